@@ -1,1 +1,5 @@
-//! Tenon.
+//! SQL sessions: parsing, catalog binding, statistics, join ordering and plans.
+
+pub mod error;
+pub mod outcome;
+pub mod session;

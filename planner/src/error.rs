@@ -1,0 +1,136 @@
+//! The one error type of the SQL stage: what a client is told, with its SQLSTATE.
+
+use std::fmt;
+
+/// A five-character SQLSTATE (PostgreSQL manual, appendix A).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlState(pub &'static str);
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// The states that Tenon uses, by their names in the PostgreSQL manual.
+pub mod state {
+    use super::SqlState;
+
+    macro_rules! states {
+        ($($name:ident = $code:literal;)*) => { $(pub const $name: SqlState = SqlState($code);)* };
+    }
+    states! {
+        CONNECTION_FAILURE = "08006";
+        PROTOCOL_VIOLATION = "08P01";
+        FEATURE_NOT_SUPPORTED = "0A000";
+        CARDINALITY_VIOLATION = "21000";
+        DATA_EXCEPTION = "22000";
+        STRING_DATA_RIGHT_TRUNCATION = "22001";
+        NUMERIC_VALUE_OUT_OF_RANGE = "22003";
+        INVALID_DATETIME_FORMAT = "22007";
+        DATETIME_FIELD_OVERFLOW = "22008";
+        DIVISION_BY_ZERO = "22012";
+        CHARACTER_NOT_IN_REPERTOIRE = "22021";
+        INVALID_PARAMETER_VALUE = "22023";
+        INVALID_TEXT_REPRESENTATION = "22P02";
+        INVALID_BINARY_REPRESENTATION = "22P03";
+        BAD_COPY_FILE_FORMAT = "22P04";
+        NOT_NULL_VIOLATION = "23502";
+        UNIQUE_VIOLATION = "23505";
+        CHECK_VIOLATION = "23514";
+        INVALID_CURSOR_STATE = "24000";
+        ACTIVE_SQL_TRANSACTION = "25001";
+        READ_ONLY_SQL_TRANSACTION = "25006";
+        NO_ACTIVE_SQL_TRANSACTION = "25P01";
+        IN_FAILED_SQL_TRANSACTION = "25P02";
+        INVALID_SQL_STATEMENT_NAME = "26000";
+        INVALID_AUTHORIZATION = "28000";
+        INVALID_PASSWORD = "28P01";
+        DEPENDENT_OBJECTS_STILL_EXIST = "2BP01";
+        INVALID_CURSOR_NAME = "34000";
+        INVALID_CATALOG_NAME = "3D000";
+        INVALID_SCHEMA_NAME = "3F000";
+        SERIALIZATION_FAILURE = "40001";
+        DEADLOCK_DETECTED = "40P01";
+        SYNTAX_ERROR = "42601";
+        INSUFFICIENT_PRIVILEGE = "42501";
+        GROUPING_ERROR = "42803";
+        DATATYPE_MISMATCH = "42804";
+        WRONG_OBJECT_TYPE = "42809";
+        INDETERMINATE_DATATYPE = "42P18";
+        UNDEFINED_COLUMN = "42703";
+        UNDEFINED_FUNCTION = "42883";
+        UNDEFINED_TABLE = "42P01";
+        UNDEFINED_PARAMETER = "42P02";
+        UNDEFINED_OBJECT = "42704";
+        DUPLICATE_COLUMN = "42701";
+        DUPLICATE_CURSOR = "42P03";
+        DUPLICATE_PREPARED_STATEMENT = "42P05";
+        DUPLICATE_SCHEMA = "42P06";
+        DUPLICATE_TABLE = "42P07";
+        DUPLICATE_OBJECT = "42710";
+        AMBIGUOUS_COLUMN = "42702";
+        INVALID_TABLE_DEFINITION = "42P16";
+        OUT_OF_MEMORY = "53200";
+        DISK_FULL = "53100";
+        TOO_MANY_CONNECTIONS = "53300";
+        PROGRAM_LIMIT_EXCEEDED = "54000";
+        QUERY_CANCELED = "57014";
+        ADMIN_SHUTDOWN = "57P01";
+        CANNOT_CONNECT_NOW = "57P03";
+        UNDEFINED_FILE = "58P01";
+        IO_ERROR = "58030";
+        INTERNAL_ERROR = "XX000";
+    }
+}
+
+/// An error as the client sees it. `position` counts characters of the statement text from 1.
+#[derive(Clone, Debug)]
+pub struct SqlError {
+    pub state: SqlState,
+    pub message: String,
+    pub detail: Option<String>,
+    pub hint: Option<String>,
+    pub position: Option<usize>,
+}
+
+impl SqlError {
+    pub fn new(state: SqlState, message: impl Into<String>) -> Self {
+        Self { state, message: message.into(), detail: None, hint: None, position: None }
+    }
+
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn position(mut self, position: usize) -> Self {
+        self.position = Some(position);
+        self
+    }
+
+    /// A shape that Tenon does not run (0A000).
+    pub fn unsupported(what: impl fmt::Display) -> Self {
+        Self::new(state::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    }
+
+    /// A bug of ours (XX000).
+    pub fn internal(what: impl fmt::Display) -> Self {
+        Self::new(state::INTERNAL_ERROR, what.to_string())
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.state.0)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+pub type Result<T, E = SqlError> = std::result::Result<T, E>;
