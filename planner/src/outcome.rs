@@ -1,6 +1,6 @@
 //! What executing one statement gives back to the wire: rows, a command tag, or one side of a COPY.
 
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -63,9 +63,35 @@ pub trait CopySink: Send {
     async fn finish(self: Box<Self>) -> Result<u64>;
 }
 
-/// The sending side of `COPY TO STDOUT`: pieces of whole rows with the rows they hold.
+/// The sending side of `COPY TO STDOUT`: the query's batches, and how the wire is to write them.
 pub struct CopyOut {
-    pub binary: bool,
-    pub columns: usize,
-    pub stream: BoxStream<'static, Result<(Bytes, u64), SqlError>>,
+    pub columns: Vec<ColumnDesc>,
+    pub stream: BatchStream,
+    pub format: CopyOutFormat,
+}
+
+/// How `COPY TO STDOUT` writes rows, every option checked and defaulted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyOutFormat {
+    Text {
+        delimiter: u8,
+        null: String,
+        header: bool,
+    },
+    Csv {
+        delimiter: u8,
+        null: String,
+        header: bool,
+        quote: u8,
+        escape: u8,
+        /// One flag a column: quote every value that is not NULL (`FORCE_QUOTE`).
+        force_quote: Vec<bool>,
+    },
+    Binary,
+}
+
+impl CopyOutFormat {
+    pub fn text() -> Self {
+        Self::Text { delimiter: b'\t', null: "\\N".into(), header: false }
+    }
 }
