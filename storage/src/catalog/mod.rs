@@ -1,0 +1,11 @@
+//! What exists: schemas, tables, views, and the transactions that change them.
+
+pub mod database;
+pub mod state;
+pub mod table;
+pub mod transaction;
+
+pub use database::Database;
+pub use state::{Relation, SchemaEntry, State, View};
+pub use table::{ColumnDef, PrimaryKey, TableDef, TableDefinition, TableVersion};
+pub use transaction::Transaction;

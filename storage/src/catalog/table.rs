@@ -1,0 +1,226 @@
+//! A table: its definition, and one immutable version of its rows.
+
+use crate::error::{ErrorKind, Result, StorageError};
+use crate::segment::Segment;
+use crate::statistics::TableStatistics;
+use crate::types::SqlType;
+use arrow::datatypes::{Schema, SchemaRef};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
+
+/// Most columns that a table has, as in PostgreSQL.
+pub const COLUMNS_MAX: usize = 1600;
+
+/// A column as CREATE TABLE declares it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnDef {
+    pub name: String,
+    pub sql_type: SqlType,
+    pub not_null: bool,
+    /// The DEFAULT expression as SQL text; the planner evaluates it.
+    pub default: Option<String>,
+}
+
+impl ColumnDef {
+    pub fn new(name: impl Into<String>, sql_type: SqlType) -> Self {
+        Self {
+            name: name.into(),
+            sql_type,
+            not_null: false,
+            default: None,
+        }
+    }
+
+    pub fn not_null(mut self) -> Self {
+        self.not_null = true;
+        self
+    }
+}
+
+/// What CREATE TABLE asks for.
+#[derive(Clone, Debug, Default)]
+pub struct TableDef {
+    pub columns: Vec<ColumnDef>,
+    /// Names of the PRIMARY KEY columns; they become NOT NULL.
+    pub primary_key: Vec<String>,
+    /// The key's constraint name; `{table}_pkey` where None.
+    pub primary_key_name: Option<String>,
+}
+
+/// An enforced PRIMARY KEY.
+#[derive(Clone, Debug)]
+pub struct PrimaryKey {
+    pub name: String,
+    /// oid of the constraint's index in pg_catalog.
+    pub oid: u32,
+    /// Positions in the table, in the key's order.
+    pub columns: Vec<usize>,
+}
+
+/// All of a table except its rows.
+#[derive(Clone, Debug)]
+pub struct TableDefinition {
+    pub oid: u32,
+    pub schema_name: String,
+    pub name: String,
+    pub columns: Vec<ColumnDef>,
+    pub primary_key: Option<PrimaryKey>,
+    /// The columns as Arrow fields (`SqlType::field`); not nullable where NOT NULL.
+    pub schema: SchemaRef,
+}
+
+impl TableDefinition {
+    pub(crate) fn new(
+        oid: u32,
+        key_oid: u32,
+        schema_name: &str,
+        name: &str,
+        def: TableDef,
+    ) -> Result<Arc<TableDefinition>> {
+        let mut columns = def.columns;
+        let mut key = Vec::new();
+        for column in &def.primary_key {
+            let position = columns.iter().position(|own| own.name == *column).ok_or_else(|| {
+                let message = format!("column \"{column}\" named in key does not exist");
+                StorageError::new(ErrorKind::UndefinedColumn, message)
+            })?;
+            if key.contains(&position) {
+                let message = format!("column \"{column}\" appears twice in primary key constraint");
+                return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
+            }
+            columns[position].not_null = true;
+            key.push(position);
+        }
+        let primary_key = (!key.is_empty()).then(|| PrimaryKey {
+            name: def.primary_key_name.unwrap_or_else(|| format!("{name}_pkey")),
+            oid: key_oid,
+            columns: key,
+        });
+        let schema = Arc::new(Schema::empty());
+        let definition = TableDefinition {
+            oid,
+            schema_name: schema_name.into(),
+            name: name.into(),
+            columns,
+            primary_key,
+            schema,
+        };
+        definition.checked()
+    }
+
+    /// Rebuilds the Arrow schema and checks the columns.
+    pub(crate) fn checked(mut self) -> Result<Arc<TableDefinition>> {
+        if self.columns.len() > COLUMNS_MAX {
+            let message = format!("tables can have at most {COLUMNS_MAX} columns");
+            return Err(StorageError::new(ErrorKind::ProgramLimit, message));
+        }
+        let mut names = std::collections::HashSet::new();
+        if let Some(twice) = self.columns.iter().find(|column| !names.insert(&column.name)) {
+            return Err(StorageError::duplicate_column(&twice.name));
+        }
+        let fields: Vec<_> = self
+            .columns
+            .iter()
+            .map(|column| column.sql_type.field(&column.name, !column.not_null))
+            .collect();
+        self.schema = Arc::new(Schema::new(fields));
+        Ok(Arc::new(self))
+    }
+
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+}
+
+/// The rows of a table as one transaction sees them. Shares segments with the versions before and after it.
+#[derive(Clone, Debug)]
+pub struct TableVersion {
+    definition: Arc<TableDefinition>,
+    version: u64,
+    segments: Arc<[Arc<Segment>]>,
+    statistics: Arc<TableStatistics>,
+}
+
+impl TableVersion {
+    pub(crate) fn new(definition: Arc<TableDefinition>, segments: Vec<Arc<Segment>>) -> Arc<TableVersion> {
+        let mut statistics = TableStatistics::empty(definition.columns.len());
+        segments
+            .iter()
+            .for_each(|segment| add_segment(&mut statistics, segment));
+        Self::with_statistics(definition, segments, statistics)
+    }
+
+    fn with_statistics(
+        definition: Arc<TableDefinition>,
+        segments: Vec<Arc<Segment>>,
+        statistics: TableStatistics,
+    ) -> Arc<TableVersion> {
+        let version = NEXT_VERSION.fetch_add(1, Ordering::Relaxed);
+        Arc::new(TableVersion {
+            definition,
+            version,
+            segments: segments.into(),
+            statistics: Arc::new(statistics),
+        })
+    }
+
+    /// The next version, with segments added at the end.
+    pub(crate) fn appended(&self, added: &[Arc<Segment>]) -> Arc<TableVersion> {
+        let mut statistics = (*self.statistics).clone();
+        added.iter().for_each(|segment| add_segment(&mut statistics, segment));
+        let segments = self.segments.iter().chain(added).cloned().collect();
+        Self::with_statistics(self.definition.clone(), segments, statistics)
+    }
+
+    /// The same rows under another definition of the same columns.
+    pub(crate) fn redefined(&self, definition: Arc<TableDefinition>) -> Arc<TableVersion> {
+        Self::with_statistics(definition, self.segments.to_vec(), (*self.statistics).clone())
+    }
+
+    pub fn definition(&self) -> &Arc<TableDefinition> {
+        &self.definition
+    }
+
+    pub fn oid(&self) -> u32 {
+        self.definition.oid
+    }
+
+    pub fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.definition.schema
+    }
+
+    /// Unique in the process; changes with every change of the rows or the definition.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub fn segments(&self) -> &Arc<[Arc<Segment>]> {
+        &self.segments
+    }
+
+    pub fn statistics(&self) -> &Arc<TableStatistics> {
+        &self.statistics
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.statistics.rows
+    }
+
+    /// Bytes of memory that the table's columns hold.
+    pub fn bytes(&self) -> usize {
+        self.segments.iter().map(|segment| segment.bytes()).sum()
+    }
+}
+
+fn add_segment(statistics: &mut TableStatistics, segment: &Segment) {
+    statistics.rows += segment.rows() as u64;
+    for (column, own) in statistics.columns.iter_mut().enumerate() {
+        own.append(segment.statistics(column));
+    }
+}

@@ -1,0 +1,563 @@
+//! A transaction: the state it began with plus its own changes, merged into the current state by commit.
+//!
+//! Merge rules. Rows appended to a table survive beside rows that others appended. Everything else (DELETE, UPDATE,
+//! TRUNCATE, DROP, ALTER) needs the table to be as it was at the beginning, else SerializationFailure (40001) and
+//! nothing is changed. A name that another transaction has taken meanwhile gives the error of the statement itself.
+
+use super::database::Database;
+use super::state::{PUBLIC, Relation, SchemaEntry, State, View};
+use super::table::{ColumnDef, TableDef, TableDefinition, TableVersion};
+use crate::error::{ErrorKind, Result, StorageError};
+use crate::segment::Segment;
+use crate::writer::{TableWriter, filter_segment};
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What the transaction did to one relation.
+#[derive(Clone, Debug, Default)]
+struct Touch {
+    /// The relation as it was at the beginning; None: created here.
+    base: Option<Relation>,
+    /// Own segments, while appending is all that was done.
+    appended: Vec<Arc<Segment>>,
+    /// Anything but appends.
+    rewritten: bool,
+}
+
+/// Not shared between threads; a clone is a savepoint. Dropping it rolls back.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    database: Arc<Database>,
+    base: Arc<State>,
+    state: Arc<State>,
+    touched: BTreeMap<u32, Touch>,
+    schemas_created: BTreeSet<String>,
+    schemas_dropped: BTreeSet<String>,
+}
+
+impl Transaction {
+    pub(crate) fn new(database: Arc<Database>, base: Arc<State>) -> Self {
+        Self {
+            database,
+            state: base.clone(),
+            base,
+            touched: BTreeMap::new(),
+            schemas_created: BTreeSet::new(),
+            schemas_dropped: BTreeSet::new(),
+        }
+    }
+
+    /// What the transaction sees: its snapshot and its own changes.
+    pub fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// Whether anything was changed.
+    pub fn is_dirty(&self) -> bool {
+        !(self.touched.is_empty() && self.schemas_created.is_empty() && self.schemas_dropped.is_empty())
+    }
+
+    pub fn create_schema(&mut self, name: &str) -> Result<()> {
+        if self.state.schema(name).is_some() {
+            let message = format!("schema \"{name}\" already exists");
+            return Err(StorageError::new(ErrorKind::DuplicateSchema, message));
+        }
+        let entry = SchemaEntry {
+            oid: self.database.new_oid(),
+            relations: BTreeMap::new(),
+        };
+        self.state_mut().schemas.insert(name.to_string(), Arc::new(entry));
+        if !self.schemas_dropped.remove(name) {
+            self.schemas_created.insert(name.to_string());
+        }
+        Ok(())
+    }
+
+    /// Drops an empty schema, or with `cascade` any.
+    pub fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<()> {
+        let schema = self
+            .state
+            .schema(name)
+            .cloned()
+            .ok_or_else(|| StorageError::undefined_schema(name))?;
+        if !schema.relations.is_empty() && !cascade {
+            let message = format!("cannot drop schema {name} because other objects depend on it");
+            let detail: Vec<_> = schema
+                .relations
+                .values()
+                .map(|r| format!("{} depends on schema {name}", describe(r)))
+                .collect();
+            return Err(StorageError::new(ErrorKind::DependentObjects, message)
+                .detail(detail.join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        for relation in schema.relations.keys() {
+            self.drop_relation(name, relation)?;
+        }
+        self.state_mut().schemas.remove(name);
+        if !self.schemas_created.remove(name) {
+            self.schemas_dropped.insert(name.to_string());
+        }
+        Ok(())
+    }
+
+    pub fn create_table(&mut self, schema: &str, name: &str, def: TableDef) -> Result<Arc<TableVersion>> {
+        self.check_free(schema, name)?;
+        let (oid, key_oid) = (self.database.new_oid(), self.database.new_oid());
+        let definition = TableDefinition::new(oid, key_oid, schema, name, def)?;
+        let table = TableVersion::new(definition, Vec::new());
+        self.touched.insert(
+            oid,
+            Touch {
+                rewritten: true,
+                ..Touch::default()
+            },
+        );
+        self.put(Relation::Table(table.clone()));
+        Ok(table)
+    }
+
+    pub fn create_view(
+        &mut self,
+        schema: &str,
+        name: &str,
+        sql: &str,
+        columns: arrow::datatypes::SchemaRef,
+    ) -> Result<()> {
+        self.check_free(schema, name)?;
+        let oid = self.database.new_oid();
+        self.touched.insert(
+            oid,
+            Touch {
+                rewritten: true,
+                ..Touch::default()
+            },
+        );
+        let view = View {
+            oid,
+            schema_name: schema.into(),
+            name: name.into(),
+            sql: sql.into(),
+            schema: columns,
+        };
+        self.put(Relation::View(Arc::new(view)));
+        Ok(())
+    }
+
+    /// CREATE OR REPLACE VIEW: keeps the oid of a view that is there.
+    pub fn replace_view(
+        &mut self,
+        schema: &str,
+        name: &str,
+        sql: &str,
+        columns: arrow::datatypes::SchemaRef,
+    ) -> Result<()> {
+        let Some(relation) = self.state.relation(schema, name).cloned() else {
+            return self.create_view(schema, name, sql, columns);
+        };
+        let Relation::View(_) = &relation else {
+            return Err(StorageError::new(
+                ErrorKind::WrongObjectType,
+                format!("\"{name}\" is not a view"),
+            ));
+        };
+        let oid = relation.oid();
+        self.touch(&relation).rewritten = true;
+        let view = View {
+            oid,
+            schema_name: schema.into(),
+            name: name.into(),
+            sql: sql.into(),
+            schema: columns,
+        };
+        self.put(Relation::View(Arc::new(view)));
+        Ok(())
+    }
+
+    /// Drops a table or a view.
+    pub fn drop_relation(&mut self, schema: &str, name: &str) -> Result<()> {
+        let relation = self.relation(schema, name)?;
+        let touch = self.touch(&relation);
+        touch.rewritten = true;
+        touch.appended.clear();
+        if touch.base.is_none() {
+            self.touched.remove(&relation.oid());
+        }
+        self.state_mut().remove(schema, name);
+        Ok(())
+    }
+
+    pub fn rename_relation(&mut self, schema: &str, name: &str, to: &str) -> Result<()> {
+        let relation = self.relation(schema, name)?;
+        self.check_free(schema, to)?;
+        let renamed = match &relation {
+            Relation::Table(table) => {
+                let definition = TableDefinition {
+                    name: to.to_string(),
+                    ..(**table.definition()).clone()
+                };
+                Relation::Table(table.redefined(Arc::new(definition)))
+            }
+            Relation::View(view) => Relation::View(Arc::new(View {
+                name: to.to_string(),
+                ..(**view).clone()
+            })),
+        };
+        self.touch(&relation).rewritten = true;
+        self.state_mut().remove(schema, name);
+        self.put(renamed);
+        Ok(())
+    }
+
+    pub fn rename_column(&mut self, schema: &str, table: &str, column: &str, to: &str) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            let index = column_of(definition, column)?;
+            if definition.column_index(to).is_some() {
+                let message = format!("column \"{to}\" of relation \"{table}\" already exists");
+                return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
+            }
+            definition.columns[index].name = to.to_string();
+            Ok(())
+        })
+    }
+
+    /// ALTER COLUMN ... SET DEFAULT or, with None, DROP DEFAULT.
+    pub fn set_default(&mut self, schema: &str, table: &str, column: &str, default: Option<String>) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            let index = column_of(definition, column)?;
+            definition.columns[index].default = default;
+            Ok(())
+        })
+    }
+
+    /// ALTER COLUMN ... SET NOT NULL (the rows there are checked) or DROP NOT NULL.
+    pub fn set_not_null(&mut self, schema: &str, table: &str, column: &str, not_null: bool) -> Result<()> {
+        let current = self.table(schema, table)?;
+        self.redefine(schema, table, |definition| {
+            let index = column_of(definition, column)?;
+            if not_null && current.statistics().columns[index].null_count > 0 {
+                let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
+                return Err(StorageError::new(ErrorKind::NotNullViolation, message));
+            }
+            if !not_null
+                && definition
+                    .primary_key
+                    .as_ref()
+                    .is_some_and(|key| key.columns.contains(&index))
+            {
+                let message = format!("column \"{column}\" is in a primary key");
+                return Err(StorageError::new(ErrorKind::InvalidTableDefinition, message));
+            }
+            definition.columns[index].not_null = not_null;
+            Ok(())
+        })
+    }
+
+    /// Adds a column. Rows there get `fill`, one value of the column's type, or NULL where None.
+    pub fn add_column(&mut self, schema: &str, table: &str, column: ColumnDef, fill: Option<ArrayRef>) -> Result<()> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        if definition.column_index(&column.name).is_some() {
+            let message = format!("column \"{}\" of relation \"{table}\" already exists", column.name);
+            return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
+        }
+        let data_type = column.sql_type.data_type();
+        let fill = match fill {
+            Some(value) if value.len() == 1 => arrow::compute::cast(&value, &data_type)?,
+            Some(_) => return Err(StorageError::internal("the fill of a new column is not one value")),
+            None => arrow::array::new_null_array(&data_type, 1),
+        };
+        if column.not_null && fill.null_count() > 0 && current.rows() > 0 {
+            let message = format!(
+                "column \"{}\" of relation \"{table}\" contains null values",
+                column.name
+            );
+            return Err(StorageError::new(ErrorKind::NotNullViolation, message));
+        }
+        definition.columns.push(column);
+        let definition = definition.checked()?;
+        let budget = self.database.budget().clone();
+        let segments = current.segments().iter().map(|segment| {
+            let rows = arrow::array::UInt32Array::from(vec![0; segment.rows()]);
+            segment.with_column(arrow::compute::take(&fill, &rows, None)?, &budget)
+        });
+        let next = TableVersion::new(definition, segments.collect::<Result<_>>()?);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    /// Drops a column; one of the primary key takes the key with it.
+    pub fn drop_column(&mut self, schema: &str, table: &str, column: &str) -> Result<()> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        let index = column_of(&definition, column)?;
+        definition.columns.remove(index);
+        definition.primary_key = definition
+            .primary_key
+            .filter(|key| !key.columns.contains(&index))
+            .map(|mut key| {
+                key.columns
+                    .iter_mut()
+                    .filter(|own| **own > index)
+                    .for_each(|own| *own -= 1);
+                key
+            });
+        let segments = current
+            .segments()
+            .iter()
+            .map(|segment| segment.without_column(index))
+            .collect();
+        let next = TableVersion::new(definition.checked()?, segments);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    pub fn truncate(&mut self, schema: &str, table: &str) -> Result<()> {
+        let current = self.table(schema, table)?;
+        let next = TableVersion::new(current.definition().clone(), Vec::new());
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    /// A writer of rows for a table as this transaction sees it; give what it finishes with to `append`.
+    pub fn writer(&self, table: &TableVersion) -> TableWriter {
+        TableWriter::new(table.definition().clone(), self.database.budget().clone())
+    }
+
+    /// Adds finished segments to a table and gives the number of rows.
+    pub fn append(&mut self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<u64> {
+        let current = self.table_by_oid(table_oid)?;
+        let next = current.appended(&segments);
+        let rows = next.rows() - current.rows();
+        let touch = self.touch(&Relation::Table(current));
+        if !touch.rewritten {
+            touch.appended.extend(segments);
+        }
+        self.put(Relation::Table(next));
+        Ok(rows)
+    }
+
+    /// UPDATE and DELETE: keeps of each segment the rows whose mask is true (None: all), then adds rows. `table` is the
+    /// version that the masks were made for: the one that this transaction sees.
+    pub fn replace_rows(
+        &mut self,
+        table: &TableVersion,
+        keep: &[Option<BooleanArray>],
+        added: Vec<Arc<Segment>>,
+    ) -> Result<()> {
+        let current = self.table_by_oid(table.oid())?;
+        if current.version() != table.version() || keep.len() != current.segments().len() {
+            return Err(StorageError::internal(
+                "row masks are not of the table's current version",
+            ));
+        }
+        let mut segments = Vec::with_capacity(keep.len() + added.len());
+        for (segment, keep) in current.segments().iter().zip(keep) {
+            match keep {
+                None => segments.push(segment.clone()),
+                Some(keep) => segments.extend(filter_segment(
+                    segment,
+                    table.definition(),
+                    keep,
+                    self.database.budget(),
+                )?),
+            }
+        }
+        segments.extend(added);
+        let next = TableVersion::new(current.definition().clone(), segments);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    /// Makes the changes visible to all. On error nothing is changed; a SerializationFailure may succeed when retried
+    /// from the beginning.
+    pub fn commit(self) -> Result<()> {
+        if !self.is_dirty() {
+            return Ok(());
+        }
+        self.database.publish(|current| {
+            if Arc::ptr_eq(current, &self.base) {
+                Ok(self.state.clone())
+            } else {
+                Ok(Arc::new(self.merge(current)?))
+            }
+        })
+    }
+
+    /// Moves the transaction onto what is committed now, keeping its changes: a new snapshot for the next statement.
+    pub fn refresh(&mut self) -> Result<()> {
+        let current = self.database.snapshot();
+        if Arc::ptr_eq(&current, &self.base) {
+            return Ok(());
+        }
+        self.state = if self.is_dirty() {
+            Arc::new(self.merge(&current)?)
+        } else {
+            current.clone()
+        };
+        for (oid, touch) in &mut self.touched {
+            if touch.base.is_some() {
+                touch.base = current.relation_by_oid(*oid).cloned();
+            }
+        }
+        self.base = current;
+        Ok(())
+    }
+
+    /// The current state of others with this transaction's changes.
+    fn merge(&self, current: &State) -> Result<State> {
+        let mut next = current.clone();
+        for name in &self.schemas_created {
+            if next.schema(name).is_some() {
+                let message = format!("schema \"{name}\" already exists");
+                return Err(StorageError::new(ErrorKind::DuplicateSchema, message));
+            }
+            let oid = self.state.schema(name).map_or(0, |schema| schema.oid);
+            next.schemas.insert(
+                name.clone(),
+                Arc::new(SchemaEntry {
+                    oid,
+                    relations: BTreeMap::new(),
+                }),
+            );
+        }
+        let mut finals = Vec::new();
+        for (oid, touch) in &self.touched {
+            let own = self.state.relation_by_oid(*oid);
+            let Some(base) = &touch.base else {
+                finals.extend(own.cloned());
+                continue;
+            };
+            let theirs = next
+                .relation_by_oid(*oid)
+                .cloned()
+                .ok_or_else(StorageError::serialization)?;
+            next.remove(theirs.schema_name(), theirs.name());
+            match (base, &theirs) {
+                (Relation::Table(base), Relation::Table(theirs)) if base.version() == theirs.version() => {
+                    finals.extend(own.cloned());
+                }
+                (Relation::Table(base), Relation::Table(theirs))
+                    if !touch.rewritten && Arc::ptr_eq(base.definition(), theirs.definition()) =>
+                {
+                    finals.push(Relation::Table(theirs.appended(&touch.appended)));
+                }
+                (Relation::View(base), Relation::View(theirs)) if Arc::ptr_eq(base, theirs) => {
+                    finals.extend(own.cloned())
+                }
+                _ => return Err(StorageError::serialization()),
+            }
+        }
+        for relation in finals {
+            if next.relation(relation.schema_name(), relation.name()).is_some() {
+                return Err(StorageError::duplicate_table(relation.name()));
+            }
+            if !next.put(relation) {
+                return Err(StorageError::serialization());
+            }
+        }
+        for name in &self.schemas_dropped {
+            if next.schema(name).is_none_or(|schema| !schema.relations.is_empty()) {
+                return Err(StorageError::serialization());
+            }
+            next.schemas.remove(name);
+        }
+        Ok(next)
+    }
+
+    fn state_mut(&mut self) -> &mut State {
+        Arc::make_mut(&mut self.state)
+    }
+
+    fn put(&mut self, relation: Relation) {
+        self.state_mut().put(relation);
+    }
+
+    fn touch(&mut self, relation: &Relation) -> &mut Touch {
+        self.touched.entry(relation.oid()).or_insert_with(|| Touch {
+            base: Some(relation.clone()),
+            ..Touch::default()
+        })
+    }
+
+    fn rewritten(&mut self, current: &Arc<TableVersion>, next: Arc<TableVersion>) {
+        let touch = self.touch(&Relation::Table(current.clone()));
+        touch.rewritten = true;
+        touch.appended.clear();
+        self.put(Relation::Table(next));
+    }
+
+    fn redefine(
+        &mut self,
+        schema: &str,
+        table: &str,
+        change: impl FnOnce(&mut TableDefinition) -> Result<()>,
+    ) -> Result<()> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        change(&mut definition)?;
+        let next = current.redefined(definition.checked()?);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    fn relation(&self, schema: &str, name: &str) -> Result<Relation> {
+        self.state
+            .relation(schema, name)
+            .cloned()
+            .ok_or_else(|| StorageError::undefined_table(&qualified(schema, name)))
+    }
+
+    fn table(&self, schema: &str, name: &str) -> Result<Arc<TableVersion>> {
+        match self.relation(schema, name)? {
+            Relation::Table(table) => Ok(table),
+            Relation::View(_) => Err(StorageError::new(
+                ErrorKind::WrongObjectType,
+                format!("\"{name}\" is not a table"),
+            )),
+        }
+    }
+
+    fn table_by_oid(&self, oid: u32) -> Result<Arc<TableVersion>> {
+        self.state
+            .table_by_oid(oid)
+            .cloned()
+            .ok_or_else(|| StorageError::undefined_table(&oid.to_string()))
+    }
+
+    fn check_free(&self, schema: &str, name: &str) -> Result<()> {
+        let schema = self
+            .state
+            .schema(schema)
+            .ok_or_else(|| StorageError::undefined_schema(schema))?;
+        if schema.relations.contains_key(name) {
+            Err(StorageError::duplicate_table(name))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn column_of(definition: &TableDefinition, column: &str) -> Result<usize> {
+    definition
+        .column_index(column)
+        .ok_or_else(|| StorageError::undefined_column(&definition.name, column))
+}
+
+fn qualified(schema: &str, name: &str) -> String {
+    if schema == PUBLIC {
+        name.to_string()
+    } else {
+        format!("{schema}.{name}")
+    }
+}
+
+fn describe(relation: &Relation) -> String {
+    let kind = if relation.as_table().is_some() { "table" } else { "view" };
+    format!("{kind} {}", qualified(relation.schema_name(), relation.name()))
+}

@@ -1,0 +1,100 @@
+//! Accounting of the memory that tables use, against one limit.
+
+use crate::error::{Result, StorageError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The memory limit of a server and how much of it is in use. Reservations give back what they hold when dropped.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    limit_bytes: usize,
+    in_use_bytes: AtomicUsize,
+}
+
+impl MemoryBudget {
+    pub fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            limit_bytes,
+            in_use_bytes: AtomicUsize::new(0),
+        })
+    }
+
+    /// A budget that only counts.
+    pub fn unlimited() -> Arc<Self> {
+        Self::new(usize::MAX)
+    }
+
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
+    pub fn in_use_bytes(&self) -> usize {
+        self.in_use_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Reserves, or fails with `OutOfMemory` (53200) and reserves nothing.
+    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation> {
+        let mut reservation = Reservation {
+            budget: self.clone(),
+            bytes: 0,
+        };
+        reservation.grow(bytes)?;
+        Ok(reservation)
+    }
+}
+
+/// A part of a budget, given back on drop.
+#[derive(Debug)]
+pub struct Reservation {
+    budget: Arc<MemoryBudget>,
+    bytes: usize,
+}
+
+impl Reservation {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        let budget = &self.budget;
+        budget
+            .in_use_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |in_use| {
+                in_use.checked_add(bytes).filter(|total| *total <= budget.limit_bytes)
+            })
+            .map_err(|in_use| StorageError::out_of_memory(bytes, in_use, budget.limit_bytes))?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    pub fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.budget.in_use_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.shrink(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn reservations_balance_and_refuse() {
+        let budget = MemoryBudget::new(100);
+        let mut first = budget.reserve(60).unwrap();
+        assert_eq!(budget.reserve(41).unwrap_err().kind, ErrorKind::OutOfMemory);
+        assert_eq!(budget.reserve(usize::MAX).unwrap_err().kind, ErrorKind::OutOfMemory);
+        first.grow(40).unwrap();
+        first.shrink(70);
+        assert_eq!(budget.in_use_bytes(), 30);
+        drop(first);
+        assert_eq!(budget.in_use_bytes(), 0);
+    }
+}

@@ -1,0 +1,276 @@
+//! The SQL types of columns and how each is stored: the one mapping between `SqlType` and Arrow fields.
+
+use crate::error::{ErrorKind, Result, StorageError};
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use std::fmt;
+
+/// Key of the Arrow field metadata that names the declared SQL type where the Arrow type alone does not.
+pub const TYPE_KEY: &str = "tenon.type";
+/// Storage of `numeric` without precision.
+pub const NUMERIC_PRECISION: u8 = 38;
+pub const NUMERIC_SCALE: i8 = 10;
+/// Longest n in `varchar(n)`, as in PostgreSQL.
+pub const MAX_LENGTH: u32 = 10_485_760;
+
+/// A column's SQL type.
+///
+/// `char(n)` values are stored without their trailing blanks, so that plain string comparison is right; the wire pads
+/// them again. `uuid` is 16 bytes, `json` its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SqlType {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float4,
+    Float8,
+    /// `numeric`: stored with `NUMERIC_PRECISION` and `NUMERIC_SCALE`.
+    Numeric,
+    /// `numeric(precision, scale)`.
+    NumericOf(u8, i8),
+    Text,
+    Varchar,
+    VarcharOf(u32),
+    CharOf(u32),
+    Date,
+    Time,
+    Timestamp,
+    TimestampTz,
+    Interval,
+    Bytea,
+    Uuid,
+    Json,
+    Jsonb,
+}
+
+/// The time zone string of `timestamptz` columns.
+pub const UTC: &str = "UTC";
+
+impl SqlType {
+    /// The type that the column's arrays have.
+    pub fn data_type(self) -> DataType {
+        match self {
+            SqlType::Bool => DataType::Boolean,
+            SqlType::Int2 => DataType::Int16,
+            SqlType::Int4 => DataType::Int32,
+            SqlType::Int8 => DataType::Int64,
+            SqlType::Float4 => DataType::Float32,
+            SqlType::Float8 => DataType::Float64,
+            SqlType::Numeric => DataType::Decimal128(NUMERIC_PRECISION, NUMERIC_SCALE),
+            SqlType::NumericOf(precision, scale) => DataType::Decimal128(precision, scale),
+            SqlType::Text
+            | SqlType::Varchar
+            | SqlType::VarcharOf(_)
+            | SqlType::CharOf(_)
+            | SqlType::Json
+            | SqlType::Jsonb => DataType::Utf8View,
+            SqlType::Date => DataType::Date32,
+            SqlType::Time => DataType::Time64(TimeUnit::Microsecond),
+            SqlType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+            SqlType::TimestampTz => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+            SqlType::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+            SqlType::Bytea => DataType::BinaryView,
+            SqlType::Uuid => DataType::FixedSizeBinary(16),
+        }
+    }
+
+    /// The field of a column: metadata is present only where the Arrow type does not say the SQL type.
+    pub fn field(self, name: impl Into<String>, nullable: bool) -> Field {
+        let field = Field::new(name, self.data_type(), nullable);
+        if SqlType::from_data_type(field.data_type()) == Some(self) {
+            field
+        } else {
+            field.with_metadata([(TYPE_KEY.to_string(), self.to_string())].into())
+        }
+    }
+
+    /// The SQL type of a field: what its metadata declares, else what its Arrow type corresponds to.
+    pub fn from_field(field: &Field) -> Option<SqlType> {
+        field
+            .metadata()
+            .get(TYPE_KEY)
+            .and_then(|declared| declared.parse().ok())
+            .filter(|declared: &SqlType| declared.data_type() == *field.data_type())
+            .or_else(|| SqlType::from_data_type(field.data_type()))
+    }
+
+    /// The SQL type in which values of an Arrow type are kept: also of types that storage widens (unsigned integers,
+    /// other time units, other string layouts, dictionaries).
+    pub fn from_data_type(data_type: &DataType) -> Option<SqlType> {
+        Some(match data_type {
+            DataType::Boolean => SqlType::Bool,
+            DataType::Int8 | DataType::UInt8 | DataType::Int16 => SqlType::Int2,
+            DataType::UInt16 | DataType::Int32 => SqlType::Int4,
+            DataType::UInt32 | DataType::Int64 => SqlType::Int8,
+            DataType::UInt64 => SqlType::NumericOf(20, 0),
+            DataType::Float16 | DataType::Float32 => SqlType::Float4,
+            DataType::Float64 => SqlType::Float8,
+            DataType::Decimal32(precision, scale)
+            | DataType::Decimal64(precision, scale)
+            | DataType::Decimal128(precision, scale) => SqlType::NumericOf(*precision, *scale),
+            DataType::Decimal256(_, scale) => SqlType::NumericOf(38, *scale),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => SqlType::Text,
+            DataType::Date32 => SqlType::Date,
+            DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
+            DataType::Date64 | DataType::Timestamp(_, None) => SqlType::Timestamp,
+            DataType::Timestamp(_, Some(_)) => SqlType::TimestampTz,
+            DataType::Interval(_) | DataType::Duration(_) => SqlType::Interval,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => SqlType::Bytea,
+            DataType::FixedSizeBinary(16) => SqlType::Uuid,
+            DataType::FixedSizeBinary(_) => SqlType::Bytea,
+            DataType::Dictionary(_, values) => SqlType::from_data_type(values)?,
+            DataType::RunEndEncoded(_, values) => SqlType::from_data_type(values.data_type())?,
+            _ => return None,
+        })
+    }
+
+    /// `pg_type.oid`.
+    pub fn oid(self) -> u32 {
+        match self {
+            SqlType::Bool => 16,
+            SqlType::Bytea => 17,
+            SqlType::Int8 => 20,
+            SqlType::Int2 => 21,
+            SqlType::Int4 => 23,
+            SqlType::Text => 25,
+            SqlType::Json => 114,
+            SqlType::Float4 => 700,
+            SqlType::Float8 => 701,
+            SqlType::CharOf(_) => 1042,
+            SqlType::Varchar | SqlType::VarcharOf(_) => 1043,
+            SqlType::Date => 1082,
+            SqlType::Time => 1083,
+            SqlType::Timestamp => 1114,
+            SqlType::TimestampTz => 1184,
+            SqlType::Interval => 1186,
+            SqlType::Numeric | SqlType::NumericOf(..) => 1700,
+            SqlType::Uuid => 2950,
+            SqlType::Jsonb => 3802,
+        }
+    }
+
+    /// `pg_attribute.atttypmod`; -1 where the type has none.
+    pub fn typmod(self) -> i32 {
+        match self {
+            SqlType::VarcharOf(length) | SqlType::CharOf(length) => length as i32 + 4,
+            SqlType::NumericOf(precision, scale) => ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4,
+            _ => -1,
+        }
+    }
+
+    /// The name as PostgreSQL's `format_type` and its error messages give it.
+    pub fn sql_name(self) -> String {
+        self.to_string()
+    }
+
+    /// The name without length or precision, as input errors give it.
+    pub fn base_name(self) -> &'static str {
+        match self {
+            SqlType::Bool => "boolean",
+            SqlType::Int2 => "smallint",
+            SqlType::Int4 => "integer",
+            SqlType::Int8 => "bigint",
+            SqlType::Float4 => "real",
+            SqlType::Float8 => "double precision",
+            SqlType::Numeric | SqlType::NumericOf(..) => "numeric",
+            SqlType::Text => "text",
+            SqlType::Varchar | SqlType::VarcharOf(_) => "character varying",
+            SqlType::CharOf(_) => "character",
+            SqlType::Date => "date",
+            SqlType::Time => "time",
+            SqlType::Timestamp => "timestamp",
+            SqlType::TimestampTz => "timestamp with time zone",
+            SqlType::Interval => "interval",
+            SqlType::Bytea => "bytea",
+            SqlType::Uuid => "uuid",
+            SqlType::Json => "json",
+            SqlType::Jsonb => "jsonb",
+        }
+    }
+
+    /// Strings whose values are compared byte by byte.
+    pub fn is_string(self) -> bool {
+        self.data_type() == DataType::Utf8View
+    }
+
+    /// `numeric(precision, scale)` where storage can keep it: precision 1 to 38, scale 0 to precision.
+    pub fn numeric(precision: i64, scale: i64) -> Result<SqlType> {
+        if !(1..=1000).contains(&precision) {
+            let message = format!("NUMERIC precision {precision} must be between 1 and 1000");
+            return Err(StorageError::new(ErrorKind::InvalidParameter, message));
+        }
+        if precision > 38 || !(0..=precision).contains(&scale) {
+            let message = format!("numeric({precision},{scale}) is not supported");
+            return Err(StorageError::new(ErrorKind::Unsupported, message)
+                .hint("Precision goes to 38, and scale from 0 to the precision."));
+        }
+        Ok(SqlType::NumericOf(precision as u8, scale as i8))
+    }
+}
+
+impl fmt::Display for SqlType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SqlType::NumericOf(precision, scale) => write!(f, "numeric({precision},{scale})"),
+            SqlType::VarcharOf(length) => write!(f, "character varying({length})"),
+            SqlType::CharOf(length) => write!(f, "character({length})"),
+            SqlType::Time => f.write_str("time without time zone"),
+            SqlType::Timestamp => f.write_str("timestamp without time zone"),
+            other => f.write_str(other.base_name()),
+        }
+    }
+}
+
+impl std::str::FromStr for SqlType {
+    type Err = StorageError;
+
+    /// Reads a type's name, as `Display` writes it or by its usual aliases, in lower case.
+    fn from_str(text: &str) -> Result<SqlType> {
+        let unknown = || StorageError::new(ErrorKind::InvalidParameter, format!("type \"{text}\" does not exist"));
+        let (name, arguments) = match text.split_once('(') {
+            Some((name, rest)) => {
+                let rest = rest.strip_suffix(')').ok_or_else(unknown)?;
+                let numbers: Option<Vec<i64>> = rest.split(',').map(|number| number.trim().parse().ok()).collect();
+                (name.trim(), numbers.ok_or_else(unknown)?)
+            }
+            None => (text.trim(), Vec::new()),
+        };
+        let length = |of: fn(u32) -> SqlType| match arguments[0] {
+            length if (1..=i64::from(MAX_LENGTH)).contains(&length) => Ok(of(length as u32)),
+            length if length < 1 => {
+                let message = format!("length for type {name} must be at least 1");
+                Err(StorageError::new(ErrorKind::InvalidParameter, message))
+            }
+            _ => {
+                let message = format!("length for type {name} cannot exceed {MAX_LENGTH}");
+                Err(StorageError::new(ErrorKind::InvalidParameter, message))
+            }
+        };
+        Ok(match (name, arguments.len()) {
+            ("boolean" | "bool", 0) => SqlType::Bool,
+            ("smallint" | "int2", 0) => SqlType::Int2,
+            ("integer" | "int" | "int4", 0) => SqlType::Int4,
+            ("bigint" | "int8", 0) => SqlType::Int8,
+            ("real" | "float4", 0) => SqlType::Float4,
+            ("double precision" | "float8" | "float", 0) => SqlType::Float8,
+            ("numeric" | "decimal" | "dec", 0) => SqlType::Numeric,
+            ("numeric" | "decimal" | "dec", 1) => SqlType::numeric(arguments[0], 0)?,
+            ("numeric" | "decimal" | "dec", 2) => SqlType::numeric(arguments[0], arguments[1])?,
+            ("text", 0) => SqlType::Text,
+            ("character varying" | "varchar", 0) => SqlType::Varchar,
+            ("character varying" | "varchar", 1) => length(SqlType::VarcharOf)?,
+            ("character" | "char" | "bpchar", 0) => SqlType::CharOf(1),
+            ("character" | "char" | "bpchar", 1) => length(SqlType::CharOf)?,
+            ("date", 0) => SqlType::Date,
+            ("time without time zone" | "time", 0) => SqlType::Time,
+            ("timestamp without time zone" | "timestamp", 0) => SqlType::Timestamp,
+            ("timestamp with time zone" | "timestamptz", 0) => SqlType::TimestampTz,
+            ("interval", 0) => SqlType::Interval,
+            ("bytea", 0) => SqlType::Bytea,
+            ("uuid", 0) => SqlType::Uuid,
+            ("json", 0) => SqlType::Json,
+            ("jsonb", 0) => SqlType::Jsonb,
+            _ => return Err(unknown()),
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! From record batches to segments: types are made the table's, constraints checked, rows gathered.
+
+use crate::catalog::TableDefinition;
+use crate::error::{ErrorKind, Result, StorageError};
+use crate::memory::{MemoryBudget, Reservation};
+use crate::segment::{SEGMENT_ROWS_MAX, Segment};
+use crate::types::SqlType;
+use arrow::array::*;
+use arrow::compute::{concat, filter, filter_record_batch};
+use std::sync::Arc;
+
+/// Gathers batches of one table's rows into segments. Several may write for one table at a time, each on its thread;
+/// nothing is visible before a transaction appends what `finish` gives.
+pub struct TableWriter {
+    definition: Arc<TableDefinition>,
+    budget: Arc<MemoryBudget>,
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    pending_bytes: Option<Reservation>,
+    segments: Vec<Arc<Segment>>,
+}
+
+impl TableWriter {
+    pub fn new(definition: Arc<TableDefinition>, budget: Arc<MemoryBudget>) -> Self {
+        Self {
+            definition,
+            budget,
+            pending: Vec::new(),
+            pending_rows: 0,
+            pending_bytes: None,
+            segments: Vec::new(),
+        }
+    }
+
+    /// Takes rows whose columns are the table's in order. Other representations of the same types are cast.
+    pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = conform(batch, &self.definition)?;
+        let mut offset = 0;
+        while offset < batch.num_rows() {
+            let rows = (batch.num_rows() - offset).min(SEGMENT_ROWS_MAX - self.pending_rows);
+            let piece = batch.slice(offset, rows);
+            let bytes = piece
+                .columns()
+                .iter()
+                .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
+                .sum();
+            match &mut self.pending_bytes {
+                Some(reservation) => reservation.grow(bytes)?,
+                None => self.pending_bytes = Some(self.budget.reserve(bytes)?),
+            }
+            self.pending.push(piece);
+            self.pending_rows += rows;
+            offset += rows;
+            if self.pending_rows == SEGMENT_ROWS_MAX {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The segments of all rows taken.
+    pub fn finish(mut self) -> Result<Vec<Arc<Segment>>> {
+        self.flush()?;
+        Ok(self.segments)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.pending_rows == 0 {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let columns = (0..self.definition.columns.len()).map(|column| {
+            let arrays: Vec<&dyn Array> = pending.iter().map(|batch| batch.column(column).as_ref()).collect();
+            concat(&arrays)
+        });
+        let columns = columns.collect::<Result<_, _>>()?;
+        self.segments
+            .push(Segment::build(columns, self.pending_rows, &self.budget)?);
+        self.pending_rows = 0;
+        self.pending_bytes = None;
+        Ok(())
+    }
+}
+
+/// The rows of a segment whose mask is true: the segment itself when all are, None when none is.
+pub(crate) fn filter_segment(
+    segment: &Arc<Segment>,
+    definition: &TableDefinition,
+    keep: &BooleanArray,
+    budget: &Arc<MemoryBudget>,
+) -> Result<Option<Arc<Segment>>> {
+    if keep.len() != segment.rows() {
+        return Err(StorageError::internal("a row mask is not as long as its segment"));
+    }
+    let kept = keep.true_count();
+    if kept == segment.rows() {
+        return Ok(Some(segment.clone()));
+    }
+    if kept == 0 {
+        return Ok(None);
+    }
+    let columns = (0..definition.columns.len()).map(|column| filter(&segment.column(column), keep));
+    Segment::build(columns.collect::<Result<_, _>>()?, kept, budget).map(Some)
+}
+
+/// Brings a batch to the table's types and checks NOT NULL, lengths and precisions.
+pub fn conform(batch: &RecordBatch, definition: &TableDefinition) -> Result<RecordBatch> {
+    if batch.num_columns() != definition.columns.len() {
+        let (found, wanted) = (batch.num_columns(), definition.columns.len());
+        return Err(StorageError::internal(format!(
+            "a batch has {found} columns, the table {wanted}"
+        )));
+    }
+    let mut columns = Vec::with_capacity(batch.num_columns());
+    for (array, column) in batch.columns().iter().zip(&definition.columns) {
+        let data_type = column.sql_type.data_type();
+        let array = if *array.data_type() == data_type {
+            array.clone()
+        } else {
+            arrow::compute::cast(array, &data_type)?
+        };
+        let array = fit_length(array, column.sql_type)?;
+        if column.not_null && array.null_count() > 0 {
+            let message = format!(
+                "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                column.name, definition.name
+            );
+            let row = (0..array.len()).find(|row| array.is_null(*row)).unwrap_or(0);
+            return Err(StorageError::new(ErrorKind::NotNullViolation, message)
+                .detail(format!("Failing row contains ({}).", display_row(batch, row))));
+        }
+        columns.push(array);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(
+        definition.schema.clone(),
+        columns,
+        &options,
+    )?)
+}
+
+/// `varchar(n)` and `char(n)`: an error (22001) where more than n characters are left after trailing blanks;
+/// `char(n)` is kept without its trailing blanks.
+fn fit_length(array: ArrayRef, sql_type: SqlType) -> Result<ArrayRef> {
+    let (limit, strip) = match sql_type {
+        SqlType::VarcharOf(limit) => (limit as usize, false),
+        SqlType::CharOf(limit) => (limit as usize, true),
+        _ => return Ok(array),
+    };
+    let strings = array.as_string_view();
+    let fits = |value: &str| value.len() <= limit && !(strip && value.ends_with(' '));
+    if strings.iter().flatten().all(fits) {
+        return Ok(array);
+    }
+    let fitted = strings
+        .iter()
+        .map(|value| value.map(|value| fit_string(value, limit, strip, sql_type)).transpose());
+    Ok(Arc::new(fitted.collect::<Result<StringViewArray>>()?))
+}
+
+/// One value of `fit_length`.
+pub fn fit_string(value: &str, limit: usize, strip: bool, sql_type: SqlType) -> Result<&str> {
+    let fitted = match value.char_indices().nth(limit) {
+        Some((end, _)) if value[end..].bytes().all(|byte| byte == b' ') => &value[..end],
+        Some(_) => {
+            let message = format!("value too long for type {sql_type}");
+            return Err(StorageError::new(ErrorKind::StringTooLong, message));
+        }
+        None => value,
+    };
+    Ok(if strip { fitted.trim_end_matches(' ') } else { fitted })
+}
+
+fn display_row(batch: &RecordBatch, row: usize) -> String {
+    let one = filter_record_batch(
+        batch,
+        &BooleanArray::from_iter((0..batch.num_rows()).map(|i| Some(i == row))),
+    );
+    let Ok(one) = one else { return String::new() };
+    let options = arrow::util::display::FormatOptions::default().with_null("null");
+    let values = one.columns().iter().map(|column| {
+        arrow::util::display::ArrayFormatter::try_new(column, &options)
+            .map_or(String::new(), |f| f.value(0).to_string())
+    });
+    values.collect::<Vec<_>>().join(", ")
+}
