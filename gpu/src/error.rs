@@ -1,0 +1,64 @@
+//! The crate's error: which of user, machine, resources or our own code is at fault stays distinct.
+
+/// What can go wrong with a device.
+#[derive(Debug, thiserror::Error)]
+pub enum GpuError {
+    /// There is no usable device; the text says exactly why.
+    #[error("no GPU: {0}")]
+    NoDevice(String),
+    /// The device budget does not hold the request. An ordinary result: plan smaller, or use the CPU.
+    #[error(
+        "out of GPU memory: {requested_bytes} bytes asked for, {in_use_bytes} of {budget_bytes} in use \
+         ({reserved_bytes} reserved){detail}"
+    )]
+    OutOfMemory {
+        requested_bytes: u64,
+        in_use_bytes: u64,
+        reserved_bytes: u64,
+        budget_bytes: u64,
+        detail: String,
+    },
+    /// A kernel source did not compile. The log shows the source lines.
+    #[error("kernel source {program} does not compile:\n{log}")]
+    Compile { program: String, log: String },
+    /// A kernel failed while running: out of bounds, a trap, a deadlock.
+    #[error("kernel {kernel} failed: {message}")]
+    Kernel { kernel: String, message: String },
+    /// The driver refused a call.
+    #[error("{call} failed: {name} ({code}): {message}")]
+    Driver {
+        call: &'static str,
+        code: u32,
+        name: String,
+        message: String,
+    },
+    /// A view of a buffer at an address that its element type does not allow.
+    #[error("misaligned view: offset of {offset_bytes} bytes is no multiple of {align_bytes}")]
+    Misaligned { offset_bytes: u64, align_bytes: u64 },
+    /// A range outside of a buffer.
+    #[error("range {start}..{end} is outside of a buffer of {len} elements")]
+    OutOfRange { start: u64, end: u64, len: u64 },
+    /// A request that makes no sense: lengths that differ, an empty block, a kernel that does not exist.
+    #[error("{0}")]
+    Invalid(String),
+    /// The file system or the memory of the host.
+    #[error("{context}: {source}")]
+    Io { context: String, source: std::io::Error },
+}
+
+impl GpuError {
+    /// Whether trying with less memory, or on the CPU, is the sensible answer.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, GpuError::OutOfMemory { .. })
+    }
+
+    pub(crate) fn io(context: impl Into<String>, source: std::io::Error) -> GpuError {
+        GpuError::Io {
+            context: context.into(),
+            source,
+        }
+    }
+}
+
+/// Result with the crate's error.
+pub type Result<T, E = GpuError> = std::result::Result<T, E>;

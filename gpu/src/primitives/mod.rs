@@ -1,0 +1,4 @@
+//! Data-parallel primitives over device buffers: one file each, a safe function over one kernel family.
+
+pub mod fill;
+pub mod map;

@@ -1,0 +1,288 @@
+//! The simulator as a device.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::abi::Dim3;
+use super::memory::SimMemory;
+use super::shared::SHARED_LIMIT_BYTES;
+use super::{module, worker};
+use crate::backend::{Backend, EventHandle, FunctionHandle, ModuleHandle, StreamHandle};
+use crate::compile::{Artifact, Code};
+use crate::detect::{DeviceInfo, DeviceKind};
+use crate::error::{GpuError, Result};
+use crate::launch::LaunchConfig;
+
+/// Multiprocessors that the simulator claims: few, so that kernels sized by them stay quick.
+const MULTIPROCESSORS: u32 = 4;
+
+/// A simulated device.
+pub struct SimBackend {
+    info: DeviceInfo,
+    memory: SimMemory,
+    window: u32,
+    threads: u32,
+    timeout: Duration,
+    next_handle: AtomicU64,
+    events: Mutex<HashMap<EventHandle, Instant>>,
+}
+
+fn setting(name: &str, default: u32) -> u32 {
+    std::env::var(name)
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .filter(|&v| v > 0)
+        .unwrap_or(default)
+}
+
+fn host_memory_bytes() -> (u64, u64) {
+    // SAFETY: sysconf reads a number.
+    let pages = |name| unsafe { libc::sysconf(name) }.max(0) as u64;
+    let page = pages(libc::_SC_PAGESIZE);
+    (pages(libc::_SC_AVPHYS_PAGES) * page, pages(libc::_SC_PHYS_PAGES) * page)
+}
+
+impl SimBackend {
+    /// A simulator whose kernels are compiled by the C++ compiler of this version.
+    pub fn new(compiler: &str) -> SimBackend {
+        SimBackend {
+            info: DeviceInfo {
+                kind: DeviceKind::Sim,
+                name: "simulator".into(),
+                architecture: 0,
+                multiprocessors: MULTIPROCESSORS,
+                l2_bytes: 1 << 20,
+                memory_bytes: host_memory_bytes().1,
+                shared_bytes_max: SHARED_LIMIT_BYTES as u32,
+                driver_version: 0,
+                compiler: compiler.to_string(),
+            },
+            memory: SimMemory::default(),
+            window: setting("TENON_SIM_WINDOW", 8),
+            threads: setting("TENON_SIM_THREADS", 1),
+            timeout: Duration::from_secs(setting("TENON_SIM_TIMEOUT_S", 30) as u64),
+            next_handle: AtomicU64::new(1),
+            events: Mutex::default(),
+        }
+    }
+
+    fn handle(&self) -> u64 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn check_range(&self, call: &'static str, address: u64, bytes: usize) -> Result<()> {
+        if self.memory.contains(address, bytes) {
+            return Ok(());
+        }
+        Err(GpuError::Invalid(format!(
+            "{call}: {bytes} bytes at {address:#x} are not in one device buffer"
+        )))
+    }
+}
+
+impl Backend for SimBackend {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn memory_info(&self) -> Result<(u64, u64)> {
+        Ok(host_memory_bytes())
+    }
+
+    fn alloc(&self, bytes: u64) -> Result<u64> {
+        self.memory
+            .alloc(bytes as usize)
+            .map_err(|e| GpuError::io(format!("mapping {bytes} bytes"), e))
+    }
+
+    fn free(&self, address: u64) -> Result<()> {
+        self.memory.free(address).map_err(GpuError::Invalid)
+    }
+
+    fn separate_buffers(&self) -> bool {
+        true
+    }
+
+    fn stream_create(&self) -> Result<StreamHandle> {
+        Ok(self.handle())
+    }
+
+    fn stream_destroy(&self, _stream: StreamHandle) {}
+
+    fn stream_synchronize(&self, _stream: StreamHandle) -> Result<()> {
+        Ok(())
+    }
+
+    fn stream_is_idle(&self, _stream: StreamHandle) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn event_create(&self) -> Result<EventHandle> {
+        Ok(self.handle())
+    }
+
+    fn event_destroy(&self, event: EventHandle) {
+        self.events.lock().remove(&event);
+    }
+
+    fn event_record(&self, event: EventHandle, _stream: StreamHandle) -> Result<()> {
+        self.events.lock().insert(event, Instant::now());
+        Ok(())
+    }
+
+    fn event_synchronize(&self, _event: EventHandle) -> Result<()> {
+        Ok(())
+    }
+
+    fn event_is_done(&self, _event: EventHandle) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn event_elapsed_ms(&self, start: EventHandle, end: EventHandle) -> Result<f32> {
+        let events = self.events.lock();
+        match (events.get(&start), events.get(&end)) {
+            (Some(start), Some(end)) => Ok(end.saturating_duration_since(*start).as_secs_f32() * 1e3),
+            _ => Err(GpuError::Invalid("an event that was not recorded".into())),
+        }
+    }
+
+    fn stream_wait(&self, _stream: StreamHandle, _event: EventHandle) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn copy_to_device(&self, target: u64, source: *const u8, bytes: usize, _stream: StreamHandle) -> Result<()> {
+        self.check_range("copy to device", target, bytes)?;
+        // SAFETY: the caller's source; the target was checked.
+        unsafe { std::ptr::copy_nonoverlapping(source, target as *mut u8, bytes) };
+        Ok(())
+    }
+
+    unsafe fn copy_to_host(&self, target: *mut u8, source: u64, bytes: usize, _stream: StreamHandle) -> Result<()> {
+        self.check_range("copy to host", source, bytes)?;
+        // SAFETY: the caller's target; the source was checked.
+        unsafe { std::ptr::copy_nonoverlapping(source as *const u8, target, bytes) };
+        Ok(())
+    }
+
+    unsafe fn copy_on_device(&self, target: u64, source: u64, bytes: usize, _stream: StreamHandle) -> Result<()> {
+        self.check_range("copy on device", source, bytes)?;
+        self.check_range("copy on device", target, bytes)?;
+        // SAFETY: both ranges were checked; overlap is allowed here.
+        unsafe { std::ptr::copy(source as *const u8, target as *mut u8, bytes) };
+        Ok(())
+    }
+
+    unsafe fn set_bytes(&self, target: u64, byte: u8, bytes: usize, _stream: StreamHandle) -> Result<()> {
+        self.check_range("set bytes", target, bytes)?;
+        // SAFETY: the range was checked.
+        unsafe { (target as *mut u8).write_bytes(byte, bytes) };
+        Ok(())
+    }
+
+    unsafe fn host_register(&self, _address: *mut u8, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn host_unregister(&self, _address: *mut u8) -> Result<()> {
+        Ok(())
+    }
+
+    fn load(&self, artifact: &Arc<Artifact>) -> Result<ModuleHandle> {
+        match &artifact.code {
+            Code::SharedObject(path) => module::load(path),
+            Code::Image(_) => Err(GpuError::Invalid(format!(
+                "{} was compiled for another device",
+                artifact.name
+            ))),
+        }
+    }
+
+    fn unload(&self, handle: ModuleHandle) {
+        module::unload(handle);
+    }
+
+    fn function(&self, handle: ModuleHandle, name: &str) -> Result<FunctionHandle> {
+        Ok(FunctionHandle {
+            address: module::entry(handle, name)?,
+            param_bytes: module::number(handle, &format!("{name}_param_bytes")),
+            max_threads: module::number(handle, &format!("{name}_max_threads")).unwrap_or(1024) as u32,
+        })
+    }
+
+    unsafe fn launch(
+        &self,
+        name: &str,
+        function: &FunctionHandle,
+        config: &LaunchConfig,
+        params: &[u8],
+        _stream: StreamHandle,
+    ) -> Result<()> {
+        let dim = |(x, y, z): (u32, u32, u32)| Dim3 { x, y, z };
+        if config.shared_bytes as usize > SHARED_LIMIT_BYTES {
+            return Err(GpuError::Invalid(format!(
+                "kernel {name}: {} bytes of shared memory exceed {SHARED_LIMIT_BYTES}",
+                config.shared_bytes
+            )));
+        }
+        let aligned = Params::copy_of(params);
+        let launch = worker::Launch {
+            // SAFETY: the address came from `function`, whose module the caller keeps loaded.
+            entry: unsafe { module::callable(function.address) },
+            params: aligned.as_slice(params.len()),
+            grid: dim(config.grid),
+            block: dim(config.block),
+            shared_bytes: config.shared_bytes,
+            window: if config.cooperative {
+                config.blocks().min(u32::MAX as u64) as u32
+            } else {
+                self.window
+            },
+            timeout: self.timeout,
+            next_block: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        };
+        if self.threads <= 1 || config.cooperative || config.blocks() == 1 {
+            worker::run(&launch);
+        } else {
+            std::thread::scope(|scope| {
+                for _ in 0..self.threads {
+                    scope.spawn(|| worker::run(&launch));
+                }
+            });
+        }
+        let failure = launch.failure.lock().take().map(|message| self.memory.explain(message));
+        match failure.map_or_else(|| self.memory.check(), Err) {
+            Ok(()) => Ok(()),
+            Err(message) => Err(GpuError::Kernel {
+                kernel: name.to_string(),
+                message,
+            }),
+        }
+    }
+
+    fn resident_blocks(&self, _function: &FunctionHandle, _threads: u32, _shared_bytes: u32) -> Result<u32> {
+        Ok(2)
+    }
+}
+
+/// A copy of the parameters, aligned for any struct.
+struct Params(Vec<u128>);
+
+impl Params {
+    fn copy_of(bytes: &[u8]) -> Params {
+        let mut words = vec![0u128; bytes.len().div_ceil(16)];
+        // SAFETY: the vector has room for the bytes.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), words.as_mut_ptr().cast::<u8>(), bytes.len()) };
+        Params(words)
+    }
+
+    fn as_slice(&self, len: usize) -> &[u8] {
+        // SAFETY: the vector holds at least `len` bytes.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
+    }
+}

@@ -1,0 +1,11 @@
+//! The headers of `kernels/`, embedded in the binary. Sources (`.cu`) are embedded where they are used (`source!`).
+
+macro_rules! headers {
+    ($($name:literal),* $(,)?) => {
+        /// Name as included, and text.
+        pub const HEADERS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/", $name)))),*];
+    };
+}
+
+headers!["tenon.cuh", "sim.cuh", "cuda.cuh", "warp.cuh", "block.cuh"];

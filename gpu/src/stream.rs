@@ -1,0 +1,113 @@
+//! Streams and events: the order of work on a device, and the time it took.
+
+use std::sync::Arc;
+
+use crate::backend::{EventHandle, StreamHandle};
+use crate::device::{Device, DeviceInner};
+use crate::error::Result;
+
+/// A queue of work: copies and launches run in the order they were put in. Cheap to clone.
+#[derive(Clone)]
+pub struct Stream {
+    pub(crate) inner: Arc<StreamInner>,
+}
+
+pub(crate) struct StreamInner {
+    pub(crate) handle: StreamHandle,
+    pub(crate) device: Arc<DeviceInner>,
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        self.device.backend.stream_destroy(self.handle);
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(device: &Arc<DeviceInner>) -> Result<Stream> {
+        let handle = device.backend.stream_create()?;
+        Ok(Stream {
+            inner: Arc::new(StreamInner {
+                handle,
+                device: device.clone(),
+            }),
+        })
+    }
+
+    /// The stream's device.
+    pub fn device(&self) -> Device {
+        Device {
+            inner: self.inner.device.clone(),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> StreamHandle {
+        self.inner.handle
+    }
+
+    /// Waits until all work put in so far is done; reports what failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.inner.device.backend.stream_synchronize(self.handle())
+    }
+
+    /// Whether all work put in so far is done.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.inner.device.backend.stream_is_idle(self.handle())
+    }
+
+    /// Marks this point of the stream.
+    pub fn record(&self) -> Result<Event> {
+        let event = Event::new(&self.inner.device)?;
+        self.inner.device.backend.event_record(event.handle, self.handle())?;
+        Ok(event)
+    }
+
+    /// Later work of this stream waits for the event.
+    pub fn wait_for(&self, event: &Event) -> Result<()> {
+        self.inner.device.backend.stream_wait(self.handle(), event.handle)
+    }
+
+    /// Later work of this stream waits for all work put into the other so far.
+    pub fn wait_for_stream(&self, other: &Stream) -> Result<()> {
+        if self.handle() == other.handle() {
+            return Ok(());
+        }
+        self.wait_for(&other.record()?)
+    }
+}
+
+/// A point in a stream.
+pub struct Event {
+    pub(crate) handle: EventHandle,
+    device: Arc<DeviceInner>,
+}
+
+impl Event {
+    pub(crate) fn new(device: &Arc<DeviceInner>) -> Result<Event> {
+        Ok(Event {
+            handle: device.take_event()?,
+            device: device.clone(),
+        })
+    }
+
+    /// Waits until the stream has passed the event.
+    pub fn synchronize(&self) -> Result<()> {
+        self.device.backend.event_synchronize(self.handle)
+    }
+
+    /// Whether the stream has passed the event.
+    pub fn is_done(&self) -> Result<bool> {
+        self.device.backend.event_is_done(self.handle)
+    }
+
+    /// Milliseconds from `earlier` to this event, both passed.
+    pub fn elapsed_ms_since(&self, earlier: &Event) -> Result<f32> {
+        self.device.backend.event_elapsed_ms(earlier.handle, self.handle)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.device.give_event(self.handle);
+    }
+}

@@ -1,0 +1,49 @@
+//! What tests share: the device under test, seeds that are printed, NVRTC for the compile test.
+
+use std::path::{Path, PathBuf};
+
+use crate::detect::DeviceKind;
+use crate::device::{Device, DeviceConfig};
+
+/// Budget of the devices that tests open.
+pub const TEST_BUDGET_BYTES: u64 = 4 << 30;
+
+/// The device under test: the simulator, or with `TENON_DEVICE=cuda` the GPU.
+pub fn device() -> Device {
+    let kind = match DeviceKind::from_env().expect("TENON_DEVICE") {
+        DeviceKind::Cuda if std::env::var_os("TENON_DEVICE").is_some() => DeviceKind::Cuda,
+        _ => DeviceKind::Sim,
+    };
+    let config = DeviceConfig {
+        budget_bytes: Some(TEST_BUDGET_BYTES),
+        ..DeviceConfig::default()
+    };
+    Device::open(kind, config).unwrap_or_else(|error| panic!("opening the device under test ({kind:?}): {error}"))
+}
+
+/// A seed: `TENON_TEST_SEED`, or a fresh one. Printed, so that a failure can be run again.
+pub fn seed(test: &str) -> u64 {
+    let seed = std::env::var("TENON_TEST_SEED")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or_else(|| {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.map_or(1, |d| d.as_nanos() as u64)
+        });
+    println!("{test}: TENON_TEST_SEED={seed}");
+    seed
+}
+
+/// Sizes that every primitive is tested at: none, one, odd ones, around a warp, a block, a tile, many tiles.
+pub const SIZES: [u64; 14] = [0, 1, 2, 3, 31, 32, 33, 255, 257, 1000, 2048, 2049, 10_007, 65_537];
+
+/// The library that `scripts/install-nvrtc.sh` installs, or what `TENON_NVRTC_PATH` names, if it is there.
+pub fn nvrtc_library() -> Option<PathBuf> {
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.deps/nvrtc/libnvrtc.so.13");
+    if let Ok(installed) = installed.canonicalize() {
+        return Some(installed);
+    }
+    crate::compile::search_paths()
+        .into_iter()
+        .find(|path| path.is_absolute() && path.exists())
+}
