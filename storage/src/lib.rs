@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod error;
 pub mod memory;
+pub mod parse;
 pub mod segment;
 pub mod statistics;
 pub mod types;

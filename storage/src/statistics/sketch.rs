@@ -19,12 +19,13 @@ impl Default for Sketch {
     }
 }
 
-/// Mixes an integer to a hash: the two halves of a 128-bit product.
+/// Mixes an integer to a hash (the finalizer of SplitMix64).
 #[inline(always)]
 pub fn hash_u64(value: u64) -> u64 {
-    let product = u128::from(value ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_a076_1d64_78bd_642f_u128;
-    let folded = (product >> 64) as u64 ^ product as u64;
-    folded ^ (folded >> 29)
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
 }
 
 /// Hashes bytes eight at a time.

@@ -1,0 +1,164 @@
+//! A column of text fields to an array of the column's type.
+
+use super::*;
+use crate::error::Result;
+use crate::writer::fit_string;
+use arrow::array::*;
+use arrow::datatypes::*;
+use std::sync::Arc;
+
+/// The first field of a column that is no value, by its row.
+pub type FieldError = (usize, StorageError);
+
+/// Parses fields (None: NULL), which are valid UTF-8. On error the rows before it are sound, and the array is dropped.
+pub fn parse_column<'a>(
+    sql_type: SqlType,
+    fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+) -> Result<ArrayRef, FieldError> {
+    match sql_type {
+        SqlType::Bool => {
+            let mut builder = BooleanBuilder::with_capacity(fields.len());
+            for (row, field) in fields.enumerate() {
+                builder.append_option(optional(sql_type, row, field, parse_bool)?);
+            }
+            Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Int2 => primitive::<Int16Type>(sql_type, fields, parse_int2),
+        SqlType::Int4 => primitive::<Int32Type>(sql_type, fields, parse_int4),
+        SqlType::Int8 => primitive::<Int64Type>(sql_type, fields, parse_int8),
+        SqlType::Float4 => primitive::<Float32Type>(sql_type, fields, parse_float4),
+        SqlType::Float8 => primitive::<Float64Type>(sql_type, fields, parse_float8),
+        SqlType::Numeric | SqlType::NumericOf(..) => {
+            let DataType::Decimal128(precision, scale) = sql_type.data_type() else {
+                unreachable!()
+            };
+            primitive::<Decimal128Type>(sql_type, fields, |text| parse_decimal(text, precision, scale))
+        }
+        SqlType::Date => primitive::<Date32Type>(sql_type, fields, parse_date),
+        SqlType::Time => primitive::<Time64MicrosecondType>(sql_type, fields, parse_time),
+        SqlType::Timestamp => primitive::<TimestampMicrosecondType>(sql_type, fields, parse_timestamp),
+        SqlType::TimestampTz => primitive::<TimestampMicrosecondType>(sql_type, fields, parse_timestamptz),
+        SqlType::Interval => primitive::<IntervalMonthDayNanoType>(sql_type, fields, parse_interval),
+        SqlType::Bytea => {
+            let mut builder = BinaryViewBuilder::with_capacity(fields.len());
+            for (row, field) in fields.enumerate() {
+                builder.append_option(optional(sql_type, row, field, parse_bytea)?);
+            }
+            Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Uuid => {
+            let mut builder = FixedSizeBinaryBuilder::with_capacity(fields.len(), 16);
+            for (row, field) in fields.enumerate() {
+                match optional(sql_type, row, field, parse_uuid)? {
+                    Some(uuid) => builder.append_value(uuid).map_err(|error| (row, error.into()))?,
+                    None => builder.append_null(),
+                }
+            }
+            Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Text | SqlType::Varchar => strings(sql_type, fields, Ok),
+        SqlType::VarcharOf(limit) => strings(sql_type, fields, |text| fit(text, limit, false, sql_type)),
+        SqlType::CharOf(limit) => strings(sql_type, fields, |text| fit(text, limit, true, sql_type)),
+        SqlType::Json | SqlType::Jsonb => strings(sql_type, fields, |text| check_json(text).map(|()| text)),
+    }
+}
+
+/// One value as an array of one.
+pub fn parse_scalar(sql_type: SqlType, text: &str) -> Result<ArrayRef> {
+    parse_column(sql_type, std::iter::once(Some(text.as_bytes()))).map_err(|(_, error)| error)
+}
+
+fn fit(text: &str, limit: u32, strip: bool, sql_type: SqlType) -> Result<&str, Invalid> {
+    if text.len() <= limit as usize && !strip {
+        return Ok(text);
+    }
+    fit_string(text, limit as usize, strip, sql_type).map_err(|error| Invalid::Other(Box::new(error)))
+}
+
+fn optional<'a, T>(
+    sql_type: SqlType,
+    row: usize,
+    field: Option<&'a [u8]>,
+    parse: impl Fn(&'a [u8]) -> Result<T, Invalid>,
+) -> Result<Option<T>, FieldError> {
+    let Some(text) = field else { return Ok(None) };
+    parse(text)
+        .map(Some)
+        .map_err(|invalid| failed(invalid, sql_type, row, text))
+}
+
+#[cold]
+fn failed(invalid: Invalid, sql_type: SqlType, row: usize, text: &[u8]) -> FieldError {
+    (row, invalid.into_error(sql_type, &String::from_utf8_lossy(text)))
+}
+
+fn primitive<'a, T: ArrowPrimitiveType>(
+    sql_type: SqlType,
+    fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+    parse: impl Fn(&'a [u8]) -> Result<T::Native, Invalid>,
+) -> Result<ArrayRef, FieldError> {
+    let mut values = Vec::with_capacity(fields.len());
+    let mut nulls: Option<NullBufferBuilder> = None;
+    let rows = fields.len();
+    for (row, field) in fields.enumerate() {
+        match field {
+            Some(text) => {
+                values.push(parse(text).map_err(|invalid| failed(invalid, sql_type, row, text))?);
+                if let Some(nulls) = &mut nulls {
+                    nulls.append_non_null();
+                }
+            }
+            None => {
+                values.push(T::Native::default());
+                let nulls = nulls.get_or_insert_with(|| {
+                    let mut nulls = NullBufferBuilder::new(rows);
+                    nulls.append_n_non_nulls(row);
+                    nulls
+                });
+                nulls.append_null();
+            }
+        }
+    }
+    let nulls = nulls.and_then(|mut nulls| nulls.finish());
+    let array = PrimitiveArray::<T>::new(values.into(), nulls).with_data_type(sql_type.data_type());
+    Ok(Arc::new(array))
+}
+
+fn strings<'a>(
+    sql_type: SqlType,
+    fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+    check: impl Fn(&'a str) -> Result<&'a str, Invalid>,
+) -> Result<ArrayRef, FieldError> {
+    let mut builder = StringViewBuilder::with_capacity(fields.len()).with_fixed_block_size(1 << 20);
+    for (row, field) in fields.enumerate() {
+        match field {
+            None => builder.append_null(),
+            Some(bytes) => {
+                let text = std::str::from_utf8(bytes).map_err(|_| (row, invalid_utf8(bytes)))?;
+                builder.append_value(check(text).map_err(|invalid| failed(invalid, sql_type, row, bytes))?);
+            }
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// 22021 for the first bytes that are not UTF-8.
+pub(crate) fn invalid_utf8(bytes: &[u8]) -> StorageError {
+    let at = match std::str::from_utf8(bytes) {
+        Err(error) => error.valid_up_to(),
+        Ok(text) => text.find('\0').unwrap_or(0),
+    };
+    let wanted = match bytes.get(at) {
+        Some(0xc2..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..=0xf7) => 4,
+        _ => 1,
+    };
+    let shown: Vec<_> = bytes[at..]
+        .iter()
+        .take(wanted)
+        .map(|byte| format!("0x{byte:02x}"))
+        .collect();
+    let message = format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" "));
+    StorageError::new(ErrorKind::InvalidEncoding, message)
+}
