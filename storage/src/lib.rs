@@ -2,6 +2,7 @@
 
 pub mod catalog;
 pub mod error;
+pub mod load;
 pub mod memory;
 pub mod parse;
 pub mod segment;

@@ -6,7 +6,7 @@ use crate::memory::{MemoryBudget, Reservation};
 use crate::segment::{SEGMENT_ROWS_MAX, Segment};
 use crate::types::SqlType;
 use arrow::array::*;
-use arrow::compute::{concat, filter, filter_record_batch};
+use arrow::compute::{concat, filter};
 use std::sync::Arc;
 
 /// Gathers batches of one table's rows into segments. Several may write for one table at a time, each on its thread;
@@ -69,17 +69,27 @@ impl TableWriter {
             return Ok(());
         }
         let pending = std::mem::take(&mut self.pending);
-        let columns = (0..self.definition.columns.len()).map(|column| {
-            let arrays: Vec<&dyn Array> = pending.iter().map(|batch| batch.column(column).as_ref()).collect();
-            concat(&arrays)
-        });
-        let columns = columns.collect::<Result<_, _>>()?;
         self.segments
-            .push(Segment::build(columns, self.pending_rows, &self.budget)?);
+            .push(segment_of_batches(&self.definition, pending, &self.budget)?);
         self.pending_rows = 0;
         self.pending_bytes = None;
         Ok(())
     }
+}
+
+/// One segment of batches that have the table's types.
+pub(crate) fn segment_of_batches(
+    definition: &TableDefinition,
+    batches: Vec<RecordBatch>,
+    budget: &Arc<MemoryBudget>,
+) -> Result<Arc<Segment>> {
+    let rows = batches.iter().map(|batch| batch.num_rows()).sum();
+    let columns = (0..definition.columns.len()).map(|column| {
+        let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(column).as_ref()).collect();
+        concat(&arrays)
+    });
+    let columns = columns.collect::<Result<_, _>>()?;
+    Segment::build(columns, rows, budget)
 }
 
 /// The rows of a segment whose mask is true: the segment itself when all are, None when none is.
@@ -120,16 +130,10 @@ pub fn conform(batch: &RecordBatch, definition: &TableDefinition) -> Result<Reco
             arrow::compute::cast(array, &data_type)?
         };
         let array = fit_length(array, column.sql_type)?;
-        if column.not_null && array.null_count() > 0 {
-            let message = format!(
-                "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-                column.name, definition.name
-            );
-            let row = (0..array.len()).find(|row| array.is_null(*row)).unwrap_or(0);
-            return Err(StorageError::new(ErrorKind::NotNullViolation, message)
-                .detail(format!("Failing row contains ({}).", display_row(batch, row))));
-        }
         columns.push(array);
+    }
+    if let Some((_, error)) = not_null_violation(definition, &columns) {
+        return Err(error);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(
@@ -171,16 +175,34 @@ pub fn fit_string(value: &str, limit: usize, strip: bool, sql_type: SqlType) -> 
     Ok(if strip { fitted.trim_end_matches(' ') } else { fitted })
 }
 
-fn display_row(batch: &RecordBatch, row: usize) -> String {
-    let one = filter_record_batch(
-        batch,
-        &BooleanArray::from_iter((0..batch.num_rows()).map(|i| Some(i == row))),
-    );
-    let Ok(one) = one else { return String::new() };
+/// The first NULL in a NOT NULL column, by its row.
+pub(crate) fn not_null_violation(definition: &TableDefinition, columns: &[ArrayRef]) -> Option<(usize, StorageError)> {
+    let nulls = definition
+        .columns
+        .iter()
+        .zip(columns)
+        .filter(|(column, array)| column.not_null && array.null_count() > 0);
+    let first = nulls.filter_map(|(column, array)| {
+        (0..array.len())
+            .find(|row| array.is_null(*row))
+            .map(|row| (row, column))
+    });
+    let (row, column) = first.min_by_key(|(row, _)| *row)?;
+    let (column, table) = (&column.name, &definition.name);
+    let message = format!("null value in column \"{column}\" of relation \"{table}\" violates not-null constraint");
+    let detail = format!("Failing row contains ({}).", display_row(columns, row));
+    Some((
+        row,
+        StorageError::new(ErrorKind::NotNullViolation, message).detail(detail),
+    ))
+}
+
+/// A row's values for an error's detail.
+fn display_row(columns: &[ArrayRef], row: usize) -> String {
     let options = arrow::util::display::FormatOptions::default().with_null("null");
-    let values = one.columns().iter().map(|column| {
+    let values = columns.iter().map(|column| {
         arrow::util::display::ArrayFormatter::try_new(column, &options)
-            .map_or(String::new(), |f| f.value(0).to_string())
+            .map_or(String::new(), |f| f.value(row).to_string())
     });
     values.collect::<Vec<_>>().join(", ")
 }

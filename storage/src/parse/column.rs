@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// The first field of a column that is no value, by its row.
 pub type FieldError = (usize, StorageError);
 
-/// Parses fields (None: NULL), which are valid UTF-8. On error the rows before it are sound, and the array is dropped.
+/// Parses fields (None: NULL), or gives the first field that is no value of the type.
 pub fn parse_column<'a>(
     sql_type: SqlType,
-    fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+    fields: impl ExactSizeIterator<Item = Option<&'a str>>,
 ) -> Result<ArrayRef, FieldError> {
     match sql_type {
         SqlType::Bool => {
@@ -65,7 +65,7 @@ pub fn parse_column<'a>(
 
 /// One value as an array of one.
 pub fn parse_scalar(sql_type: SqlType, text: &str) -> Result<ArrayRef> {
-    parse_column(sql_type, std::iter::once(Some(text.as_bytes()))).map_err(|(_, error)| error)
+    parse_column(sql_type, std::iter::once(Some(text))).map_err(|(_, error)| error)
 }
 
 fn fit(text: &str, limit: u32, strip: bool, sql_type: SqlType) -> Result<&str, Invalid> {
@@ -78,23 +78,23 @@ fn fit(text: &str, limit: u32, strip: bool, sql_type: SqlType) -> Result<&str, I
 fn optional<'a, T>(
     sql_type: SqlType,
     row: usize,
-    field: Option<&'a [u8]>,
+    field: Option<&'a str>,
     parse: impl Fn(&'a [u8]) -> Result<T, Invalid>,
 ) -> Result<Option<T>, FieldError> {
     let Some(text) = field else { return Ok(None) };
-    parse(text)
+    parse(text.as_bytes())
         .map(Some)
         .map_err(|invalid| failed(invalid, sql_type, row, text))
 }
 
 #[cold]
-fn failed(invalid: Invalid, sql_type: SqlType, row: usize, text: &[u8]) -> FieldError {
-    (row, invalid.into_error(sql_type, &String::from_utf8_lossy(text)))
+fn failed(invalid: Invalid, sql_type: SqlType, row: usize, text: &str) -> FieldError {
+    (row, invalid.into_error(sql_type, text))
 }
 
 fn primitive<'a, T: ArrowPrimitiveType>(
     sql_type: SqlType,
-    fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+    fields: impl ExactSizeIterator<Item = Option<&'a str>>,
     parse: impl Fn(&'a [u8]) -> Result<T::Native, Invalid>,
 ) -> Result<ArrayRef, FieldError> {
     let mut values = Vec::with_capacity(fields.len());
@@ -103,7 +103,7 @@ fn primitive<'a, T: ArrowPrimitiveType>(
     for (row, field) in fields.enumerate() {
         match field {
             Some(text) => {
-                values.push(parse(text).map_err(|invalid| failed(invalid, sql_type, row, text))?);
+                values.push(parse(text.as_bytes()).map_err(|invalid| failed(invalid, sql_type, row, text))?);
                 if let Some(nulls) = &mut nulls {
                     nulls.append_non_null();
                 }
@@ -126,17 +126,14 @@ fn primitive<'a, T: ArrowPrimitiveType>(
 
 fn strings<'a>(
     sql_type: SqlType,
-    fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+    fields: impl ExactSizeIterator<Item = Option<&'a str>>,
     check: impl Fn(&'a str) -> Result<&'a str, Invalid>,
 ) -> Result<ArrayRef, FieldError> {
     let mut builder = StringViewBuilder::with_capacity(fields.len()).with_fixed_block_size(1 << 20);
     for (row, field) in fields.enumerate() {
         match field {
             None => builder.append_null(),
-            Some(bytes) => {
-                let text = std::str::from_utf8(bytes).map_err(|_| (row, invalid_utf8(bytes)))?;
-                builder.append_value(check(text).map_err(|invalid| failed(invalid, sql_type, row, bytes))?);
-            }
+            Some(text) => builder.append_value(check(text).map_err(|invalid| failed(invalid, sql_type, row, text))?),
         }
     }
     Ok(Arc::new(builder.finish()))

@@ -7,14 +7,17 @@ mod datetime;
 mod interval;
 mod json;
 mod number;
+mod wire;
 
 pub use binary::{parse_bytea, parse_uuid};
 pub use civil::{MICROS_PER_DAY, civil_from_days, days_from_civil};
-pub use column::{parse_column, parse_scalar};
+pub(crate) use column::invalid_utf8;
+pub use column::{FieldError, parse_column, parse_scalar};
 pub use datetime::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
 pub use interval::parse_interval;
 pub use json::check_json;
 pub use number::{parse_bool, parse_decimal, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
+pub use wire::{decode_column, decode_scalar};
 
 use crate::error::{ErrorKind, StorageError};
 use crate::types::SqlType;

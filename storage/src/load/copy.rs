@@ -1,0 +1,600 @@
+//! COPY FROM as a pipeline: the caller's bytes are cut into pieces of whole records, worker threads parse pieces to
+//! batches, and batches in the order of the input become segments.
+//!
+//! ```text
+//! push ─ cut ─┬─ parse ─┐
+//!             ├─ parse ─┼─ in order: count lines, gather rows ─ a million rows? ─ build segment
+//!             └─ parse ─┘
+//! ```
+//! The first error in the input's order ends the load. Nothing is visible before a transaction appends the result.
+
+use super::cut::{Cutter, PIECE_BYTES};
+use super::fields::{Records, shorten};
+use super::options::{CopyFormat, CopyOptions, Header};
+use super::{binary, csv, cut, text};
+use crate::catalog::TableDefinition;
+use crate::error::{ErrorKind, Result, StorageError};
+use crate::memory::{MemoryBudget, Reservation};
+use crate::parse::{FieldError, decode_column, invalid_utf8, parse_column};
+use crate::segment::{SEGMENT_ROWS_MAX, Segment};
+use crate::writer::{not_null_violation, segment_of_batches};
+use arrow::array::*;
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The result of a load, to be given to `Transaction::append`.
+#[derive(Debug)]
+pub struct Loaded {
+    pub rows: u64,
+    pub segments: Vec<Arc<Segment>>,
+}
+
+/// One COPY FROM in progress. Dropping it abandons the load.
+///
+/// `push` and `finish` wait for worker threads (rayon's global pool): call them from a thread that may block and is no
+/// rayon worker.
+pub struct CopyLoader {
+    shared: Arc<Shared>,
+    cutter: Cutter,
+    cutter_bytes: Reservation,
+    sequence: u64,
+}
+
+/// What all workers of one load use.
+struct Shared {
+    definition: Arc<TableDefinition>,
+    /// Table positions of the fields of a record.
+    columns: Vec<usize>,
+    names: Vec<String>,
+    /// Per field: FORCE_NULL, FORCE_NOT_NULL.
+    forced: Vec<(bool, bool)>,
+    /// Per table column: the value of rows that have no field for it; None is NULL.
+    defaults: Vec<Option<ArrayRef>>,
+    options: CopyOptions,
+    budget: Arc<MemoryBudget>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+    /// An error was met, or the loader is gone: workers need not go on.
+    stopped: AtomicBool,
+    rows: AtomicU64,
+    in_flight_max: usize,
+}
+
+/// Where the load stands, in the input's order.
+struct Progress {
+    in_flight: usize,
+    next: u64,
+    parsed: BTreeMap<u64, Parsed>,
+    lines: u64,
+    gathered: Vec<RecordBatch>,
+    gathered_rows: usize,
+    gathered_bytes: Reservation,
+    segments: Vec<Option<Arc<Segment>>>,
+    ended: bool,
+    failed: Option<StorageError>,
+}
+
+/// One piece's rows, and the error that follows them.
+struct Parsed {
+    batch: Option<RecordBatch>,
+    lines: u64,
+    ended: bool,
+    error: Option<PieceError>,
+}
+
+/// An error whose line is counted from its piece's start.
+struct PieceError {
+    line: u64,
+    /// What follows the line in the context: `: "text"` or `, column a: "x"`.
+    place: String,
+    error: StorageError,
+}
+
+/// A segment to build, and its place.
+struct Build {
+    index: usize,
+    batches: Vec<RecordBatch>,
+    _bytes: Reservation,
+}
+
+impl CopyLoader {
+    /// A load of rows whose fields are the table's `columns`, in that order. `defaults` has a value of one element, or
+    /// None for NULL, for every table column; those of the other columns are used.
+    pub fn new(
+        definition: &Arc<TableDefinition>,
+        columns: &[usize],
+        defaults: Vec<Option<ArrayRef>>,
+        options: CopyOptions,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<CopyLoader> {
+        options.check()?;
+        if columns.is_empty() {
+            return Err(StorageError::new(
+                ErrorKind::Unsupported,
+                "COPY without columns is not supported",
+            ));
+        }
+        let names: Vec<String> = columns
+            .iter()
+            .map(|column| definition.columns[*column].name.clone())
+            .collect();
+        for name in options.force_null.iter().chain(&options.force_not_null) {
+            if !names.contains(name) {
+                let message = format!("FORCE_NULL or FORCE_NOT_NULL column \"{name}\" not referenced by COPY");
+                return Err(StorageError::new(ErrorKind::InvalidParameter, message));
+            }
+        }
+        let forced = names
+            .iter()
+            .map(|name| (options.force_null.contains(name), options.force_not_null.contains(name)));
+        let shared = Shared {
+            forced: forced.collect(),
+            definition: definition.clone(),
+            columns: columns.to_vec(),
+            names,
+            defaults,
+            progress: Mutex::new(Progress {
+                in_flight: 0,
+                next: 0,
+                parsed: BTreeMap::new(),
+                lines: 0,
+                gathered: Vec::new(),
+                gathered_rows: 0,
+                gathered_bytes: budget.reserve(0)?,
+                segments: Vec::new(),
+                ended: false,
+                failed: None,
+            }),
+            changed: Condvar::new(),
+            stopped: AtomicBool::new(false),
+            rows: AtomicU64::new(0),
+            in_flight_max: rayon::current_num_threads() * 2 + 2,
+            budget: budget.clone(),
+            options,
+        };
+        let cutter = Cutter::new(&shared.options);
+        Ok(CopyLoader {
+            shared: Arc::new(shared),
+            cutter,
+            cutter_bytes: budget.reserve(0)?,
+            sequence: 0,
+        })
+    }
+
+    /// Takes the next bytes, cut anywhere. Waits while enough pieces are at work. After an error the load is over.
+    pub fn push(&mut self, data: &[u8]) -> Result<()> {
+        let mut rest = data;
+        while !rest.is_empty() {
+            if self.shared.stopped.load(Ordering::Relaxed) {
+                return Err(self.first_error());
+            }
+            let (after, piece) = self.cutter.feed(rest).map_err(|error| self.structural(error))?;
+            rest = after;
+            let held = self.cutter.held_bytes();
+            if held > self.cutter_bytes.bytes().max(2 * PIECE_BYTES) {
+                self.cutter_bytes.grow(held - self.cutter_bytes.bytes())?;
+            }
+            if let Some(piece) = piece {
+                self.cutter_bytes.shrink(usize::MAX);
+                self.spawn(piece);
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows parsed so far.
+    pub fn rows(&self) -> u64 {
+        self.shared.rows.load(Ordering::Relaxed)
+    }
+
+    /// The end of the data: waits for all workers.
+    pub fn finish(mut self) -> Result<Loaded> {
+        let last = self.cutter.finish();
+        // Also an empty piece, where it is the first: it holds the header's place.
+        if !last.is_empty() || self.sequence == 0 {
+            self.spawn(last);
+        }
+        let mut progress = self.shared.progress.lock();
+        while progress.in_flight > 0 {
+            self.shared.changed.wait(&mut progress);
+        }
+        if let Some(error) = progress.failed.take() {
+            return Err(error);
+        }
+        let build = progress
+            .gathered_rows
+            .gt(&0)
+            .then(|| progress.take_build(&self.shared.budget))
+            .transpose()?;
+        drop(progress);
+        if let Some(build) = build {
+            self.shared.build(build);
+        }
+        let mut progress = self.shared.progress.lock();
+        if let Some(error) = progress.failed.take() {
+            return Err(error);
+        }
+        let segments: Vec<_> = progress.segments.drain(..).flatten().collect();
+        let rows = segments.iter().map(|segment| segment.rows() as u64).sum();
+        Ok(Loaded { rows, segments })
+    }
+
+    fn spawn(&mut self, piece: Vec<u8>) {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        let mut progress = self.shared.progress.lock();
+        while progress.in_flight >= self.shared.in_flight_max {
+            self.shared.changed.wait(&mut progress);
+        }
+        progress.in_flight += 1;
+        drop(progress);
+        let shared = self.shared.clone();
+        rayon::spawn(move || shared.work(sequence, &piece));
+    }
+
+    /// The first error in the input's order, once all before it is parsed.
+    fn first_error(&self) -> StorageError {
+        let mut progress = self.shared.progress.lock();
+        while progress.in_flight > 0 {
+            self.shared.changed.wait(&mut progress);
+        }
+        progress
+            .failed
+            .clone()
+            .unwrap_or_else(|| StorageError::internal("the load has stopped"))
+    }
+
+    /// An error of the frame, unless an earlier record has one.
+    fn structural(&self, error: StorageError) -> StorageError {
+        self.shared.stopped.store(true, Ordering::Relaxed);
+        let mut progress = self.shared.progress.lock();
+        while progress.in_flight > 0 {
+            self.shared.changed.wait(&mut progress);
+        }
+        let lines = progress.lines;
+        let name = &self.shared.definition.name;
+        progress
+            .failed
+            .clone()
+            .unwrap_or_else(|| error.context(|| format!("COPY {name}, line {}", lines + 1)))
+    }
+}
+
+impl Drop for CopyLoader {
+    fn drop(&mut self) {
+        let abandoned = StorageError::new(ErrorKind::Canceled, "the load was abandoned");
+        self.shared.fail(&mut self.shared.progress.lock(), abandoned);
+    }
+}
+
+impl Shared {
+    /// A worker's share: parses a piece, then takes what is next in order.
+    fn work(&self, sequence: u64, piece: &[u8]) {
+        let parsed = if self.stopped.load(Ordering::Relaxed) {
+            Parsed {
+                batch: None,
+                lines: 0,
+                ended: false,
+                error: None,
+            }
+        } else {
+            catch_unwind(AssertUnwindSafe(|| self.parse(sequence == 0, piece))).unwrap_or_else(|_| {
+                let error = StorageError::internal("parsing failed");
+                let error = Some(PieceError {
+                    line: 1,
+                    place: String::new(),
+                    error,
+                });
+                Parsed {
+                    batch: None,
+                    lines: 0,
+                    ended: false,
+                    error,
+                }
+            })
+        };
+        let mut builds = Vec::new();
+        let mut progress = self.progress.lock();
+        progress.parsed.insert(sequence, parsed);
+        while let Some(parsed) = {
+            let next = progress.next;
+            progress.parsed.remove(&next)
+        } {
+            progress.next += 1;
+            if let Err(error) = self.take(&mut progress, parsed, &mut builds) {
+                self.fail(&mut progress, error);
+            }
+        }
+        drop(progress);
+        builds.into_iter().for_each(|build| self.build(build));
+        self.progress.lock().in_flight -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Takes the next piece in order.
+    fn take(&self, progress: &mut Progress, parsed: Parsed, builds: &mut Vec<Build>) -> Result<()> {
+        if progress.ended || progress.failed.is_some() {
+            return Ok(());
+        }
+        if let Some(batch) = parsed.batch {
+            self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+            let mut offset = 0;
+            while offset < batch.num_rows() {
+                let rows = (batch.num_rows() - offset).min(SEGMENT_ROWS_MAX - progress.gathered_rows);
+                let slice = batch.slice(offset, rows);
+                progress.gathered_bytes.grow(batch_bytes(&slice))?;
+                progress.gathered.push(slice);
+                progress.gathered_rows += rows;
+                offset += rows;
+                if progress.gathered_rows == SEGMENT_ROWS_MAX || progress.gathered_bytes.bytes() > SEGMENT_BYTES_MAX {
+                    builds.push(progress.take_build(&self.budget)?);
+                }
+            }
+        }
+        if let Some(PieceError { line, place, error }) = parsed.error {
+            let name = &self.definition.name;
+            return Err(error.context(|| format!("COPY {name}, line {}{place}", progress.lines + line)));
+        }
+        progress.lines += parsed.lines;
+        progress.ended = parsed.ended;
+        Ok(())
+    }
+
+    fn build(&self, build: Build) {
+        let built = catch_unwind(AssertUnwindSafe(|| {
+            segment_of_batches(&self.definition, build.batches, &self.budget)
+        }))
+        .unwrap_or_else(|_| Err(StorageError::internal("building a segment failed")));
+        let mut progress = self.progress.lock();
+        match built {
+            Ok(segment) if progress.failed.is_none() => progress.segments[build.index] = Some(segment),
+            Ok(_) => {}
+            Err(error) => self.fail(&mut progress, error),
+        }
+    }
+
+    /// Ends the load and lets go of its rows. The first error stays.
+    fn fail(&self, progress: &mut Progress, error: StorageError) {
+        progress.failed.get_or_insert(error);
+        progress.gathered.clear();
+        progress.gathered_bytes.shrink(usize::MAX);
+        progress.segments.iter_mut().for_each(|segment| *segment = None);
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    fn parse(&self, first: bool, piece: &[u8]) -> Parsed {
+        if self.options.format == CopyFormat::Binary {
+            return self.parse_binary(first, piece);
+        }
+        let fail = |line: u64, place: String, error: StorageError| Parsed {
+            batch: None,
+            lines: 0,
+            ended: false,
+            error: Some(PieceError { line, place, error }),
+        };
+        let sound = simdutf8::basic::from_utf8(piece)
+            .ok()
+            .filter(|text| memchr::memchr(0, text.as_bytes()).is_none());
+        let text = match sound {
+            Some(text) => text,
+            None => {
+                // Rows before the bad bytes may hold an earlier error; keep it simple: the bytes are the error.
+                let valid = std::str::from_utf8(piece).map_or_else(|error| error.valid_up_to(), str::len);
+                let at = memchr::memchr(0, &piece[..valid]).unwrap_or(valid);
+                let line = memchr::memchr_iter(b'\n', &piece[..at]).count() as u64 + 1;
+                return fail(line, String::new(), invalid_utf8(&piece[at..]));
+            }
+        };
+        let header_end = if first && self.options.header != Header::Absent {
+            cut::first_record(text, &self.options)
+        } else {
+            0
+        };
+        let (header, body) = text.split_at(header_end);
+        if first
+            && self.options.header == Header::Match
+            && let Err(error) = self.match_header(header)
+        {
+            return fail(1, String::new(), error);
+        }
+        let header_lines = memchr::memchr_iter(b'\n', header.as_bytes()).count() as u64;
+        let mut records = self.scan(body);
+        let structural = records.error.take().map(|failure| PieceError {
+            line: header_lines + records.line(failure.record),
+            place: format!(": \"{}\"", records.excerpt(failure.record)),
+            error: failure.error,
+        });
+        let lines = memchr::memchr_iter(b'\n', piece).count() as u64;
+        let ended = records.ended;
+        if records.rows() == 0 {
+            return Parsed {
+                batch: None,
+                lines,
+                ended,
+                error: structural,
+            };
+        }
+        match self.columns_of(&records) {
+            Ok(batch) => Parsed {
+                batch: Some(batch),
+                lines,
+                ended,
+                error: structural,
+            },
+            Err((row, place, error)) => fail(header_lines + records.line(row), place, error),
+        }
+    }
+
+    fn scan<'a>(&self, text: &'a str) -> Records<'a> {
+        match self.options.format {
+            CopyFormat::Csv => csv::scan(text, &self.options, &self.names),
+            _ => text::scan(text, &self.options, &self.names),
+        }
+    }
+
+    fn match_header(&self, header: &str) -> Result<()> {
+        let mut records = self.scan(header);
+        if let Some(failure) = records.error.take() {
+            return Err(failure.error);
+        }
+        let found = records.first().unwrap_or_default();
+        if found.is_empty() {
+            let message = format!(
+                "wrong number of fields in header line: got 0, expected {}",
+                self.names.len()
+            );
+            return Err(StorageError::new(ErrorKind::BadCopyFormat, message));
+        }
+        for (number, (found, wanted)) in found.iter().zip(&self.names).enumerate() {
+            if found != wanted {
+                let number = number + 1;
+                let message = format!(
+                    "column name mismatch in header line field {number}: got \"{found}\", expected \"{wanted}\""
+                );
+                return Err(StorageError::new(ErrorKind::BadCopyFormat, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Parses all columns; of several errors the one of the first row, then of the first column, counts.
+    fn columns_of(&self, records: &Records<'_>) -> Result<RecordBatch, (usize, String, StorageError)> {
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        let mut first: Option<(usize, usize, StorageError)> = None;
+        for (field, column) in self.columns.iter().enumerate() {
+            let (force_null, force_not_null) = self.forced[field];
+            let fields = records.column(field, force_null, force_not_null);
+            match parse_column(self.definition.columns[*column].sql_type, fields) {
+                Ok(array) => arrays.push(array),
+                Err((row, error)) if first.as_ref().is_none_or(|(first, ..)| row < *first) => {
+                    first = Some((row, field, error));
+                }
+                Err(_) => {}
+            }
+        }
+        if let Some((row, field, error)) = first {
+            let text = records
+                .column(field, true, false)
+                .nth(row)
+                .flatten()
+                .map(shorten)
+                .unwrap_or_default();
+            return Err((row, format!(", column {}: \"{text}\"", self.names[field]), error));
+        }
+        let rows = records.rows();
+        self.batch_of(arrays, rows)
+            .map_err(|(row, error)| (row, format!(": \"{}\"", records.excerpt(row)), error))
+    }
+
+    /// Fields' arrays with the defaults of other columns, as a batch of the table; checks NOT NULL.
+    fn batch_of(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, FieldError> {
+        let mut table: Vec<Option<ArrayRef>> = vec![None; self.definition.columns.len()];
+        for (column, array) in self.columns.iter().zip(arrays) {
+            table[*column] = Some(array);
+        }
+        let filled = table
+            .into_iter()
+            .enumerate()
+            .map(|(column, array)| match (array, &self.defaults[column]) {
+                (Some(array), _) => Ok(array),
+                (None, Some(value)) => arrow::compute::take(value, &UInt32Array::from(vec![0; rows]), None),
+                (None, None) => Ok(new_null_array(
+                    &self.definition.columns[column].sql_type.data_type(),
+                    rows,
+                )),
+            });
+        let filled = filled
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| (0, error.into()))?;
+        if let Some((row, error)) = not_null_violation(&self.definition, &filled) {
+            return Err((row, error));
+        }
+        RecordBatch::try_new(self.definition.schema.clone(), filled).map_err(|error| (0, error.into()))
+    }
+
+    fn parse_binary(&self, first: bool, piece: &[u8]) -> Parsed {
+        let fail = |row: usize, place: String, error: StorageError| PieceError {
+            line: row as u64 + 1,
+            place,
+            error,
+        };
+        let failed = |error: PieceError| Parsed {
+            batch: None,
+            lines: 0,
+            ended: false,
+            error: Some(error),
+        };
+        let tuples = match first.then(|| binary::header_length(piece)) {
+            None => piece,
+            Some(Ok(Some(length))) => &piece[length..],
+            Some(Ok(None)) => {
+                let error = StorageError::new(ErrorKind::BadCopyFormat, "COPY file signature not recognized");
+                return failed(fail(0, String::new(), error));
+            }
+            Some(Err(error)) => return failed(fail(0, String::new(), error)),
+        };
+        let width = self.columns.len();
+        let (fields, structural, ended) = binary::scan(tuples, width);
+        let rows = fields.len() / width;
+        let structural = structural.map(|(row, error)| fail(row, String::new(), error));
+        let mut arrays = Vec::with_capacity(width);
+        let mut worst: Option<PieceError> = None;
+        for (field, column) in self.columns.iter().enumerate() {
+            let values = (0..rows).map(|row| fields[row * width + field]);
+            match decode_column(self.definition.columns[*column].sql_type, values) {
+                Ok(array) => arrays.push(array),
+                Err((row, error)) if worst.as_ref().is_none_or(|worst| row as u64 + 1 < worst.line) => {
+                    worst = Some(fail(row, format!(", column {}", self.names[field]), error));
+                }
+                Err(_) => {}
+            }
+        }
+        if let Some(worst) = worst {
+            return failed(worst);
+        }
+        if rows == 0 {
+            return Parsed {
+                batch: None,
+                lines: 0,
+                ended,
+                error: structural,
+            };
+        }
+        match self.batch_of(arrays, rows) {
+            Ok(batch) => Parsed {
+                batch: Some(batch),
+                lines: rows as u64,
+                ended,
+                error: structural,
+            },
+            Err((row, error)) => failed(fail(row, String::new(), error)),
+        }
+    }
+}
+
+impl Progress {
+    fn take_build(&mut self, budget: &Arc<MemoryBudget>) -> Result<Build> {
+        let empty = budget.reserve(0)?;
+        self.segments.push(None);
+        self.gathered_rows = 0;
+        Ok(Build {
+            index: self.segments.len() - 1,
+            batches: std::mem::take(&mut self.gathered),
+            _bytes: std::mem::replace(&mut self.gathered_bytes, empty),
+        })
+    }
+}
+
+/// A segment is built before it has its full number of rows where they take more than this.
+const SEGMENT_BYTES_MAX: usize = 1 << 30;
+
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    batch
+        .columns()
+        .iter()
+        .map(|column| column.get_array_memory_size())
+        .sum()
+}

@@ -1,0 +1,261 @@
+//! PostgreSQL's binary form of values: COPY BINARY and binary parameters.
+
+use super::civil::days_from_civil;
+use super::column::{FieldError, invalid_utf8};
+use super::json::check_json;
+use super::number::POWERS;
+use super::{Invalid, numeric_overflow};
+use crate::error::{ErrorKind, Result, StorageError};
+use crate::types::SqlType;
+use crate::writer::fit_string;
+use arrow::array::*;
+use arrow::datatypes::*;
+use std::sync::Arc;
+
+/// PostgreSQL counts from 2000-01-01.
+const EPOCH_DAYS: i32 = 10_957;
+const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * super::MICROS_PER_DAY;
+
+fn malformed() -> StorageError {
+    StorageError::new(ErrorKind::InvalidBinary, "incorrect binary data format")
+}
+
+fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| malformed())
+}
+
+/// Decodes fields (None: NULL), or gives the first that is no value of the type.
+pub fn decode_column<'a>(
+    sql_type: SqlType,
+    fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+) -> Result<ArrayRef, FieldError> {
+    match sql_type {
+        SqlType::Bool => {
+            let values = collect(fields, |bytes| match exact(bytes)? {
+                [0] => Ok(false),
+                [1] => Ok(true),
+                _ => Err(malformed()),
+            })?;
+            Ok(Arc::new(BooleanArray::from(values)))
+        }
+        SqlType::Int2 => primitive::<Int16Type>(sql_type, fields, |bytes| exact(bytes).map(i16::from_be_bytes)),
+        SqlType::Int4 => primitive::<Int32Type>(sql_type, fields, |bytes| exact(bytes).map(i32::from_be_bytes)),
+        SqlType::Int8 => primitive::<Int64Type>(sql_type, fields, |bytes| exact(bytes).map(i64::from_be_bytes)),
+        SqlType::Float4 => primitive::<Float32Type>(sql_type, fields, |bytes| exact(bytes).map(f32::from_be_bytes)),
+        SqlType::Float8 => primitive::<Float64Type>(sql_type, fields, |bytes| exact(bytes).map(f64::from_be_bytes)),
+        SqlType::Numeric | SqlType::NumericOf(..) => {
+            let DataType::Decimal128(precision, scale) = sql_type.data_type() else {
+                unreachable!()
+            };
+            primitive::<Decimal128Type>(sql_type, fields, |bytes| decode_numeric(bytes, precision, scale))
+        }
+        SqlType::Date => primitive::<Date32Type>(sql_type, fields, |bytes| {
+            let days = i32::from_be_bytes(exact(bytes)?);
+            finite(days == i32::MAX || days == i32::MIN)?;
+            days.checked_add(EPOCH_DAYS)
+                .ok_or_else(|| StorageError::new(ErrorKind::DatetimeOverflow, "date out of range"))
+        }),
+        SqlType::Time => primitive::<Time64MicrosecondType>(sql_type, fields, |bytes| {
+            let micros = i64::from_be_bytes(exact(bytes)?);
+            let valid = (0..=super::MICROS_PER_DAY).contains(&micros);
+            if valid {
+                Ok(micros)
+            } else {
+                Err(StorageError::new(ErrorKind::DatetimeOverflow, "time out of range"))
+            }
+        }),
+        SqlType::Timestamp | SqlType::TimestampTz => primitive::<TimestampMicrosecondType>(sql_type, fields, |bytes| {
+            let micros = i64::from_be_bytes(exact(bytes)?);
+            finite(micros == i64::MAX || micros == i64::MIN)?;
+            let in_range = micros.checked_add(EPOCH_MICROS).filter(|micros| {
+                (days_from_civil(-4713, 1, 1)..days_from_civil(294_277, 1, 1))
+                    .contains(&micros.div_euclid(super::MICROS_PER_DAY))
+            });
+            in_range.ok_or_else(|| StorageError::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
+        }),
+        SqlType::Interval => primitive::<IntervalMonthDayNanoType>(sql_type, fields, |bytes| {
+            let bytes: [u8; 16] = exact(bytes)?;
+            let micros = i64::from_be_bytes(exact(&bytes[..8])?);
+            let (days, months) = (
+                i32::from_be_bytes(exact(&bytes[8..12])?),
+                i32::from_be_bytes(exact(&bytes[12..])?),
+            );
+            let nanos = micros.checked_mul(1000);
+            let nanos = nanos.ok_or_else(|| StorageError::new(ErrorKind::DatetimeOverflow, "interval out of range"))?;
+            Ok(IntervalMonthDayNano::new(months, days, nanos))
+        }),
+        SqlType::Bytea => {
+            let mut builder = BinaryViewBuilder::with_capacity(fields.len());
+            fields.for_each(|field| builder.append_option(field));
+            Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Uuid => {
+            let mut builder = FixedSizeBinaryBuilder::with_capacity(fields.len(), 16);
+            for (row, field) in fields.enumerate() {
+                match field {
+                    Some(bytes) => builder.append_value(bytes).map_err(|_| (row, malformed()))?,
+                    None => builder.append_null(),
+                }
+            }
+            Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Text
+        | SqlType::Varchar
+        | SqlType::VarcharOf(_)
+        | SqlType::CharOf(_)
+        | SqlType::Json
+        | SqlType::Jsonb => {
+            let values = collect(fields, |bytes| decode_string(bytes, sql_type))?;
+            Ok(Arc::new(StringViewArray::from_iter(values)))
+        }
+    }
+}
+
+/// One value as an array of one.
+pub fn decode_scalar(sql_type: SqlType, bytes: &[u8]) -> Result<ArrayRef> {
+    decode_column(sql_type, std::iter::once(Some(bytes))).map_err(|(_, error)| error)
+}
+
+fn collect<'a, T>(
+    fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+    decode: impl Fn(&'a [u8]) -> Result<T>,
+) -> Result<Vec<Option<T>>, FieldError> {
+    let decoded = fields
+        .enumerate()
+        .map(|(row, field)| field.map(&decode).transpose().map_err(|error| (row, error)));
+    decoded.collect()
+}
+
+fn primitive<'a, T: ArrowPrimitiveType>(
+    sql_type: SqlType,
+    fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+    decode: impl Fn(&'a [u8]) -> Result<T::Native>,
+) -> Result<ArrayRef, FieldError> {
+    let values = collect(fields, decode)?;
+    let array: PrimitiveArray<T> = values.into_iter().collect();
+    Ok(Arc::new(array.with_data_type(sql_type.data_type())))
+}
+
+fn finite(infinite: bool) -> Result<()> {
+    let message = "infinite dates and timestamps are not supported";
+    if infinite {
+        Err(StorageError::new(ErrorKind::Unsupported, message))
+    } else {
+        Ok(())
+    }
+}
+
+fn decode_string(bytes: &[u8], sql_type: SqlType) -> Result<&str> {
+    let bytes = match (sql_type, bytes) {
+        (SqlType::Jsonb, [1, rest @ ..]) => rest,
+        (SqlType::Jsonb, _) => return Err(malformed()),
+        _ => bytes,
+    };
+    let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+    let text = text.ok_or_else(|| invalid_utf8(bytes))?;
+    match sql_type {
+        SqlType::VarcharOf(limit) => fit_string(text, limit as usize, false, sql_type),
+        SqlType::CharOf(limit) => fit_string(text, limit as usize, true, sql_type),
+        SqlType::Json | SqlType::Jsonb => check_json(text)
+            .map(|()| text)
+            .map_err(|invalid: Invalid| invalid.into_error(sql_type, text)),
+        _ => Ok(text),
+    }
+}
+
+/// Digits of base 10000, the first of weight `weight`, rounded to the scale half away from zero.
+fn decode_numeric(bytes: &[u8], precision: u8, scale: i8) -> Result<i128> {
+    let int2 =
+        |at: usize| -> Result<i16> { Ok(i16::from_be_bytes(exact(bytes.get(at..at + 2).ok_or_else(malformed)?)?)) };
+    let (digits, weight, sign) = (int2(0)?, i32::from(int2(2)?), int2(4)? as u16);
+    let negative = match sign {
+        0 => false,
+        0x4000 => true,
+        0xc000 | 0xd000 | 0xf000 => {
+            let message = "NaN and infinity are not supported in numeric columns";
+            return Err(StorageError::new(ErrorKind::Unsupported, message));
+        }
+        _ => return Err(malformed()),
+    };
+    if digits < 0 || bytes.len() != 8 + 2 * digits as usize {
+        return Err(malformed());
+    }
+    let overflow = || numeric_overflow(precision, scale);
+    let (mut value, mut half_up) = (0_i128, false);
+    for index in 0..i32::from(digits) {
+        let digit = i128::from(int2(8 + 2 * index as usize)?);
+        if !(0..10_000).contains(&digit) {
+            return Err(malformed());
+        }
+        // The power of ten of this digit's last decimal place, in units of the scale.
+        let power = (weight - index) * 4 + i32::from(scale);
+        if digit == 0 {
+            continue;
+        }
+        if power >= 0 {
+            let factor = POWERS.get(power as usize).ok_or_else(overflow)?;
+            let part = digit.checked_mul(*factor).ok_or_else(overflow)?;
+            value = value.checked_add(part).ok_or_else(overflow)?;
+        } else if power > -4 {
+            let divisor = POWERS[-power as usize];
+            value = value.checked_add(digit / divisor).ok_or_else(overflow)?;
+            half_up = digit % divisor * 2 >= divisor;
+        } else if power == -4 {
+            half_up = digit >= 5000;
+        }
+    }
+    value += i128::from(half_up);
+    if value >= POWERS[precision as usize] {
+        return Err(overflow());
+    }
+    Ok(if negative { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numeric(digits: &[i16], weight: i16, negative: bool) -> Vec<u8> {
+        let sign = if negative { 0x4000 } else { 0 };
+        let head = [digits.len() as i16, weight, sign, 0];
+        head.iter().chain(digits).flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn numerics() {
+        // 12345.678 is 1 2345 . 6780
+        assert_eq!(
+            decode_numeric(&numeric(&[1, 2345, 6780], 1, false), 15, 2).unwrap(),
+            1_234_568
+        );
+        assert_eq!(
+            decode_numeric(&numeric(&[1, 2345, 6780], 1, true), 15, 3).unwrap(),
+            -12_345_678
+        );
+        assert_eq!(decode_numeric(&numeric(&[5000], -1, false), 15, 0).unwrap(), 1);
+        assert_eq!(decode_numeric(&numeric(&[4999], -1, false), 15, 0).unwrap(), 0);
+        assert_eq!(decode_numeric(&numeric(&[], 0, false), 15, 2).unwrap(), 0);
+        assert_eq!(decode_numeric(&numeric(&[1], 1, false), 5, 0).unwrap(), 10_000);
+        assert_eq!(
+            decode_numeric(&numeric(&[1], 1, false), 4, 0).unwrap_err().kind,
+            ErrorKind::NumericOutOfRange
+        );
+        assert_eq!(
+            decode_numeric(&numeric(&[1], 3000, false), 38, 0).unwrap_err().kind,
+            ErrorKind::NumericOutOfRange
+        );
+        assert_eq!(
+            decode_numeric(&[0, 1], 4, 0).unwrap_err().kind,
+            ErrorKind::InvalidBinary
+        );
+    }
+
+    #[test]
+    fn dates_count_from_2000() {
+        let array = decode_scalar(SqlType::Date, &0_i32.to_be_bytes()).unwrap();
+        assert_eq!(array.as_primitive::<Date32Type>().value(0), 10_957);
+        assert!(decode_scalar(SqlType::Date, &i32::MAX.to_be_bytes()).is_err());
+        assert!(decode_scalar(SqlType::Int4, &[0; 3]).is_err());
+        assert!(decode_scalar(SqlType::Text, &[0xff]).is_err());
+    }
+}
