@@ -1,5 +1,6 @@
 //! Which device there is, or exactly why there is none.
 
+use crate::cuda::version_text;
 use crate::device::{Device, DeviceConfig};
 use crate::error::{GpuError, Result};
 
@@ -15,14 +16,14 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// From `TENON_DEVICE` (`cuda`, `sim` or `none`); unset means `cuda`.
+    /// From `TENON_DEVICE`: `cuda`, `sim` or `none`; `auto`, or nothing, means a GPU if there is one.
     pub fn from_env() -> Result<DeviceKind> {
         match std::env::var("TENON_DEVICE").as_deref() {
-            Ok("cuda" | "") | Err(_) => Ok(DeviceKind::Cuda),
+            Ok("cuda" | "auto" | "") | Err(_) => Ok(DeviceKind::Cuda),
             Ok("sim") => Ok(DeviceKind::Sim),
             Ok("none") => Ok(DeviceKind::None),
             Ok(other) => Err(GpuError::Invalid(format!(
-                "TENON_DEVICE={other}: expected cuda, sim or none"
+                "TENON_DEVICE={other}: expected cuda, sim, none or auto"
             ))),
         }
     }
@@ -67,11 +68,7 @@ fn describe(device: &Device) -> String {
             text += &format!("capability  {}.{}\n", info.architecture / 10, info.architecture % 10);
             text += &format!("processors  {}\n", info.multiprocessors);
             text += &format!("L2 cache    {} MiB\n", info.l2_bytes >> 20);
-            text += &format!(
-                "driver      CUDA {}.{}\n",
-                info.driver_version / 1000,
-                info.driver_version % 1000 / 10
-            );
+            text += &format!("driver      CUDA {}\n", version_text(info.driver_version));
         }
         _ => text += "            kernels run on the CPU as fibers: for correctness, not for speed\n",
     }

@@ -1,18 +1,20 @@
 //! A device: its implementation, its memory pool and its compiled kernels.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::backend::{Backend, EventHandle};
-use crate::compile::{self, Cache, Compiler, Program};
+use crate::backend::Backend;
+use crate::compile::{self, Cache, Compiler, Nvrtc, Program};
+use crate::cuda::{CudaBackend, DRIVER_LIBRARY};
 use crate::detect::{DeviceInfo, DeviceKind};
 use crate::error::{GpuError, Result};
+use crate::event_pool::EventPool;
 use crate::kernel::Module;
 use crate::memory::Pool;
-use crate::sim::SimBackend;
+use crate::sim::{SimBackend, SimConfig};
 use crate::stream::Stream;
 
 /// How to open a device.
@@ -26,6 +28,12 @@ pub struct DeviceConfig {
     pub synchronous: bool,
     /// Which GPU, counted from 0.
     pub ordinal: u32,
+    /// The driver's library; none means `libcuda.so.1`. Tests put a false one in its place.
+    pub driver_library: Option<String>,
+    /// The only file to look for NVRTC in; none means [`compile::search_paths`].
+    pub nvrtc_library: Option<PathBuf>,
+    /// How the simulator runs kernels.
+    pub sim: SimConfig,
 }
 
 /// A device. Cheap to clone.
@@ -40,8 +48,8 @@ pub(crate) struct DeviceInner {
     pub(crate) cache: Cache,
     pub(crate) pool: Pool,
     pub(crate) synchronous: bool,
+    pub(crate) events: Arc<EventPool>,
     modules: Mutex<HashMap<String, Arc<Module>>>,
-    events: Mutex<Vec<EventHandle>>,
 }
 
 impl Device {
@@ -56,9 +64,18 @@ impl Device {
             DeviceKind::None => return Err(GpuError::NoDevice("disabled by TENON_DEVICE=none".into())),
             DeviceKind::Sim => {
                 let compiler = compile::HostCompiler::find()?;
-                (Arc::new(SimBackend::new(compiler.version())), Box::new(compiler))
+                (
+                    Arc::new(SimBackend::new(compiler.version(), &config.sim)),
+                    Box::new(compiler),
+                )
             }
-            DeviceKind::Cuda => return Err(GpuError::NoDevice("this build drives no CUDA device".into())),
+            DeviceKind::Cuda => {
+                let library = config.driver_library.as_deref().unwrap_or(DRIVER_LIBRARY);
+                let mut backend = CudaBackend::open(library, config.ordinal)?;
+                let compiler = open_nvrtc(&backend.info, config.nvrtc_library.as_deref())?;
+                backend.info.compiler = compiler.describe();
+                (Arc::new(backend), Box::new(compiler))
+            }
         };
         let budget_bytes = match config.budget_bytes {
             Some(bytes) => bytes,
@@ -66,15 +83,16 @@ impl Device {
         };
         let cache = Cache::open(config.cache_directory.unwrap_or_else(compile::default_directory))?;
         let synchronous = config.synchronous || std::env::var("TENON_GPU_SYNC").is_ok_and(|v| v == "1");
+        let events = EventPool::new(backend.clone());
         Ok(Device {
             inner: Arc::new(DeviceInner {
-                pool: Pool::new(backend.clone(), budget_bytes),
+                pool: Pool::new(backend.clone(), events.clone(), budget_bytes),
+                events,
                 backend,
                 compiler,
                 cache,
                 synchronous,
                 modules: Mutex::default(),
-                events: Mutex::default(),
             }),
         })
     }
@@ -134,23 +152,11 @@ impl Device {
     }
 }
 
-impl DeviceInner {
-    pub(crate) fn take_event(&self) -> Result<EventHandle> {
-        match self.events.lock().pop() {
-            Some(event) => Ok(event),
-            None => self.backend.event_create(),
-        }
-    }
-
-    pub(crate) fn give_event(&self, event: EventHandle) {
-        self.events.lock().push(event);
-    }
-}
-
-impl Drop for DeviceInner {
-    fn drop(&mut self) {
-        for event in self.events.get_mut().drain(..) {
-            self.backend.event_destroy(event);
-        }
+/// NVRTC for this GPU: machine code for its architecture that its driver can load.
+fn open_nvrtc(info: &DeviceInfo, only: Option<&Path>) -> Result<Nvrtc> {
+    match only {
+        None => Nvrtc::load(info.architecture, info.driver_version),
+        Some(path) => Nvrtc::load_from(path, info.architecture, info.driver_version)
+            .map_err(|reason| GpuError::NoDevice(format!("NVRTC {} is not usable: {reason}", path.display()))),
     }
 }

@@ -42,7 +42,9 @@ pub mod testing;
 pub mod tuning;
 
 mod backend;
+mod cuda;
 mod device;
+mod event_pool;
 mod kernel;
 mod launch;
 mod sim;
@@ -54,4 +56,5 @@ pub use device::{Device, DeviceConfig};
 pub use error::{GpuError, Result};
 pub use kernel::{Kernel, Module};
 pub use launch::{KernelParams, LaunchConfig};
+pub use sim::SimConfig;
 pub use stream::{Event, Stream};

@@ -8,14 +8,24 @@ use crate::device::{Device, DeviceConfig};
 /// Budget of the devices that tests open.
 pub const TEST_BUDGET_BYTES: u64 = 4 << 30;
 
-/// The device under test: the simulator, or with `TENON_DEVICE=cuda` the GPU.
-pub fn device() -> Device {
-    let kind = match DeviceKind::from_env().expect("TENON_DEVICE") {
-        DeviceKind::Cuda if std::env::var_os("TENON_DEVICE").is_some() => DeviceKind::Cuda,
+/// The kind under test: the simulator, or with `TENON_DEVICE=cuda` the GPU.
+pub fn device_kind() -> DeviceKind {
+    match DeviceKind::from_env().expect("TENON_DEVICE") {
+        DeviceKind::Cuda if std::env::var("TENON_DEVICE").is_ok_and(|v| v == "cuda") => DeviceKind::Cuda,
         _ => DeviceKind::Sim,
-    };
+    }
+}
+
+/// The device under test.
+pub fn device() -> Device {
+    device_with_budget(TEST_BUDGET_BYTES)
+}
+
+/// The device under test with this much memory.
+pub fn device_with_budget(budget_bytes: u64) -> Device {
+    let kind = device_kind();
     let config = DeviceConfig {
-        budget_bytes: Some(TEST_BUDGET_BYTES),
+        budget_bytes: Some(budget_bytes),
         ..DeviceConfig::default()
     };
     Device::open(kind, config).unwrap_or_else(|error| panic!("opening the device under test ({kind:?}): {error}"))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
 use super::{Compiler, Program};
+use crate::cuda::version_text;
 use crate::error::{GpuError, Result};
 
 /// Same floating-point results as the CPU path: no contraction to fused multiply-add.
@@ -56,23 +57,66 @@ pub struct Nvrtc {
     ptx_architecture: u32,
 }
 
-/// Files to try, in order: `TENON_NVRTC_PATH` (a file or a directory), the loader's own search, usual places.
+const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+
+/// Files to try, in order: `TENON_NVRTC_PATH` (a file or a directory), the loader's own search, CUDA toolkits,
+/// the directories where Python packages put NVRTC.
 pub fn search_paths() -> Vec<PathBuf> {
-    const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+    let from = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let mut paths = Vec::new();
-    if let Some(given) = std::env::var_os("TENON_NVRTC_PATH").filter(|v| !v.is_empty()) {
-        let given = PathBuf::from(given);
-        if given.is_dir() {
-            paths.extend(NAMES.map(|n| given.join(n)));
-        } else {
-            paths.push(given);
+    if let Some(given) = from("TENON_NVRTC_PATH") {
+        if !given.is_dir() {
+            paths.push(given.clone());
         }
+        paths.extend(NAMES.map(|n| given.join(n)));
     }
     paths.extend(NAMES.map(PathBuf::from));
-    for directory in ["/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/opt/cuda/lib64"] {
-        paths.extend(NAMES.map(|n| Path::new(directory).join(n)));
+    let mut directories: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(from)
+        .map(|d| d.join("lib64"))
+        .collect();
+    directories.extend(
+        [
+            "/usr/local/cuda/lib64",
+            "/usr/lib/x86_64-linux-gnu",
+            "/usr/lib64",
+            "/opt/cuda/lib64",
+        ]
+        .map(PathBuf::from),
+    );
+    for packages in python_package_directories() {
+        directories.extend(["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"].map(|d| packages.join(d)));
+    }
+    for directory in directories {
+        paths.extend(
+            NAMES
+                .map(|n| directory.join(n))
+                .into_iter()
+                .filter(|path| path.exists()),
+        );
     }
     paths
+}
+
+/// `site-packages` and `dist-packages` of the Pythons in a virtual environment, of the user and of the system.
+fn python_package_directories() -> Vec<PathBuf> {
+    let from = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let roots = [
+        from("VIRTUAL_ENV"),
+        from("HOME").map(|h| h.join(".local")),
+        Some("/usr/local".into()),
+        Some("/usr".into()),
+    ];
+    let mut directories = Vec::new();
+    for library in roots.into_iter().flatten().map(|root| root.join("lib")) {
+        for entry in std::fs::read_dir(library).into_iter().flatten().flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(b"python3") {
+                directories.extend(["site-packages", "dist-packages"].map(|d| entry.path().join(d)));
+            }
+        }
+    }
+    directories
 }
 
 /// NVRTC opens `libnvrtc-builtins` by bare name; loading it from NVRTC's own directory first makes that name known.
@@ -94,11 +138,12 @@ fn preload_builtins(nvrtc: &Path) {
 }
 
 impl Nvrtc {
-    /// Loads NVRTC for this compute capability (90 for 9.0) from the first of the search paths that has it.
-    pub fn load(architecture: u32) -> Result<Nvrtc> {
+    /// Loads NVRTC for this compute capability (90 for 9.0) and driver (13000 for CUDA 13.0) from the first of the
+    /// search paths that has it.
+    pub fn load(architecture: u32, driver_version: u32) -> Result<Nvrtc> {
         let mut reasons = Vec::new();
         for path in search_paths() {
-            match Nvrtc::load_from(&path, architecture) {
+            match Nvrtc::load_from(&path, architecture, driver_version) {
                 Ok(nvrtc) => return Ok(nvrtc),
                 Err(reason) => reasons.push(format!("{}: {reason}", path.display())),
             }
@@ -110,8 +155,8 @@ impl Nvrtc {
         )))
     }
 
-    /// Loads NVRTC from this file.
-    pub fn load_from(path: &Path, architecture: u32) -> std::result::Result<Nvrtc, String> {
+    /// Loads NVRTC from this file; the error is the reason in words.
+    pub fn load_from(path: &Path, architecture: u32, driver_version: u32) -> std::result::Result<Nvrtc, String> {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
         preload_builtins(path);
         // SAFETY: loads a shared library; its initialisers are NVRTC's.
@@ -158,6 +203,12 @@ impl Nvrtc {
             (api.architectures)(supported.as_mut_ptr());
             supported
         };
+        if major as u32 > driver_version / 1000 {
+            return Err(format!(
+                "version {major}.{minor} makes code for drivers of CUDA {major}, and this one supports CUDA {}",
+                version_text(driver_version)
+            ));
+        }
         let best = supported.iter().map(|&a| a as u32).filter(|&a| a <= architecture).max();
         let Some(best) = best else {
             return Err(format!(
@@ -172,6 +223,11 @@ impl Nvrtc {
             native: best == architecture,
             ptx_architecture: best,
         })
+    }
+
+    /// Version and place, for people.
+    pub fn describe(&self) -> String {
+        format!("NVRTC {}.{} ({})", self.version.0, self.version.1, self.path)
     }
 
     fn target_option(&self) -> String {

@@ -4,6 +4,7 @@ mod buffer;
 mod copy;
 mod element;
 mod pool;
+mod slabs;
 mod view;
 
 pub use buffer::DeviceBuffer;

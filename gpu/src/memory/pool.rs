@@ -2,17 +2,28 @@
 //!
 //! Every byte of device memory is taken here. `in_use + reserved` never exceeds the budget; running out is
 //! [`GpuError::OutOfMemory`], with numbers, and leaves nothing behind.
+//!
+//! Memory comes from the driver in slabs, each as large as all before it together, and stays: a warm query makes no
+//! allocation call to the driver. Blocks are reused in the order of streams: the stream that gave a block back may
+//! take it at once, another stream first waits for an event that marks the giving back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::slabs::Slabs;
 use crate::backend::Backend;
 use crate::error::{GpuError, Result};
+use crate::event_pool::{EventPool, PooledEvent};
 use crate::stream::Stream;
 
 /// Allocations are multiples of this, as from the driver.
 pub const ALIGN_BYTES: u64 = 256;
+/// The first slab; later ones double what there is.
+const SLAB_BYTES_MIN: u64 = 256 << 20;
+/// The driver maps memory in pages of this size.
+const SLAB_ALIGN_BYTES: u64 = 2 << 20;
 
 /// A device's memory, budgeted. Cheap to clone.
 #[derive(Clone)]
@@ -22,7 +33,9 @@ pub struct Pool {
 
 struct PoolInner {
     backend: Arc<dyn Backend>,
+    events: Arc<EventPool>,
     budget_bytes: u64,
+    driver_allocations: AtomicU64,
     books: Mutex<Books>,
 }
 
@@ -32,14 +45,24 @@ struct Books {
     reserved_bytes: u64,
     peak_bytes: u64,
     allocations: u64,
+    slabs: Slabs<LastUse>,
+}
+
+/// A stream that may still use a free block, until the event.
+#[derive(Clone)]
+struct LastUse {
+    stream: u64,
+    event: Arc<PooledEvent>,
 }
 
 impl Pool {
-    pub(crate) fn new(backend: Arc<dyn Backend>, budget_bytes: u64) -> Pool {
+    pub(crate) fn new(backend: Arc<dyn Backend>, events: Arc<EventPool>, budget_bytes: u64) -> Pool {
         Pool {
             inner: Arc::new(PoolInner {
                 backend,
+                events,
                 budget_bytes,
+                driver_allocations: AtomicU64::new(0),
                 books: Mutex::default(),
             }),
         }
@@ -70,10 +93,29 @@ impl Pool {
         self.inner.books.lock().allocations
     }
 
+    /// Allocation calls to the driver so far: a warm query adds none.
+    pub fn driver_allocations(&self) -> u64 {
+        self.inner.driver_allocations.load(Ordering::Relaxed)
+    }
+
+    /// Bytes taken from the driver, in use or not.
+    pub fn driver_bytes(&self) -> u64 {
+        let books = self.inner.books.lock();
+        if self.inner.backend.separate_buffers() {
+            books.in_use_bytes
+        } else {
+            books.slabs.slab_bytes()
+        }
+    }
+
     /// Bytes that an allocation could still take.
     pub fn available(&self) -> u64 {
-        let books = self.inner.books.lock();
-        self.inner.budget_bytes - books.in_use_bytes - books.reserved_bytes
+        self.inner.free_bytes(&self.inner.books.lock())
+    }
+
+    /// Gives slabs without live allocations back to the driver. Waits for the work that may still use them.
+    pub fn trim(&self) {
+        self.inner.release_free_slabs(&mut self.inner.books.lock());
     }
 
     /// Sets bytes aside for a query before it runs.
@@ -88,58 +130,169 @@ impl Pool {
     }
 
     /// Memory for use in the order of `stream`. Zero bytes are allowed and take nothing.
-    pub fn alloc(&self, _stream: &Stream, bytes: u64) -> Result<Allocation> {
-        let charged = charged_bytes(bytes);
-        {
-            let mut books = self.inner.books.lock();
-            self.inner.admit(&books, charged)?;
+    pub fn alloc(&self, stream: &Stream, bytes: u64) -> Result<Allocation> {
+        let charged = bytes.checked_next_multiple_of(ALIGN_BYTES).unwrap_or(u64::MAX);
+        let inner = &self.inner;
+        let (address, wait_for) = {
+            let mut books = inner.books.lock();
+            inner.admit(&books, charged)?;
+            let taken = if bytes == 0 {
+                (0, Vec::new())
+            } else if inner.backend.separate_buffers() {
+                inner.driver_allocations.fetch_add(1, Ordering::Relaxed);
+                (inner.backend.alloc(bytes)?, Vec::new())
+            } else {
+                inner.take_block(&mut books, stream.id(), charged)?
+            };
             books.in_use_bytes += charged;
             books.peak_bytes = books.peak_bytes.max(books.in_use_bytes);
             books.allocations += 1;
-        }
-        let address = if bytes == 0 {
-            Ok(0)
-        } else {
-            self.inner.backend.alloc(bytes)
+            taken
         };
-        match address {
-            Ok(address) => Ok(Allocation {
-                pool: self.clone(),
-                address,
-                bytes,
-                charged,
+        // From here on the drop of the allocation balances the books.
+        let allocation = Allocation {
+            pool: self.clone(),
+            stream: stream.clone(),
+            address,
+            bytes,
+            charged,
+        };
+        for last in wait_for.iter().filter(|last| last.stream != stream.id()) {
+            inner.backend.stream_wait(stream.handle(), last.event.handle)?;
+        }
+        Ok(allocation)
+    }
+}
+
+impl PoolInner {
+    fn free_bytes(&self, books: &Books) -> u64 {
+        self.budget_bytes - books.in_use_bytes - books.reserved_bytes
+    }
+
+    fn admit(&self, books: &Books, bytes: u64) -> Result<()> {
+        if bytes <= self.free_bytes(books) {
+            return Ok(());
+        }
+        Err(self.out_of_memory(books, bytes, String::new()))
+    }
+
+    fn out_of_memory(&self, books: &Books, bytes: u64, detail: String) -> GpuError {
+        GpuError::OutOfMemory {
+            requested_bytes: bytes,
+            in_use_bytes: books.in_use_bytes,
+            reserved_bytes: books.reserved_bytes,
+            budget_bytes: self.budget_bytes,
+            detail,
+        }
+    }
+
+    fn is_done(&self, last: &LastUse) -> bool {
+        self.backend.event_is_done(last.event.handle).unwrap_or(false)
+    }
+
+    /// A block of a slab, with what the taker must wait for; grows the slabs if no block is large enough.
+    fn take_block(&self, books: &mut Books, stream: u64, bytes: u64) -> Result<(u64, Vec<LastUse>)> {
+        let ready = |uses: &[LastUse]| uses.iter().all(|last| last.stream == stream || self.is_done(last));
+        if let Some(taken) = books.slabs.take(bytes, ready) {
+            return Ok(taken);
+        }
+        books.slabs.forget_done(|last| self.is_done(last));
+        self.grow(books, bytes)?;
+        books
+            .slabs
+            .take(bytes, ready)
+            .ok_or_else(|| GpuError::Invalid("a new slab does not hold the block that it was made for".into()))
+    }
+
+    /// Takes a slab from the driver that holds `bytes`.
+    fn grow(&self, books: &mut Books, bytes: u64) -> Result<()> {
+        let room = |books: &Books| self.budget_bytes - books.slabs.slab_bytes();
+        if room(books) < bytes {
+            self.release_free_slabs(books);
+        }
+        if room(books) < bytes {
+            let largest = books.slabs.largest_free();
+            let detail = format!("; free memory is scattered, the largest range has {largest} bytes");
+            return Err(self.out_of_memory(books, bytes, detail));
+        }
+        let needed = bytes.next_multiple_of(SLAB_ALIGN_BYTES).min(room(books));
+        let wanted = books
+            .slabs
+            .slab_bytes()
+            .max(SLAB_BYTES_MIN)
+            .clamp(needed, room(books).max(needed));
+        let (address, slab_bytes) = match self.driver_alloc(wanted) {
+            Ok(address) => (address, wanted),
+            Err(error) if error.is_out_of_memory() => {
+                self.release_free_slabs(books);
+                match self.driver_alloc(needed) {
+                    Ok(address) => (address, needed),
+                    Err(error) if error.is_out_of_memory() => {
+                        let detail = format!("; the driver has no more: {error}");
+                        return Err(self.out_of_memory(books, bytes, detail));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        books.slabs.add(address, slab_bytes);
+        Ok(())
+    }
+
+    fn driver_alloc(&self, bytes: u64) -> Result<u64> {
+        self.driver_allocations.fetch_add(1, Ordering::Relaxed);
+        self.backend.alloc(bytes)
+    }
+
+    fn release_free_slabs(&self, books: &mut Books) {
+        for (address, uses) in books.slabs.remove_free_slabs() {
+            for last in &uses {
+                if let Err(error) = self.backend.event_synchronize(last.event.handle) {
+                    tracing::error!(%error, "waiting for the last use of device memory");
+                }
+            }
+            self.driver_free(address);
+        }
+    }
+
+    fn driver_free(&self, address: u64) {
+        if let Err(error) = self.backend.free(address) {
+            tracing::error!(%error, "freeing device memory");
+        }
+    }
+
+    /// Marks what the stream has been given so far; none if that fails, which a fault of the device makes it do.
+    fn last_use(&self, stream: &Stream) -> Option<LastUse> {
+        let mark = || {
+            let event = self.events.take()?;
+            self.backend.event_record(event.handle, stream.handle())?;
+            Ok::<_, GpuError>(event)
+        };
+        match mark() {
+            Ok(event) => Some(LastUse {
+                stream: stream.id(),
+                event: Arc::new(event),
             }),
             Err(error) => {
-                self.inner.books.lock().in_use_bytes -= charged;
-                Err(error)
+                tracing::error!(%error, "marking the last use of device memory");
+                None
             }
         }
     }
 }
 
-fn charged_bytes(bytes: u64) -> u64 {
-    bytes.checked_next_multiple_of(ALIGN_BYTES).unwrap_or(u64::MAX)
-}
-
-impl PoolInner {
-    fn admit(&self, books: &Books, bytes: u64) -> Result<()> {
-        let free = self.budget_bytes - books.in_use_bytes - books.reserved_bytes;
-        if bytes <= free {
-            return Ok(());
-        }
-        Err(GpuError::OutOfMemory {
-            requested_bytes: bytes,
-            in_use_bytes: books.in_use_bytes,
-            reserved_bytes: books.reserved_bytes,
-            budget_bytes: self.budget_bytes,
-            detail: String::new(),
-        })
+impl Drop for PoolInner {
+    fn drop(&mut self) {
+        let mut books = std::mem::take(self.books.get_mut());
+        self.release_free_slabs(&mut books);
     }
 }
 
-/// Device memory, given back when dropped.
+/// Device memory, given back when dropped: work put into its stream before that may still use it.
 pub struct Allocation {
     pool: Pool,
+    stream: Stream,
     address: u64,
     bytes: u64,
     charged: u64,
@@ -159,12 +312,14 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.bytes > 0
-            && let Err(error) = self.pool.inner.backend.free(self.address)
-        {
-            tracing::error!(%error, "freeing device memory");
+        let inner = &self.pool.inner;
+        if self.bytes > 0 && inner.backend.separate_buffers() {
+            inner.driver_free(self.address);
+        } else if self.bytes > 0 {
+            let last = inner.last_use(&self.stream);
+            inner.books.lock().slabs.give(self.address, last.into_iter().collect());
         }
-        self.pool.inner.books.lock().in_use_bytes -= self.charged;
+        inner.books.lock().in_use_bytes -= self.charged;
     }
 }
 

@@ -20,6 +20,21 @@ use crate::launch::LaunchConfig;
 /// Multiprocessors that the simulator claims: few, so that kernels sized by them stay quick.
 const MULTIPROCESSORS: u32 = 4;
 
+/// How the simulator runs kernels; what is not set comes from the environment.
+#[derive(Clone, Debug, Default)]
+pub struct SimConfig {
+    /// Blocks resident at once on each OS thread (`TENON_SIM_WINDOW`, 8).
+    pub window: Option<u32>,
+    /// OS threads of a launch (`TENON_SIM_THREADS`, 1).
+    pub threads: Option<u32>,
+    /// How long a launch may go on with no block finishing (`TENON_SIM_TIMEOUT_S`, 30 seconds).
+    pub timeout: Option<Duration>,
+    /// Other than 0, threads run in an order drawn from this seed, which shows more races (`TENON_SIM_SEED`, 0).
+    pub order_seed: Option<u64>,
+    /// Part buffers from slabs, as on a GPU, in place of one guarded mapping each.
+    pub slabs: bool,
+}
+
 /// A simulated device.
 pub struct SimBackend {
     info: DeviceInfo,
@@ -27,16 +42,15 @@ pub struct SimBackend {
     window: u32,
     threads: u32,
     timeout: Duration,
+    order_seed: u64,
+    slabs: bool,
     next_handle: AtomicU64,
     events: Mutex<HashMap<EventHandle, Instant>>,
 }
 
-fn setting(name: &str, default: u32) -> u32 {
-    std::env::var(name)
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .filter(|&v| v > 0)
-        .unwrap_or(default)
+fn setting(name: &str, default: u64) -> u64 {
+    let value = std::env::var(name).ok().and_then(|v| v.parse().ok());
+    value.filter(|&v| v > 0).unwrap_or(default)
 }
 
 fn host_memory_bytes() -> (u64, u64) {
@@ -48,7 +62,7 @@ fn host_memory_bytes() -> (u64, u64) {
 
 impl SimBackend {
     /// A simulator whose kernels are compiled by the C++ compiler of this version.
-    pub fn new(compiler: &str) -> SimBackend {
+    pub fn new(compiler: &str, config: &SimConfig) -> SimBackend {
         SimBackend {
             info: DeviceInfo {
                 kind: DeviceKind::Sim,
@@ -62,9 +76,13 @@ impl SimBackend {
                 compiler: compiler.to_string(),
             },
             memory: SimMemory::default(),
-            window: setting("TENON_SIM_WINDOW", 8),
-            threads: setting("TENON_SIM_THREADS", 1),
-            timeout: Duration::from_secs(setting("TENON_SIM_TIMEOUT_S", 30) as u64),
+            window: config.window.unwrap_or_else(|| setting("TENON_SIM_WINDOW", 8) as u32),
+            threads: config.threads.unwrap_or_else(|| setting("TENON_SIM_THREADS", 1) as u32),
+            timeout: config
+                .timeout
+                .unwrap_or_else(|| Duration::from_secs(setting("TENON_SIM_TIMEOUT_S", 30))),
+            order_seed: config.order_seed.unwrap_or_else(|| setting("TENON_SIM_SEED", 0)),
+            slabs: config.slabs,
             next_handle: AtomicU64::new(1),
             events: Mutex::default(),
         }
@@ -104,7 +122,7 @@ impl Backend for SimBackend {
     }
 
     fn separate_buffers(&self) -> bool {
-        true
+        !self.slabs
     }
 
     fn stream_create(&self) -> Result<StreamHandle> {
@@ -242,6 +260,7 @@ impl Backend for SimBackend {
                 self.window
             },
             timeout: self.timeout,
+            order_seed: self.order_seed,
             next_block: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             failure: Mutex::new(None),

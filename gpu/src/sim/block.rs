@@ -33,11 +33,14 @@ pub struct Block {
     pub worker: *mut Worker,
     pub block_idx: Dim3,
     barrier: Barrier,
+    /// State of the generator that orders threads; 0 keeps the plain order.
+    order: u64,
 }
 
 impl Block {
     /// A block of `threads` threads with room for `shared_bytes` of dynamic shared memory.
-    pub fn new(threads: u32, shared_bytes: u32, worker: *mut Worker) -> std::io::Result<Box<Block>> {
+    /// Threads run in an order drawn from `order_seed`, or in the plain one if that is 0.
+    pub fn new(threads: u32, shared_bytes: u32, worker: *mut Worker, order_seed: u64) -> std::io::Result<Box<Block>> {
         Ok(Box::new(Block {
             stacks: Stacks::take(threads as usize)?,
             threads,
@@ -49,6 +52,7 @@ impl Block {
             worker,
             block_idx: Dim3::default(),
             barrier: Barrier::default(),
+            order: order_seed,
         }))
     }
 
@@ -93,7 +97,9 @@ impl Block {
             }
         }
         self.ready.clear();
-        self.ready.extend(0..self.threads);
+        for i in 0..self.threads {
+            self.enqueue(i);
+        }
         self.spinning.clear();
     }
 
@@ -106,7 +112,20 @@ impl Block {
     pub fn wake(&mut self, i: u32) {
         // SAFETY: `i` is below `threads`, so the record exists; fibers of a block run on one OS thread.
         unsafe { (*self.thread(i)).state = State::Ready };
+        self.enqueue(i);
+    }
+
+    /// Puts a thread into the queue: at its end, or with a seed at a random place.
+    fn enqueue(&mut self, i: u32) {
         self.ready.push_back(i);
+        if self.order != 0 {
+            // xorshift64
+            self.order ^= self.order << 13;
+            self.order ^= self.order >> 7;
+            self.order ^= self.order << 17;
+            let last = self.ready.len() - 1;
+            self.ready.swap(self.order as usize % (last + 1), last);
+        }
     }
 
     /// A thread reaches the barrier; returns its result once all live threads have.

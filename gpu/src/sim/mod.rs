@@ -6,7 +6,9 @@
 //! memory is poisoned. A launch has run when the call returns.
 //!
 //! Settings: `TENON_SIM_WINDOW` (resident blocks, 8), `TENON_SIM_THREADS` (OS threads of a launch, 1),
-//! `TENON_SIM_TIMEOUT_S` (seconds without a finished block until a spinning launch is an error, 30).
+//! `TENON_SIM_TIMEOUT_S` (seconds without a finished block until a spinning launch is an error, 30),
+//! `TENON_SIM_SEED` (threads run in an order drawn from it, which shows more races; 0, the plain order). They are
+//! also fields of [`SimConfig`].
 //! A loop that never calls a barrier, a collective, an ordered load or `tenon_spin_pause` cannot be interrupted.
 
 mod abi;
@@ -22,4 +24,4 @@ mod vtable;
 mod warp;
 mod worker;
 
-pub use backend::SimBackend;
+pub use backend::{SimBackend, SimConfig};

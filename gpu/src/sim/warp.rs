@@ -58,7 +58,7 @@ impl Warp {
             let position = match warp
                 .meetings
                 .iter()
-                .position(|m| m.mask & mask != 0 && m.arrived & mask != 0)
+                .position(|m| m.mask >> lane & 1 == 1 && m.arrived & mask != 0)
             {
                 Some(p) => {
                     let m = &warp.meetings[p];

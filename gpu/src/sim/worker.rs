@@ -28,6 +28,8 @@ pub struct Launch<'a> {
     /// Blocks resident at once on each worker.
     pub window: u32,
     pub timeout: Duration,
+    /// Other than 0, threads run in an order drawn from it.
+    pub order_seed: u64,
     pub next_block: AtomicU64,
     pub stop: AtomicBool,
     pub failure: Mutex<Option<String>>,
@@ -120,7 +122,10 @@ fn run_window(launch: &Launch<'_>, worker: *mut Worker) -> Result<(), String> {
             }
             let mut block = match idle.pop() {
                 Some(block) => block,
-                None => Block::new(threads, launch.shared_bytes, worker).map_err(|e| format!("fiber stacks: {e}"))?,
+                None => {
+                    let seed = launch.order_seed.wrapping_mul(ticket + 1);
+                    Block::new(threads, launch.shared_bytes, worker, seed).map_err(|e| format!("fiber stacks: {e}"))?
+                }
             };
             let (x, y) = (launch.grid.x as u64, launch.grid.y as u64);
             let index = Dim3 {

@@ -22,7 +22,7 @@ fn every_program_compiles_for_every_architecture() {
     let mut programs = registry::programs();
     programs.push(Program::new(&BUILTINS));
     for architecture in registry::ARCHITECTURES {
-        let nvrtc = Nvrtc::load_from(&library, architecture).unwrap();
+        let nvrtc = Nvrtc::load_from(&library, architecture, 13000).unwrap();
         for program in &programs {
             let code = nvrtc
                 .compile(program)
@@ -39,6 +39,8 @@ fn every_program_compiles_for_every_architecture() {
 
 #[test]
 fn a_missing_library_is_an_error() {
-    let error = Nvrtc::load_from(Path::new("/nowhere/libnvrtc.so"), 90).err().unwrap();
+    let error = Nvrtc::load_from(Path::new("/nowhere/libnvrtc.so"), 90, 13000)
+        .err()
+        .unwrap();
     assert!(error.contains("/nowhere/libnvrtc.so"), "{error}");
 }

@@ -1,9 +1,11 @@
 //! Kernels that fail give ordinary errors, and the device stays usable. On the simulator only: on a GPU a fault
 //! ends the CUDA context, which `compute-sanitizer` covers.
 
+use std::time::Duration;
+
 use tenon_gpu::compile::{Program, Source};
 use tenon_gpu::memory::DevicePtrMut;
-use tenon_gpu::{Device, GpuError, KernelParams, LaunchConfig, kernel_params};
+use tenon_gpu::{Device, DeviceConfig, DeviceKind, GpuError, KernelParams, LaunchConfig, SimConfig, kernel_params};
 
 kernel_params! {
     struct FaultParams { data: DevicePtrMut<u32>, items: u64, which: u64 }
@@ -95,9 +97,15 @@ fn reading_past_the_end_names_the_buffer() {
 
 #[test]
 fn a_kernel_that_waits_forever_is_an_error() {
-    // SAFETY: this test's process reads the variable when a device is opened; both values are legal.
-    unsafe { std::env::set_var("TENON_SIM_TIMEOUT_S", "1") };
-    let device = Device::sim(1 << 30).unwrap();
+    let config = DeviceConfig {
+        budget_bytes: Some(1 << 30),
+        sim: SimConfig {
+            timeout: Some(Duration::from_secs(1)),
+            ..SimConfig::default()
+        },
+        ..DeviceConfig::default()
+    };
+    let device = Device::open(DeviceKind::Sim, config).unwrap();
     let error = run(&device, "forever", 0, 32).unwrap_err().to_string();
     assert!(error.contains("no block finished in 1s"), "{error}");
 }

@@ -1,0 +1,10 @@
+//! All tests of the crate that need more than one module, as one binary: one link, one process.
+//!
+//! They run on the simulator; `TENON_DEVICE=cuda` runs those that are not about the simulator itself on the GPU.
+
+mod compile_all;
+mod cuda_probe;
+mod faults;
+mod pool;
+mod primitives_basic;
+mod simulator;
