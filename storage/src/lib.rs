@@ -1,5 +1,6 @@
 //! Tables in memory: immutable segments of columns, the catalog of tables with its transactions, and loaders.
 
+pub mod arena;
 pub mod catalog;
 pub mod error;
 pub mod load;
@@ -10,6 +11,7 @@ pub mod statistics;
 pub mod types;
 pub mod writer;
 
+pub use arena::RegionObserver;
 pub use catalog::{
     ColumnDef, Database, PrimaryKey, Relation, SchemaEntry, State, TableDef, TableDefinition, TableVersion,
     Transaction, View,

@@ -1,14 +1,16 @@
 //! Accounting of the memory that tables use, against one limit.
 
+use crate::arena::RegionObserver;
 use crate::error::{Result, StorageError};
+use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The memory limit of a server and how much of it is in use. Reservations give back what they hold when dropped.
-#[derive(Debug)]
 pub struct MemoryBudget {
     limit_bytes: usize,
     in_use_bytes: AtomicUsize,
+    observers: RwLock<Vec<Arc<dyn RegionObserver>>>,
 }
 
 impl MemoryBudget {
@@ -16,6 +18,7 @@ impl MemoryBudget {
         Arc::new(Self {
             limit_bytes,
             in_use_bytes: AtomicUsize::new(0),
+            observers: RwLock::default(),
         })
     }
 
@@ -32,6 +35,15 @@ impl MemoryBudget {
         self.in_use_bytes.load(Ordering::Relaxed)
     }
 
+    /// From now on tells `observer` of each large region of table memory.
+    pub fn observe(&self, observer: Arc<dyn RegionObserver>) {
+        self.observers.write().push(observer);
+    }
+
+    pub(crate) fn observers(&self) -> Vec<Arc<dyn RegionObserver>> {
+        self.observers.read().clone()
+    }
+
     /// Reserves, or fails with `OutOfMemory` (53200) and reserves nothing.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation> {
         let mut reservation = Reservation {
@@ -40,6 +52,12 @@ impl MemoryBudget {
         };
         reservation.grow(bytes)?;
         Ok(reservation)
+    }
+}
+
+impl std::fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MemoryBudget({} of {} bytes)", self.in_use_bytes(), self.limit_bytes)
     }
 }
 

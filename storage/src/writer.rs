@@ -6,7 +6,7 @@ use crate::memory::{MemoryBudget, Reservation};
 use crate::segment::{SEGMENT_ROWS_MAX, Segment};
 use crate::types::SqlType;
 use arrow::array::*;
-use arrow::compute::{concat, filter};
+use arrow::compute::filter;
 use std::sync::Arc;
 
 /// Gathers batches of one table's rows into segments. Several may write for one table at a time, each on its thread;
@@ -84,12 +84,10 @@ pub(crate) fn segment_of_batches(
     budget: &Arc<MemoryBudget>,
 ) -> Result<Arc<Segment>> {
     let rows = batches.iter().map(|batch| batch.num_rows()).sum();
-    let columns = (0..definition.columns.len()).map(|column| {
-        let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(column).as_ref()).collect();
-        concat(&arrays)
-    });
-    let columns = columns.collect::<Result<_, _>>()?;
-    Segment::build(columns, rows, budget)
+    let columns: Vec<Vec<&ArrayRef>> = (0..definition.columns.len())
+        .map(|column| batches.iter().map(|batch| batch.column(column)).collect())
+        .collect();
+    Segment::build(&columns, &definition.dictionaries, rows, budget)
 }
 
 /// The rows of a segment whose mask is true: the segment itself when all are, None when none is.
@@ -110,7 +108,9 @@ pub(crate) fn filter_segment(
         return Ok(None);
     }
     let columns = (0..definition.columns.len()).map(|column| filter(&segment.column(column), keep));
-    Segment::build(columns.collect::<Result<_, _>>()?, kept, budget).map(Some)
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
+    let columns: Vec<Vec<&ArrayRef>> = columns.iter().map(|column| vec![column]).collect();
+    Segment::build(&columns, &definition.dictionaries, kept, budget).map(Some)
 }
 
 /// Brings a batch to the table's types and checks NOT NULL, lengths and precisions.

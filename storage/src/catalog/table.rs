@@ -2,6 +2,7 @@
 
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
+use crate::segment::dictionary::Dictionary;
 use crate::statistics::TableStatistics;
 use crate::types::SqlType;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -69,6 +70,8 @@ pub struct TableDefinition {
     pub primary_key: Option<PrimaryKey>,
     /// The columns as Arrow fields (`SqlType::field`); not nullable where NOT NULL.
     pub schema: SchemaRef,
+    /// One a string column, shared with the versions of the table before and after.
+    pub(crate) dictionaries: Vec<Option<Arc<Dictionary>>>,
 }
 
 impl TableDefinition {
@@ -106,6 +109,7 @@ impl TableDefinition {
             columns,
             primary_key,
             schema,
+            dictionaries: Vec::new(),
         };
         definition.checked()
     }
@@ -126,6 +130,10 @@ impl TableDefinition {
             .map(|column| column.sql_type.field(&column.name, !column.not_null))
             .collect();
         self.schema = Arc::new(Schema::new(fields));
+        for column in &self.columns[self.dictionaries.len()..] {
+            self.dictionaries.push(column.sql_type.is_string().then(Arc::default));
+        }
+
         Ok(Arc::new(self))
     }
 

@@ -284,7 +284,7 @@ impl Transaction {
         let budget = self.database.budget().clone();
         let segments = current.segments().iter().map(|segment| {
             let rows = arrow::array::UInt32Array::from(vec![0; segment.rows()]);
-            segment.with_column(arrow::compute::take(&fill, &rows, None)?, &budget)
+            segment.with_column(&arrow::compute::take(&fill, &rows, None)?, &budget)
         });
         let next = TableVersion::new(definition, segments.collect::<Result<_>>()?);
         self.rewritten(&current, next);
@@ -297,6 +297,7 @@ impl Transaction {
         let mut definition = (**current.definition()).clone();
         let index = column_of(&definition, column)?;
         definition.columns.remove(index);
+        definition.dictionaries.remove(index);
         definition.primary_key = definition
             .primary_key
             .filter(|key| !key.columns.contains(&index))
@@ -319,7 +320,9 @@ impl Transaction {
 
     pub fn truncate(&mut self, schema: &str, table: &str) -> Result<()> {
         let current = self.table(schema, table)?;
-        let next = TableVersion::new(current.definition().clone(), Vec::new());
+        let mut definition = (**current.definition()).clone();
+        definition.dictionaries.clear();
+        let next = TableVersion::new(definition.checked()?, Vec::new());
         self.rewritten(&current, next);
         Ok(())
     }

@@ -144,6 +144,18 @@ impl ColumnStatistics {
         own
     }
 
+    /// Of a column given as codes, which are numbered by first appearance of their values; NULLs have any code.
+    pub fn of_codes(codes: &[u16], values: &[&str], null_count: u64) -> Self {
+        let mut own = Self::empty();
+        own.rows = codes.len() as u64;
+        own.null_count = null_count;
+        own.of_bytes(values.iter().map(|value| Some(value.as_bytes())));
+        // Each value's first appearance is above all before it, so the column ascends where codes never step back.
+        own.ascending &= null_count == 0 && codes.is_sorted();
+        own.strictly_ascending = own.ascending && codes.len() == values.len();
+        own
+    }
+
     fn scan<T: Copy>(
         &mut self,
         values: &[T],

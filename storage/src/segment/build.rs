@@ -1,0 +1,292 @@
+//! Gathers the rows of many batches into one segment: plans each column's form and size, takes one region for all,
+//! then fills the columns and computes their statistics in parallel.
+
+use super::column::{ColumnData, DictionaryColumn, SegmentColumn};
+use super::dictionary::{Dictionary, code_strings};
+use crate::arena::{Carver, Piece, padded};
+use crate::error::{Result, StorageError};
+use crate::memory::MemoryBudget;
+use crate::statistics::ColumnStatistics;
+use arrow::array::*;
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::*;
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Fewer rows are built by one thread.
+const PARALLEL_ROWS_MIN: usize = 1 << 14;
+/// Most bytes of one buffer of string data; views hold 32-bit offsets.
+const DATA_BYTES_MAX: usize = 1 << 30;
+
+/// A column's arrays and the form that its segment gives them.
+struct Plan<'a> {
+    arrays: Vec<&'a ArrayRef>,
+    data_type: DataType,
+    nulls: bool,
+    form: Form,
+}
+
+enum Form {
+    /// Values of so many bytes.
+    Fixed(usize),
+    Bits,
+    /// Strings or byte strings, and the sizes of the buffers that the long ones take.
+    Views(Vec<usize>),
+    Codes {
+        codes: Vec<u16>,
+        values: Arc<StringViewArray>,
+        statistics: ColumnStatistics,
+    },
+}
+
+/// Builds the columns of a segment of `rows` rows, `columns` holding the arrays of each in order. `dictionaries` has
+/// one where a column may be coded. Gives the columns and the bytes that they hold.
+pub(super) fn build(
+    columns: &[Vec<&ArrayRef>],
+    dictionaries: &[Option<Arc<Dictionary>>],
+    rows: usize,
+    budget: &Arc<MemoryBudget>,
+) -> Result<(Vec<SegmentColumn>, usize)> {
+    let plan = |(arrays, dictionary): (&Vec<_>, &Option<_>)| Plan::new(arrays, dictionary.as_ref(), rows, budget);
+    let parallel = rows >= PARALLEL_ROWS_MIN;
+    let plans: Vec<Plan<'_>> = match parallel {
+        true => columns.par_iter().zip(dictionaries).map(plan).collect::<Result<_>>()?,
+        false => columns.iter().zip(dictionaries).map(plan).collect::<Result<_>>()?,
+    };
+    let bytes = plans.iter().flat_map(|plan| plan.sizes(rows)).map(padded).sum();
+    let mut carver = Carver::new(bytes, budget)?;
+    let pieces = plans
+        .iter()
+        .map(|plan| plan.sizes(rows).into_iter().map(|size| carver.carve(size)).collect());
+    let pieces = pieces.collect::<Result<Vec<Vec<Piece>>>>()?;
+    let fill = |(plan, pieces): (Plan<'_>, Vec<Piece>)| plan.fill(pieces, rows);
+    let columns = match parallel {
+        true => plans.into_par_iter().zip(pieces).map(fill).collect::<Result<_>>()?,
+        false => plans.into_iter().zip(pieces).map(fill).collect::<Result<_>>()?,
+    };
+    Ok((columns, carver.finish(budget)))
+}
+
+impl<'a> Plan<'a> {
+    fn new(
+        arrays: &[&'a ArrayRef],
+        dictionary: Option<&Arc<Dictionary>>,
+        rows: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Plan<'a>> {
+        let data_type = arrays.first().map_or(DataType::Null, |array| array.data_type().clone());
+        if arrays.iter().any(|array| *array.data_type() != data_type) {
+            return Err(StorageError::internal("arrays of one column differ in type"));
+        }
+        let nulls = arrays.iter().any(|array| array.null_count() > 0);
+        let form = match &data_type {
+            DataType::Boolean => Form::Bits,
+            DataType::Utf8View => {
+                let strings: Vec<&StringViewArray> = arrays.iter().map(|array| array.as_string_view()).collect();
+                let coded = dictionary.and_then(|dictionary| coded(&strings, dictionary, rows, budget));
+                coded.unwrap_or_else(|| {
+                    Form::Views(data_sizes(strings.iter().map(|array| (array.views(), array.nulls()))))
+                })
+            }
+            DataType::BinaryView => {
+                let arrays = arrays.iter().map(|array| array.as_binary_view());
+                Form::Views(data_sizes(arrays.map(|array| (array.views(), array.nulls()))))
+            }
+            DataType::FixedSizeBinary(width) => Form::Fixed(*width as usize),
+            other => {
+                let width = other.primitive_width();
+                Form::Fixed(width.ok_or_else(|| StorageError::internal(format!("columns of {other} are not stored")))?)
+            }
+        };
+        Ok(Plan {
+            arrays: arrays.to_vec(),
+            data_type,
+            nulls,
+            form,
+        })
+    }
+
+    /// Bytes of each buffer: validity where there are NULLs, values, data.
+    fn sizes(&self, rows: usize) -> Vec<usize> {
+        let mut sizes = Vec::new();
+        if self.nulls {
+            sizes.push(rows.div_ceil(8));
+        }
+        match &self.form {
+            Form::Fixed(width) => sizes.push(rows * width),
+            Form::Bits => sizes.push(rows.div_ceil(8)),
+            Form::Views(data) => {
+                sizes.push(rows * size_of::<u128>());
+                sizes.extend(data);
+            }
+            Form::Codes { .. } => sizes.push(rows * size_of::<u16>()),
+        }
+        sizes
+    }
+
+    fn fill(self, pieces: Vec<Piece>, rows: usize) -> Result<SegmentColumn> {
+        let mut pieces = pieces.into_iter();
+        let mut next = || {
+            pieces
+                .next()
+                .ok_or_else(|| StorageError::internal("a column has too few buffers"))
+        };
+        let nulls = if self.nulls {
+            let mut bits = BooleanBufferBuilder::new(rows);
+            for array in &self.arrays {
+                match array.nulls() {
+                    Some(nulls) => bits.append_buffer(nulls.inner()),
+                    None => bits.append_n(array.len(), true),
+                }
+            }
+            Some(NullBuffer::new(bit_buffer(&bits.finish(), next()?)))
+        } else {
+            None
+        };
+        let array: ArrayRef = match self.form {
+            Form::Bits => {
+                let mut bits = BooleanBufferBuilder::new(rows);
+                self.arrays
+                    .iter()
+                    .for_each(|array| bits.append_buffer(array.as_boolean().values()));
+                Arc::new(BooleanArray::new(bit_buffer(&bits.finish(), next()?), nulls))
+            }
+            Form::Fixed(width) => {
+                let mut piece = next()?;
+                let mut target = piece.bytes_mut();
+                for array in &self.arrays {
+                    let data = array.to_data();
+                    let (start, bytes) = (data.offset() * width, array.len() * width);
+                    let (now, rest) = target.split_at_mut(bytes);
+                    now.copy_from_slice(&data.buffers()[0].as_slice()[start..start + bytes]);
+                    target = rest;
+                }
+                let data = ArrayData::builder(self.data_type)
+                    .len(rows)
+                    .nulls(nulls)
+                    .add_buffer(piece.freeze());
+                make_array(data.build()?)
+            }
+            Form::Codes {
+                codes,
+                values,
+                statistics,
+            } => {
+                let mut piece = next()?;
+                for (slot, code) in piece.bytes_mut().chunks_exact_mut(2).zip(codes) {
+                    slot.copy_from_slice(&code.to_ne_bytes());
+                }
+                let codes = UInt16Array::new(ScalarBuffer::new(piece.freeze(), 0, rows), nulls);
+                let data = ColumnData::Dictionary(DictionaryColumn { codes, values });
+                return Ok(SegmentColumn {
+                    data,
+                    statistics: Arc::new(statistics),
+                });
+            }
+            Form::Views(_) => {
+                let mut views = next()?;
+                let mut data: Vec<Piece> = pieces.collect();
+                match self.data_type {
+                    DataType::Utf8View => copy_views::<StringViewType>(&self.arrays, &mut views, &mut data),
+                    _ => copy_views::<BinaryViewType>(&self.arrays, &mut views, &mut data),
+                }
+                let views = ScalarBuffer::<u128>::new(views.freeze(), 0, rows);
+                let data: Arc<[_]> = data.into_iter().map(Piece::freeze).collect();
+                // SAFETY: `copy_views` made each view of one that was valid, and copied the bytes it refers to.
+                unsafe {
+                    match self.data_type {
+                        DataType::Utf8View => Arc::new(StringViewArray::new_unchecked(views, data, nulls)),
+                        _ => Arc::new(BinaryViewArray::new_unchecked(views, data, nulls)),
+                    }
+                }
+            }
+        };
+        let statistics = Arc::new(ColumnStatistics::of_array(&array));
+        Ok(SegmentColumn {
+            data: ColumnData::Plain(array),
+            statistics,
+        })
+    }
+}
+
+fn bit_buffer(bits: &BooleanBuffer, mut piece: Piece) -> BooleanBuffer {
+    let rows = bits.len();
+    let bytes = rows.div_ceil(8);
+    piece.bytes_mut().copy_from_slice(&bits.values()[..bytes]);
+    BooleanBuffer::new(piece.freeze(), 0, rows)
+}
+
+fn coded(
+    strings: &[&StringViewArray],
+    dictionary: &Dictionary,
+    rows: usize,
+    budget: &Arc<MemoryBudget>,
+) -> Option<Form> {
+    let local = code_strings(strings, rows)?;
+    let (global, values) = dictionary.encode(&local.values, budget)?;
+    let null_count = strings.iter().map(|array| array.null_count() as u64).sum();
+    let statistics = ColumnStatistics::of_codes(&local.codes, &local.values, null_count);
+    let codes = local.codes.iter().map(|code| global[usize::from(*code)]).collect();
+    Some(Form::Codes {
+        codes,
+        values,
+        statistics,
+    })
+}
+
+/// Strings up to this length stand in their views.
+const INLINE_BYTES_MAX: usize = 12;
+
+/// Sizes of the buffers that strings too long for their views take, in the order that `copy_views` fills them.
+fn data_sizes<'a>(arrays: impl Iterator<Item = (&'a ScalarBuffer<u128>, Option<&'a NullBuffer>)>) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    let mut last = 0_usize;
+    for (views, nulls) in arrays {
+        for (row, view) in views.iter().enumerate() {
+            let length = *view as u32 as usize;
+            if length > INLINE_BYTES_MAX && nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+                if last + length > DATA_BYTES_MAX && last > 0 {
+                    sizes.push(last);
+                    last = 0;
+                }
+                last += length;
+            }
+        }
+    }
+    if last > 0 {
+        sizes.push(last);
+    }
+    sizes
+}
+
+/// Writes a view for every row, with the bytes of long values into `data`.
+fn copy_views<T: ByteViewType>(arrays: &[&ArrayRef], views: &mut Piece, data: &mut [Piece]) {
+    let mut slots = views.bytes_mut().chunks_exact_mut(size_of::<u128>());
+    let mut data: Vec<&mut [u8]> = data.iter_mut().map(Piece::bytes_mut).collect();
+    let (mut buffer, mut used) = (0_usize, 0_usize);
+    for array in arrays {
+        let array = array.as_byte_view::<T>();
+        let buffers = array.data_buffers();
+        for (row, (view, slot)) in array.views().iter().zip(&mut slots).enumerate() {
+            let length = *view as u32 as usize;
+            if length <= INLINE_BYTES_MAX {
+                slot.copy_from_slice(&view.to_le_bytes());
+            } else if array.is_valid(row) {
+                let old = ByteView::from(*view);
+                let start = old.offset as usize;
+                let value = &buffers[old.buffer_index as usize].as_slice()[start..start + length];
+                if used + length > data[buffer].len() {
+                    (buffer, used) = (buffer + 1, 0);
+                }
+                data[buffer][used..used + length].copy_from_slice(value);
+                let new = ByteView {
+                    buffer_index: buffer as u32,
+                    offset: used as u32,
+                    ..old
+                };
+                slot.copy_from_slice(&new.as_u128().to_le_bytes());
+                used += length;
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! An immutable run of rows, column by column.
+
+mod build;
+mod column;
+pub mod dictionary;
+
+pub use column::{DictionaryColumn, SegmentColumn};
+
+use crate::error::Result;
+use crate::memory::MemoryBudget;
+use crate::statistics::ColumnStatistics;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use column::ColumnData;
+use dictionary::Dictionary;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most rows that a segment holds.
+pub const SEGMENT_ROWS_MAX: usize = 1 << 20;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Rows of one table, never changed. The memory of its columns is accounted until the last array made of it is dropped.
+#[derive(Debug)]
+pub struct Segment {
+    id: u64,
+    rows: usize,
+    columns: Vec<SegmentColumn>,
+    bytes: usize,
+}
+
+impl Segment {
+    /// Builds a segment of `rows` rows: `columns` holds for each column of the table its arrays in order, which have
+    /// the table's type, and `dictionaries` the dictionary of each column that may be coded.
+    pub(crate) fn build(
+        columns: &[Vec<&ArrayRef>],
+        dictionaries: &[Option<Arc<Dictionary>>],
+        rows: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Arc<Segment>> {
+        let (columns, bytes) = build::build(columns, dictionaries, rows, budget)?;
+        Ok(Arc::new(Segment {
+            id: new_id(),
+            rows,
+            columns,
+            bytes,
+        }))
+    }
+
+    /// This segment with one column more, sharing the others.
+    pub(crate) fn with_column(&self, array: &ArrayRef, budget: &Arc<MemoryBudget>) -> Result<Arc<Segment>> {
+        let (added, bytes) = build::build(&[vec![array]], &[None], self.rows, budget)?;
+        let mut columns = self.columns.clone();
+        columns.extend(added);
+        Ok(Arc::new(Segment {
+            id: new_id(),
+            rows: self.rows,
+            columns,
+            bytes: self.bytes + bytes,
+        }))
+    }
+
+    /// This segment without one column, sharing the others. The memory stays until the others go too.
+    pub(crate) fn without_column(&self, column: usize) -> Arc<Segment> {
+        let mut columns = self.columns.clone();
+        columns.remove(column);
+        Arc::new(Segment {
+            id: new_id(),
+            rows: self.rows,
+            columns,
+            bytes: self.bytes,
+        })
+    }
+
+    /// Unique in the process: names the segment in caches.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of memory held, statistics and dictionaries excluded.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The whole column in its table type. Strings kept as codes are made to views anew at every call.
+    pub fn column(&self, column: usize) -> ArrayRef {
+        self.column_slice(column, 0, self.rows)
+    }
+
+    /// `rows` rows of the column from `offset`: without copying, except that strings kept as codes become views.
+    pub fn column_slice(&self, column: usize, offset: usize, rows: usize) -> ArrayRef {
+        self.columns[column].slice(offset, rows)
+    }
+
+    /// The column as dictionary codes, where storage keeps it so.
+    pub fn dictionary(&self, column: usize) -> Option<&DictionaryColumn> {
+        match &self.columns[column].data {
+            ColumnData::Dictionary(column) => Some(column),
+            ColumnData::Plain(_) => None,
+        }
+    }
+
+    pub fn statistics(&self, column: usize) -> &ColumnStatistics {
+        &self.columns[column].statistics
+    }
+
+    /// Rows as a batch: `columns` lists the table's columns to take and `schema` describes exactly those.
+    pub fn batch(&self, schema: &SchemaRef, columns: &[usize], offset: usize, rows: usize) -> Result<RecordBatch> {
+        let arrays = columns
+            .iter()
+            .map(|column| self.column_slice(*column, offset, rows))
+            .collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?)
+    }
+}
+
+fn new_id() -> u64 {
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
