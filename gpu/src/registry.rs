@@ -8,6 +8,10 @@ pub const ARCHITECTURES: [u32; 3] = [80, 90, 100];
 
 /// All programs. One line a family.
 pub fn programs() -> Vec<Program> {
-    let families: &[fn() -> Vec<Program>] = &[primitives::fill::programs, primitives::map::programs];
+    let families: &[fn() -> Vec<Program>] = &[
+        primitives::fill::programs,
+        primitives::map::programs,
+        primitives::radix::programs,
+    ];
     families.iter().flat_map(|family| family()).collect()
 }

@@ -8,4 +8,11 @@ macro_rules! headers {
     };
 }
 
-headers!["tenon.cuh", "sim.cuh", "cuda.cuh", "warp.cuh", "block.cuh"];
+headers![
+    "tenon.cuh",
+    "sim.cuh",
+    "cuda.cuh",
+    "warp.cuh",
+    "block.cuh",
+    "radix_key.cuh"
+];

@@ -2,3 +2,5 @@
 
 pub mod fill;
 pub mod map;
+pub mod radix;
+pub mod sort;
