@@ -1,5 +1,5 @@
 // Map: output[i] = expression(input[i]). Specialised by Input, Output and the generated header expression.cuh.
-#include "tenon.cuh"
+#include "tile.cuh"
 
 struct MapParams {
     const Input* input;
@@ -20,25 +20,26 @@ struct Literals {
 
 #include "expression.cuh"
 
-constexpr u64 TILE = (u64)tuning::MAP_THREADS * tuning::MAP_ITEMS;
+constexpr int V = pack_items(wider<Input, Output>()), PACKS = tuning::MAP_PACKS;
+constexpr u64 TILE = (u64)tuning::MAP_THREADS * PACKS * V;
 
 TENON_KERNEL_BOUNDS(map, MapParams, tuning::MAP_THREADS, 1) {
     Literals literal{p.literals};
     u64 tile = blockIdx.x * TILE;
-    const Input* input = p.input + tile + threadIdx.x;
-    Output* output = p.output + tile + threadIdx.x;
+    const Input* input = p.input + tile;
+    Output* output = p.output + tile;
     if (tile + TILE <= p.items) {
         // All loads are in flight before the first use.
-        Input x[tuning::MAP_ITEMS];
+        Input x[PACKS][V];
+        load_strip(input, (u32)TILE, x, Input());
+        Output y[PACKS][V];
 #pragma unroll
-        for (u32 i = 0; i < tuning::MAP_ITEMS; i++) x[i] = input[i * tuning::MAP_THREADS];
+        for (int i = 0; i < PACKS; i++) {
 #pragma unroll
-        for (u32 i = 0; i < tuning::MAP_ITEMS; i++) output[i * tuning::MAP_THREADS] = expression(x[i], literal);
-    } else {
-        for (u32 i = 0; i < tuning::MAP_ITEMS; i++) {
-            if (tile + i * tuning::MAP_THREADS + threadIdx.x < p.items) {
-                output[i * tuning::MAP_THREADS] = expression(input[i * tuning::MAP_THREADS], literal);
-            }
+            for (int j = 0; j < V; j++) y[i][j] = expression(x[i][j], literal);
         }
+        store_strip(output, (u32)TILE, y);
+    } else {
+        for (u32 at = threadIdx.x; at < p.items - tile; at += blockDim.x) output[at] = expression(input[at], literal);
     }
 }

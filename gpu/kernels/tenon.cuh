@@ -10,6 +10,7 @@
 #include "tuning.cuh"
 
 #define TENON_DEVICE static __device__ __forceinline__
+#define TENON_METHOD __device__ __forceinline__
 #define FULL_WARP 0xffffffffu
 
 template <class T>

@@ -33,9 +33,11 @@
 //! [`primitives::fill`] and [`primitives::map`] are the models.
 
 pub mod compile;
+pub mod cpu;
 pub mod detect;
 pub mod error;
 pub mod memory;
+pub mod number;
 pub mod primitives;
 pub mod registry;
 pub mod testing;

@@ -10,8 +10,10 @@ pub const ARCHITECTURES: [u32; 3] = [80, 90, 100];
 pub fn programs() -> Vec<Program> {
     let families: &[fn() -> Vec<Program>] = &[
         primitives::fill::programs,
+        primitives::gather::programs,
         primitives::map::programs,
-        primitives::radix::programs,
+        primitives::reduce::programs,
+        primitives::scan::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

@@ -14,5 +14,7 @@ headers![
     "cuda.cuh",
     "warp.cuh",
     "block.cuh",
-    "radix_key.cuh"
+    "tile.cuh",
+    "lookback.cuh",
+    "ops.cuh"
 ];

@@ -19,12 +19,22 @@ tuning! {
     MAP_THREADS: u32 = 256;
     /// Items of one thread in elementwise kernels: enough loads in flight to fill the memory pipeline.
     MAP_ITEMS: u32 = 8;
-    /// Threads of a block that counts digits.
-    RADIX_HISTOGRAM_THREADS: u32 = 256;
-    /// Items of one thread and round when counting digits.
-    RADIX_HISTOGRAM_ITEMS: u32 = 16;
-    /// Copies of a block's digit counters, by lane: bounds the collisions that equal keys cause.
-    RADIX_HISTOGRAM_COPIES: u32 = 4;
-    /// Tiles whose descriptors one step of the radix look-back reads together.
-    RADIX_LOOK_BACK: u32 = 4;
+    /// Packs of 16 bytes that a thread of a map holds.
+    MAP_PACKS: u32 = 4;
+    /// Threads of a block in reductions and histograms.
+    REDUCE_THREADS: u32 = 512;
+    /// Threads of a block in the single-pass scans: a block is a tile.
+    SCAN_THREADS: u32 = 512;
+    /// Packs of 16 bytes that a thread of a scan holds: tiles must be large, or look-back becomes the limit.
+    SCAN_PACKS: u32 = 4;
+    /// Blocks of a scan that a multiprocessor shall hold at once.
+    SCAN_BLOCKS: u32 = 3;
+    /// Threads of a block in gather and scatter.
+    GATHER_THREADS: u32 = 256;
+    /// Elements that a thread moves in gather and scatter, all in flight at once.
+    GATHER_ITEMS: u32 = 8;
+    /// Threads of a block in gather and scatter of wide records.
+    WIDE_THREADS: u32 = 256;
+    /// Pieces of wide records that a thread moves, all in flight at once.
+    WIDE_PIECES: u32 = 4;
 }

@@ -29,7 +29,7 @@ pub fn programs() -> Vec<Program> {
 }
 
 /// The unsigned type of the element's size: filling copies bits.
-fn bits_type<T>() -> &'static str {
+pub(crate) fn bits_type<T>() -> &'static str {
     match size_of::<T>() {
         1 => "u8",
         2 => "u16",

@@ -80,7 +80,8 @@ pub fn map<A: Element, B: Element>(
         .device()
         .load(&program(A::C_NAME, B::C_NAME, expression))?
         .kernel::<MapParams>("map")?;
-    let tile = tuning::MAP_THREADS as u64 * tuning::MAP_ITEMS as u64;
+    let width = size_of::<A>().max(size_of::<B>()) as u64;
+    let tile = tuning::MAP_THREADS as u64 * tuning::MAP_PACKS as u64 * (16 / width).max(1);
     let config = LaunchConfig::cover(input.len(), tile, tuning::MAP_THREADS)?;
     // SAFETY: both views cover `items` elements of the types that the program was made for.
     unsafe { kernel.launch(stream, &config, &params) }

@@ -4,8 +4,8 @@
 
 mod compile_all;
 mod cuda_probe;
+mod data;
 mod faults;
 mod pool;
 mod primitives_basic;
 mod simulator;
-mod sort;

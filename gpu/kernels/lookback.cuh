@@ -1,0 +1,82 @@
+// Single-pass scans over tiles: decoupled look-back (Merrill and Garland 2016, "Single-pass Parallel Prefix Scan with
+// Decoupled Look-back").
+//
+// Each tile has a descriptor that starts as zeros (empty), then holds the tile's aggregate, then the prefix up to and
+// including the tile. Value and status travel in one access, so that no fence is needed. A tile waits only for tiles
+// before it: one tile a block, in the order of block numbers, in which the hardware starts blocks.
+#pragma once
+#include "warp.cuh"
+
+constexpr u32 TILE_EMPTY = 0, TILE_AGGREGATE = 1, TILE_PREFIX = 2;
+
+/// Descriptors of values of 4 bytes (in 8) or 8 bytes (in 16).
+template <class T, u64 BYTES = sizeof(T)>
+struct TileStates;
+template <class T>
+struct TileStates<T, 4> {
+    u64* states;
+    TENON_METHOD void publish(u64 tile, T value, u32 status) const {
+        st_relaxed(&states[tile], (u64)status << 32 | bit_cast<u32>(value));
+    }
+    TENON_METHOD u32 read(u64 tile, T& value) const {
+        u64 state = ld_relaxed(&states[tile]);
+        value = bit_cast<T>((u32)state);
+        return (u32)(state >> 32);
+    }
+};
+template <class T>
+struct TileStates<T, 8> {
+    u64* states;
+    TENON_METHOD void publish(u64 tile, T value, u32 status) const {
+        st_relaxed_16((U64x2*)states + tile, U64x2{bit_cast<u64>(value), status});
+    }
+    TENON_METHOD u32 read(u64 tile, T& value) const {
+        U64x2 state = ld_relaxed_16((U64x2*)states + tile);
+        value = bit_cast<T>(state.x);
+        return (u32)state.y;
+    }
+};
+/// Descriptors of counts below 2^62, in 8 bytes.
+struct TileCounts {
+    u64* states;
+    TENON_METHOD void publish(u64 tile, u64 value, u32 status) const {
+        st_relaxed(&states[tile], (u64)status << 62 | value);
+    }
+    TENON_METHOD u32 read(u64 tile, u64& value) const {
+        u64 state = ld_relaxed(&states[tile]);
+        value = state & (((u64)1 << 62) - 1);
+        return (u32)(state >> 62);
+    }
+};
+
+/// Publishes the tile's aggregate and returns the reduction over all tiles before it. Called by one whole warp of the
+/// tile's block. The operation commutes.
+template <class T, class States, class Op>
+TENON_DEVICE T tile_prefix(const States& states, u64 tile, T aggregate, Op op, T identity) {
+    u32 lane = lane_id();
+    if (tile == 0) {
+        if (lane == 0) states.publish(0, aggregate, TILE_PREFIX);
+        return identity;
+    }
+    if (lane == 0) states.publish(tile, aggregate, TILE_AGGREGATE);
+    T prefix = identity;
+    // Lane `l` looks at the tile `l + 1` before, then the warp goes 32 tiles further back.
+    for (i64 at = (i64)tile - 1 - lane;; at -= 32) {
+        T value = identity;
+        u32 complete;
+        for (;;) {
+            u32 status = at < 0 ? TILE_PREFIX : states.read((u64)at, value);
+            u32 empty = __ballot_sync(FULL_WARP, status == TILE_EMPTY);
+            complete = __ballot_sync(FULL_WARP, status == TILE_PREFIX);
+            // Only the tiles down to the nearest prefix matter.
+            u32 needed = complete == 0 ? FULL_WARP : (complete & (0 - complete)) - 1;
+            if ((empty & needed) == 0) break;
+            tenon_spin_pause();
+        }
+        u32 last = complete == 0 ? 31 : __ffs((i32)complete) - 1;
+        prefix = op(prefix, warp_reduce(lane <= last ? value : identity, op));
+        if (complete != 0) break;
+    }
+    if (lane == 0) states.publish(tile, op(prefix, aggregate), TILE_PREFIX);
+    return prefix;
+}
