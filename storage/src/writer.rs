@@ -1,12 +1,14 @@
 //! From record batches to segments: types are made the table's, constraints checked, rows gathered.
 
-use crate::catalog::TableDefinition;
+use crate::catalog::{ColumnDef, TableDefinition};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
+use crate::parse::numeric_overflow;
 use crate::segment::{SEGMENT_ROWS_MAX, Segment};
 use crate::types::SqlType;
 use arrow::array::*;
-use arrow::compute::filter;
+use arrow::compute::{CastOptions, cast_with_options, filter};
+use arrow::datatypes::DataType;
 use std::sync::Arc;
 
 /// Gathers batches of one table's rows into segments. Several may write for one table at a time, each on its thread;
@@ -124,11 +126,7 @@ pub fn conform(batch: &RecordBatch, definition: &TableDefinition) -> Result<Reco
     let mut columns = Vec::with_capacity(batch.num_columns());
     for (array, column) in batch.columns().iter().zip(&definition.columns) {
         let data_type = column.sql_type.data_type();
-        let array = if *array.data_type() == data_type {
-            array.clone()
-        } else {
-            arrow::compute::cast(array, &data_type)?
-        };
+        let array = cast(array, &data_type, column)?;
         let array = fit_length(array, column.sql_type)?;
         columns.push(array);
     }
@@ -141,6 +139,27 @@ pub fn conform(batch: &RecordBatch, definition: &TableDefinition) -> Result<Reco
         columns,
         &options,
     )?)
+}
+
+/// Brings an array to a column's type; a value that does not fit is an error, never NULL.
+fn cast(array: &ArrayRef, data_type: &DataType, column: &ColumnDef) -> Result<ArrayRef> {
+    if array.data_type() == data_type {
+        return Ok(array.clone());
+    }
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(array, data_type, &options).map_err(|error| match (data_type, StorageError::from(error)) {
+        (DataType::Decimal128(precision, scale), error) if error.kind != ErrorKind::Unsupported => {
+            numeric_overflow(*precision, *scale)
+        }
+        (_, error) if error.kind == ErrorKind::InvalidText && array.data_type().is_numeric() => {
+            let message = format!("{} out of range", column.sql_type.base_name());
+            StorageError::new(ErrorKind::NumericOutOfRange, message)
+        }
+        (_, error) => error,
+    })
 }
 
 /// `varchar(n)` and `char(n)`: an error (22001) where more than n characters are left after trailing blanks;

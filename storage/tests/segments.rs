@@ -92,7 +92,7 @@ fn segments_hold_what_was_written() {
             .enumerate()
             .map(|(i, t)| ColumnDef::new(format!("c{i}"), *t))
             .collect();
-        let table = transaction
+        let created = transaction
             .create_table(
                 "public",
                 "t",
@@ -103,11 +103,11 @@ fn segments_hold_what_was_written() {
             )
             .unwrap();
         let nulls = random.random_bool(0.5);
-        let mut writer = transaction.writer(&table);
+        let mut writer = transaction.writer(&created);
         let mut expected = Vec::new();
         for _ in 0..random.random_range(1..5) {
             let rows = random.random_range(0..if round % 5 == 0 { 20_000 } else { 200 });
-            let whole = batch(&mut random, rows, nulls, table.schema(), &TYPES);
+            let whole = batch(&mut random, rows, nulls, created.schema(), &TYPES);
             // Slices have offsets, in bits too.
             let start = random.random_range(0..=rows);
             let piece = whole.slice(start, random.random_range(0..=rows - start));
@@ -115,8 +115,8 @@ fn segments_hold_what_was_written() {
             expected.push(piece);
         }
         let segments = writer.finish().unwrap();
-        transaction.append(table.oid(), segments).unwrap();
-        let expected = concat_batches(table.schema(), &expected).unwrap();
+        transaction.append(created.oid(), segments).unwrap();
+        let expected = concat_batches(created.schema(), &expected).unwrap();
         let table = transaction.state().table("public", "t").unwrap().clone();
         assert_eq!(table.rows() as usize, expected.num_rows());
         for (column, sql_type) in TYPES.iter().enumerate() {
@@ -149,7 +149,7 @@ fn segments_hold_what_was_written() {
                 );
             }
         }
-        drop((table, transaction));
+        drop((table, created, transaction));
         assert_eq!(database.budget().in_use_bytes(), 0);
     }
 }
