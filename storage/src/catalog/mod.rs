@@ -4,6 +4,7 @@ pub mod database;
 pub mod state;
 pub mod table;
 pub mod transaction;
+mod unique;
 
 pub use database::Database;
 pub use state::{Relation, SchemaEntry, State, View};

@@ -1,6 +1,8 @@
 //! A table: its definition, and one immutable version of its rows.
 
+use super::unique;
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::memory::MemoryBudget;
 use crate::segment::Segment;
 use crate::segment::dictionary::Dictionary;
 use crate::statistics::TableStatistics;
@@ -10,6 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
+
+/// Segments up to this size are merged with their neighbours.
+const COMPACT_ROWS_MAX: usize = 1 << 16;
 
 /// Most columns that a table has, as in PostgreSQL.
 pub const COLUMNS_MAX: usize = 1600;
@@ -174,12 +179,17 @@ impl TableVersion {
         })
     }
 
-    /// The next version, with segments added at the end.
-    pub(crate) fn appended(&self, added: &[Arc<Segment>]) -> Arc<TableVersion> {
+    /// The next version, with segments added at the end. Checks the primary key.
+    pub(crate) fn appended(&self, added: &[Arc<Segment>], budget: &Arc<MemoryBudget>) -> Result<Arc<TableVersion>> {
+        unique::check(&self.definition, &self.segments, added, budget)?;
         let mut statistics = (*self.statistics).clone();
         added.iter().for_each(|segment| add_segment(&mut statistics, segment));
-        let segments = self.segments.iter().chain(added).cloned().collect();
-        Self::with_statistics(self.definition.clone(), segments, statistics)
+        let mut segments = self.segments.to_vec();
+        for segment in added {
+            segments.push(segment.clone());
+            compact(&mut segments, &self.definition, budget);
+        }
+        Ok(Self::with_statistics(self.definition.clone(), segments, statistics))
     }
 
     /// The same rows under another definition of the same columns.
@@ -223,6 +233,26 @@ impl TableVersion {
     /// Bytes of memory that the table's columns hold.
     pub fn bytes(&self) -> usize {
         self.segments.iter().map(|segment| segment.bytes()).sum()
+    }
+}
+
+/// Merges small segments at the end, so that many small inserts leave few segments, each row copied a few times.
+pub(super) fn compact(segments: &mut Vec<Arc<Segment>>, definition: &TableDefinition, budget: &Arc<MemoryBudget>) {
+    // Where memory is short the segments stay as they are.
+    while let [.., before, last] = &segments[..]
+        && before.rows() < 2 * last.rows()
+        && before.rows() + last.rows() <= COMPACT_ROWS_MAX
+    {
+        let columns: Vec<_> = (0..definition.columns.len())
+            .map(|i| [before.column(i), last.column(i)])
+            .collect();
+        let columns: Vec<Vec<_>> = columns.iter().map(|pair| pair.iter().collect()).collect();
+        let rows = before.rows() + last.rows();
+        let Ok(merged) = Segment::build(&columns, &definition.dictionaries, rows, budget) else {
+            return;
+        };
+        segments.truncate(segments.len() - 2);
+        segments.push(merged);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::database::Database;
 use super::state::{PUBLIC, Relation, SchemaEntry, State, View};
-use super::table::{ColumnDef, TableDef, TableDefinition, TableVersion};
+use super::table::{ColumnDef, TableDef, TableDefinition, TableVersion, compact};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
 use crate::writer::{TableWriter, filter_segment};
@@ -335,11 +335,15 @@ impl Transaction {
     /// Adds finished segments to a table and gives the number of rows.
     pub fn append(&mut self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<u64> {
         let current = self.table_by_oid(table_oid)?;
-        let next = current.appended(&segments);
+        let next = current.appended(&segments, self.database.budget())?;
         let rows = next.rows() - current.rows();
+        let (definition, budget) = (current.definition().clone(), self.database.budget().clone());
         let touch = self.touch(&Relation::Table(current));
         if !touch.rewritten {
-            touch.appended.extend(segments);
+            for segment in segments {
+                touch.appended.push(segment);
+                compact(&mut touch.appended, &definition, &budget);
+            }
         }
         self.put(Relation::Table(next));
         Ok(rows)
@@ -371,8 +375,8 @@ impl Transaction {
                 )?),
             }
         }
-        segments.extend(added);
         let next = TableVersion::new(current.definition().clone(), segments);
+        let next = next.appended(&added, self.database.budget())?;
         self.rewritten(&current, next);
         Ok(())
     }
@@ -448,7 +452,9 @@ impl Transaction {
                 (Relation::Table(base), Relation::Table(theirs))
                     if !touch.rewritten && Arc::ptr_eq(base.definition(), theirs.definition()) =>
                 {
-                    finals.push(Relation::Table(theirs.appended(&touch.appended)));
+                    finals.push(Relation::Table(
+                        theirs.appended(&touch.appended, self.database.budget())?,
+                    ));
                 }
                 (Relation::View(base), Relation::View(theirs)) if Arc::ptr_eq(base, theirs) => {
                     finals.extend(own.cloned())

@@ -1,0 +1,239 @@
+//! PRIMARY KEY: no key of added rows may occur twice, nor in the rows that are there.
+//!
+//! Keys that ascend cost one pass over the added rows: equal ones are neighbours. Other keys go into a hash table of the
+//! added rows, which the segments there are probed against; segments whose minimum and maximum exclude the added keys
+//! are skipped. So a load in key order never looks at old rows, and an insert costs at most a scan of the key columns.
+
+use super::table::{PrimaryKey, TableDefinition};
+use crate::error::{ErrorKind, Result, StorageError};
+use crate::memory::MemoryBudget;
+use crate::segment::Segment;
+use crate::statistics::ColumnStatistics;
+use crate::statistics::sketch::hash_array;
+use arrow::array::ArrayRef;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use hashbrown::HashTable;
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Rows hashed at a time: the hashes stay in the cache.
+const BLOCK_ROWS: usize = 1 << 13;
+/// Runs of equal first key columns longer than this are left to the hash table.
+const RUN_ROWS_MAX: usize = 64;
+/// Bytes of the hash table for each added row.
+const BYTES_PER_ROW: usize = 24;
+
+/// A row of the added segments.
+#[derive(Clone, Copy)]
+struct Row {
+    hash: u64,
+    segment: u32,
+    row: u32,
+}
+
+/// Checks rows that are to be added against each other and against those there (23505).
+pub(super) fn check(
+    definition: &TableDefinition,
+    there: &[Arc<Segment>],
+    added: &[Arc<Segment>],
+    budget: &Arc<MemoryBudget>,
+) -> Result<()> {
+    let Some(key) = &definition.primary_key else {
+        return Ok(());
+    };
+    if added.is_empty() {
+        return Ok(());
+    }
+    let checker = Checker { definition, key, added };
+    let ranges: Vec<ColumnStatistics> = key.columns.iter().map(|column| merged(added, *column)).collect();
+    let may_meet: Vec<&Arc<Segment>> = there.iter().filter(|segment| overlaps(segment, key, &ranges)).collect();
+    let unique = key.columns.len() == 1 && ranges[0].strictly_ascending;
+    let internally_unique = unique || (ranges[0].ascending && checker.check_runs()?);
+    if internally_unique && may_meet.is_empty() {
+        return Ok(());
+    }
+    let rows: usize = added.iter().map(|segment| segment.rows()).sum();
+    let _held = budget.reserve(rows * BYTES_PER_ROW)?;
+    let table = checker.hash_added(rows)?;
+    may_meet
+        .par_iter()
+        .try_for_each(|segment| checker.probe(&table, segment))
+}
+
+fn merged(segments: &[Arc<Segment>], column: usize) -> ColumnStatistics {
+    let mut all = ColumnStatistics::empty();
+    segments
+        .iter()
+        .for_each(|segment| all.append(segment.statistics(column)));
+    all
+}
+
+fn overlaps(segment: &Segment, key: &PrimaryKey, ranges: &[ColumnStatistics]) -> bool {
+    key.columns.iter().zip(ranges).all(|(column, range)| {
+        let own = segment.statistics(*column);
+        match (&own.min, &own.max, &range.min, &range.max) {
+            (Some(own_min), Some(own_max), Some(min), Some(max)) => own_min <= max && min <= own_max,
+            _ => true,
+        }
+    })
+}
+
+struct Checker<'a> {
+    definition: &'a TableDefinition,
+    key: &'a PrimaryKey,
+    added: &'a [Arc<Segment>],
+}
+
+impl Checker<'_> {
+    /// Blocks of a segment's key columns: the first row, the hashes of the first column and those of the whole key.
+    fn blocks(&self, segment: &Segment, mut visit: impl FnMut(usize, &[u64], &[u64]) -> Result<bool>) -> Result<bool> {
+        let (mut first, mut whole) = (Vec::new(), Vec::new());
+        for offset in (0..segment.rows()).step_by(BLOCK_ROWS) {
+            let rows = BLOCK_ROWS.min(segment.rows() - offset);
+            first.clear();
+            first.resize(rows, 0);
+            for (index, column) in self.key.columns.iter().enumerate() {
+                let values = segment.column_slice(*column, offset, rows);
+                if index == 0 {
+                    hash_array(&values, &mut first);
+                    whole.clone_from(&first);
+                } else {
+                    hash_array(&values, &mut whole);
+                }
+            }
+            if !visit(offset, &first, &whole)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// For keys whose first column ascends: compares within runs of equal ones. False where a run is too long.
+    fn check_runs(&self) -> Result<bool> {
+        let mut run: Vec<Row> = Vec::new();
+        let mut run_hash = 0;
+        for (index, segment) in self.added.iter().enumerate() {
+            let complete = self.blocks(segment, |offset, first, whole| {
+                for (row, (first, whole)) in first.iter().zip(whole).enumerate() {
+                    if *first != run_hash {
+                        run_hash = *first;
+                        run.clear();
+                    }
+                    let own = Row {
+                        hash: *whole,
+                        segment: index as u32,
+                        row: (offset + row) as u32,
+                    };
+                    for other in run.iter().filter(|other| other.hash == own.hash) {
+                        self.check_pair(own, *other)?;
+                    }
+                    run.push(own);
+                    if run.len() > RUN_ROWS_MAX {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            });
+            if !complete? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn hash_added(&self, rows: usize) -> Result<HashTable<Row>> {
+        let mut table: HashTable<Row> = HashTable::with_capacity(rows);
+        for (index, segment) in self.added.iter().enumerate() {
+            self.blocks(segment, |offset, _, whole| {
+                for (row, hash) in whole.iter().enumerate() {
+                    let own = Row {
+                        hash: *hash,
+                        segment: index as u32,
+                        row: (offset + row) as u32,
+                    };
+                    let mut failed = None;
+                    let found = table.find(*hash, |other| {
+                        other.hash == *hash
+                            && self
+                                .check_pair(own, *other)
+                                .inspect_err(|e| failed = Some(e.clone()))
+                                .is_err()
+                    });
+                    if found.is_some() {
+                        return Err(
+                            failed.unwrap_or_else(|| StorageError::internal("a duplicate key without an error"))
+                        );
+                    }
+                    table.insert_unique(*hash, own, |row| row.hash);
+                }
+                Ok(true)
+            })?;
+        }
+        Ok(table)
+    }
+
+    /// Looks for a segment's keys among the added.
+    fn probe(&self, table: &HashTable<Row>, segment: &Segment) -> Result<()> {
+        self.blocks(segment, |offset, _, whole| {
+            for (row, hash) in whole.iter().enumerate() {
+                let same = |added: &Row| {
+                    added.hash == *hash
+                        && self.equal(
+                            segment,
+                            offset + row,
+                            &self.added[added.segment as usize],
+                            added.row as usize,
+                        )
+                };
+                if table.find(*hash, same).is_some() {
+                    return Err(self.violation(segment, offset + row));
+                }
+            }
+            Ok(true)
+        })
+        .map(drop)
+    }
+
+    fn check_pair(&self, a: Row, b: Row) -> Result<()> {
+        let (first, second) = (&self.added[a.segment as usize], &self.added[b.segment as usize]);
+        if self.equal(first, a.row as usize, second, b.row as usize) {
+            return Err(self.violation(first, a.row as usize));
+        }
+        Ok(())
+    }
+
+    fn equal(&self, a: &Segment, row: usize, b: &Segment, other: usize) -> bool {
+        self.key
+            .columns
+            .iter()
+            .all(|column| *a.column_slice(*column, row, 1) == *b.column_slice(*column, other, 1))
+    }
+
+    fn violation(&self, segment: &Segment, row: usize) -> StorageError {
+        let names: Vec<&str> = self
+            .key
+            .columns
+            .iter()
+            .map(|c| self.definition.columns[*c].name.as_str())
+            .collect();
+        let values: Vec<String> = self
+            .key
+            .columns
+            .iter()
+            .map(|c| display(&segment.column_slice(*c, row, 1)))
+            .collect();
+        let message = format!("duplicate key value violates unique constraint \"{}\"", self.key.name);
+        StorageError::new(ErrorKind::UniqueViolation, message).detail(format!(
+            "Key ({})=({}) already exists.",
+            names.join(", "),
+            values.join(", ")
+        ))
+    }
+}
+
+fn display(value: &ArrayRef) -> String {
+    let options = FormatOptions::default()
+        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%#z"));
+    ArrayFormatter::try_new(value, &options).map_or(String::new(), |formatter| formatter.value(0).to_string())
+}
