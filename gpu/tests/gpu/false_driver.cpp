@@ -2,10 +2,9 @@
 // to be missing or broken, and the calls around memory, streams and events. Its device memory is host memory.
 // VERSION: of CUDA; DEVICES: how many; CAPABILITY: 90 for 9.0; NVRTC_MAJOR; MEMORY_BYTES: of the device;
 // INIT_CODE: what cuInit answers; NO_EVENTS: leaves a symbol out; TRAP: what streams answer when waited for.
-#include <cstdlib>
-#include <cstring>
-#include <map>
-#include <mutex>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef unsigned long long u64;
 typedef unsigned u32;
@@ -33,9 +32,16 @@ typedef unsigned u32;
 #define TRAP 0
 #endif
 
-static std::mutex lock;
-static std::map<u64, u64> live;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    u64 address, bytes;
+} live[1000];
 static u64 used = 0, handles = 0;
+
+struct Guard {
+    Guard() { pthread_mutex_lock(&lock); }
+    ~Guard() { pthread_mutex_unlock(&lock); }
+};
 
 API u32 cuInit(u32) { return INIT_CODE; }
 API u32 cuDriverGetVersion(int* v) { return *v = VERSION, 0; }
@@ -66,26 +72,32 @@ API u32 cuCtxCreate_v2(void** context, u32, int) { return *context = &lock, 0; }
 API u32 cuCtxDestroy_v2(void*) { return 0; }
 API u32 cuCtxSetCurrent(void*) { return 0; }
 API u32 cuMemGetInfo_v2(size_t* free, size_t* total) {
-    std::lock_guard<std::mutex> guard(lock);
+    Guard guard;
     return *free = MEMORY_BYTES - used, *total = MEMORY_BYTES, 0;
 }
 API u32 cuMemAlloc_v2(u64* address, size_t bytes) {
-    std::lock_guard<std::mutex> guard(lock);
+    Guard guard;
     if (bytes == 0) return 1;
     if (used + bytes > MEMORY_BYTES) return 2;
     used += bytes;
     *address = (u64)aligned_alloc(1 << 21, (bytes + (1 << 21) - 1) >> 21 << 21);
-    live[*address] = bytes;
-    return 0;
+    for (auto& l : live) {
+        if (l.address) continue;
+        l = {*address, bytes};
+        return 0;
+    }
+    return 999;
 }
 API u32 cuMemFree_v2(u64 address) {
-    std::lock_guard<std::mutex> guard(lock);
-    auto at = live.find(address);
-    if (at == live.end()) return 1;
-    used -= at->second;
-    live.erase(at);
-    free((void*)address);
-    return 0;
+    Guard guard;
+    for (auto& l : live) {
+        if (l.address != address) continue;
+        used -= l.bytes;
+        l = {0, 0};
+        free((void*)address);
+        return 0;
+    }
+    return 1;
 }
 API u32 cuMemHostRegister_v2(void*, size_t, u32) { return 0; }
 API u32 cuMemHostUnregister(void*) { return 0; }
