@@ -1,6 +1,11 @@
 //! Every program of the crate, with its specialisations: the tests compile each for every supported architecture.
 
-use crate::compile::Program;
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use crate::compile::{Cache, Nvrtc, Program};
+use crate::error::{GpuError, Result};
 use crate::primitives;
 
 /// Architectures that every program must compile for: Ampere, Hopper, Blackwell.
@@ -16,4 +21,18 @@ pub fn programs() -> Vec<Program> {
         primitives::scan::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
+}
+
+/// Compiles all programs by this NVRTC for these architectures into the cache, so that a device of theirs with the
+/// same NVRTC finds them there. Needs no GPU. Returns how many programs there are for each architecture.
+pub fn compile_all_kernels(nvrtc_library: &Path, architectures: &[u32], cache: &Cache) -> Result<usize> {
+    let programs = programs();
+    for &architecture in architectures {
+        let nvrtc = Nvrtc::load_from(nvrtc_library, architecture, u32::MAX)
+            .map_err(|reason| GpuError::Invalid(format!("NVRTC {}: {reason}", nvrtc_library.display())))?;
+        programs
+            .par_iter()
+            .try_for_each(|program| cache.get(&nvrtc, program).map(drop))?;
+    }
+    Ok(programs.len())
 }

@@ -3,13 +3,19 @@
 //! Each row: the median of repeats timed by events, inputs rotating among sets larger than the L2 cache, and the time
 //! over its floor, which is the least number of bytes to move over 3.0 TB/s. `bench/primitives.sh` prints CUB's times
 //! for the same rows beside them.
+//!
+//! `bench_primitives --compile NVRTC DIRECTORY ARCHITECTURE...` fills a kernel cache and needs no GPU.
 
 mod elementwise;
 mod harness;
+mod sorts;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use tenon_gpu::{Device, DeviceConfig, Result};
+use tenon_gpu::compile::Cache;
+use tenon_gpu::registry::compile_all_kernels;
+use tenon_gpu::{Device, DeviceConfig, GpuError, Result};
 
 use harness::Bench;
 
@@ -18,6 +24,7 @@ fn run(small: bool, filter: Option<String>) -> Result<()> {
     println!("device: {} ({})", device.info().name, device.info().compiler);
     let bench = Bench::new(device, small, filter)?;
     elementwise::run(&bench)?;
+    sorts::run(&bench)?;
     bench.stream.synchronize()?;
     let pool = bench.device.pool();
     println!(
@@ -31,9 +38,27 @@ fn run(small: bool, filter: Option<String>) -> Result<()> {
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|a| a == "--compile") {
+        return report(compile(&arguments[1..]));
+    }
     let small = arguments.iter().any(|a| a == "--small");
     arguments.retain(|a| a != "--small");
-    match run(small, arguments.pop()) {
+    report(run(small, arguments.pop()))
+}
+
+fn compile(arguments: &[String]) -> Result<()> {
+    let [nvrtc, directory, architectures @ ..] = arguments else {
+        return Err(GpuError::Invalid("--compile NVRTC DIRECTORY ARCHITECTURE...".into()));
+    };
+    let architectures: Vec<u32> = architectures.iter().filter_map(|a| a.parse().ok()).collect();
+    let cache = Cache::open(directory.into())?;
+    let programs = compile_all_kernels(Path::new(nvrtc), &architectures, &cache)?;
+    println!("{programs} programs for {architectures:?} in {directory}");
+    Ok(())
+}
+
+fn report(result: Result<()>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
