@@ -135,13 +135,13 @@ impl Device {
 
     /// Whether the program is loaded, so that a launch need not wait for the compiler.
     pub fn is_loaded(&self, program: &Program) -> bool {
-        self.inner.modules.lock().contains_key(&program.key(""))
+        self.inner.modules.lock().contains_key(&program.identity())
     }
 
     /// The program compiled and loaded: from this process, from the disk cache, or made now (tens to hundreds of
     /// milliseconds).
     pub fn load(&self, program: &Program) -> Result<Arc<Module>> {
-        let key = program.key("");
+        let key = program.identity();
         if let Some(module) = self.inner.modules.lock().get(&key) {
             return Ok(module.clone());
         }

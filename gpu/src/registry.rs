@@ -19,6 +19,7 @@ pub fn programs() -> Vec<Program> {
         primitives::map::programs,
         primitives::reduce::programs,
         primitives::scan::programs,
+        primitives::radix::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

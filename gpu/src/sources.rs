@@ -16,5 +16,6 @@ headers![
     "block.cuh",
     "tile.cuh",
     "lookback.cuh",
-    "ops.cuh"
+    "ops.cuh",
+    "radix_key.cuh"
 ];

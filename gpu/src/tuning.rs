@@ -37,4 +37,12 @@ tuning! {
     WIDE_THREADS: u32 = 256;
     /// Pieces of wide records that a thread moves, all in flight at once.
     WIDE_PIECES: u32 = 4;
+    /// Threads of a block that counts digits.
+    RADIX_HISTOGRAM_THREADS: u32 = 256;
+    /// Items of one thread and round when counting digits.
+    RADIX_HISTOGRAM_ITEMS: u32 = 16;
+    /// Copies of a block's digit counters, by lane: bounds the collisions that equal keys cause.
+    RADIX_HISTOGRAM_COPIES: u32 = 4;
+    /// Tiles whose descriptors one step of the radix look-back reads together.
+    RADIX_LOOK_BACK: u32 = 4;
 }

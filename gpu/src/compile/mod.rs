@@ -107,6 +107,19 @@ impl Program {
         headers
     }
 
+    /// What tells programs apart within the process: sources and embedded headers do not change, so unlike
+    /// [`Program::key`] this is cheap enough for every launch.
+    pub(crate) fn identity(&self) -> String {
+        let mut text = format!("{}@{:p}", self.source.name, self.source.text);
+        for (name, value) in self.defines.iter().chain(&self.headers) {
+            text.push('\0');
+            text.push_str(name);
+            text.push('\0');
+            text.push_str(value);
+        }
+        text
+    }
+
     /// Hash over everything that the machine code depends on. `toolchain` names compiler, version, target and options.
     pub(crate) fn key(&self, toolchain: &str) -> String {
         let mut hasher = blake3::Hasher::new();

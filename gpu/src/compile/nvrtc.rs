@@ -122,7 +122,11 @@ fn python_package_directories() -> Vec<PathBuf> {
 /// NVRTC opens `libnvrtc-builtins` by bare name; loading it from NVRTC's own directory first makes that name known.
 fn preload_builtins(nvrtc: &Path) {
     // A bare name is the loader's to find, and so are the builtins then.
-    let Some(directory) = nvrtc.parent().filter(|d| !d.as_os_str().is_empty()).and_then(|d| d.canonicalize().ok()) else {
+    let Some(directory) = nvrtc
+        .parent()
+        .filter(|d| !d.as_os_str().is_empty())
+        .and_then(|d| d.canonicalize().ok())
+    else {
         return;
     };
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -3,5 +3,7 @@
 pub mod fill;
 pub mod gather;
 pub mod map;
+pub mod radix;
 pub mod reduce;
 pub mod scan;
+pub mod sort;

@@ -10,3 +10,4 @@ mod faults;
 mod pool;
 mod primitives_basic;
 mod simulator;
+mod sort;

@@ -1,0 +1,43 @@
+//! Shapes of the radix pass by element sizes. They pass through macros, not through the shared tuning header, because
+//! they depend on the specialisation.
+
+/// Shape of a radix pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RadixTuning {
+    /// Threads of a block: at least the bins.
+    pub threads: u32,
+    /// Items of a thread, held in registers.
+    pub items: u32,
+    /// Blocks that registers must allow on a multiprocessor.
+    pub blocks: u32,
+}
+
+impl RadixTuning {
+    /// The shape for keys and payload of these sizes. Large tiles make long runs a bin, but registers (keys and
+    /// payload of a thread) and shared memory (keys and payload of a tile) must leave room for two blocks and more.
+    pub fn of(key_bytes: u32, payload_bytes: u32) -> RadixTuning {
+        let (items, blocks) = match key_bytes.max(4) + payload_bytes {
+            ..=4 => (20, 3),
+            5..=8 => (20, 2),
+            9..=12 => (16, 2),
+            13..=16 => (14, 2),
+            17..=24 => (10, 2),
+            _ => (8, 1),
+        };
+        RadixTuning {
+            threads: 384,
+            items,
+            blocks,
+        }
+    }
+
+    /// Items of a tile.
+    pub fn tile(&self) -> u64 {
+        self.threads as u64 * self.items as u64
+    }
+}
+
+/// Items of one tile for keys and payload of these sizes: where sizes become interesting to tests.
+pub fn tile_items(key_bytes: u32, payload_bytes: u32) -> u64 {
+    RadixTuning::of(key_bytes, payload_bytes).tile()
+}
