@@ -92,11 +92,13 @@ pub struct SqlError {
     pub detail: Option<String>,
     pub hint: Option<String>,
     pub position: Option<usize>,
+    /// Where in the input it happened (`COPY t, line 3, column b`): PostgreSQL's CONTEXT.
+    pub context: Option<String>,
 }
 
 impl SqlError {
     pub fn new(state: SqlState, message: impl Into<String>) -> Self {
-        Self { state, message: message.into(), detail: None, hint: None, position: None }
+        Self { state, message: message.into(), detail: None, hint: None, position: None, context: None }
     }
 
     pub fn detail(mut self, detail: impl Into<String>) -> Self {

@@ -1,0 +1,8 @@
+//! Reading tables: the `TableProvider` over one version of a table, and the scan node that it gives.
+
+mod exec;
+mod provider;
+mod statistics;
+
+pub use exec::ScanExec;
+pub use provider::{POSITION_FIELDS, SegmentTable};

@@ -1,0 +1,88 @@
+//! One version of a table as DataFusion sees it.
+
+use super::exec::ScanExec;
+use super::statistics;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Constraint, Constraints, Result, Statistics};
+use datafusion::datasource::TableType;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+use tenon_storage::TableVersion;
+
+/// Names of the columns that say where a row is: the segment's place in the table, and the row's in the segment.
+/// UPDATE and DELETE read them; no user SQL can write such a name unquoted.
+pub const POSITION_FIELDS: [&str; 2] = ["\u{1}segment", "\u{1}row"];
+
+/// A snapshot of a table.
+#[derive(Debug)]
+pub struct SegmentTable {
+    table: Arc<TableVersion>,
+    schema: SchemaRef,
+    constraints: Option<Constraints>,
+}
+
+impl SegmentTable {
+    pub fn new(table: Arc<TableVersion>) -> Self {
+        let schema = table.schema().clone();
+        Self::with_schema(table, schema)
+    }
+
+    /// The same with `POSITION_FIELDS` (UInt32) after the table's columns.
+    pub fn with_positions(table: Arc<TableVersion>) -> Self {
+        let position = POSITION_FIELDS.iter().map(|name| Arc::new(Field::new(*name, DataType::UInt32, false)));
+        let fields: Vec<_> = table.schema().fields().iter().cloned().chain(position).collect();
+        Self::with_schema(table, Arc::new(Schema::new(fields)))
+    }
+
+    fn with_schema(table: Arc<TableVersion>, schema: SchemaRef) -> Self {
+        let key = table.definition().primary_key.as_ref();
+        let constraints = key.map(|key| Constraints::new_unverified(vec![Constraint::PrimaryKey(key.columns.clone())]));
+        Self { table, schema, constraints }
+    }
+
+    pub fn table(&self) -> &Arc<TableVersion> {
+        &self.table
+    }
+}
+
+#[async_trait]
+impl TableProvider for SegmentTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        self.constraints.as_ref()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(statistics::of_table(&self.table, &self.schema))
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let options = &state.config_options().execution;
+        let scan = ScanExec::try_new(
+            self.table.clone(),
+            &self.schema,
+            columns,
+            options.target_partitions,
+            options.batch_size.get(),
+            limit,
+        )?;
+        Ok(Arc::new(scan))
+    }
+}

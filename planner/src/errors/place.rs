@@ -1,0 +1,56 @@
+//! The character position of the identifier that an error speaks of.
+
+use crate::error::{SqlError, state};
+use crate::parse::find_identifier;
+use crate::statement::Statement;
+
+/// Adds the position to an error about a name, where the statement's text shows it.
+pub(crate) fn locate(mut error: SqlError, statement: &Statement) -> SqlError {
+    let named = [
+        state::UNDEFINED_COLUMN,
+        state::UNDEFINED_TABLE,
+        state::UNDEFINED_FUNCTION,
+        state::AMBIGUOUS_COLUMN,
+        state::GROUPING_ERROR,
+        state::UNDEFINED_OBJECT,
+        state::INVALID_SCHEMA_NAME,
+        state::DUPLICATE_COLUMN,
+    ];
+    if error.position.is_some() || !named.contains(&error.state) {
+        return error;
+    }
+    if let Some(name) = subject(&error.message) {
+        let (qualifier, name) = match name.rsplit_once('.') {
+            Some((qualifier, name)) => (qualifier.rsplit('.').next(), name),
+            None => (None, name),
+        };
+        error.position = find_identifier(&statement.text, statement.start, statement.end, qualifier, name);
+    }
+    error
+}
+
+/// The name in the sentence: quoted, or the word after "column", "relation" or "function".
+fn subject(message: &str) -> Option<&str> {
+    if let Some(start) = message.find('"') {
+        let rest = &message[start + 1..];
+        return rest.find('"').map(|end| &rest[..end]);
+    }
+    let rest = message.strip_prefix("column ").or_else(|| message.strip_prefix("function "))?;
+    rest.split([' ', '(']).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse;
+
+    #[test]
+    fn positions_count_characters() {
+        let sql = "SELECT 'é', n.nme FROM nation n";
+        let statement = parse(sql).expect("parses").remove(0);
+        let error = SqlError::new(state::UNDEFINED_COLUMN, "column n.nme does not exist");
+        assert_eq!(locate(error, &statement).position, Some(13));
+        let error = SqlError::new(state::UNDEFINED_TABLE, "relation \"nation\" does not exist");
+        assert_eq!(locate(error, &statement).position, Some(24));
+    }
+}

@@ -1,0 +1,209 @@
+//! SQL text to statements: one token pass, cut at the semicolons, each piece parsed on its own.
+
+use crate::error::{Result, SqlError, state};
+use crate::statement::{Kind, Statement, Utility};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use std::sync::Arc;
+
+/// How deep expressions and subqueries may nest.
+const NESTING_MAX: usize = 200;
+
+static DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
+
+/// Parses a query string. Any syntax error refuses the whole string, as in PostgreSQL.
+pub fn parse(sql: &str) -> Result<Vec<Statement>> {
+    let text: Arc<str> = sql.into();
+    let mut tokens = Tokenizer::new(&DIALECT, sql)
+        .tokenize_with_location()
+        .map_err(|error| tokenizer_error(sql, &error.message, error.location))?;
+    let mut statements = Vec::new();
+    while !tokens.is_empty() {
+        let end = tokens.iter().position(|token| token.token == Token::SemiColon);
+        let rest = end.map_or_else(Vec::new, |at| tokens.split_off(at + 1));
+        let mut piece = std::mem::replace(&mut tokens, rest);
+        if end.is_some() {
+            piece.pop();
+        }
+        if piece.iter().all(|token| matches!(token.token, Token::Whitespace(_) | Token::EOF)) {
+            continue;
+        }
+        statements.push(parse_piece(&text, piece)?);
+    }
+    Ok(statements)
+}
+
+fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement> {
+    let solid = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
+    let first = tokens.iter().find(solid).map_or(Location { line: 1, column: 1 }, |token| token.span.start);
+    let last = tokens.iter().rev().find(solid).map(|token| token.span.end);
+    let start = byte_offset(text, first);
+    let end = last.map_or(text.len(), |location| byte_offset(text, location)).max(start);
+    let words: Vec<String> = tokens.iter().filter(solid).take(4).map(|token| token.to_string().to_uppercase()).collect();
+    let kind = match utility(&words) {
+        Some(utility) => Kind::Utility(utility),
+        None => {
+            let mut parser =
+                Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens.clone());
+            let parsed = parser.parse_statement().map_err(|error| syntax_error(text, &tokens, error))?;
+            let next = parser.peek_token();
+            if next.token != Token::EOF {
+                return Err(near(text, &tokens, next.span.start));
+            }
+            Kind::Sql(Box::new(parsed))
+        }
+    };
+    Ok(Statement { text: text.clone(), start, end, kind })
+}
+
+/// Statements that do nothing here, or that the parser does not know. Matched on tokens, so comments do not matter.
+fn utility(words: &[String]) -> Option<Utility> {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    Some(match (word(0), word(1)) {
+        ("VACUUM", _) => Utility::Nothing("VACUUM"),
+        ("ANALYZE", _) => Utility::Nothing("ANALYZE"),
+        ("CHECKPOINT", _) => Utility::Nothing("CHECKPOINT"),
+        ("REINDEX", _) => Utility::Nothing("REINDEX"),
+        ("CLUSTER", _) => Utility::Nothing("CLUSTER"),
+        ("LISTEN", _) => Utility::Nothing("LISTEN"),
+        ("UNLISTEN", _) => Utility::Nothing("UNLISTEN"),
+        ("NOTIFY", _) => Utility::Nothing("NOTIFY"),
+        ("LOCK", _) => Utility::Nothing("LOCK TABLE"),
+        ("COMMENT", "ON") => Utility::Nothing("COMMENT"),
+        ("ALTER", "DEFAULT") => Utility::Nothing("ALTER DEFAULT PRIVILEGES"),
+        ("GRANT", _) => Utility::Nothing("GRANT"),
+        ("REVOKE", _) => Utility::Nothing("REVOKE"),
+        ("DISCARD", _) => Utility::Discard,
+        ("DO", _) => Utility::Unsupported("DO"),
+        ("CREATE", "FUNCTION" | "PROCEDURE" | "TRIGGER" | "EXTENSION" | "TYPE" | "DOMAIN" | "SEQUENCE" | "RULE") => {
+            Utility::Unsupported(match word(1) {
+                "FUNCTION" => "CREATE FUNCTION",
+                "PROCEDURE" => "CREATE PROCEDURE",
+                "TRIGGER" => "CREATE TRIGGER",
+                "EXTENSION" => "CREATE EXTENSION",
+                "TYPE" => "CREATE TYPE",
+                "DOMAIN" => "CREATE DOMAIN",
+                "SEQUENCE" => "CREATE SEQUENCE",
+                _ => "CREATE RULE",
+            })
+        }
+        ("PREPARE", "TRANSACTION") => Utility::Unsupported("PREPARE TRANSACTION"),
+        _ => return None,
+    })
+}
+
+fn tokenizer_error(text: &str, message: &str, at: Location) -> SqlError {
+    let message = match message {
+        m if m.starts_with("Unterminated string literal") => "unterminated quoted string".to_string(),
+        m if m.starts_with("Expected close delimiter") => "unterminated quoted identifier".to_string(),
+        m if m.starts_with("Unexpected EOF while in a multi-line comment") => "unterminated /* comment".to_string(),
+        m => m.to_string(),
+    };
+    SqlError::new(state::SYNTAX_ERROR, message).position(position(text, at))
+}
+
+fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> SqlError {
+    match error {
+        ParserError::RecursionLimitExceeded => SqlError::new(
+            state::PROGRAM_LIMIT_EXCEEDED,
+            format!("statement is nested too deeply (limit {NESTING_MAX})"),
+        ),
+        ParserError::TokenizerError(message) => SqlError::new(state::SYNTAX_ERROR, message),
+        // "Expected: end of statement, found: foo at Line: 1, Column: 8"
+        ParserError::ParserError(message) => match location_in(&message) {
+            Some(at) if message.starts_with("Expected") => near(text, tokens, at),
+            Some(at) => {
+                let told = message.rfind(" at Line: ").map_or(message.as_str(), |end| &message[..end]);
+                SqlError::new(state::SYNTAX_ERROR, format!("syntax error: {told}")).position(position(text, at))
+            }
+            None if message.contains("found: EOF") => end_of_input(text, tokens),
+            None => SqlError::new(state::SYNTAX_ERROR, format!("syntax error: {message}")),
+        },
+    }
+}
+
+/// PostgreSQL's sentence for the token at a place.
+fn near(text: &str, tokens: &[TokenWithSpan], at: Location) -> SqlError {
+    let found = tokens.iter().find(|token| token.span.start == at && !matches!(token.token, Token::Whitespace(_)));
+    match found {
+        Some(token) if token.token != Token::EOF => {
+            let start = byte_offset(text, token.span.start);
+            let end = byte_offset(text, token.span.end).max(start);
+            SqlError::new(state::SYNTAX_ERROR, format!("syntax error at or near \"{}\"", &text[start..end]))
+                .position(position(text, at))
+        }
+        _ => end_of_input(text, tokens),
+    }
+}
+
+fn end_of_input(text: &str, tokens: &[TokenWithSpan]) -> SqlError {
+    let end = tokens.iter().rev().find(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let place = end.map_or(1, |token| position(text, token.span.end));
+    SqlError::new(state::SYNTAX_ERROR, "syntax error at end of input").position(place)
+}
+
+fn location_in(message: &str) -> Option<Location> {
+    let rest = &message[message.rfind("Line: ")? + 6..];
+    let (line, rest) = rest.split_once(", Column: ")?;
+    let column: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some(Location { line: line.trim().parse().ok()?, column: column.parse().ok()? }).filter(|at| at.line > 0)
+}
+
+/// The byte at a line and column, both counted in characters from 1.
+pub fn byte_offset(text: &str, at: Location) -> usize {
+    let mut line_start = 0;
+    for _ in 1..at.line {
+        match text[line_start..].find('\n') {
+            Some(newline) => line_start += newline + 1,
+            None => return text.len(),
+        }
+    }
+    let column = at.column.saturating_sub(1) as usize;
+    text[line_start..].char_indices().nth(column).map_or(text.len(), |(byte, _)| line_start + byte)
+}
+
+/// The character position (from 1) of a line and column, as error reports count it.
+pub fn position(text: &str, at: Location) -> usize {
+    text[..byte_offset(text, at)].chars().count() + 1
+}
+
+/// Where an identifier stands in a statement, for errors about it: characters from 1. With a qualifier, the place is
+/// the qualifier's.
+pub fn find_identifier(text: &str, start: usize, end: usize, qualifier: Option<&str>, name: &str) -> Option<usize> {
+    let tokens = Tokenizer::new(&DIALECT, &text[start..end]).tokenize_with_location().ok()?;
+    let folded: Vec<(Option<String>, Location, bool)> = tokens
+        .iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .map(|token| match &token.token {
+            Token::Word(word) if word.quote_style.is_some() => (Some(word.value.clone()), token.span.start, false),
+            Token::Word(word) => (Some(word.value.to_lowercase()), token.span.start, false),
+            Token::Period => (None, token.span.start, true),
+            _ => (None, token.span.start, false),
+        })
+        .collect();
+    let matches = |at: usize| folded[at].0.as_deref() == Some(name);
+    let qualified = |at: usize| at >= 2 && folded[at - 1].2;
+    let found = (0..folded.len()).find_map(|at| {
+        if !matches(at) {
+            return None;
+        }
+        match qualifier {
+            Some(qualifier) if qualified(at) && folded[at - 2].0.as_deref() == Some(qualifier) => Some(folded[at - 2].1),
+            Some(_) => None,
+            None if !qualified(at) => Some(folded[at].1),
+            None => None,
+        }
+    });
+    let found = found.or_else(|| (0..folded.len()).find(|&at| matches(at)).map(|at| folded[at].1))?;
+    let offset = start + byte_offset(&text[start..end], found);
+    Some(text[..offset].chars().count() + 1)
+}
+
+/// Parses one expression given as text (a column's default).
+pub fn parse_expression(text: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
+    let fail = |error: ParserError| SqlError::new(state::SYNTAX_ERROR, format!("syntax error: {error}"));
+    let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).try_with_sql(text).map_err(fail)?;
+    parser.parse_expr().map_err(fail)
+}
+
