@@ -1,3 +1,8 @@
 //! Physical operators: the scan over storage segments, joins, aggregation and the expressions that they are fed with.
 
+pub mod expr;
+pub mod join;
+pub mod keys;
+pub mod per_execution;
+pub mod runtime_filter;
 pub mod scan;

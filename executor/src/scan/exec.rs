@@ -1,6 +1,14 @@
-//! The scan: each partition reads a contiguous run of a table's rows, batch by batch, without copying.
+//! `SELECT columns FROM table WHERE filters`: the scan.
+//!
+//! Partitions draw morsels (runs of one segment's rows) from a shared queue, so that an uneven filter leaves no core
+//! idle; each partition sees its morsels in table order. A morsel's filters leave a selection of row numbers, and only
+//! then are the output columns gathered (`selection`). Without filters, batches are slices of the segment.
 
-use super::statistics;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
@@ -10,104 +18,142 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
 };
-use std::fmt;
-use std::sync::Arc;
-use tenon_storage::{Segment, TableVersion};
+use tenon_storage::TableVersion;
 
-/// Rows of one segment.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    segment: usize,
-    offset: usize,
-    rows: usize,
-}
+use super::filter::ScanFilter;
+use super::selection::{Selector, take_column};
+use super::statistics;
+use crate::per_execution::PerExecution;
+use crate::runtime_filter::RuntimeFilter;
+
+/// Rows that a partition takes from the queue at once.
+const MORSEL_ROWS: usize = 64 * 1024;
 
 /// Reads columns of one version of a table.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ScanExec {
     table: Arc<TableVersion>,
     /// Positions in the provider's schema: the table's columns, then segment number and row number.
     columns: Vec<usize>,
     schema: SchemaRef,
-    partitions: Vec<Arc<[Run]>>,
+    partitions: usize,
     batch_rows: usize,
+    limit: Option<usize>,
+    filters: Arc<[ScanFilter]>,
+    /// Table columns with the runtime filter on each.
+    runtime: Vec<(usize, Arc<RuntimeFilter>)>,
+    next_row: Arc<PerExecution<AtomicUsize>>,
     statistics: Arc<Statistics>,
+    metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
 
 impl ScanExec {
+    /// `filters` are over the table's columns and must all hold. At most `limit` rows are wanted.
     pub fn try_new(
         table: Arc<TableVersion>,
         full_schema: &SchemaRef,
         columns: Vec<usize>,
+        filters: &[Arc<dyn PhysicalExpr>],
         partitions: usize,
         batch_rows: usize,
         limit: Option<usize>,
     ) -> Result<Self> {
         let schema = Arc::new(full_schema.project(&columns)?);
-        let partitions = split(table.segments(), partitions.max(1), batch_rows, limit);
         let own = table.statistics();
+        let morsels = table
+            .segments()
+            .iter()
+            .map(|s| s.rows().div_ceil(MORSEL_ROWS))
+            .sum::<usize>();
+        let partitions = partitions.min(morsels).max(1);
         let orderings = columns.iter().enumerate().filter_map(|(at, column)| {
             let ascending = own.columns.get(*column).is_some_and(|statistics| statistics.ascending);
             let expr = Arc::new(Column::new(schema.field(at).name(), at)) as Arc<dyn PhysicalExpr>;
-            let options = SortOptions { descending: false, nulls_first: false };
+            let options = SortOptions {
+                descending: false,
+                nulls_first: false,
+            };
             (ascending && own.rows > 0).then(|| vec![PhysicalSortExpr::new(expr, options)])
         });
         let equivalences = EquivalenceProperties::new_with_orderings(schema.clone(), orderings);
         let properties = PlanProperties::new(
             equivalences,
-            Partitioning::UnknownPartitioning(partitions.len()),
+            Partitioning::UnknownPartitioning(partitions),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
         let mut statistics = statistics::of_table(&table, full_schema).project(Some(&columns));
-        if limit.is_some() {
+        if limit.is_some() || !filters.is_empty() {
             statistics = statistics.to_inexact();
         }
+        let mut filters = filters
+            .iter()
+            .map(|f| ScanFilter::try_new(f, full_schema))
+            .collect::<Result<Vec<_>>>()?;
+        filters.sort_by_key(ScanFilter::cost);
         Ok(Self {
             table,
             columns,
             schema,
             partitions,
             batch_rows,
+            limit,
+            filters: filters.into(),
+            runtime: vec![],
+            next_row: Arc::default(),
             statistics: Arc::new(statistics),
+            metrics: ExecutionPlanMetricsSet::new(),
             properties: Arc::new(properties),
         })
     }
-}
 
-/// Contiguous runs for each partition, cut at batch boundaries where a segment is cut.
-fn split(segments: &[Arc<Segment>], partitions: usize, batch_rows: usize, limit: Option<usize>) -> Vec<Arc<[Run]>> {
-    let total: usize = segments.iter().map(|segment| segment.rows()).sum();
-    let total = limit.map_or(total, |limit| total.min(limit));
-    let each = total.div_ceil(partitions).next_multiple_of(batch_rows).max(batch_rows);
-    let mut out: Vec<Vec<Run>> = vec![Vec::new()];
-    let (mut room, mut left) = (each, total);
-    for (number, segment) in segments.iter().enumerate() {
-        let mut offset = 0;
-        while offset < segment.rows() && left > 0 {
-            if room == 0 {
-                out.push(Vec::new());
-                room = each;
-            }
-            let rows = (segment.rows() - offset).min(room).min(left);
-            if let Some(last) = out.last_mut() {
-                last.push(Run { segment: number, offset, rows });
-            }
-            (offset, room, left) = (offset + rows, room - rows, left - rows);
+    /// The same scan with a runtime filter on output column `column`; `None` where no filter can be.
+    pub fn with_runtime_filter(&self, column: usize, filter: &Arc<RuntimeFilter>) -> Option<Self> {
+        let table_column = *self.columns.get(column)?;
+        let exact = crate::keys::is_exact(self.schema.field(column).data_type());
+        if !exact || table_column >= self.table.schema().fields().len() || self.limit.is_some() {
+            return None;
         }
+        let mut scan = self.clone();
+        scan.runtime.push((table_column, Arc::clone(filter)));
+        Some(scan)
     }
-    out.into_iter().map(Into::into).collect()
+
+    pub fn table(&self) -> &Arc<TableVersion> {
+        &self.table
+    }
 }
 
 impl DisplayAs for ScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        write!(f, "Scan: {}, columns=[{}], rows={}", self.table.name(), names.join(", "), self.table.rows())
+        write!(
+            f,
+            "Scan: {}, columns=[{}], rows={}",
+            self.table.name(),
+            names.join(", "),
+            self.table.rows()
+        )?;
+        if !self.filters.is_empty() {
+            let filters: Vec<_> = self.filters.iter().map(ToString::to_string).collect();
+            write!(f, ", where {}", filters.join(" and "))?;
+        }
+        if !self.runtime.is_empty() {
+            let schema = self.table.schema();
+            let columns: Vec<_> = self
+                .runtime
+                .iter()
+                .map(|(c, _)| schema.field(*c).name().as_str())
+                .collect();
+            write!(f, ", runtime filters on {}", columns.join(", "))?;
+        }
+        Ok(())
     }
 }
 
@@ -126,8 +172,13 @@ impl ExecutionPlan for ScanExec {
 
     fn apply_expressions(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
+        for filter in self.filters.iter() {
+            if f(filter.expr())? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
         Ok(TreeNodeRecursion::Continue)
     }
 
@@ -143,21 +194,36 @@ impl ExecutionPlan for ScanExec {
         Ok(self)
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let Some(runs) = self.partitions.get(partition).cloned() else {
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition >= self.partitions {
             return internal_err!("the scan has no partition {partition}");
+        }
+        let next_row = self.next_row.get_or_make(&context, || AtomicUsize::new(0));
+        let runtime = self
+            .runtime
+            .iter()
+            .map(|(column, filter)| (*column, filter.cell(&context)))
+            .collect();
+        let running = Running {
+            selector: Selector::new(Arc::clone(&self.filters), runtime),
+            scan: self.clone(),
+            next_row,
+            left: self.limit.unwrap_or(usize::MAX),
+            pending: None,
+            ready: VecDeque::new(),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+            pruned: MetricBuilder::new(&self.metrics).counter("rows_pruned", partition),
         };
-        let (table, columns, schema) = (self.table.clone(), self.columns.clone(), self.schema.clone());
-        let batch_rows = self.batch_rows;
-        let batches = (0..runs.len()).flat_map(move |at| {
-            let run = runs[at];
-            (0..run.rows).step_by(batch_rows).map(move |from| {
-                let rows = (run.rows - from).min(batch_rows);
-                Run { segment: run.segment, offset: run.offset + from, rows }
-            })
+        let stream = futures::stream::try_unfold(running, |mut running| async move {
+            // Segments are in memory: without this a scan would never give its thread back, nor see a cancellation.
+            tokio::task::coop::consume_budget().await;
+            Ok(running.next()?.map(|batch| (batch, running)))
         });
-        let stream = batches.map(move |run| batch(&table, &columns, &schema, run));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), futures::stream::iter(stream))))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
     }
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
@@ -168,18 +234,171 @@ impl ExecutionPlan for ScanExec {
     }
 }
 
-fn batch(table: &TableVersion, columns: &[usize], schema: &SchemaRef, run: Run) -> Result<RecordBatch> {
-    let segment = &table.segments()[run.segment];
-    let own = table.schema().fields().len();
-    let arrays = columns.iter().map(|column| -> ArrayRef {
-        if *column < own {
-            segment.column_slice(*column, run.offset, run.rows)
-        } else if *column == own {
-            Arc::new(UInt32Array::from_value(run.segment as u32, run.rows))
-        } else {
-            Arc::new(UInt32Array::from_iter_values((run.offset..run.offset + run.rows).map(|row| row as u32)))
+/// Rows of one segment.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    segment: usize,
+    offset: usize,
+    rows: usize,
+}
+
+/// One partition under way.
+struct Running {
+    scan: ScanExec,
+    selector: Selector,
+    next_row: Arc<AtomicUsize>,
+    /// Rows until the limit.
+    left: usize,
+    /// Selected rows of a segment, not enough yet for a batch.
+    pending: Option<(usize, Vec<u32>)>,
+    ready: VecDeque<RecordBatch>,
+    metrics: BaselineMetrics,
+    pruned: Count,
+}
+
+impl Running {
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let elapsed = self.metrics.elapsed_compute().clone();
+        let _timer = elapsed.timer();
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                if self.left == 0 {
+                    return Ok(None);
+                }
+                let batch = batch.slice(0, batch.num_rows().min(self.left));
+                self.left -= batch.num_rows();
+                self.metrics.record_output(batch.num_rows());
+                return Ok(Some(batch));
+            }
+            if self.left == 0 {
+                return Ok(None);
+            }
+            match self.take_run() {
+                Some(run) => self.read(run)?,
+                None => match self.pending.take() {
+                    Some((segment, rows)) => self.gather(segment, rows)?,
+                    None => return Ok(None),
+                },
+            }
         }
-    });
-    let options = RecordBatchOptions::new().with_row_count(Some(run.rows));
-    Ok(RecordBatch::try_new_with_options(schema.clone(), arrays.collect(), &options)?)
+    }
+
+    /// The next morsel. The shared counter is a row number of the table with each segment rounded up to full morsels.
+    fn take_run(&mut self) -> Option<Run> {
+        let mut at = self.next_row.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
+        for (number, segment) in self.scan.table.segments().iter().enumerate() {
+            let space = segment.rows().next_multiple_of(MORSEL_ROWS);
+            if at < space {
+                return Some(Run {
+                    segment: number,
+                    offset: at,
+                    rows: (segment.rows() - at).min(MORSEL_ROWS),
+                });
+            }
+            at -= space;
+        }
+        None
+    }
+
+    fn read(&mut self, run: Run) -> Result<()> {
+        let table = Arc::clone(&self.scan.table);
+        let segment = &table.segments()[run.segment];
+        if !self.selector.enter(segment) {
+            self.pruned.add(run.rows);
+            return Ok(());
+        }
+        if self.selector.passes_all() {
+            self.flush()?;
+            for from in (0..run.rows).step_by(self.scan.batch_rows) {
+                let rows = (run.rows - from).min(self.scan.batch_rows);
+                let batch = self.slice(Run {
+                    segment: run.segment,
+                    offset: run.offset + from,
+                    rows,
+                })?;
+                self.ready.push_back(batch);
+            }
+            return Ok(());
+        }
+        if self
+            .pending
+            .as_ref()
+            .is_some_and(|(segment, _)| *segment != run.segment)
+        {
+            self.flush()?;
+        }
+        for from in (0..run.rows).step_by(self.scan.batch_rows) {
+            let rows = (run.rows - from).min(self.scan.batch_rows);
+            let offset = run.offset + from;
+            let (_, pending) = self.pending.get_or_insert_with(|| (run.segment, vec![]));
+            let before = pending.len();
+            self.selector.select(segment, offset, rows, pending)?;
+            if before == 0 && pending.len() == rows {
+                self.pending = None;
+                let batch = self.slice(Run {
+                    segment: run.segment,
+                    offset,
+                    rows,
+                })?;
+                self.ready.push_back(batch);
+            } else if pending.len() >= self.scan.batch_rows / 2 {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        match self.pending.take() {
+            Some((segment, rows)) => self.gather(segment, rows),
+            None => Ok(()),
+        }
+    }
+
+    fn slice(&self, run: Run) -> Result<RecordBatch> {
+        let segment = &self.scan.table.segments()[run.segment];
+        let own = self.scan.table.schema().fields().len();
+        let arrays = self.scan.columns.iter().map(|&column| -> ArrayRef {
+            if column < own {
+                segment.column_slice(column, run.offset, run.rows)
+            } else if column == own {
+                Arc::new(UInt32Array::from_value(run.segment as u32, run.rows))
+            } else {
+                Arc::new(UInt32Array::from_iter_values(
+                    (run.offset..run.offset + run.rows).map(|row| row as u32),
+                ))
+            }
+        });
+        self.batch(arrays.collect(), run.rows)
+    }
+
+    fn gather(&mut self, segment: usize, rows: Vec<u32>) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let table = Arc::clone(&self.scan.table);
+        let own = table.schema().fields().len();
+        let rows = UInt32Array::from(rows);
+        let arrays = self.scan.columns.iter().map(|&column| -> Result<ArrayRef> {
+            Ok(if column < own {
+                take_column(&table.segments()[segment], column, &rows)?
+            } else if column == own {
+                Arc::new(UInt32Array::from_value(segment as u32, rows.len()))
+            } else {
+                Arc::new(rows.clone())
+            })
+        });
+        let batch = self.batch(arrays.collect::<Result<_>>()?, rows.len())?;
+        self.ready.push_back(batch);
+        Ok(())
+    }
+
+    fn batch(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&self.scan.schema),
+            arrays,
+            &options,
+        )?)
+    }
 }

@@ -1,7 +1,9 @@
 //! Reading tables: the `TableProvider` over one version of a table, and the scan node that it gives.
 
 mod exec;
+mod filter;
 mod provider;
+mod selection;
 mod statistics;
 
 pub use exec::ScanExec;

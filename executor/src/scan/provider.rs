@@ -5,9 +5,10 @@ use super::statistics;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{Constraint, Constraints, Result, Statistics};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{Constraint, Constraints, DFSchema, Result, Statistics};
 use datafusion::datasource::TableType;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 use tenon_storage::TableVersion;
@@ -32,7 +33,9 @@ impl SegmentTable {
 
     /// The same with `POSITION_FIELDS` (UInt32) after the table's columns.
     pub fn with_positions(table: Arc<TableVersion>) -> Self {
-        let position = POSITION_FIELDS.iter().map(|name| Arc::new(Field::new(*name, DataType::UInt32, false)));
+        let position = POSITION_FIELDS
+            .iter()
+            .map(|name| Arc::new(Field::new(*name, DataType::UInt32, false)));
         let fields: Vec<_> = table.schema().fields().iter().cloned().chain(position).collect();
         Self::with_schema(table, Arc::new(Schema::new(fields)))
     }
@@ -40,7 +43,11 @@ impl SegmentTable {
     fn with_schema(table: Arc<TableVersion>, schema: SchemaRef) -> Self {
         let key = table.definition().primary_key.as_ref();
         let constraints = key.map(|key| Constraints::new_unverified(vec![Constraint::PrimaryKey(key.columns.clone())]));
-        Self { table, schema, constraints }
+        Self {
+            table,
+            schema,
+            constraints,
+        }
     }
 
     pub fn table(&self) -> &Arc<TableVersion> {
@@ -66,23 +73,55 @@ impl TableProvider for SegmentTable {
         Some(statistics::of_table(&self.table, &self.schema))
     }
 
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let exact = |filter: &&Expr| !filter.is_volatile() && !has_subquery(filter);
+        Ok(filters
+            .iter()
+            .map(|f| {
+                if exact(f) {
+                    TableProviderFilterPushDown::Exact
+                } else {
+                    TableProviderFilterPushDown::Unsupported
+                }
+            })
+            .collect())
+    }
+
     async fn scan(
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
+        filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let columns = projection
+            .cloned()
+            .unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let schema = DFSchema::try_from(self.schema.as_ref().clone())?;
+        let filters = filters
+            .iter()
+            .map(|filter| state.create_physical_expr(filter.clone(), &schema));
+        let filters = filters.collect::<Result<Vec<_>>>()?;
         let options = &state.config_options().execution;
         let scan = ScanExec::try_new(
             self.table.clone(),
             &self.schema,
             columns,
+            &filters,
             options.target_partitions,
             options.batch_size.get(),
             limit,
         )?;
         Ok(Arc::new(scan))
     }
+}
+
+fn has_subquery(filter: &Expr) -> bool {
+    let is_subquery = |e: &Expr| {
+        matches!(
+            e,
+            Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)
+        )
+    };
+    filter.exists(|e| Ok(is_subquery(e))).unwrap_or(true)
 }

@@ -1,0 +1,145 @@
+//! Key columns as 64-bit lanes.
+//!
+//! Joins, runtime filters and grouping work on `i64` lanes: integers, dates, times, booleans and narrow decimals are
+//! their value; anything else is a hash of its value, and whoever uses it compares the values afterwards.
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::*;
+use datafusion::common::hash_utils::{RandomState, create_hashes};
+use datafusion::common::{Result, internal_err};
+
+/// Whether a column of this type maps to lanes without loss, and in order.
+pub fn is_exact(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Boolean
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Timestamp(_, _) => true,
+        DataType::Decimal128(precision, _) => *precision <= 18,
+        _ => false,
+    }
+}
+
+/// Appends the lanes of an exact column to `lanes`. Lanes of null rows hold anything.
+pub fn append_exact(array: &dyn Array, lanes: &mut Vec<i64>) -> Result<()> {
+    macro_rules! widen {
+        ($t:ty) => {
+            lanes.extend(array.as_primitive::<$t>().values().iter().map(|&v| v as i64))
+        };
+    }
+    match array.data_type() {
+        DataType::Boolean => lanes.extend(array.as_boolean().values().iter().map(i64::from)),
+        DataType::Int8 => widen!(Int8Type),
+        DataType::Int16 => widen!(Int16Type),
+        DataType::Int32 => widen!(Int32Type),
+        DataType::Int64 => lanes.extend_from_slice(array.as_primitive::<Int64Type>().values()),
+        DataType::UInt8 => widen!(UInt8Type),
+        DataType::UInt16 => widen!(UInt16Type),
+        DataType::UInt32 => widen!(UInt32Type),
+        DataType::Date32 => widen!(Date32Type),
+        DataType::Date64 => widen!(Date64Type),
+        DataType::Time32(TimeUnit::Second) => widen!(Time32SecondType),
+        DataType::Time32(_) => widen!(Time32MillisecondType),
+        DataType::Time64(TimeUnit::Microsecond) => widen!(Time64MicrosecondType),
+        DataType::Time64(_) => widen!(Time64NanosecondType),
+        DataType::Timestamp(TimeUnit::Second, _) => widen!(TimestampSecondType),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => widen!(TimestampMillisecondType),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => widen!(TimestampMicrosecondType),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => widen!(TimestampNanosecondType),
+        DataType::Decimal128(_, _) => widen!(Decimal128Type),
+        other => return internal_err!("{other} has no exact key lanes"),
+    }
+    Ok(())
+}
+
+/// The lanes of one exact column, borrowed where the column is already `i64`.
+pub fn exact_lanes<'a>(array: &'a dyn Array, scratch: &'a mut Vec<i64>) -> Result<&'a [i64]> {
+    if let Some(values) = array.as_any().downcast_ref::<Int64Array>() {
+        return Ok(values.values());
+    }
+    scratch.clear();
+    append_exact(array, scratch)?;
+    Ok(scratch)
+}
+
+/// Rebuilds a column of type `data_type` from exact lanes.
+pub fn from_exact(lanes: &[i64], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
+    use arrow::array::{BooleanArray, PrimitiveArray};
+    use std::sync::Arc;
+    macro_rules! narrow {
+        ($t:ty) => {
+            Arc::new(
+                PrimitiveArray::<$t>::new(lanes.iter().map(|&v| v as _).collect::<Vec<_>>().into(), nulls)
+                    .with_data_type(data_type.clone()),
+            )
+        };
+    }
+    Ok(match data_type {
+        DataType::Boolean => Arc::new(BooleanArray::new(lanes.iter().map(|&v| v != 0).collect(), nulls)),
+        DataType::Int8 => narrow!(Int8Type),
+        DataType::Int16 => narrow!(Int16Type),
+        DataType::Int32 => narrow!(Int32Type),
+        DataType::Int64 => narrow!(Int64Type),
+        DataType::UInt8 => narrow!(UInt8Type),
+        DataType::UInt16 => narrow!(UInt16Type),
+        DataType::UInt32 => narrow!(UInt32Type),
+        DataType::Date32 => narrow!(Date32Type),
+        DataType::Date64 => narrow!(Date64Type),
+        DataType::Time32(TimeUnit::Second) => narrow!(Time32SecondType),
+        DataType::Time32(_) => narrow!(Time32MillisecondType),
+        DataType::Time64(TimeUnit::Microsecond) => narrow!(Time64MicrosecondType),
+        DataType::Time64(_) => narrow!(Time64NanosecondType),
+        DataType::Timestamp(TimeUnit::Second, _) => narrow!(TimestampSecondType),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => narrow!(TimestampMillisecondType),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => narrow!(TimestampMicrosecondType),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => narrow!(TimestampNanosecondType),
+        DataType::Decimal128(_, _) => narrow!(Decimal128Type),
+        other => return internal_err!("{other} has no exact key lanes"),
+    })
+}
+
+/// Hashes whole rows of `columns` into lanes. Equal rows have equal lanes; the reverse must be checked.
+pub fn hash_lanes(columns: &[ArrayRef], rows: usize) -> Result<Vec<i64>> {
+    let mut hashes = vec![0u64; rows];
+    create_hashes(columns, &HASH_STATE, &mut hashes)?;
+    Ok(hashes.into_iter().map(|h| h as i64).collect())
+}
+
+const HASH_STATE: RandomState = RandomState::with_seed(0x7e_40_11);
+
+/// The rows where no key is null; `None` means all of them.
+pub fn all_valid(columns: &[ArrayRef]) -> Option<NullBuffer> {
+    let mut valid: Option<NullBuffer> = None;
+    for column in columns {
+        if let Some(nulls) = column.logical_nulls().filter(|n| n.null_count() > 0) {
+            valid = NullBuffer::union(valid.as_ref(), Some(&nulls));
+        }
+    }
+    valid
+}
+
+/// Smallest and largest lane among the valid rows, `None` where there are none.
+pub fn lane_range(lanes: &[i64], valid: Option<&NullBuffer>) -> Option<(i64, i64)> {
+    let (mut min, mut max) = (i64::MAX, i64::MIN);
+    match valid {
+        None => lanes.iter().for_each(|&v| {
+            min = min.min(v);
+            max = max.max(v);
+        }),
+        Some(valid) => valid.valid_indices().for_each(|i| {
+            min = min.min(lanes[i]);
+            max = max.max(lanes[i]);
+        }),
+    }
+    (min <= max).then_some((min, max))
+}

@@ -1,0 +1,157 @@
+//! Runtime filters: what a join's finished build side tells the scan below its probe side.
+//!
+//! Form: the range of the keys, and with it either a bitmap over that range (exact) or a blocked Bloom filter of
+//! 16 bits a key, two probes within one 64-bit word (Putze et al. 2007). Scans skip segments by the range and rows by
+//! the set; a filter that keeps nearly everything switches itself off (`scan`).
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::buffer::NullBuffer;
+use datafusion::execution::TaskContext;
+
+use crate::per_execution::PerExecution;
+
+/// One join key's filter, shared by the join that fills it and the scan that reads it.
+#[derive(Debug, Default)]
+pub struct RuntimeFilter {
+    set: PerExecution<OnceLock<KeySet>>,
+}
+
+impl RuntimeFilter {
+    /// The cell of this execution. Empty until the build side is finished: then everything passes.
+    pub fn cell(&self, context: &Arc<TaskContext>) -> Arc<OnceLock<KeySet>> {
+        self.set.get_or_make(context, OnceLock::new)
+    }
+}
+
+/// A set of key lanes that may hold a few too many.
+#[derive(Debug)]
+pub struct KeySet {
+    /// Range of the keys; `min > max` when there are none.
+    pub min: i64,
+    pub max: i64,
+    members: Members,
+}
+
+#[derive(Debug)]
+enum Members {
+    Bitmap(Vec<u64>),
+    Bloom { words: Vec<u64>, shift: u32 },
+}
+
+/// Bits of a bitmap allowed whatever the number of keys (128 KiB), and for each key.
+const BITMAP_ALWAYS: u64 = 1 << 20;
+const BITMAP_PER_KEY: u64 = 256;
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl KeySet {
+    /// The set of the valid lanes, whose range is `range`.
+    pub fn build(lanes: &[i64], valid: Option<&NullBuffer>, range: Option<(i64, i64)>) -> Self {
+        let Some((min, max)) = range else {
+            return Self {
+                min: 0,
+                max: -1,
+                members: Members::Bitmap(vec![]),
+            };
+        };
+        let span = max.wrapping_sub(min) as u64;
+        let rows = (0..lanes.len()).filter(|&row| valid.is_none_or(|v| v.is_valid(row)));
+        if span < BITMAP_ALWAYS.max(lanes.len() as u64 * BITMAP_PER_KEY) {
+            let mut bits = vec![0u64; span as usize / 64 + 1];
+            for row in rows {
+                let bit = lanes[row].wrapping_sub(min) as usize;
+                bits[bit / 64] |= 1 << (bit % 64);
+            }
+            return Self {
+                min,
+                max,
+                members: Members::Bitmap(bits),
+            };
+        }
+        let count = (lanes.len() / 4).next_power_of_two().max(16);
+        let shift = 64 - count.trailing_zeros();
+        let mut words = vec![0u64; count];
+        for row in rows {
+            let (word, mask) = bloom_position(lanes[row], shift);
+            words[word] |= mask;
+        }
+        Self {
+            min,
+            max,
+            members: Members::Bloom { words, shift },
+        }
+    }
+
+    /// Keeps in `rows` (positions in `lanes`) those whose lane may be a member.
+    pub fn retain(&self, lanes: impl Fn(u32) -> i64, rows: &mut Vec<u32>) {
+        let mut kept = 0;
+        let span = self.max.wrapping_sub(self.min) as u64;
+        match &self.members {
+            _ if self.min > self.max => {}
+            Members::Bitmap(bits) => {
+                for i in 0..rows.len() {
+                    let row = rows[i];
+                    let bit = lanes(row).wrapping_sub(self.min) as u64;
+                    let word = bits[(bit.min(span) / 64) as usize];
+                    let pass = bit <= span && word >> (bit % 64) & 1 == 1;
+                    rows[kept] = row;
+                    kept += usize::from(pass);
+                }
+            }
+            Members::Bloom { words, shift } => {
+                for i in 0..rows.len() {
+                    let row = rows[i];
+                    let lane = lanes(row);
+                    let (word, mask) = bloom_position(lane, *shift);
+                    let pass = lane.wrapping_sub(self.min) as u64 <= span && words[word] & mask == mask;
+                    rows[kept] = row;
+                    kept += usize::from(pass);
+                }
+            }
+        }
+        rows.truncate(kept);
+    }
+
+    pub fn bytes(&self) -> usize {
+        match &self.members {
+            Members::Bitmap(words) | Members::Bloom { words, .. } => words.len() * 8,
+        }
+    }
+}
+
+fn bloom_position(lane: i64, shift: u32) -> (usize, u64) {
+    let hash = (lane as u64).wrapping_mul(MULTIPLIER);
+    let bits = (hash ^ hash >> 32).wrapping_mul(MULTIPLIER) >> 52;
+    ((hash >> shift) as usize, 1 << (bits & 63) | 1 << (bits >> 6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::lane_range;
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    #[test]
+    fn keeps_members_and_few_others() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        for span in [1i64, 1000, 1 << 30, i64::MAX] {
+            let keys: Vec<i64> = (0..1000).map(|_| rng.random_range(-span..span)).collect();
+            let set = KeySet::build(&keys, None, lane_range(&keys, None));
+            let mut rows: Vec<u32> = (0..1000).collect();
+            set.retain(|row| keys[row as usize], &mut rows);
+            assert_eq!(rows.len(), 1000, "seed {seed}");
+            let others: Vec<i64> = (0..10_000).map(|_| rng.random_range(-span..span)).collect();
+            let wrong = others.iter().filter(|o| !keys.contains(o)).count();
+            let mut rows: Vec<u32> = (0..others.len() as u32).collect();
+            set.retain(|row| others[row as usize], &mut rows);
+            let kept_wrong = rows.iter().filter(|&&r| !keys.contains(&others[r as usize])).count();
+            assert!(kept_wrong * 20 <= wrong, "seed {seed}: {kept_wrong} of {wrong}");
+        }
+        let empty = KeySet::build(&[], None, None);
+        let mut rows = vec![0];
+        empty.retain(|_| 0, &mut rows);
+        assert!(rows.is_empty());
+    }
+}

@@ -1,0 +1,262 @@
+//! Which rows of a chunk pass: static filters, then runtime filters, then the costly static filters.
+//!
+//! A segment whose bounds exclude every row is skipped, and a conjunct that its bounds prove is not evaluated. A filter
+//! over one dictionary column is answered once for each dictionary value. A runtime filter that keeps more than three
+//! quarters of what it has seen is dropped for the rest of this partition.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{Date32Type, Int32Type, Int64Type};
+use datafusion::common::Result;
+use tenon_storage::{Bound, DictionaryColumn, Segment};
+
+use super::filter::{Cost, ScanFilter};
+use crate::keys::append_exact;
+use crate::runtime_filter::KeySet;
+
+/// Rows that a runtime filter sees before it is judged, and the share (in 1/256) that it may keep.
+const TRIAL_ROWS: usize = 32 * 1024;
+const KEPT_MAX: usize = 192;
+/// With fewer than one row in this many left, filters run over gathered rows instead of the chunk.
+const SPARSE: usize = 8;
+
+pub struct Selector {
+    filters: Arc<[ScanFilter]>,
+    runtime: Vec<Runtime>,
+    /// Per filter: whether this segment's bounds prove it.
+    proven: Vec<bool>,
+    /// Per filter: answers for each dictionary value, with the dictionary that they are for.
+    answers: Vec<Option<(Arc<StringViewArray>, Vec<bool>)>>,
+    dictionaries: Vec<Option<DictionaryColumn>>,
+    segment: Option<u64>,
+    segment_passes: bool,
+}
+
+struct Runtime {
+    column: usize,
+    set: Arc<OnceLock<KeySet>>,
+    seen: usize,
+    kept: usize,
+}
+
+impl Runtime {
+    fn is_useful(&self) -> bool {
+        self.set.get().is_some() && (self.seen < TRIAL_ROWS || self.kept <= self.seen / 256 * KEPT_MAX)
+    }
+}
+
+impl Selector {
+    pub fn new(filters: Arc<[ScanFilter]>, runtime: Vec<(usize, Arc<OnceLock<KeySet>>)>) -> Self {
+        let count = filters.len();
+        let runtime = runtime
+            .into_iter()
+            .map(|(column, set)| Runtime {
+                column,
+                set,
+                seen: 0,
+                kept: 0,
+            })
+            .collect();
+        Self {
+            filters,
+            runtime,
+            proven: vec![false; count],
+            answers: vec![None; count],
+            dictionaries: vec![None; count],
+            segment: None,
+            segment_passes: true,
+        }
+    }
+
+    /// Prepares for a segment; false if none of its rows can pass.
+    pub fn enter(&mut self, segment: &Segment) -> bool {
+        if self.segment == Some(segment.id()) {
+            return self.segment_passes;
+        }
+        self.segment = Some(segment.id());
+        self.segment_passes = true;
+        for (at, filter) in self.filters.iter().enumerate() {
+            self.proven[at] = false;
+            self.dictionaries[at] = match filter.columns() {
+                [column] => segment.dictionary(*column).cloned(),
+                _ => None,
+            };
+            let Some(range) = filter.range() else { continue };
+            if let Some((min, max)) = bounds(segment, range.column) {
+                self.segment_passes &= min <= range.max && max >= range.min;
+                let nulls = segment.statistics(range.column).null_count > 0;
+                self.proven[at] = !nulls && min >= range.min && max <= range.max;
+            }
+        }
+        for runtime in &self.runtime {
+            if let (Some(set), Some((min, max))) = (runtime.set.get(), bounds(segment, runtime.column)) {
+                self.segment_passes &= set.min <= set.max && min <= set.max && max >= set.min;
+            }
+        }
+        self.segment_passes
+    }
+
+    /// Whether every row of the segment passes, unseen.
+    pub fn passes_all(&self) -> bool {
+        self.proven.iter().all(|&proven| proven) && !self.runtime.iter().any(Runtime::is_useful)
+    }
+
+    /// Appends the row numbers of `segment` that pass among `rows` rows from `offset`.
+    pub fn select(&mut self, segment: &Segment, offset: usize, rows: usize, out: &mut Vec<u32>) -> Result<()> {
+        let mut chosen = Chosen {
+            offset,
+            rows,
+            picked: None,
+        };
+        for at in 0..self.filters.len() {
+            if self.filters[at].cost() == Cost::Cheap {
+                self.apply(at, segment, &mut chosen)?;
+            }
+        }
+        for runtime in self.runtime.iter_mut().filter(|r| r.is_useful()) {
+            let Some(set) = runtime.set.get() else { continue };
+            let picked = chosen.pick();
+            runtime.seen += picked.len();
+            let column = segment.column(runtime.column);
+            if let Some(values) = column.as_primitive_opt::<Int64Type>() {
+                let values = values.values();
+                set.retain(|row| values[row as usize], picked);
+            } else if let Some(values) = column.as_primitive_opt::<Int32Type>() {
+                let values = values.values();
+                set.retain(|row| i64::from(values[row as usize]), picked);
+            } else if let Some(values) = column.as_primitive_opt::<Date32Type>() {
+                let values = values.values();
+                set.retain(|row| i64::from(values[row as usize]), picked);
+            } else {
+                let mut lanes = vec![];
+                append_exact(&column.slice(offset, rows), &mut lanes)?;
+                set.retain(|row| lanes[row as usize - offset], picked);
+            }
+            runtime.kept += picked.len();
+        }
+        for at in 0..self.filters.len() {
+            if self.filters[at].cost() != Cost::Cheap {
+                self.apply(at, segment, &mut chosen)?;
+            }
+        }
+        match chosen.picked {
+            None => out.extend(offset as u32..(offset + rows) as u32),
+            Some(picked) => out.extend(picked),
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, at: usize, segment: &Segment, chosen: &mut Chosen) -> Result<()> {
+        if self.proven[at] || chosen.is_empty() {
+            return Ok(());
+        }
+        let filter = &self.filters[at];
+        if filter.cost() != Cost::Fallible
+            && let Some(dictionary) = &self.dictionaries[at]
+            && dictionary.codes.null_count() == 0
+        {
+            let current = self.answers[at]
+                .as_ref()
+                .filter(|(values, _)| Arc::ptr_eq(values, &dictionary.values));
+            if current.is_none() {
+                let values = Arc::clone(&dictionary.values) as ArrayRef;
+                let answers = filter.evaluate(vec![values], dictionary.values.len())?;
+                let answers = (0..answers.len())
+                    .map(|i| answers.is_valid(i) && answers.value(i))
+                    .collect();
+                self.answers[at] = Some((Arc::clone(&dictionary.values), answers));
+            }
+            if let Some((_, answers)) = &self.answers[at] {
+                let codes = dictionary.codes.values();
+                chosen.pick().retain(|&row| answers[codes[row as usize] as usize]);
+            }
+            return Ok(());
+        }
+        let over_chunk = filter.cost() != Cost::Fallible && chosen.len() * SPARSE > chosen.rows;
+        if over_chunk {
+            let columns = filter
+                .columns()
+                .iter()
+                .map(|&c| segment.column_slice(c, chosen.offset, chosen.rows));
+            let pass = filter.evaluate(columns.collect(), chosen.rows)?;
+            chosen.keep_chunk(&pass);
+        } else {
+            let picked = UInt32Array::from(std::mem::take(chosen.pick()));
+            let columns = filter.columns().iter().map(|&c| take_column(segment, c, &picked));
+            let pass = filter.evaluate(columns.collect::<Result<_, _>>()?, picked.len())?;
+            let rows = picked.values().iter().enumerate();
+            let rows = rows
+                .filter(|(at, _)| pass.value(*at) && pass.is_valid(*at))
+                .map(|(_, &row)| row);
+            *chosen.pick() = rows.collect();
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a chunk still in the running: all of them, or the picked ones (row numbers of the segment).
+struct Chosen {
+    offset: usize,
+    rows: usize,
+    picked: Option<Vec<u32>>,
+}
+
+impl Chosen {
+    fn len(&self) -> usize {
+        self.picked.as_ref().map_or(self.rows, Vec::len)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn pick(&mut self) -> &mut Vec<u32> {
+        self.picked
+            .get_or_insert_with(|| (self.offset as u32..(self.offset + self.rows) as u32).collect())
+    }
+
+    /// Keeps the rows that are true in `pass`, an answer for each row of the chunk.
+    fn keep_chunk(&mut self, pass: &BooleanArray) {
+        let cleaned;
+        let bits = match pass.nulls() {
+            Some(nulls) if nulls.null_count() > 0 => {
+                cleaned = pass.values() & nulls.inner();
+                &cleaned
+            }
+            _ => pass.values(),
+        };
+        match &mut self.picked {
+            None => {
+                let kept = bits.count_set_bits();
+                if kept < self.rows {
+                    let mut picked = Vec::with_capacity(kept);
+                    picked.extend(bits.set_indices().map(|at| (self.offset + at) as u32));
+                    self.picked = Some(picked);
+                }
+            }
+            Some(picked) => picked.retain(|&row| bits.value(row as usize - self.offset)),
+        }
+    }
+}
+
+/// Rows of a segment's column.
+pub fn take_column(segment: &Segment, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
+    Ok(match segment.dictionary(column) {
+        Some(dictionary) => take(dictionary.values.as_ref(), &take(&dictionary.codes, rows, None)?, None)?,
+        None => take(&segment.column(column), rows, None)?,
+    })
+}
+
+/// The bounds of an exact column of a segment, as lanes.
+fn bounds(segment: &Segment, column: usize) -> Option<(i64, i64)> {
+    let lane = |bound: &Option<Bound>| match bound {
+        Some(Bound::Int(value)) => Some(*value),
+        Some(Bound::Bool(value)) => Some(i64::from(*value)),
+        Some(Bound::Decimal(value)) => i64::try_from(*value).ok(),
+        _ => None,
+    };
+    let statistics = segment.statistics(column);
+    Some((lane(&statistics.min)?, lane(&statistics.max)?))
+}

@@ -1,0 +1,85 @@
+//! Join ordering by statistics, over the optimized logical plan.
+//!
+//! A maximal tree of inner joins, with the semi and anti joins that filter it, is flattened into a graph (`graph`); an
+//! order is searched by cost (`search`); the tree is built anew (`rebuild`). Left is the build side from here on.
+//! Outer joins stay where they are, with the smaller input as build side.
+
+mod graph;
+mod rebuild;
+mod search;
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinType, Result};
+use datafusion::logical_expr::{Join, LogicalPlan, Projection};
+
+use super::estimate::Profile;
+use graph::Graph;
+
+/// The same query with its joins ordered.
+pub fn reorder(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let Some(graph) = Graph::of(&plan)? else {
+        let plan = plan.map_children(|child| Ok(Transformed::yes(reorder(child)?)))?.data;
+        // The children of expressions: subqueries that the optimizer left as they were.
+        let plan = plan
+            .map_subqueries(|subquery| Ok(Transformed::yes(reorder(subquery)?)))?
+            .data;
+        return match plan {
+            LogicalPlan::Join(join) => Ok(LogicalPlan::Join(smaller_builds(join)?)),
+            other => Ok(other),
+        };
+    };
+    let tree = search::search(&graph);
+    let ordered = rebuild::rebuild(&graph, &tree)?;
+    if ordered.schema().fields() == plan.schema().fields() {
+        return Ok(ordered);
+    }
+    let columns = plan
+        .schema()
+        .columns()
+        .into_iter()
+        .map(datafusion::logical_expr::Expr::Column)
+        .collect();
+    Ok(LogicalPlan::Projection(Projection::try_new_with_schema(
+        columns,
+        Arc::new(ordered),
+        Arc::clone(plan.schema()),
+    )?))
+}
+
+/// Puts the smaller input on the left of a join that is not part of a graph.
+fn smaller_builds(join: Join) -> Result<Join> {
+    use JoinType::*;
+    let swapped = match join.join_type {
+        Left => Right,
+        Right => Left,
+        LeftSemi => RightSemi,
+        RightSemi => LeftSemi,
+        LeftAnti => RightAnti,
+        RightAnti => LeftAnti,
+        // Both orders would need a projection above.
+        Inner | Full | LeftMark | RightMark => return Ok(join),
+    };
+    if join.null_aware || Profile::of(&join.left).rows <= Profile::of(&join.right).rows {
+        return Ok(join);
+    }
+    match join.join_type {
+        // The output's column order changes with the sides, so only kinds that show one side can swap for free.
+        Left | Right => Ok(join),
+        _ => {
+            let on = join.on.into_iter().map(|(left, right)| (right, left)).collect();
+            let (constraint, nulls) = (join.join_constraint, join.null_equality);
+            Join::try_new(
+                join.right,
+                join.left,
+                on,
+                join.filter,
+                swapped,
+                constraint,
+                nulls,
+                false,
+            )
+        }
+    }
+}

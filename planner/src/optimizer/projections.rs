@@ -1,0 +1,70 @@
+//! Projections: column picking moves into the join below, and expressions take their fast forms.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+use tenon_executor::expr::accelerate;
+use tenon_executor::join::JoinExec;
+
+pub fn replace(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let predicate = accelerate(Arc::clone(filter.predicate()))?;
+        let builder = FilterExecBuilder::from(filter).with_predicate(predicate);
+        return Ok(Arc::new(builder.build()?));
+    }
+    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
+        return Ok(plan);
+    };
+    let mut exprs: Vec<ProjectionExpr> = projection.expr().to_vec();
+    let mut input = Arc::clone(projection.input());
+    if let Some(join) = input.downcast_ref::<JoinExec>() {
+        let picked: Option<Vec<usize>> = exprs
+            .iter()
+            .map(|e| e.expr.downcast_ref::<Column>().map(Column::index))
+            .collect();
+        if let Some(columns) = picked
+            && exprs
+                .iter()
+                .zip(&columns)
+                .all(|(e, &c)| e.alias == *join.schema().field(c).name())
+        {
+            return Ok(Arc::new(join.with_output(&columns)));
+        }
+        // The join puts out only what the expressions read.
+        let mut used = vec![];
+        for e in &exprs {
+            e.expr.apply(|node| {
+                if let Some(column) = node.downcast_ref::<Column>()
+                    && !used.contains(&column.index())
+                {
+                    used.push(column.index());
+                }
+                Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+            })?;
+        }
+        if used.len() < join.schema().fields().len() {
+            input = Arc::new(join.with_output(&used));
+            for e in &mut exprs {
+                e.expr = Arc::clone(&e.expr)
+                    .transform(|node| {
+                        let found = node.downcast_ref::<Column>().and_then(|column| {
+                            let at = used.iter().position(|&c| c == column.index())?;
+                            Some(Arc::new(Column::new(column.name(), at)) as Arc<dyn PhysicalExpr>)
+                        });
+                        Ok(found.map_or(Transformed::no(node), Transformed::yes))
+                    })?
+                    .data;
+            }
+        }
+    }
+    for e in &mut exprs {
+        e.expr = accelerate(Arc::clone(&e.expr))?;
+    }
+    Ok(Arc::new(ProjectionExec::try_new(exprs, input)?))
+}

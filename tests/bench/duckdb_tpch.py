@@ -1,0 +1,30 @@
+"""Runs the TPC-H queries in DuckDB: duckdb_tpch.py DATA_DIR QUERY_DIR THREADS RUNS, one JSON line a query on stdout.
+
+DATA_DIR holds TABLE.parquet; QUERY_DIR holds qNN.sql. Times are milliseconds, the best of RUNS after one warm-up.
+"""
+
+import json
+import pathlib
+import sys
+import time
+
+import duckdb
+
+data, queries, threads, runs = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+only = {int(n) for n in sys.argv[5:]}
+connection = duckdb.connect(":memory:", config={"threads": threads})
+for table in sorted(data.glob("*.parquet")):
+    connection.execute(f"CREATE TABLE {table.stem} AS SELECT * FROM '{table}'")
+for path in sorted(queries.glob("q*.sql")):
+    number = int(path.stem[1:])
+    if only and number not in only:
+        continue
+    sql = path.read_text()
+    rows = connection.execute(sql).fetchall()
+    best = float("inf")
+    for _ in range(runs):
+        start = time.perf_counter()
+        connection.execute(sql).fetchall()
+        best = min(best, (time.perf_counter() - start) * 1000)
+    answer = [[None if v is None else str(v) for v in row] for row in rows]
+    print(json.dumps({"query": number, "ms": best, "rows": answer}), flush=True)
