@@ -264,9 +264,9 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         u32 digit = digit_of(code_of(keys[i], p.code), p.code.shift, p.code.mask);
-        // What lies beyond the end goes last of all.
-        if (mine + i * 32 >= valid) digit = BINS - 1;
 #if STABLE
+        // What lies beyond the end goes last of all, behind the last bin's items.
+        if (mine + i * 32 >= valid) digit = BINS - 1;
         u32 same = warp_match(digit);
         u32 below = __popc(same & lanes_below());
         u32 first = __ffs((int)same) - 1;
@@ -275,9 +275,10 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
         before = __shfl_sync(FULL_WARP, before, (int)first);
         ranks[i] = digit << 16 | (before + below);
 #else
-        ranks[i] = digit << 16 | atomicAdd(&warp_counts[digit], 1u);
+        ranks[i] = mine + i * 32 < valid ? digit << 16 | atomicAdd(&warp_counts[digit], 1u) : 0;
 #endif
     }
+    const u32 padding = STABLE ? TILE - valid : 0;  // counted in the last bin
     __syncthreads();
 
     // ---- counts of the tile, published; places in the tile
@@ -286,7 +287,7 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
     if (thread < BINS) {
 #pragma unroll
         for (u32 w = 0; w < WARPS; w++) count += counts[w * BINS + thread];
-        u32 published = thread == BINS - 1 ? count - (TILE - valid) : count;
+        u32 published = thread == BINS - 1 ? count - padding : count;
 #if STABLE
         st_relaxed(&states[(u64)tile * BINS + thread], (tile == 0 ? STATE_TOTAL : STATE_COUNT) | published);
 #endif
@@ -306,7 +307,7 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
     } else {
         // Fewer bins than lanes: the whole first warp scans, the lanes above hold nothing.
         if (warp == 0) {
-            u32 all = thread < BINS ? (thread == BINS - 1 ? count + (TILE - valid) : count) : 0;
+            u32 all = thread < BINS ? (thread == BINS - 1 ? count + padding : count) : 0;
             in_tile = warp_inclusive_scan(all, Sum()) - all;
         }
     }
@@ -328,7 +329,9 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
     }
 #if SCATTER_BYTES == 0
 #pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) tile_keys[ranks[i] & 0xffff] = keys[i];
+    for (u32 i = 0; i < ITEMS; i++) {
+        if (STABLE || mine + i * 32 < valid) tile_keys[ranks[i] & 0xffff] = keys[i];
+    }
 #if PAYLOAD_BYTES
     const Payload* payload_in =
         plan.source == 0 ? p.payload_in : plan.source == 1 ? p.payload_temporary : p.payload_out;
@@ -349,7 +352,9 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
         }
     }
 #pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) tile_payload[ranks[i] & 0xffff] = payload[i];
+    for (u32 i = 0; i < ITEMS; i++) {
+        if (STABLE || mine + i * 32 < valid) tile_payload[ranks[i] & 0xffff] = payload[i];
+    }
 #endif
 #endif
 

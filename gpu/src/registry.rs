@@ -20,6 +20,7 @@ pub fn programs() -> Vec<Program> {
         primitives::reduce::programs,
         primitives::scan::programs,
         primitives::radix::programs,
+        primitives::split::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

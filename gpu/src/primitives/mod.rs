@@ -7,3 +7,4 @@ pub mod radix;
 pub mod reduce;
 pub mod scan;
 pub mod sort;
+pub mod split;

@@ -11,3 +11,4 @@ mod pool;
 mod primitives_basic;
 mod simulator;
 mod sort;
+mod split;

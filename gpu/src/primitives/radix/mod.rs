@@ -16,5 +16,5 @@ mod tuning;
 pub(crate) use key::flip_bits;
 pub use key::{Order, SortKey};
 pub use launch::programs;
-pub(crate) use launch::{Buffers, Digits, Outputs, Radix};
+pub(crate) use launch::{Buffers, Code, Digits, Outputs, Radix};
 pub use tuning::{RadixTuning, tile_items};
