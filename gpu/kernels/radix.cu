@@ -219,6 +219,16 @@ struct PassShared {
     OFFSET base[BINS];  // place of the bin's first item of this tile, less its place in the tile
 };
 
+/// A thread's ranks, two to a register. All indices are constants after unrolling.
+struct Ranks {
+    u32 pairs[(ITEMS + 1) / 2];
+    __device__ __forceinline__ void set(u32 i, u32 rank) {
+        pairs[i / 2] = i % 2 ? (pairs[i / 2] & 0xffffu) | rank << 16
+                             : (i + 1 < ITEMS ? pairs[i / 2] & 0xffff0000u : 0) | rank;
+    }
+    __device__ __forceinline__ u32 get(u32 i) const { return i % 2 ? pairs[i / 2] >> 16 : pairs[i / 2] & 0xffffu; }
+};
+
 TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
     TENON_DYNAMIC_SHARED(u8, dynamic);
     TENON_SHARED(PassShared, s);
@@ -259,23 +269,27 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
         }
     }
 
-    // ---- rank among the warp's equal digits; `ranks` holds the digit above 16 bits of rank
-    u32 ranks[ITEMS];
+    // What lies beyond the end goes last of all, behind the last bin's items.
+    auto digit_at = [&](u32 i) {
+        u32 digit = digit_of(code_of(keys[i], p.code), p.code.shift, p.code.mask);
+        return mine + i * 32 < valid ? digit : BINS - 1;
+    };
+
+    // ---- rank among the warp's equal digits
+    Ranks ranks = {};
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-        u32 digit = digit_of(code_of(keys[i], p.code), p.code.shift, p.code.mask);
+        u32 digit = digit_at(i);
 #if STABLE
-        // What lies beyond the end goes last of all, behind the last bin's items.
-        if (mine + i * 32 >= valid) digit = BINS - 1;
         u32 same = warp_match(digit);
         u32 below = __popc(same & lanes_below());
         u32 first = __ffs((int)same) - 1;
         u32 before = 0;
         if (below == 0) before = atomicAdd(&warp_counts[digit], (u32)__popc(same));
         before = __shfl_sync(FULL_WARP, before, (int)first);
-        ranks[i] = digit << 16 | (before + below);
+        ranks.set(i, before + below);
 #else
-        ranks[i] = mine + i * 32 < valid ? digit << 16 | atomicAdd(&warp_counts[digit], 1u) : 0;
+        ranks.set(i, mine + i * 32 < valid ? atomicAdd(&warp_counts[digit], 1u) : 0);
 #endif
     }
     const u32 padding = STABLE ? TILE - valid : 0;  // counted in the last bin
@@ -324,13 +338,11 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
 
     // ---- exchange: items of equal digits side by side
 #pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        ranks[i] = (ranks[i] & 0xffff0000u) | (warp_counts[ranks[i] >> 16] + (ranks[i] & 0xffff));
-    }
+    for (u32 i = 0; i < ITEMS; i++) ranks.set(i, warp_counts[digit_at(i)] + ranks.get(i));
 #if SCATTER_BYTES == 0
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-        if (STABLE || mine + i * 32 < valid) tile_keys[ranks[i] & 0xffff] = keys[i];
+        if (STABLE || mine + i * 32 < valid) tile_keys[ranks.get(i)] = keys[i];
     }
 #if PAYLOAD_BYTES
     const Payload* payload_in =
@@ -353,7 +365,7 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
     }
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-        if (STABLE || mine + i * 32 < valid) tile_payload[ranks[i] & 0xffff] = payload[i];
+        if (STABLE || mine + i * 32 < valid) tile_payload[ranks.get(i)] = payload[i];
     }
 #endif
 #endif
@@ -381,7 +393,7 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         if (mine + i * 32 < valid) {
-            p.places[start + mine + i * 32] = (Place)(OFFSET)(s.base[ranks[i] >> 16] + (ranks[i] & 0xffff));
+            p.places[start + mine + i * 32] = (Place)(OFFSET)(s.base[digit_at(i)] + ranks.get(i));
         }
     }
 #else

@@ -16,18 +16,18 @@ impl RadixTuning {
     /// The shape for keys and payload of these sizes. Large tiles make long runs a bin, but registers (keys and
     /// payload of a thread) and shared memory (keys and payload of a tile) must leave room for two blocks and more.
     pub fn of(key_bytes: u32, payload_bytes: u32) -> RadixTuning {
-        let (items, blocks) = match key_bytes.max(4) + payload_bytes {
-            ..=4 => (20, 3),
-            5..=8 => (20, 2),
-            9..=12 => (16, 2),
-            13..=16 => (14, 2),
-            17..=24 => (10, 2),
-            _ => (8, 1),
+        let (threads, items) = match (key_bytes, key_bytes.max(4) + payload_bytes) {
+            (..=4, ..=8) => (512, 16),
+            (_, ..=8) => (384, 16),
+            (_, ..=12) => (384, 14),
+            (_, ..=16) => (384, 12),
+            (_, ..=24) => (384, 9),
+            _ => (384, 6),
         };
         RadixTuning {
-            threads: 384,
+            threads,
             items,
-            blocks,
+            blocks: 2,
         }
     }
 
