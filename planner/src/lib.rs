@@ -1,6 +1,23 @@
 //! SQL sessions: parsing, catalog binding, statistics, join ordering and plans.
 
+mod bind;
+mod context;
+pub mod engine;
 pub mod error;
 pub mod optimizer;
+mod errors;
+mod functions;
 pub mod outcome;
+mod parse;
+mod rewrite;
+mod run;
+mod semantics;
 pub mod session;
+pub mod settings;
+pub mod statement;
+mod statements;
+mod types;
+
+pub use engine::{Engine, EngineOptions};
+pub use session::{Prepared, Session, SessionInfo};
+pub use statement::Statement;

@@ -4,7 +4,7 @@ mod datafusion;
 mod place;
 mod wording;
 
-pub(crate) use datafusion::from_datafusion;
+pub(crate) use datafusion::{from_arrow, from_datafusion};
 pub(crate) use place::locate;
 
 use crate::error::{SqlError, SqlState};

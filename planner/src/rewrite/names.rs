@@ -37,7 +37,7 @@ pub(super) fn name_outputs(select: &mut Select) {
     for (at, item) in select.projection.iter_mut().enumerate() {
         let (expr, name) = match item {
             SelectItem::UnnamedExpr(expr) => {
-                let name = match expr {
+                let name = match &*expr {
                     Expr::CompoundIdentifier(parts) => {
                         let name = parts.last().map(folded).unwrap_or_default();
                         let qualifier = parts.iter().rev().nth(1).map(folded).unwrap_or_default();

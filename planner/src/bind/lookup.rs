@@ -1,0 +1,127 @@
+//! Which relation a name stands for.
+
+use super::{Binder, view};
+use crate::error::{Result, SqlError, state};
+use datafusion::common::TableReference;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::TableSource;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use std::sync::Arc;
+use tenon_executor::scan::SegmentTable;
+use tenon_storage::{Relation, State};
+
+/// Schema and name of a relation that exists, or is to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub schema: String,
+    pub name: String,
+}
+
+/// Looks names up in a snapshot along a search path.
+pub(crate) struct Names<'a> {
+    pub snapshot: &'a State,
+    pub path: &'a [String],
+    pub database: &'a str,
+}
+
+pub(crate) fn fold(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// The parts of a name, folded.
+pub(crate) fn parts(name: &ObjectName) -> Vec<String> {
+    name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect()
+}
+
+impl<'a> Names<'a> {
+    /// The schema that the name gives, if any, and the last part.
+    fn split(&self, name: &ObjectName) -> Result<(Option<String>, String)> {
+        let mut parts = parts(name);
+        let Some(last) = parts.pop() else {
+            return Err(SqlError::new(state::SYNTAX_ERROR, "a name is missing"));
+        };
+        let schema = parts.pop();
+        match parts.pop() {
+            Some(database) if database != self.database => Err(cross_database(&format!("{database}.{last}"))),
+            _ => Ok((schema, last)),
+        }
+    }
+
+    /// An existing relation.
+    pub(crate) fn find(&self, schema: Option<&str>, name: &str) -> Option<&'a Relation> {
+        match schema {
+            Some(schema) => self.snapshot.relation(schema, name),
+            None => self.path.iter().find_map(|schema| self.snapshot.relation(schema, name)),
+        }
+    }
+
+    /// An existing relation; 42P01, or 3F000 for an unknown schema.
+    pub(crate) fn relation(&self, name: &ObjectName) -> Result<&'a Relation> {
+        let (schema, last) = self.split(name)?;
+        self.find(schema.as_deref(), &last).ok_or_else(|| undefined(schema.as_deref(), &last))
+    }
+
+    /// Like `relation`, but None where it does not exist.
+    pub(crate) fn existing(&self, name: &ObjectName) -> Result<Option<&'a Relation>> {
+        let (schema, last) = self.split(name)?;
+        Ok(self.find(schema.as_deref(), &last))
+    }
+
+    /// Where a new relation of that name goes: the given schema, or the first of the path.
+    pub(crate) fn target(&self, name: &ObjectName) -> Result<Target> {
+        let (schema, name) = self.split(name)?;
+        let schema = match schema {
+            Some(schema) => schema,
+            None => self.path.first().cloned().ok_or_else(|| {
+                SqlError::new(state::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
+            })?,
+        };
+        if self.snapshot.schema(&schema).is_none() {
+            if schema == "pg_catalog" || schema == "information_schema" {
+                let message = format!("permission denied to create \"{schema}.{name}\"");
+                return Err(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)
+                    .detail("System catalog modifications are currently disallowed."));
+            }
+            let message = format!("schema \"{schema}\" does not exist");
+            return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
+        }
+        Ok(Target { schema, name })
+    }
+}
+
+fn cross_database(name: &str) -> SqlError {
+    SqlError::unsupported(format!("cross-database reference \"{name}\""))
+}
+
+pub(crate) fn undefined(schema: Option<&str>, name: &str) -> SqlError {
+    let shown = schema.map_or_else(|| name.to_string(), |schema| format!("{schema}.{name}"));
+    SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"))
+}
+
+/// What a query reads for a name in FROM.
+pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn TableSource>> {
+    if let Some((own, source)) = &binder.overlay
+        && name.schema().is_none()
+        && name.table() == own
+    {
+        return Ok(source.clone());
+    }
+    let names = binder.names();
+    if let Some(catalog) = name.catalog()
+        && catalog != names.database
+    {
+        return Err(cross_database(&name.to_string()));
+    }
+    match names.find(name.schema(), name.table()) {
+        Some(Relation::Table(table)) => {
+            let provider = if binder.positions_of == Some(table.oid()) {
+                SegmentTable::with_positions(table.clone())
+            } else {
+                SegmentTable::new(table.clone())
+            };
+            Ok(provider_as_source(Arc::new(provider)))
+        }
+        Some(Relation::View(found)) => view::source(binder, found),
+        None => Err(undefined(name.schema(), name.table())),
+    }
+}

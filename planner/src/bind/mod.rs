@@ -1,0 +1,169 @@
+//! Names to tables, views and functions: the planner's view of one snapshot through one session's search path.
+
+mod lookup;
+mod view;
+
+pub(crate) use lookup::{Names, Target, fold, undefined};
+
+use crate::engine::Engine;
+use crate::error::Result as SqlResult;
+use crate::errors::{from_datafusion, to_datafusion};
+use crate::functions::session::Facts;
+use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use datafusion::catalog::TableFunctionArgs;
+use datafusion::catalog::cte_worktable::CteWorkTable;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+use tenon_storage::State;
+
+/// Views inside views: how deep.
+const VIEW_DEPTH_MAX: usize = 64;
+
+/// What one statement binds its names with.
+#[derive(Clone)]
+pub(crate) struct Binder {
+    pub engine: Arc<Engine>,
+    /// The snapshot.
+    pub snapshot: Arc<State>,
+    pub facts: Arc<Facts>,
+    /// A table that shows its row positions too: the target of UPDATE and DELETE.
+    pub positions_of: Option<u32>,
+    /// A relation of this statement's own, found before all others under its bare name.
+    pub overlay: Option<(String, Arc<dyn TableSource>)>,
+    depth: usize,
+}
+
+impl Binder {
+    pub(crate) fn new(engine: Arc<Engine>, snapshot: Arc<State>, facts: Arc<Facts>) -> Self {
+        Self { engine, snapshot, facts, positions_of: None, overlay: None, depth: 0 }
+    }
+
+    /// Plans a statement that returns rows.
+    pub(crate) fn plan(&self, statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> SqlResult<LogicalPlan> {
+        let planner = SqlToRel::new_with_options(self, self.parser_options());
+        let mut context = PlannerContext::new().with_prepare_param_data_types(parameters);
+        planner
+            .sql_statement_to_plan_with_context(statement, &mut context)
+            .map_err(|error| from_datafusion(&error))
+    }
+
+    /// Plans an expression over the columns of `schema`.
+    pub(crate) fn expression(&self, expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
+        let planner = SqlToRel::new_with_options(self, self.parser_options());
+        planner
+            .sql_to_expr(expr, schema, &mut PlannerContext::new())
+            .map_err(|error| from_datafusion(&error))
+    }
+
+    /// Whether a plan made by this binder may run in another statement on the same snapshot.
+    pub(crate) fn reusable(&self) -> bool {
+        !self.facts.used.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn parser_options(&self) -> ParserOptions {
+        ParserOptions::from(&self.engine.state.config_options().sql_parser)
+    }
+
+    pub(crate) fn names(&self) -> Names<'_> {
+        Names { snapshot: &self.snapshot, path: &self.facts.path, database: &self.facts.info.database }
+    }
+
+    fn deeper(&self) -> SqlResult<Self> {
+        if self.depth >= VIEW_DEPTH_MAX {
+            return Err(crate::error::SqlError::new(
+                crate::error::state::PROGRAM_LIMIT_EXCEEDED,
+                "views are nested too deeply",
+            ));
+        }
+        Ok(Self { depth: self.depth + 1, positions_of: None, overlay: None, ..self.clone() })
+    }
+}
+
+impl ContextProvider for Binder {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        lookup::source(self, &name).map_err(to_datafusion)
+    }
+
+    fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
+        let function = self
+            .engine
+            .state
+            .table_functions()
+            .get(name)
+            .ok_or_else(|| DataFusionError::Plan(format!("table function '{name}' not found")))?;
+        let simplifier = ExprSimplifier::new(
+            SimplifyContext::builder().with_config_options(self.engine.state.config_options().clone()).build(),
+        );
+        let schema = DFSchema::empty();
+        let args = args.into_iter().map(|arg| simplifier.coerce(arg, &schema).and_then(|arg| simplifier.simplify(arg)));
+        let args = args.collect::<Result<Vec<_>>>()?;
+        let arguments = TableFunctionArgs::new(&args, self.engine.state.as_ref());
+        Ok(provider_as_source(function.create_table_provider_with_args(arguments)?))
+    }
+
+    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.engine.state.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        self.engine.state.relation_planners()
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(crate::types::planner::PgTypePlanner))
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.facts.function(name).or_else(|| self.engine.state.udf(name).ok())
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.engine.state.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.engine.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.engine.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.engine.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.engine.state.scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.engine.state.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.engine.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.engine.state.window_functions().keys().cloned().collect()
+    }
+}

@@ -1,0 +1,43 @@
+//! Views: stored as text, planned where they are used, in the snapshot of the query.
+
+use super::Binder;
+use crate::error::{Result, SqlError, state};
+use crate::parse::parse;
+use crate::rewrite::rewrite;
+use crate::statement::Kind;
+use datafusion::datasource::{ViewTable, provider_as_source};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, TableSource};
+use datafusion::prelude::Expr;
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+use tenon_storage::View;
+
+pub(super) fn source(binder: &Binder, view: &View) -> Result<Arc<dyn TableSource>> {
+    let plan = plan(&binder.deeper()?, view)?;
+    Ok(provider_as_source(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
+}
+
+/// The view's query, its columns named as when it was created.
+fn plan(binder: &Binder, view: &View) -> Result<LogicalPlan> {
+    let changed = || {
+        let message = format!("view \"{}\" no longer fits the tables it reads", view.name);
+        SqlError::new(state::INVALID_TABLE_DEFINITION, message)
+    };
+    let Some(Kind::Sql(statement)) = parse(&view.sql)?.into_iter().next().map(|statement| statement.kind) else {
+        return Err(changed());
+    };
+    let ast::Statement::Query(mut query) = *statement else { return Err(changed()) };
+    rewrite(&mut query);
+    let plan = binder.plan(ast::Statement::Query(query), Vec::new())?;
+    let fields = view.schema.fields();
+    if plan.schema().fields().len() < fields.len() {
+        return Err(changed());
+    }
+    let columns = plan.schema().columns();
+    let named = columns.into_iter().zip(fields).map(|(column, field)| Expr::Column(column).alias(field.name()));
+    let named: Vec<Expr> = named.collect();
+    LogicalPlanBuilder::from(plan)
+        .project(named)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(|error| crate::errors::from_datafusion(&error))
+}

@@ -1,0 +1,45 @@
+//! DataFusion's state, built once and shared by all sessions: rules, functions, options. Optimizer rules of Tenon are
+//! plugged in here.
+
+use crate::engine::EngineOptions;
+use crate::error::Result;
+use crate::errors::from_datafusion;
+use crate::semantics;
+use crate::types::planner::PgTypePlanner;
+use datafusion::common::config::Dialect;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::prelude::SessionConfig;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(options.target_partitions.max(1))
+        .with_information_schema(false)
+        .with_create_default_catalog_and_schema(false);
+    let settings = config.options_mut();
+    settings.sql_parser.dialect = Dialect::PostgreSQL;
+    settings.sql_parser.parse_float_as_decimal = true;
+    settings.execution.time_zone = Some("UTC".into());
+    let pool: Arc<dyn MemoryPool> = match NonZeroUsize::new(5) {
+        Some(told) if options.query_memory_limit_bytes < usize::MAX => {
+            Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(options.query_memory_limit_bytes), told))
+        }
+        _ => Arc::new(UnboundedMemoryPool::default()),
+    };
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(pool)
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+        .build_arc()
+        .map_err(|error| from_datafusion(&error))?;
+    let builder = SessionStateBuilder::new_with_default_features()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_type_planner(Arc::new(PgTypePlanner));
+    let mut state = semantics::install(builder).build();
+    crate::functions::register(&mut state).map_err(|error| from_datafusion(&error))?;
+    Ok(state)
+}

@@ -1,0 +1,125 @@
+//! What all sessions share: the database, the planner's state, and the threads that queries run on.
+
+use crate::context;
+use crate::error::{Result, SqlError, state};
+use crate::session::{Session, SessionInfo};
+use datafusion::execution::{SessionState, TaskContext};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenon_storage::{Database, MemoryBudget};
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Bytes that tables may use.
+    pub memory_limit_bytes: usize,
+    /// Bytes that running queries may use for hash tables, sorts and the like, all together.
+    pub query_memory_limit_bytes: usize,
+    /// Directories whose files COPY and `FROM 'file'` may read; empty: none.
+    pub allowed_directories: Vec<PathBuf>,
+    /// Partitions that a query's work is split into.
+    pub target_partitions: usize,
+    /// Threads that run queries.
+    pub query_threads: usize,
+    /// Queries that run at a time; others wait.
+    pub max_concurrent_queries: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        Self {
+            memory_limit_bytes: usize::MAX,
+            query_memory_limit_bytes: usize::MAX,
+            allowed_directories: Vec::new(),
+            target_partitions: cores,
+            query_threads: cores,
+            max_concurrent_queries: (2 * cores).max(8),
+        }
+    }
+}
+
+/// One a server.
+pub struct Engine {
+    pub(crate) options: EngineOptions,
+    database: Arc<Database>,
+    pub(crate) state: Arc<SessionState>,
+    pub(crate) task: Arc<TaskContext>,
+    pub(crate) admission: Arc<Semaphore>,
+    /// Present until drop, which must not wait for running queries.
+    runtime: Option<Runtime>,
+    sessions: AtomicU64,
+}
+
+impl Engine {
+    /// Fails where threads cannot be started or an allowed directory does not exist.
+    pub fn new(mut options: EngineOptions) -> Result<Arc<Engine>> {
+        for directory in &mut options.allowed_directories {
+            *directory = directory.canonicalize().map_err(|error| {
+                SqlError::new(state::UNDEFINED_FILE, format!("directory \"{}\": {error}", directory.display()))
+            })?;
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(options.query_threads.max(1))
+            .thread_name("tenon-query")
+            .thread_stack_size(8 << 20)
+            .enable_all()
+            .build()
+            .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))?;
+        let state = Arc::new(context::build(&options)?);
+        let none = HashMap::new;
+        let task = TaskContext::new(
+            None,
+            "tenon".into(),
+            state.config().clone(),
+            none(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            state.runtime_env().clone(),
+        );
+        Ok(Arc::new(Engine {
+            database: Database::new(MemoryBudget::new(options.memory_limit_bytes)),
+            state,
+            task: Arc::new(task),
+            admission: Arc::new(Semaphore::new(options.max_concurrent_queries.max(1))),
+            runtime: Some(runtime),
+            sessions: AtomicU64::new(0),
+            options,
+        }))
+    }
+
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// A new connection's session.
+    pub fn session(self: &Arc<Self>, info: SessionInfo) -> Session {
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        Session::new(self.clone(), info, number)
+    }
+
+    /// Where query work runs.
+    pub(crate) fn handle(&self) -> Result<&tokio::runtime::Handle> {
+        match &self.runtime {
+            Some(runtime) => Ok(runtime.handle()),
+            None => Err(SqlError::new(state::ADMIN_SHUTDOWN, "the server is shutting down")),
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

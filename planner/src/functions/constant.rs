@@ -1,0 +1,52 @@
+//! A function whose value is known when the statement is planned.
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::sync::Arc;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ConstantFunction {
+    name: String,
+    value: ScalarValue,
+    signature: Signature,
+}
+
+impl ConstantFunction {
+    /// A function that gives `value`, whatever its arguments.
+    pub(crate) fn udf(name: &str, value: ScalarValue) -> Arc<ScalarUDF> {
+        let signature = Signature::one_of(
+            vec![
+                datafusion::logical_expr::TypeSignature::Nullary,
+                datafusion::logical_expr::TypeSignature::VariadicAny,
+            ],
+            Volatility::Stable,
+        );
+        Arc::new(ScalarUDF::new_from_impl(Self { name: name.into(), value, signature }))
+    }
+}
+
+impl ScalarUDFImpl for ConstantFunction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.value.data_type())
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(&self.name, self.value.data_type(), self.value.is_null())))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(ColumnarValue::Scalar(self.value.clone()))
+    }
+}

@@ -1,0 +1,128 @@
+//! Running a plan: on the query threads, a bounded number at a time, its batches forwarded with back-pressure.
+
+use crate::engine::Engine;
+use crate::error::{Result, SqlError, state};
+use crate::errors::from_datafusion;
+use crate::outcome::BatchStream;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::{FutureExt, StreamExt};
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Batches that may wait for the client.
+const BATCHES_AHEAD: usize = 4;
+
+pub(crate) fn canceled() -> SqlError {
+    SqlError::new(state::QUERY_CANCELED, "canceling statement due to user request")
+}
+
+/// Optimizes and starts a plan. Errors of planning come back here, those of running in the stream; dropping the
+/// stream stops the work.
+pub(crate) async fn start(engine: &Arc<Engine>, plan: LogicalPlan, cancel: &CancellationToken) -> Result<BatchStream> {
+    let (batches, receiver) = mpsc::channel(BATCHES_AHEAD);
+    let (planned, ready) = oneshot::channel();
+    let (own, token) = (engine.clone(), cancel.clone());
+    let work = async move {
+        let mut planned = Some(planned);
+        let stop = token.clone();
+        let job = produce(&own, plan, &batches, &mut planned, &token);
+        let result = tokio::select! {
+            biased;
+            _ = stop.cancelled() => Err(canceled()),
+            _ = batches.closed() => Ok(()),
+            result = AssertUnwindSafe(job).catch_unwind() => result.unwrap_or_else(|panic| Err(panicked(&*panic))),
+        };
+        match (planned.take(), result) {
+            (Some(planned), result) => drop(planned.send(result)),
+            (None, Err(error)) => drop(batches.send(Err(error)).await),
+            (None, Ok(())) => {}
+        }
+    };
+    engine.handle()?.spawn(work);
+    match ready.await {
+        Ok(result) => result?,
+        Err(_) => return Err(SqlError::internal("the query ended without a result")),
+    }
+    Ok(futures::stream::unfold(receiver, |mut receiver| async move {
+        let next = receiver.recv().await?;
+        Some((next, receiver))
+    })
+    .boxed())
+}
+
+async fn produce(
+    engine: &Arc<Engine>,
+    plan: LogicalPlan,
+    batches: &mpsc::Sender<Result<RecordBatch>>,
+    planned: &mut Option<oneshot::Sender<Result<()>>>,
+    token: &CancellationToken,
+) -> Result<()> {
+    let _permit = engine.admission.acquire().await.map_err(SqlError::internal)?;
+    let plan = physical(engine, &plan).await?;
+    let mut stream = execute_stream(plan, engine.task.clone()).map_err(|error| from_datafusion(&error))?;
+    if let Some(planned) = planned.take() {
+        let _ = planned.send(Ok(()));
+    }
+    while let Some(batch) = stream.next().await {
+        let batch = batch.map_err(|error| from_datafusion(&error))?;
+        if token.is_cancelled() {
+            return Err(canceled());
+        }
+        if batch.num_rows() > 0 && batches.send(Ok(batch)).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The physical plan of a logical one.
+pub(crate) async fn physical(engine: &Engine, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+    engine.state.create_physical_plan(plan).await.map_err(|error| from_datafusion(&error))
+}
+
+/// Runs a plan to its end, giving each batch to `take` on the query threads.
+pub(crate) async fn drain<T: Send + 'static>(
+    engine: &Arc<Engine>,
+    plan: LogicalPlan,
+    cancel: &CancellationToken,
+    mut sink: T,
+    mut take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
+) -> Result<T> {
+    let (own, token) = (engine.clone(), cancel.clone());
+    background(engine, async move {
+        let mut stream = start(&own, plan, &token).await?;
+        while let Some(batch) = stream.next().await {
+            take(&mut sink, batch?)?;
+        }
+        Ok(sink)
+    })
+    .await
+}
+
+/// Runs work on the query threads. A panic becomes an error of this statement.
+pub(crate) async fn background<T: Send + 'static>(
+    engine: &Engine,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    match engine.handle()?.spawn(AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => Err(panicked(&*panic)),
+        Err(error) => Err(SqlError::internal(error)),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> SqlError {
+    let told = panic
+        .downcast_ref::<&str>()
+        .map(|text| text.to_string())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "unknown panic".into());
+    tracing::error!("a query panicked: {told}");
+    SqlError::internal("the query failed by an internal error").detail(told)
+}

@@ -1,0 +1,142 @@
+//! Executing a prepared statement inside the right transaction.
+
+use super::{Prepared, Session};
+use crate::error::{Result, SqlError, state};
+use crate::errors::locate;
+use crate::outcome::Outcome;
+use crate::statement::{Kind, Utility};
+use crate::statements;
+use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast;
+
+/// How often a statement outside a block runs again after a conflict with another transaction.
+const ATTEMPTS_MAX: usize = 20;
+
+impl Session {
+    /// Runs a prepared statement with a value for each parameter.
+    pub async fn execute(&mut self, prepared: &Prepared, params: Vec<ScalarValue>) -> Result<Outcome> {
+        if params.len() != prepared.params.len() {
+            let (given, wanted) = (params.len(), prepared.params.len());
+            let message = format!("bind message supplies {given} parameters, but the statement requires {wanted}");
+            return Err(SqlError::new(state::PROTOCOL_VIOLATION, message));
+        }
+        self.apply_assignments();
+        self.statement_start_us = crate::functions::session::now_us();
+        let result = self.execute_inner(prepared, &params).await;
+        result.map_err(|error| locate(error, &prepared.statement))
+    }
+
+    async fn execute_inner(&mut self, prepared: &Prepared, params: &[ScalarValue]) -> Result<Outcome> {
+        let failed = self.block().is_some_and(|block| block.failed);
+        if failed && !prepared.statement.ends_transaction() && !matches!(prepared.statement.kind, Kind::Empty) {
+            return Err(Self::failed_transaction());
+        }
+        match &prepared.statement.kind {
+            Kind::Empty => return Ok(Outcome::Empty),
+            Kind::Sql(statement) => {
+                if let Some(outcome) = self.transaction_control(statement)? {
+                    return Ok(outcome);
+                }
+            }
+            Kind::Utility(Utility::Nothing(tag)) => return Ok(Outcome::Command((*tag).into())),
+            Kind::Utility(Utility::Unsupported(what)) => {
+                self.fail_transaction();
+                return Err(SqlError::unsupported(what));
+            }
+            Kind::Utility(Utility::Discard) => {}
+        }
+        let mut attempt = 1;
+        loop {
+            let result = match self.begin_statement() {
+                Ok(()) => Box::pin(statements::run(self, prepared, params)).await,
+                Err(error) => Err(error),
+            };
+            let result = match result {
+                Ok(outcome) => self.end_statement(true).map(|()| outcome),
+                Err(error) => {
+                    self.end_statement(false)?;
+                    Err(error)
+                }
+            };
+            match result {
+                Err(error) if error.state == state::SERIALIZATION_FAILURE => {
+                    if !self.is_single() || attempt == ATTEMPTS_MAX {
+                        self.fail_transaction();
+                        return Err(error);
+                    }
+                    attempt += 1;
+                }
+                Err(error) => {
+                    self.fail_transaction();
+                    return Err(error);
+                }
+                Ok(outcome) => return Ok(outcome),
+            }
+        }
+    }
+
+    /// BEGIN, COMMIT and the like.
+    fn transaction_control(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
+        let tag = match statement {
+            ast::Statement::StartTransaction { modes, begin, .. } => {
+                self.begin();
+                for mode in modes {
+                    self.transaction_mode(mode)?;
+                }
+                if *begin { "BEGIN" } else { "START TRANSACTION" }
+            }
+            ast::Statement::Commit { chain, .. } => {
+                let tag = self.commit()?;
+                if *chain {
+                    self.begin();
+                }
+                tag
+            }
+            ast::Statement::Rollback { chain, savepoint: None } => {
+                self.roll_back_statement();
+                if *chain {
+                    self.begin();
+                }
+                "ROLLBACK"
+            }
+            ast::Statement::Rollback { savepoint: Some(name), .. } => {
+                self.roll_back_to(&crate::bind::fold(name))?;
+                "ROLLBACK"
+            }
+            ast::Statement::Savepoint { name } => {
+                self.savepoint(crate::bind::fold(name))?;
+                "SAVEPOINT"
+            }
+            ast::Statement::ReleaseSavepoint { name } => {
+                self.release(&crate::bind::fold(name))?;
+                "RELEASE"
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Outcome::Command(tag.into())))
+    }
+
+    /// ISOLATION LEVEL or READ ONLY of the open block.
+    pub(crate) fn transaction_mode(&mut self, mode: &ast::TransactionMode) -> Result<()> {
+        let started = self.block().is_some_and(|block| block.used);
+        match mode {
+            ast::TransactionMode::AccessMode(access) => {
+                let read_only = matches!(access, ast::TransactionAccessMode::ReadOnly);
+                self.settings.set("transaction_read_only", if read_only { "on" } else { "off" })?;
+            }
+            ast::TransactionMode::IsolationLevel(level) => {
+                let level = level.to_string().to_lowercase();
+                let level = if level == "snapshot" { "repeatable read".into() } else { level };
+                if started && self.settings.get("transaction_isolation").as_deref() != Some(level.as_str()) {
+                    let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+                    return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
+                }
+                self.settings.set("transaction_isolation", &level)?;
+                if let Some(block) = self.block_mut() {
+                    block.isolation = super::Isolation::named(&level);
+                }
+            }
+        }
+        Ok(())
+    }
+}

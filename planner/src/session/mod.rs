@@ -1,0 +1,206 @@
+//! One client's session: SQL text in, outcomes out.
+
+mod block;
+mod execute;
+mod prepare;
+mod snapshot;
+
+pub(crate) use block::{Block, Isolation};
+pub use prepare::Prepared;
+
+use crate::engine::Engine;
+use crate::error::{Result, SqlError, SqlState, state};
+use crate::outcome::BatchStream;
+use crate::settings::Settings;
+use crate::statement::Statement;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tenon_storage::Transaction;
+use tokio_util::sync::CancellationToken;
+
+/// Where the session's transaction block stands, as ReadyForQuery reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    Idle,
+    InTransaction,
+    Failed,
+}
+
+/// Who is connected.
+#[derive(Clone, Debug)]
+pub struct SessionInfo {
+    pub user: String,
+    pub database: String,
+    pub application_name: String,
+    pub process_id: i32,
+}
+
+/// A message beside the result: NoticeResponse.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// `WARNING` or `NOTICE`.
+    pub severity: &'static str,
+    pub state: SqlState,
+    pub message: String,
+}
+
+/// A cursor: the running query, and what it has given that no FETCH has taken yet.
+pub(crate) struct Cursor {
+    pub columns: Vec<crate::outcome::ColumnDesc>,
+    pub stream: BatchStream,
+    pub ahead: Option<datafusion::arrow::record_batch::RecordBatch>,
+    /// WITH HOLD: lives on after its transaction.
+    pub hold: bool,
+}
+
+/// A statement under an SQL name: PREPARE.
+#[derive(Clone)]
+pub(crate) struct Named {
+    pub statement: Statement,
+    pub types: Vec<u32>,
+}
+
+/// One a connection; statements run one after the other.
+pub struct Session {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) info: Arc<SessionInfo>,
+    pub(crate) number: u64,
+    pub(crate) settings: Settings,
+    /// What RESET goes back to.
+    startup: Settings,
+    /// What the client has been told.
+    told: Settings,
+    notices: Vec<Notice>,
+    block: Option<Block>,
+    /// The transaction of a statement outside a block, while it runs.
+    single: Option<Arc<Mutex<Transaction>>>,
+    cancel: CancellationToken,
+    pub(crate) named: HashMap<String, Named>,
+    pub(crate) cursors: HashMap<String, Cursor>,
+    /// `set_config` calls of the last statement, not carried out yet.
+    assignments: Arc<Mutex<Vec<(String, String, bool)>>>,
+    /// Whether the schema of temporary tables may exist.
+    pub(crate) has_temporary: bool,
+    statement_start_us: i64,
+}
+
+impl Session {
+    pub(crate) fn new(engine: Arc<Engine>, info: SessionInfo, number: u64) -> Self {
+        let mut settings = Settings::default();
+        settings.put("application_name".into(), info.application_name.clone());
+        settings.put("session_authorization".into(), info.user.clone());
+        Self {
+            engine,
+            info: Arc::new(info),
+            number,
+            startup: settings.clone(),
+            told: settings.clone(),
+            settings,
+            notices: Vec::new(),
+            block: None,
+            single: None,
+            cancel: CancellationToken::new(),
+            named: HashMap::new(),
+            cursors: HashMap::new(),
+            assignments: Arc::default(),
+            has_temporary: false,
+            statement_start_us: 0,
+        }
+    }
+
+    /// Parses a query string: no statement for an empty one, 42601 with a position for a wrong one.
+    pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
+        crate::parse::parse(sql)
+    }
+
+    pub fn transaction_status(&self) -> TransactionStatus {
+        match &self.block {
+            Some(block) if block.failed => TransactionStatus::Failed,
+            Some(block) if !block.implicit => TransactionStatus::InTransaction,
+            _ => TransactionStatus::Idle,
+        }
+    }
+
+    /// A new token for the statement about to run: cancelling it (a cancel request, `statement_timeout`, a client that
+    /// vanished) ends that statement with 57014.
+    pub fn cancel_token(&mut self) -> CancellationToken {
+        self.cancel = CancellationToken::new();
+        self.cancel.clone()
+    }
+
+    pub(crate) fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// Takes the messages that have gathered.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    pub(crate) fn notice(&mut self, message: impl Into<String>) {
+        self.notices.push(Notice { severity: "NOTICE", state: SqlState("00000"), message: message.into() });
+    }
+
+    pub(crate) fn warn(&mut self, state: SqlState, message: impl Into<String>) {
+        self.notices.push(Notice { severity: "WARNING", state, message: message.into() });
+    }
+
+    /// A setting's value, as SHOW gives it: `statement_timeout`, `client_encoding`. None: unknown.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.settings.get(name)
+    }
+
+    /// A setting from the startup message. Unknown names are kept without effect, as for SET.
+    pub fn set_startup(&mut self, name: &str, value: &str) -> Result<()> {
+        self.settings.set(name, value)?;
+        self.startup = self.settings.clone();
+        Ok(())
+    }
+
+    /// All settings that a new connection is told: ParameterStatus.
+    pub fn startup_parameters(&mut self) -> Vec<(String, String)> {
+        self.told = self.settings.clone();
+        self.settings.reported()
+    }
+
+    /// Settings to tell the client because they changed: ParameterStatus.
+    pub fn changed_parameters(&mut self) -> Vec<(String, String)> {
+        self.apply_assignments();
+        let changed = self.settings.changed_since(&self.told);
+        self.told = self.settings.clone();
+        changed
+    }
+
+    pub(crate) fn startup(&self) -> &Settings {
+        &self.startup
+    }
+
+    /// The session's schema for temporary tables.
+    pub(crate) fn temporary_schema(&self) -> String {
+        format!("pg_temp_{}", self.number)
+    }
+
+    fn failed_transaction() -> SqlError {
+        SqlError::new(
+            state::IN_FAILED_SQL_TRANSACTION,
+            "current transaction is aborted, commands ignored until end of transaction block",
+        )
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        if self.has_temporary {
+            let mut transaction = self.engine.database().begin();
+            let schema = self.temporary_schema();
+            if transaction.state().schema(&schema).is_some() {
+                let dropped = transaction.drop_schema(&schema, true).and_then(|()| transaction.commit());
+                if let Err(error) = dropped {
+                    tracing::warn!("cannot drop temporary tables of a closed session: {error}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Preparing a statement: what parameters it takes and what columns it gives.
+
+use super::Session;
+use crate::error::Result;
+use crate::errors::locate;
+use crate::outcome::{ColumnDesc, PgType};
+use crate::statement::{Kind, Statement};
+use crate::statements::{self, Description};
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::logical_expr::LogicalPlan;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tenon_storage::State;
+
+/// A statement ready to be executed, any number of times.
+pub struct Prepared {
+    /// The parameters as the wire describes them.
+    pub params: Vec<PgType>,
+    /// The same in order, as Arrow types: what `execute` wants each value to be.
+    pub param_data_types: Vec<DataType>,
+    /// The result's columns; None for a statement that returns no rows.
+    pub columns: Option<Vec<ColumnDesc>>,
+    pub(crate) statement: Statement,
+    pub(crate) param_fields: Vec<FieldRef>,
+    /// The plan made while preparing, good for one execution on the same snapshot. Taken, not kept: a prepared
+    /// statement that lies unused must not hold an old version of a table in memory.
+    pub(crate) plan: Mutex<Option<(Arc<State>, LogicalPlan)>>,
+}
+
+impl Prepared {
+    /// Whether executing it can return rows.
+    pub fn returns_rows(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// The statement's own text.
+    pub fn sql(&self) -> &str {
+        self.statement.sql()
+    }
+}
+
+impl Session {
+    /// Prepares a statement. `param_types` are the oids that the client declares, 0 where it leaves the choice.
+    pub async fn prepare(&mut self, statement: Statement, param_types: &[u32]) -> Result<Prepared> {
+        let failed = self.block().is_some_and(|block| block.failed);
+        if failed && !statement.ends_transaction() && !matches!(statement.kind, Kind::Empty) {
+            return Err(Self::failed_transaction());
+        }
+        let described = statements::describe(self, &statement, param_types).map_err(|error| locate(error, &statement))?;
+        let Description { params, columns, plan } = described;
+        Ok(Prepared {
+            params: params.iter().map(|field| crate::types::pg_type(field)).collect(),
+            param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
+            param_fields: params,
+            columns,
+            statement,
+            plan: Mutex::new(plan),
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! The transaction of one statement, and what the statement binds its names with.
+
+use super::{Block, Isolation, Session};
+use crate::bind::Binder;
+use crate::error::{Result, SqlError, state};
+use crate::functions::session::Facts;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tenon_storage::{State, Transaction};
+
+impl Session {
+    /// Begins the statement's part of the transaction: the block's, on a new snapshot where its isolation says so, or
+    /// one of the statement's own.
+    pub(super) fn begin_statement(&mut self) -> Result<()> {
+        match &mut self.block {
+            Some(block) => {
+                let keep = block.isolation == Isolation::Snapshot && block.used;
+                block.used = true;
+                if !keep {
+                    block.transaction.lock().refresh()?;
+                }
+            }
+            None => self.single = Some(Arc::new(Mutex::new(self.engine.database().begin()))),
+        }
+        Ok(())
+    }
+
+    /// Ends it: outside a block, commits what the statement changed.
+    pub(super) fn end_statement(&mut self, ok: bool) -> Result<()> {
+        if let Some(single) = self.single.take()
+            && ok
+        {
+            let transaction = single.lock().clone();
+            transaction.commit()?;
+        } else if !ok && let Some(block) = &mut self.block {
+            block.failed = true;
+        }
+        Ok(())
+    }
+
+    /// The transaction that the running statement reads and writes.
+    pub(crate) fn transaction(&self) -> Result<Arc<Mutex<Transaction>>> {
+        match (&self.block, &self.single) {
+            (Some(block), _) => Ok(block.transaction.clone()),
+            (None, Some(single)) => Ok(single.clone()),
+            (None, None) => Err(SqlError::internal("no transaction is open")),
+        }
+    }
+
+    /// Whether the statement runs outside a block, so that it may be run again on a conflict.
+    pub(super) fn is_single(&self) -> bool {
+        self.block.is_none()
+    }
+
+    /// Refuses a change in a read-only transaction (25006).
+    pub(crate) fn check_writable(&self, what: &str) -> Result<()> {
+        let read_only = match &self.block {
+            Some(_) => self.settings.is_on("transaction_read_only"),
+            None => self.settings.is_on("default_transaction_read_only"),
+        };
+        if read_only {
+            let message = format!("cannot execute {what} in a read-only transaction");
+            return Err(SqlError::new(state::READ_ONLY_SQL_TRANSACTION, message));
+        }
+        Ok(())
+    }
+
+    /// The snapshot that a statement reads now.
+    pub(crate) fn state(&self) -> Arc<State> {
+        match self.transaction() {
+            Ok(transaction) => transaction.lock().state().clone(),
+            Err(_) => self.engine.database().snapshot(),
+        }
+    }
+
+    /// What names mean in the current snapshot.
+    pub(crate) fn binder(&self) -> Binder {
+        let snapshot = self.state();
+        Binder::new(self.engine.clone(), snapshot.clone(), self.facts(&snapshot))
+    }
+
+    fn facts(&self, snapshot: &State) -> Arc<Facts> {
+        let mut path = self.settings.search_path(&self.info.user);
+        if self.has_temporary {
+            path.insert(0, self.temporary_schema());
+        }
+        path.retain(|schema| snapshot.schema(schema).is_some());
+        Arc::new(Facts {
+            info: self.info.clone(),
+            settings: self.settings.clone(),
+            path,
+            transaction_start_us: self.block.as_ref().map_or(self.statement_start_us, |block: &Block| block.start_us),
+            statement_start_us: self.statement_start_us,
+            assignments: self.assignments.clone(),
+            cancel: self.cancel().clone(),
+            used: Default::default(),
+        })
+    }
+
+    /// Carries out the `set_config` calls of the last statement.
+    pub(super) fn apply_assignments(&mut self) {
+        let assignments = std::mem::take(&mut *self.assignments.lock());
+        for (name, value, local) in assignments {
+            // Checked when it was called.
+            let _ = self.assign(&name, &value, local);
+        }
+    }
+
+    /// SET: the value until the session's end, or with `local` the block's.
+    pub(crate) fn assign(&mut self, name: &str, value: &str, local: bool) -> Result<bool> {
+        let before = self.settings.get(name);
+        let known = self.settings.set(name, value)?;
+        match &mut self.block {
+            Some(block) if local => block.locals.push((name.to_string(), before)),
+            None if local => {
+                match before {
+                    Some(before) => self.settings.put(crate::settings::canonical(name), before),
+                    None => self.settings.reset(name, &Default::default())?,
+                }
+                self.warn(state::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
+            }
+            _ => {}
+        }
+        Ok(known)
+    }
+}

@@ -1,0 +1,75 @@
+//! What each kind of statement does.
+
+mod create;
+mod drop;
+mod insert;
+mod parameters;
+mod qualify;
+mod query;
+mod returning;
+mod select;
+mod set;
+pub(crate) mod text_rows;
+
+use crate::error::{Result, SqlError};
+use crate::outcome::{ColumnDesc, Outcome};
+use crate::session::{Prepared, Session};
+use crate::statement::{Kind, Statement, Utility};
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+use tenon_storage::State;
+
+/// What preparing finds out.
+#[derive(Default)]
+pub(crate) struct Description {
+    pub params: Vec<FieldRef>,
+    pub columns: Option<Vec<ColumnDesc>>,
+    pub plan: Option<(Arc<State>, LogicalPlan)>,
+}
+
+/// Parameters and columns of a statement.
+pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u32]) -> Result<Description> {
+    let Kind::Sql(tree) = &statement.kind else { return Ok(Description::default()) };
+    match tree.as_ref() {
+        ast::Statement::Query(query) => query::describe(session, query, types),
+        ast::Statement::Insert(insert) => insert::describe(session, insert, types),
+        ast::Statement::ShowVariable { variable } => Ok(set::describe_show(session, variable)),
+        _ => Ok(Description::default()),
+    }
+}
+
+/// Runs a statement inside the session's open transaction.
+pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[ScalarValue]) -> Result<Outcome> {
+    let tree = match &prepared.statement.kind {
+        Kind::Sql(tree) => tree,
+        Kind::Utility(Utility::Discard) => return set::discard(session, prepared.sql()),
+        _ => return Err(SqlError::internal("no statement")),
+    };
+    match tree.as_ref() {
+        ast::Statement::Query(query) => query::run(session, prepared, query, params).await,
+        ast::Statement::Insert(insert) => insert::run(session, prepared, insert, params).await,
+        ast::Statement::CreateTable(create) => create::table(session, prepared, create, params).await,
+        ast::Statement::CreateView(view) => create::view(session, view),
+        ast::Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+            create::schema(session, schema_name, *if_not_exists)
+        }
+        ast::Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+            drop::objects(session, *object_type, names, *if_exists, *cascade)
+        }
+        ast::Statement::Truncate(truncate) => drop::truncate(session, truncate),
+        ast::Statement::Set(set) => set::set(session, set),
+        ast::Statement::ShowVariable { variable } => set::show(session, variable),
+        ast::Statement::Reset(reset) => set::reset(session, &reset.reset),
+        other => Err(SqlError::unsupported(first_words(other))),
+    }
+}
+
+/// The statement's first words, to name it in an error.
+fn first_words(statement: &ast::Statement) -> String {
+    let text = statement.to_string();
+    let words: Vec<&str> = text.split_whitespace().take_while(|word| word.chars().all(|c| c.is_ascii_uppercase())).collect();
+    if words.is_empty() { "this statement".into() } else { words.join(" ") }
+}

@@ -1,0 +1,81 @@
+//! SELECT, VALUES, TABLE: rows.
+
+use super::{Description, parameters};
+use crate::bind::Binder;
+use crate::error::{Result, SqlError, state};
+use crate::errors::from_datafusion;
+use crate::outcome::{Outcome, RowsTag};
+use crate::rewrite::rewrite;
+use crate::run;
+use crate::session::{Prepared, Session};
+use crate::types::describe as describe_columns;
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+
+pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
+    let binder = session.binder();
+    let tree = checked(query)?;
+    let (plan, params) = parameters::plan(&binder, tree, types)?;
+    let columns = Some(describe_columns(plan.schema()));
+    Ok(Description { params, columns, plan: binder.reusable().then(|| (binder.snapshot.clone(), plan)) })
+}
+
+/// The query rewritten, with the clauses refused that would be ignored.
+fn checked(query: &ast::Query) -> Result<ast::Statement> {
+    if let ast::SetExpr::Select(select) = query.body.as_ref()
+        && select.into.is_some()
+    {
+        return Err(SqlError::unsupported("SELECT INTO").hint("Use CREATE TABLE AS."));
+    }
+    let mut query = Box::new(query.clone());
+    // There is no concurrent writer that a row lock could hold off: the rows are a snapshot.
+    query.locks.clear();
+    let mut tree = ast::Statement::Query(query);
+    rewrite(&mut tree);
+    Ok(tree)
+}
+
+/// The plan of a query, its parameters left open.
+pub(super) fn plan(binder: &Binder, query: &ast::Query, params: &[FieldRef]) -> Result<LogicalPlan> {
+    binder.plan(checked(query)?, params.iter().cloned().map(Some).collect())
+}
+
+/// The plan of a query with values in place of its parameters.
+pub(super) fn bound_plan(
+    binder: &Binder,
+    query: &ast::Query,
+    fields: &[FieldRef],
+    params: &[ScalarValue],
+) -> Result<LogicalPlan> {
+    bind(plan(binder, query, fields)?, params)
+}
+
+pub(super) fn bind(plan: LogicalPlan, params: &[ScalarValue]) -> Result<LogicalPlan> {
+    if params.is_empty() {
+        return Ok(plan);
+    }
+    plan.replace_params_with_values(&ParamValues::from(params.to_vec())).map_err(|error| from_datafusion(&error))
+}
+
+pub(super) async fn run(
+    session: &mut Session,
+    prepared: &Prepared,
+    query: &ast::Query,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    let cached = prepared.plan.lock().take().filter(|(snapshot, _)| std::sync::Arc::ptr_eq(snapshot, &session.state()));
+    let plan = match cached {
+        Some((_, plan)) => plan,
+        None => plan(&session.binder(), query, &prepared.param_fields)?,
+    };
+    let columns = describe_columns(plan.schema());
+    if let Some(promised) = &prepared.columns
+        && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| a.data_type != b.data_type))
+    {
+        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+    }
+    let stream = run::start(&session.engine, bind(plan, params)?, session.cancel()).await?;
+    Ok(Outcome::Rows { columns, stream, tag: RowsTag::Counted("SELECT") })
+}
