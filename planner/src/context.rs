@@ -4,6 +4,7 @@
 use crate::engine::EngineOptions;
 use crate::error::Result;
 use crate::errors::from_datafusion;
+use crate::optimizer;
 use crate::semantics;
 use crate::types::planner::PgTypePlanner;
 use datafusion::common::config::Dialect;
@@ -38,7 +39,9 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     let builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(runtime)
-        .with_type_planner(Arc::new(PgTypePlanner));
+        .with_type_planner(Arc::new(PgTypePlanner))
+        .with_query_planner(Arc::new(optimizer::TenonQueryPlanner))
+        .with_physical_optimizer_rules(optimizer::physical_rules());
     let mut state = semantics::install(builder).build();
     crate::functions::register(&mut state).map_err(|error| from_datafusion(&error))?;
     Ok(state)

@@ -46,8 +46,11 @@ impl Session {
         if failed && !statement.ends_transaction() && !matches!(statement.kind, Kind::Empty) {
             return Err(Self::failed_transaction());
         }
-        let described = statements::describe(self, &statement, param_types).map_err(|error| locate(error, &statement))?;
-        let Description { params, columns, plan } = described;
+        let described = statements::describe(self, &statement, param_types);
+        let Description { params, columns, plan } = described.map_err(|error| {
+            self.fail_transaction();
+            locate(error, &statement)
+        })?;
         Ok(Prepared {
             params: params.iter().map(|field| crate::types::pg_type(field)).collect(),
             param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
