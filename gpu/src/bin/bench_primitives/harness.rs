@@ -110,11 +110,31 @@ impl Bench {
         self.random(items, salt)
     }
 
+    /// Pseudo-random numbers below `limit`: those of [`Self::random_u64`] modulo it.
+    pub fn random_below(&self, items: u64, limit: u64, salt: u64) -> Result<DeviceBuffer<u32>> {
+        self.numbers(
+            items,
+            &format!("{RANDOM} % literal.template get<u64>(1)"),
+            &[salt, limit],
+        )
+    }
+
+    /// All numbers below `items`, a power of two, each once, in a random order: [`permuted`].
+    pub fn permutation(&self, items: u64, salt: u64) -> Result<DeviceBuffer<u32>> {
+        assert!(items.is_power_of_two(), "a permutation of {items} numbers");
+        let half = items.trailing_zeros().div_ceil(2) as u64;
+        self.numbers(items, PERMUTE, &[salt, items - 1, half])
+    }
+
     fn random<T: Element>(&self, items: u64, salt: u64) -> Result<DeviceBuffer<T>> {
+        self.numbers(items, RANDOM, &[salt])
+    }
+
+    fn numbers<T: Element>(&self, items: u64, expression: &str, literals: &[u64]) -> Result<DeviceBuffer<T>> {
         let mut numbers = self.stream.alloc::<u64>(items)?;
         iota(&self.stream, numbers.view_mut(), 0)?;
         let mut output = self.stream.alloc::<T>(items)?;
-        map(&self.stream, numbers.view(), output.view_mut(), RANDOM, &[salt])?;
+        map(&self.stream, numbers.view(), output.view_mut(), expression, literals)?;
         Ok(output)
     }
 }
@@ -122,6 +142,24 @@ impl Bench {
 /// A mixing function (splitmix64) as an expression of `map`.
 const RANDOM: &str = "[](u64 z) { z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull; \
     z = (z ^ z >> 27) * 0x94d049bb133111ebull; return z ^ z >> 31; }((x + literal.template get<u64>(0)) * 0x9e3779b97f4a7c15ull)";
+
+/// Invertible steps within the bits of the mask: adding, multiplying by odd numbers, folding the upper half down.
+const PERMUTE: &str = "[](u64 z, u64 mask, u64 half) { \
+    z = z * 0x9e3779b97f4a7c15ull & mask; z ^= z >> half; \
+    z = z * 0xbf58476d1ce4e5b9ull & mask; z ^= z >> half; \
+    z = z * 0x94d049bb133111ebull & mask; return z ^ z >> half; \
+    }(x + literal.template get<u64>(0), literal.template get<u64>(1), literal.template get<u64>(2))";
+
+/// What [`Bench::permutation`] has at this place.
+pub fn permuted(index: u64, items: u64, salt: u64) -> u64 {
+    let (mask, half) = (items - 1, items.trailing_zeros().div_ceil(2));
+    let step = |z: u64, factor: u64| {
+        let z = z.wrapping_mul(factor) & mask;
+        z ^ z >> half
+    };
+    let z = step(index + salt, 0x9e37_79b9_7f4a_7c15);
+    step(step(z, 0xbf58_476d_1ce4_e5b9), 0x94d0_49bb_1331_11eb)
+}
 
 /// What [`Bench::random_u64`] has at this place; the low bits are what [`Bench::random_u32`] has.
 pub fn random_at(index: u64, salt: u64) -> u64 {

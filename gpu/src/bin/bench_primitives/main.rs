@@ -8,6 +8,9 @@
 
 mod elementwise;
 mod harness;
+mod he;
+mod records;
+mod scans;
 mod sorts;
 
 use std::path::Path;
@@ -24,7 +27,10 @@ fn run(small: bool, filter: Option<String>) -> Result<()> {
     println!("device: {} ({})", device.info().name, device.info().compiler);
     let bench = Bench::new(device, small, filter)?;
     elementwise::run(&bench)?;
+    scans::run(&bench)?;
+    records::run(&bench)?;
     sorts::run(&bench)?;
+    he::run(&bench)?;
     bench.stream.synchronize()?;
     let pool = bench.device.pool();
     println!(
