@@ -125,10 +125,7 @@ pub fn conform(batch: &RecordBatch, definition: &TableDefinition) -> Result<Reco
     }
     let mut columns = Vec::with_capacity(batch.num_columns());
     for (array, column) in batch.columns().iter().zip(&definition.columns) {
-        let data_type = column.sql_type.data_type();
-        let array = cast(array, &data_type, column)?;
-        let array = fit_length(array, column.sql_type)?;
-        columns.push(array);
+        columns.push(conform_array(array, column)?);
     }
     if let Some((_, error)) = not_null_violation(definition, &columns) {
         return Err(error);
@@ -139,6 +136,24 @@ pub fn conform(batch: &RecordBatch, definition: &TableDefinition) -> Result<Reco
         columns,
         &options,
     )?)
+}
+
+/// One column of `conform`, NULLs aside.
+pub(crate) fn conform_array(array: &ArrayRef, column: &ColumnDef) -> Result<ArrayRef> {
+    fit_length(cast(array, &column.sql_type.data_type(), column)?, column.sql_type)
+}
+
+/// Refuses NULLs in arrays of a NOT NULL column.
+pub(crate) fn column_not_null(definition: &TableDefinition, column: usize, arrays: &[ArrayRef]) -> Result<()> {
+    if definition.columns[column].not_null && arrays.iter().any(|array| array.null_count() > 0) {
+        return Err(null_in(&definition.columns[column].name, &definition.name));
+    }
+    Ok(())
+}
+
+fn null_in(column: &str, table: &str) -> StorageError {
+    let message = format!("null value in column \"{column}\" of relation \"{table}\" violates not-null constraint");
+    StorageError::new(ErrorKind::NotNullViolation, message)
 }
 
 /// Brings an array to a column's type; a value that does not fit is an error, never NULL.
@@ -207,13 +222,8 @@ pub(crate) fn not_null_violation(definition: &TableDefinition, columns: &[ArrayR
             .map(|row| (row, column))
     });
     let (row, column) = first.min_by_key(|(row, _)| *row)?;
-    let (column, table) = (&column.name, &definition.name);
-    let message = format!("null value in column \"{column}\" of relation \"{table}\" violates not-null constraint");
     let detail = format!("Failing row contains ({}).", display_row(columns, row));
-    Some((
-        row,
-        StorageError::new(ErrorKind::NotNullViolation, message).detail(detail),
-    ))
+    Some((row, null_in(&column.name, &definition.name).detail(detail)))
 }
 
 /// A row's values for an error's detail.

@@ -99,28 +99,38 @@ fn field_size(length: i32) -> Result<usize> {
     usize::try_from(length).map_err(|_| StorageError::new(ErrorKind::BadCopyFormat, "invalid field size"))
 }
 
-/// Scans whole tuples of `columns` fields, row after row: None is NULL. An error names its row.
-pub fn scan(bytes: &[u8], columns: usize) -> (Vec<Option<&[u8]>>, Option<(usize, StorageError)>, bool) {
-    let mut fields = Vec::new();
+/// The tuples of a piece.
+#[derive(Default)]
+pub struct Tuples<'a> {
+    /// Row after row; None is NULL.
+    pub fields: Vec<Option<&'a [u8]>>,
+    /// What follows the rows, with its row.
+    pub error: Option<(usize, StorageError)>,
+    /// The trailer was met.
+    pub ended: bool,
+}
+
+/// Scans whole tuples of `columns` fields.
+pub fn scan(bytes: &[u8], columns: usize) -> Tuples<'_> {
+    let mut tuples = Tuples::default();
     let mut at = 0;
-    let fail = |fields: Vec<_>, message: String| {
-        let row = fields.len() / columns;
-        (
-            fields,
-            Some((row, StorageError::new(ErrorKind::BadCopyFormat, message))),
-            false,
-        )
-    };
     while at < bytes.len() {
-        match tuple_length(&bytes[at..]) {
-            Ok(Tuple::Trailer) => return (fields, None, true),
-            Ok(Tuple::Cut) => return fail(fields, "unexpected EOF in COPY data".into()),
-            Err(error) => return fail(fields, error.message),
-            Ok(Tuple::Whole(_)) => {}
-        }
-        let count = field_count(&bytes[at..]).unwrap_or(0);
-        if count as usize != columns {
-            return fail(fields, format!("row field count is {count}, expected {columns}"));
+        let failed = match tuple_length(&bytes[at..]) {
+            Ok(Tuple::Trailer) => {
+                tuples.ended = true;
+                return tuples;
+            }
+            Ok(Tuple::Cut) => Some("unexpected EOF in COPY data".to_string()),
+            Err(error) => Some(error.message),
+            Ok(Tuple::Whole(_)) => {
+                let count = field_count(&bytes[at..]).unwrap_or(0);
+                (count as usize != columns).then(|| format!("row field count is {count}, expected {columns}"))
+            }
+        };
+        if let Some(message) = failed {
+            let error = StorageError::new(ErrorKind::BadCopyFormat, message);
+            tuples.error = Some((tuples.fields.len() / columns, error));
+            return tuples;
         }
         at += 2;
         for _ in 0..columns {
@@ -128,12 +138,12 @@ pub fn scan(bytes: &[u8], columns: usize) -> (Vec<Option<&[u8]>>, Option<(usize,
             at += 4;
             match usize::try_from(length) {
                 Ok(length) => {
-                    fields.push(Some(&bytes[at..at + length]));
+                    tuples.fields.push(Some(&bytes[at..at + length]));
                     at += length;
                 }
-                Err(_) => fields.push(None),
+                Err(_) => tuples.fields.push(None),
             }
         }
     }
-    (fields, None, false)
+    tuples
 }

@@ -424,7 +424,10 @@ impl Shared {
                 ended,
                 error: structural,
             },
-            Err((row, place, error)) => fail(header_lines + records.line(row), place, error),
+            Err(placed) => {
+                let (row, place, error) = *placed;
+                fail(header_lines + records.line(row), place, error)
+            }
         }
     }
 
@@ -461,7 +464,7 @@ impl Shared {
     }
 
     /// Parses all columns; of several errors the one of the first row, then of the first column, counts.
-    fn columns_of(&self, records: &Records<'_>) -> Result<RecordBatch, (usize, String, StorageError)> {
+    fn columns_of(&self, records: &Records<'_>) -> Result<RecordBatch, Box<(usize, String, StorageError)>> {
         let mut arrays = Vec::with_capacity(self.columns.len());
         let mut first: Option<(usize, usize, StorageError)> = None;
         for (field, column) in self.columns.iter().enumerate() {
@@ -482,11 +485,15 @@ impl Shared {
                 .flatten()
                 .map(shorten)
                 .unwrap_or_default();
-            return Err((row, format!(", column {}: \"{text}\"", self.names[field]), error));
+            return Err(Box::new((
+                row,
+                format!(", column {}: \"{text}\"", self.names[field]),
+                error,
+            )));
         }
         let rows = records.rows();
         self.batch_of(arrays, rows)
-            .map_err(|(row, error)| (row, format!(": \"{}\"", records.excerpt(row)), error))
+            .map_err(|(row, error)| Box::new((row, format!(": \"{}\"", records.excerpt(row)), error)))
     }
 
     /// Fields' arrays with the defaults of other columns, as a batch of the table; checks NOT NULL.
@@ -537,9 +544,9 @@ impl Shared {
             Some(Err(error)) => return failed(fail(0, String::new(), error)),
         };
         let width = self.columns.len();
-        let (fields, structural, ended) = binary::scan(tuples, width);
+        let binary::Tuples { fields, error, ended } = binary::scan(tuples, width);
         let rows = fields.len() / width;
-        let structural = structural.map(|(row, error)| fail(row, String::new(), error));
+        let structural = error.map(|(row, error)| fail(row, String::new(), error));
         let mut arrays = Vec::with_capacity(width);
         let mut worst: Option<PieceError> = None;
         for (field, column) in self.columns.iter().enumerate() {

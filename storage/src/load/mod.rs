@@ -1,13 +1,18 @@
 //! From bytes to segments: COPY's three formats, streamed; Parquet and Arrow files.
 
+mod arrow_file;
 mod binary;
 mod copy;
 mod csv;
 mod cut;
 mod fields;
+mod file;
+mod infer;
 mod options;
+mod parquet_file;
 mod specials;
 mod text;
 
 pub use copy::{CopyLoader, Loaded};
+pub use file::{FileFormat, Progress, Target, file_columns, load_file};
 pub use options::{CopyFormat, CopyOptions, Header};

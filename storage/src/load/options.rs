@@ -77,7 +77,8 @@ impl CopyOptions {
         if self.null.contains(char::from(self.delimiter)) {
             return refuse("COPY delimiter character must not appear in the NULL specification");
         }
-        if !csv && !(self.force_null.is_empty() && self.force_not_null.is_empty()) {
+        let forced = !self.force_null.is_empty() || !self.force_not_null.is_empty();
+        if forced && !csv {
             return refuse("COPY FORCE_NULL and FORCE_NOT_NULL are available only in CSV mode");
         }
         if csv {
