@@ -1,7 +1,6 @@
 //! Arrow IPC, the file format or the stream format.
 //!
-//! A file is a stream between a magic number and a footer, and is read as one: the whole file in memory, the batches
-//! referring to it, so that no length in a damaged file makes an allocation.
+//! The whole file is read to memory and the batches refer to it, so that no length in a damaged file makes an allocation.
 
 use super::Loaded;
 use super::file::{Progress, Target, io_error, malformed, match_columns, open};
@@ -10,112 +9,154 @@ use crate::writer::TableWriter;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use arrow::ipc::reader::StreamDecoder;
+use arrow::error::ArrowError;
+use arrow::ipc::Block;
+use arrow::ipc::convert::fb_to_schema;
+use arrow::ipc::reader::{FileDecoder, StreamDecoder, read_footer_length};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 const MAGIC: &[u8] = b"ARROW1";
-/// The magic number is padded with zeros to a multiple of this at the file's start.
-const MAGIC_BYTES: usize = 8;
 /// The footer's length and the magic number end a file.
 const TRAILER_BYTES: usize = 10;
-/// Enough for the schema of most files.
-const HEAD_BYTES: u64 = 1 << 20;
+
+/// Batches of a file's bytes, in order.
+struct Batches {
+    schema: SchemaRef,
+    source: Source,
+}
+
+enum Source {
+    File {
+        bytes: Buffer,
+        decoder: Box<FileDecoder>,
+        blocks: std::vec::IntoIter<Block>,
+    },
+    Stream {
+        rest: Buffer,
+        decoder: Box<StreamDecoder>,
+    },
+}
+
+fn damaged(what: &str) -> ArrowError {
+    ArrowError::IpcError(what.to_string())
+}
+
+impl Batches {
+    fn new(bytes: Buffer) -> Result<Batches, ArrowError> {
+        if bytes.starts_with(MAGIC) {
+            Self::of_file(bytes)
+        } else {
+            Self::of_stream(bytes)
+        }
+    }
+
+    fn of_file(bytes: Buffer) -> Result<Batches, ArrowError> {
+        let cut = || damaged("the footer is damaged");
+        let trailer = bytes.len().checked_sub(TRAILER_BYTES).ok_or_else(cut)?;
+        let length = read_footer_length(bytes[trailer..].try_into().map_err(|_| cut())?)?;
+        let start = trailer.checked_sub(length).ok_or_else(cut)?;
+        let footer = arrow::ipc::root_as_footer(&bytes[start..trailer]).map_err(|_| cut())?;
+        let schema = Arc::new(fb_to_schema(footer.schema().ok_or_else(cut)?));
+        let mut decoder = FileDecoder::new(schema.clone(), footer.version());
+        for block in footer.dictionaries().iter().flatten() {
+            decoder.read_dictionary(block, &block_bytes(&bytes, block)?)?;
+        }
+        let blocks: Vec<Block> = footer.recordBatches().iter().flatten().copied().collect();
+        Ok(Batches {
+            schema,
+            source: Source::File {
+                bytes,
+                decoder: decoder.into(),
+                blocks: blocks.into_iter(),
+            },
+        })
+    }
+
+    fn of_stream(bytes: Buffer) -> Result<Batches, ArrowError> {
+        let mut decoder = StreamDecoder::new();
+        // The schema is the first message: walk to it byte by byte, so that no batch is decoded with it.
+        let mut rest = bytes;
+        while decoder.schema().is_none() && !rest.is_empty() {
+            let mut first = rest.slice_with_length(0, 1);
+            decoder.decode(&mut first)?;
+            rest.advance(1);
+        }
+        let schema = decoder.schema().ok_or_else(|| damaged("there is no schema"))?;
+        Ok(Batches {
+            schema,
+            source: Source::Stream {
+                rest,
+                decoder: decoder.into(),
+            },
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        match &mut self.source {
+            Source::File { bytes, decoder, blocks } => match blocks.next() {
+                Some(block) => decoder.read_record_batch(&block, &block_bytes(bytes, &block)?),
+                None => Ok(None),
+            },
+            Source::Stream { rest, decoder } => match decoder.decode(rest)? {
+                Some(batch) => Ok(Some(batch)),
+                None => decoder.finish().map(|()| None),
+            },
+        }
+    }
+}
+
+fn block_bytes(bytes: &Buffer, block: &Block) -> Result<Buffer, ArrowError> {
+    let range = || {
+        let start = usize::try_from(block.offset()).ok()?;
+        let length = usize::try_from(block.bodyLength())
+            .ok()?
+            .checked_add(usize::try_from(block.metaDataLength()).ok()?)?;
+        (start.checked_add(length)? <= bytes.len()).then_some((start, length))
+    };
+    let (start, length) = range().ok_or_else(|| damaged("a batch lies outside the file"))?;
+    Ok(bytes.slice_with_length(start, length))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?
+        .read_to_end(&mut bytes)
+        .map_err(|error| io_error(path, &error))?;
+    Ok(bytes)
+}
 
 pub(super) fn schema(path: &Path) -> Result<SchemaRef> {
-    for limit in [HEAD_BYTES, u64::MAX] {
-        let mut head = Vec::new();
-        open(path)?
-            .take(limit)
-            .read_to_end(&mut head)
-            .map_err(|error| io_error(path, &error))?;
-        let start = if head.starts_with(MAGIC) {
-            MAGIC_BYTES.min(head.len())
-        } else {
-            0
-        };
-        let mut decoder = StreamDecoder::new();
-        let mut buffer = Buffer::from_vec(head).slice(start);
-        let decoded = decoder.decode(&mut buffer);
-        if let Some(schema) = decoder.schema() {
-            return Ok(schema);
-        }
-        decoded.map_err(|error| malformed(path, error))?;
-    }
-    Err(malformed(path, "it is no Arrow IPC file"))
-}
-
-/// The stream in a file's bytes.
-fn stream(path: &Path, bytes: Vec<u8>) -> Result<Buffer> {
-    let length = bytes.len();
-    let bytes = Buffer::from_vec(bytes);
-    if !bytes.starts_with(MAGIC) {
-        return Ok(bytes);
-    }
-    let cut = || malformed(path, "its footer is damaged");
-    let trailer = length
-        .checked_sub(TRAILER_BYTES)
-        .filter(|_| bytes.ends_with(MAGIC))
-        .ok_or_else(cut)?;
-    let footer: [u8; 4] = bytes[trailer..trailer + 4].try_into().map_err(|_| cut())?;
-    let end = usize::try_from(i32::from_le_bytes(footer))
-        .ok()
-        .and_then(|footer| trailer.checked_sub(footer));
-    let start = stream_start(&bytes);
-    let end = end.filter(|end| *end >= start).ok_or_else(cut)?;
-    Ok(bytes.slice_with_length(start, end - start))
-}
-
-/// Where the stream begins: after the magic number and its padding, if there is one.
-fn stream_start(bytes: &[u8]) -> usize {
-    if !bytes.starts_with(MAGIC) {
-        return 0;
-    }
-    let padding = bytes
-        .chunks_exact(MAGIC_BYTES)
-        .skip(1)
-        .take_while(|chunk| chunk.iter().all(|byte| *byte == 0));
-    ((1 + padding.count()) * MAGIC_BYTES).min(bytes.len())
+    let batches = Batches::new(Buffer::from_vec(read(path)?)).map_err(|error| malformed(path, error))?;
+    Ok(batches.schema)
 }
 
 pub(super) fn load(path: &Path, target: &Target<'_>, progress: Progress<'_>) -> Result<Loaded> {
-    let mut file = open(path)?;
-    let total = file.metadata().map_or(0, |metadata| metadata.len());
+    let total = open(path)?.metadata().map_or(0, |metadata| metadata.len());
     let _held = target.budget.reserve(usize::try_from(total).unwrap_or(usize::MAX))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(|error| io_error(path, &error))?;
-    let mut rest = stream(path, bytes)?;
-    let mut decoder = StreamDecoder::new();
+    let damaged = |error: ArrowError| malformed(path, error);
+    let mut batches = Batches::new(Buffer::from_vec(read(path)?)).map_err(damaged)?;
+    let positions = match_columns(&batches.schema, target)?;
     let mut writer = TableWriter::new(target.definition.clone(), target.budget.clone());
-    let mut rows = 0;
-    while !rest.is_empty() {
-        if let Some(batch) = decoder.decode(&mut rest).map_err(|error| malformed(path, error))? {
-            let schema = decoder.schema().ok_or_else(|| malformed(path, "it has no schema"))?;
-            append(&batch, &schema, target, &mut writer)?;
-            rows += batch.num_rows() as u64;
-            progress(total.saturating_sub(rest.len() as u64), total);
-        }
+    let (mut rows, mut done) = (0, 0);
+    while let Some(batch) = batches.next().map_err(damaged)? {
+        let arrays = positions.iter().enumerate().map(|(column, position)| match position {
+            Some(position) => Ok(batch.column(*position).clone()),
+            None => target.filled(column, batch.num_rows()),
+        });
+        let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+        let fields: Vec<Field> = arrays
+            .iter()
+            .map(|array| Field::new("", array.data_type().clone(), true))
+            .collect();
+        writer.append(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(StorageError::from)?)?;
+        rows += batch.num_rows() as u64;
+        done += batch.get_array_memory_size() as u64;
+        progress(done.min(total), total);
     }
-    decoder.finish().map_err(|error| malformed(path, error))?;
-    let schema = decoder.schema().ok_or_else(|| malformed(path, "it has no schema"))?;
-    match_columns(&schema, target)?;
     Ok(Loaded {
         rows,
         segments: writer.finish()?,
     })
-}
-
-fn append(batch: &RecordBatch, schema: &Schema, target: &Target<'_>, writer: &mut TableWriter) -> Result<()> {
-    let positions = match_columns(schema, target)?;
-    let arrays = positions.iter().enumerate().map(|(column, position)| match position {
-        Some(position) => Ok(batch.column(*position).clone()),
-        None => target.filled(column, batch.num_rows()),
-    });
-    let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
-    let fields: Vec<Field> = arrays
-        .iter()
-        .map(|array| Field::new("", array.data_type().clone(), true))
-        .collect();
-    writer.append(&RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(StorageError::from)?)
 }

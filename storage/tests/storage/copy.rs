@@ -440,11 +440,11 @@ fn missing_columns_take_defaults_and_not_null_is_checked() {
 fn binary_round_trips_and_refuses_damage() {
     let (database, definition) = table(&[("a", SqlType::Int4), ("b", SqlType::Text)]);
     let mut data = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0".to_vec();
-    let rows = 200_000;
+    let rows = 200_000_i32;
     for row in 0..rows {
         data.extend(2_i16.to_be_bytes());
         data.extend(4_i32.to_be_bytes());
-        data.extend((row as i32).to_be_bytes());
+        data.extend(row.to_be_bytes());
         match row % 3 {
             0 => data.extend((-1_i32).to_be_bytes()),
             _ => {

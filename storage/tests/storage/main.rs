@@ -1,0 +1,6 @@
+//! Tests of the storage crate from outside, in one binary.
+
+mod copy;
+mod files;
+mod segments;
+mod transactions;
