@@ -9,7 +9,7 @@
 
 constexpr u32 TILE_EMPTY = 0, TILE_AGGREGATE = 1, TILE_PREFIX = 2;
 
-/// Descriptors of values of 4 bytes (in 8) or 8 bytes (in 16).
+/// Descriptors of values of 4 bytes (in 8), 8 bytes (in 16) or 16 bytes.
 template <class T, u64 BYTES = sizeof(T)>
 struct TileStates;
 template <class T>
@@ -36,6 +36,22 @@ struct TileStates<T, 8> {
         return (u32)state.y;
     }
 };
+/// Descriptors of values of 16 bytes, in 48: aggregate, prefix, and a status that orders them.
+template <class T>
+struct TileStates<T, 16> {
+    u64* states;
+    TENON_METHOD void publish(u64 tile, T value, u32 status) const {
+        u64* state = states + tile * 6;
+        st_relaxed_16((U64x2*)(state + (status == TILE_PREFIX ? 2 : 0)), bit_cast<U64x2>(value));
+        st_release(state + 4, (u64)status);
+    }
+    TENON_METHOD u32 read(u64 tile, T& value) const {
+        u64* state = states + tile * 6;
+        u32 status = (u32)ld_acquire(state + 4);
+        if (status != TILE_EMPTY) value = bit_cast<T>(ld_relaxed_16((U64x2*)(state + (status == TILE_PREFIX ? 2 : 0))));
+        return status;
+    }
+};
 /// Descriptors of counts below 2^62, in 8 bytes.
 struct TileCounts {
     u64* states;
@@ -49,16 +65,18 @@ struct TileCounts {
     }
 };
 
-/// Publishes the tile's aggregate and returns the reduction over all tiles before it. Called by one whole warp of the
-/// tile's block. The operation commutes.
+/// Publishes the tile's aggregate, as soon as it is known. Called by one thread of the tile's block.
+template <class T, class States>
+TENON_DEVICE void publish_aggregate(const States& states, u64 tile, T aggregate) {
+    states.publish(tile, aggregate, tile == 0 ? TILE_PREFIX : TILE_AGGREGATE);
+}
+
+/// Returns the reduction over all tiles before this one. Called by one whole warp of the tile's block. The operation
+/// commutes.
 template <class T, class States, class Op>
-TENON_DEVICE T tile_prefix(const States& states, u64 tile, T aggregate, Op op, T identity) {
+TENON_DEVICE T prefix_before(const States& states, u64 tile, Op op, T identity) {
+    if (tile == 0) return identity;
     u32 lane = lane_id();
-    if (tile == 0) {
-        if (lane == 0) states.publish(0, aggregate, TILE_PREFIX);
-        return identity;
-    }
-    if (lane == 0) states.publish(tile, aggregate, TILE_AGGREGATE);
     T prefix = identity;
     // Lane `l` looks at the tile `l + 1` before, then the warp goes 32 tiles further back.
     for (i64 at = (i64)tile - 1 - lane;; at -= 32) {
@@ -77,6 +95,20 @@ TENON_DEVICE T tile_prefix(const States& states, u64 tile, T aggregate, Op op, T
         prefix = op(prefix, warp_reduce(lane <= last ? value : identity, op));
         if (complete != 0) break;
     }
-    if (lane == 0) states.publish(tile, op(prefix, aggregate), TILE_PREFIX);
     return prefix;
+}
+
+/// The same, and publishes it with the tile's own aggregate, which has been published.
+template <class T, class States, class Op>
+TENON_DEVICE T look_back(const States& states, u64 tile, T aggregate, Op op, T identity) {
+    T prefix = prefix_before(states, tile, op, identity);
+    if (tile > 0 && lane_id() == 0) states.publish(tile, op(prefix, aggregate), TILE_PREFIX);
+    return prefix;
+}
+
+/// Both steps at once, by one whole warp.
+template <class T, class States, class Op>
+TENON_DEVICE T tile_prefix(const States& states, u64 tile, T aggregate, Op op, T identity) {
+    if (lane_id() == 0) publish_aggregate(states, tile, aggregate);
+    return look_back(states, tile, aggregate, op, identity);
 }

@@ -1,4 +1,5 @@
 // Map: output[i] = expression(input[i]). Specialised by Input, Output and the generated header expression.cuh.
+#include "literals.cuh"
 #include "tile.cuh"
 
 struct MapParams {
@@ -6,16 +7,6 @@ struct MapParams {
     Output* output;
     u64 items;
     u64 literals[8];
-};
-
-struct Literals {
-    const u64* bits;
-    template <class L>
-    __device__ __forceinline__ L get(int i) const {
-        L value;
-        memcpy(&value, &bits[i], sizeof(L));
-        return value;
-    }
 };
 
 #include "expression.cuh"

@@ -11,6 +11,10 @@ struct Greatest {
     __device__ __forceinline__ T operator()(T a, T b) const { return a < b || b != b ? b : a; }
 };
 
+/// Whether `a` comes before `b` in a sorted array.
+template <class T>
+TENON_DEVICE bool sorts_before(T a, T b) { return a < b || (b != b && a == a); }
+
 /// The value whose bits are the low bytes of these words.
 template <class T>
 TENON_DEVICE T from_words(u64 low, u64 high) {

@@ -16,11 +16,15 @@ pub fn programs() -> Vec<Program> {
     let families: &[fn() -> Vec<Program>] = &[
         primitives::fill::programs,
         primitives::gather::programs,
+        primitives::histogram::programs,
         primitives::map::programs,
         primitives::reduce::programs,
         primitives::scan::programs,
         primitives::radix::programs,
         primitives::split::programs,
+        primitives::search::programs,
+        primitives::segmented::programs,
+        primitives::select::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

@@ -17,5 +17,6 @@ headers![
     "tile.cuh",
     "lookback.cuh",
     "ops.cuh",
-    "radix_key.cuh"
+    "radix_key.cuh",
+    "literals.cuh",
 ];

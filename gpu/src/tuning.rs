@@ -45,4 +45,20 @@ tuning! {
     RADIX_HISTOGRAM_COPIES: u32 = 4;
     /// Tiles whose descriptors one step of the radix look-back reads together.
     RADIX_LOOK_BACK: u32 = 4;
+    /// Threads of a block in selections: a block is a tile.
+    SELECT_THREADS: u32 = 512;
+    /// Blocks of a selection that a multiprocessor shall hold at once.
+    SELECT_BLOCKS: u32 = 3;
+    /// Threads of a block in segmented reductions.
+    SEGMENT_THREADS: u32 = 256;
+    /// Steps of the merge of items with segment ends that a thread takes.
+    SEGMENT_STEPS: u32 = 8;
+    /// Bytes of shared memory for the counts of a histogram.
+    HISTOGRAM_BYTES: u32 = 49152;
+    /// Threads of a block in searches.
+    SEARCH_THREADS: u32 = 512;
+    /// Probes that a thread searches at once, step by step.
+    SEARCH_PROBES: u32 = 4;
+    /// Groups into which the shared table of a search divides the sorted array.
+    SEARCH_GROUPS: u32 = 4096;
 }

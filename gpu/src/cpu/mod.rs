@@ -4,9 +4,13 @@
 //! Work is cut into pieces that fit the second-level cache, so that two-pass algorithms read memory once.
 
 pub mod gather;
+pub mod histogram;
 pub mod map;
 pub mod reduce;
 pub mod scan;
+pub mod search;
+pub mod segmented;
+pub mod select;
 
 /// Items of a piece: a few hundred pieces at most keep all cores busy, and none smaller than is worth a task.
 pub(crate) fn piece_items(items: usize) -> usize {

@@ -41,17 +41,25 @@ pub(crate) fn bits_type<T>() -> &'static str {
 
 /// Number types that iota makes.
 pub trait Index: Element {
-    /// From the low bits of a number.
+    /// As 64 bits.
     fn to_u64(self) -> u64;
+    /// The low bits of a number.
+    fn from_low(number: u64) -> Self;
 }
 impl Index for u32 {
     fn to_u64(self) -> u64 {
         self as u64
     }
+    fn from_low(number: u64) -> u32 {
+        number as u32
+    }
 }
 impl Index for u64 {
     fn to_u64(self) -> u64 {
         self
+    }
+    fn from_low(number: u64) -> u64 {
+        number
     }
 }
 

@@ -1,8 +1,12 @@
 //! The primitives and their CPU twins against plain loops, at all sizes and alignments, on random input.
 
 mod gather;
+mod histogram;
 mod reduce;
 mod scan;
+mod search;
+mod segmented;
+mod select;
 
 use rand::{SeedableRng, rngs::StdRng};
 use tenon_gpu::memory::{DeviceBuffer, Element};
