@@ -6,6 +6,7 @@ pub mod engine;
 pub mod error;
 pub mod optimizer;
 mod errors;
+mod files;
 mod functions;
 pub mod outcome;
 mod parse;

@@ -2,6 +2,7 @@
 
 use crate::error::{Result, SqlError, state};
 use crate::statement::{Kind, Statement, Utility};
+use crate::statements::copy;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -46,12 +47,16 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         None => {
             let mut parser =
                 Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens.clone());
-            let parsed = parser.parse_statement().map_err(|error| syntax_error(text, &tokens, error))?;
+            let parsed = match words.first().map(String::as_str) {
+                Some("COPY") => copy::syntax::parse(&mut parser).map(|copy| Kind::Copy(Box::new(copy))),
+                _ => parser.parse_statement().map(|statement| Kind::Sql(Box::new(statement))),
+            };
+            let parsed = parsed.map_err(|error| syntax_error(text, &tokens, error))?;
             let next = parser.peek_token();
             if next.token != Token::EOF {
                 return Err(near(text, &tokens, next.span.start));
             }
-            Kind::Sql(Box::new(parsed))
+            parsed
         }
     };
     Ok(Statement { text: text.clone(), start, end, kind })

@@ -1,5 +1,6 @@
 //! One parsed statement with its place in the query string it came in.
 
+use crate::statements::copy::syntax::Copy;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub(crate) enum Kind {
     /// An empty query string in the extended protocol.
     Empty,
     Sql(Box<ast::Statement>),
+    Copy(Box<Copy>),
     Utility(Utility),
 }
 

@@ -2,11 +2,13 @@
 
 use super::{Binder, view};
 use crate::error::{Result, SqlError, state};
+use crate::files;
 use datafusion::common::TableReference;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::TableSource;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tenon_executor::scan::SegmentTable;
 use tenon_storage::{Relation, State};
 
@@ -122,6 +124,13 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             Ok(provider_as_source(Arc::new(provider)))
         }
         Some(Relation::View(found)) => view::source(binder, found),
-        None => Err(undefined(name.schema(), name.table())),
+        None => match files::named(name.table()).filter(|_| name.schema().is_none()) {
+            Some(format) => {
+                let file = files::source(&binder.engine, &binder.facts.cancel, name.table(), format)?;
+                binder.facts.used.store(true, Ordering::Relaxed);
+                Ok(provider_as_source(Arc::new(file)))
+            }
+            None => Err(undefined(name.schema(), name.table())),
+        },
     }
 }

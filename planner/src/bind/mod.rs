@@ -8,6 +8,7 @@ pub(crate) use lookup::{Names, Target, fold, undefined};
 use crate::engine::Engine;
 use crate::error::Result as SqlResult;
 use crate::errors::{from_datafusion, to_datafusion};
+use crate::files;
 use crate::functions::session::Facts;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
@@ -25,6 +26,7 @@ use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 use tenon_storage::State;
+use tenon_storage::load::FileFormat;
 
 /// Views inside views: how deep.
 const VIEW_DEPTH_MAX: usize = 64;
@@ -95,6 +97,21 @@ impl ContextProvider for Binder {
     }
 
     fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
+        let format = match name {
+            "read_parquet" => Some(FileFormat::Parquet),
+            "read_csv" | "read_csv_auto" => Some(FileFormat::Csv),
+            "read_arrow" => Some(FileFormat::Arrow),
+            _ => None,
+        };
+        if let Some(format) = format {
+            let [Expr::Literal(path, _)] = args.as_slice() else {
+                return Err(DataFusionError::Plan(format!("{name} takes the path of a file")));
+            };
+            let path = path.try_as_str().flatten().unwrap_or_default();
+            let file = files::source(&self.engine, &self.facts.cancel, path, format).map_err(to_datafusion)?;
+            self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
+            return Ok(provider_as_source(Arc::new(file)));
+        }
         let function = self
             .engine
             .state

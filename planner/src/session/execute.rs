@@ -43,7 +43,7 @@ impl Session {
                 self.fail_transaction();
                 return Err(SqlError::unsupported(what));
             }
-            Kind::Utility(Utility::Discard) => {}
+            Kind::Copy(_) | Kind::Utility(Utility::Discard) => {}
         }
         let mut attempt = 1;
         loop {

@@ -3,6 +3,7 @@
 use super::{insert, query};
 use crate::bind::{Target, fold};
 use crate::error::{Result, SqlError, state};
+use crate::files;
 use crate::outcome::Outcome;
 use crate::run;
 use crate::session::{Prepared, Session};
@@ -82,8 +83,11 @@ async fn create_as(
     source: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
-    let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
     let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
+    if let Some(rows) = create_from_file(session, &place, source, &given).await? {
+        return Ok(Outcome::Command(format!("SELECT {rows}")));
+    }
+    let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
     let columns = columns_of(plan.schema().as_arrow(), &given)?;
     let definition = TableDef { columns, ..TableDef::default() };
     let transaction = session.transaction()?;
@@ -95,6 +99,31 @@ async fn create_as(
     .await?;
     let rows = insert::finish(session, table.oid(), writer).await?;
     Ok(Outcome::Command(format!("SELECT {rows}")))
+}
+
+/// `CREATE TABLE t AS SELECT * FROM 'file'`: the file's rows, with no plan in between. None for any other query.
+async fn create_from_file(
+    session: &mut Session,
+    place: &Target,
+    source: &ast::Query,
+    given: &[String],
+) -> Result<Option<u64>> {
+    let Some((name, format)) = files::whole(source).and_then(|name| files::named(&name).map(|format| (name, format)))
+    else {
+        return Ok(None);
+    };
+    let file = files::source(&session.engine, session.cancel(), &name, format)?;
+    let fields: Vec<_> = file.columns.iter().map(|column| column.sql_type.field(&column.name, true)).collect();
+    let columns = columns_of(&Schema::new(fields), given)?;
+    let definition = TableDef { columns, ..TableDef::default() };
+    let transaction = session.transaction()?;
+    let table = transaction.lock().create_table(&place.schema, &place.name, definition)?;
+    let load = move || {
+        let loaded = file.segments_for(&table)?;
+        transaction.lock().append(table.oid(), loaded.segments)?;
+        Ok(loaded.rows)
+    };
+    files::in_background(&session.engine, session.cancel(), load).await.map(Some)
 }
 
 /// Columns of a stored relation with the names and types of a query's result, the first ones renamed.

@@ -1,5 +1,6 @@
 //! What each kind of statement does.
 
+pub(crate) mod copy;
 mod create;
 mod drop;
 mod insert;
@@ -45,6 +46,7 @@ pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u3
 pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[ScalarValue]) -> Result<Outcome> {
     let tree = match &prepared.statement.kind {
         Kind::Sql(tree) => tree,
+        Kind::Copy(copy) => return copy::run(session, copy).await,
         Kind::Utility(Utility::Discard) => return set::discard(session, prepared.sql()),
         _ => return Err(SqlError::internal("no statement")),
     };
