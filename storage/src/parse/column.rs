@@ -69,8 +69,8 @@ pub fn parse_scalar(sql_type: SqlType, text: &str) -> Result<ArrayRef> {
 }
 
 fn fit(text: &str, limit: u32, strip: bool, sql_type: SqlType) -> Result<&str, Invalid> {
-    if text.len() <= limit as usize && !strip {
-        return Ok(text);
+    if text.len() <= limit as usize {
+        return Ok(if strip { text.trim_end_matches(' ') } else { text });
     }
     fit_string(text, limit as usize, strip, sql_type).map_err(|error| Invalid::Other(Box::new(error)))
 }
