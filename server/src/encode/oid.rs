@@ -1,0 +1,80 @@
+//! `pg_type.oid` of the built-in types that the wire knows, and what RowDescription says of them.
+
+pub const BOOL: u32 = 16;
+pub const BYTEA: u32 = 17;
+pub const CHAR: u32 = 18;
+pub const NAME: u32 = 19;
+pub const INT8: u32 = 20;
+pub const INT2: u32 = 21;
+pub const INT4: u32 = 23;
+pub const REGPROC: u32 = 24;
+pub const TEXT: u32 = 25;
+pub const OID: u32 = 26;
+pub const XID: u32 = 28;
+pub const CID: u32 = 29;
+pub const JSON: u32 = 114;
+pub const FLOAT4: u32 = 700;
+pub const FLOAT8: u32 = 701;
+pub const UNKNOWN: u32 = 705;
+pub const BPCHAR: u32 = 1042;
+pub const VARCHAR: u32 = 1043;
+pub const DATE: u32 = 1082;
+pub const TIME: u32 = 1083;
+pub const TIMESTAMP: u32 = 1114;
+pub const TIMESTAMPTZ: u32 = 1184;
+pub const INTERVAL: u32 = 1186;
+pub const NUMERIC: u32 = 1700;
+pub const REGCLASS: u32 = 2205;
+pub const REGTYPE: u32 = 2206;
+pub const RECORD: u32 = 2249;
+pub const UUID: u32 = 2950;
+pub const JSONB: u32 = 3802;
+
+/// Array type and element type, both ways round.
+const ARRAYS: &[(u32, u32)] = &[
+    (1000, BOOL),
+    (1001, BYTEA),
+    (1002, CHAR),
+    (1003, NAME),
+    (1005, INT2),
+    (1007, INT4),
+    (1009, TEXT),
+    (1014, BPCHAR),
+    (1015, VARCHAR),
+    (1016, INT8),
+    (1021, FLOAT4),
+    (1022, FLOAT8),
+    (1028, OID),
+    (1115, TIMESTAMP),
+    (1182, DATE),
+    (1183, TIME),
+    (1185, TIMESTAMPTZ),
+    (1187, INTERVAL),
+    (1231, NUMERIC),
+    (199, JSON),
+    (2951, UUID),
+];
+
+/// The element type of an array type.
+pub fn element_of(array: u32) -> Option<u32> {
+    ARRAYS.iter().find(|(a, _)| *a == array).map(|(_, element)| *element)
+}
+
+/// The array type of an element type.
+pub fn array_of(element: u32) -> Option<u32> {
+    ARRAYS.iter().find(|(_, e)| *e == element).map(|(array, _)| *array)
+}
+
+/// `pg_type.typlen`: bytes of a fixed-size type, -1 for the others.
+pub fn type_size(oid: u32) -> i16 {
+    match oid {
+        BOOL | CHAR => 1,
+        INT2 => 2,
+        INT4 | FLOAT4 | DATE | OID | REGPROC | REGCLASS | REGTYPE | XID | CID => 4,
+        INT8 | FLOAT8 | TIME | TIMESTAMP | TIMESTAMPTZ => 8,
+        INTERVAL | UUID => 16,
+        NAME => 64,
+        UNKNOWN => -2,
+        _ => -1,
+    }
+}

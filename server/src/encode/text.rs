@@ -1,0 +1,162 @@
+//! Cells in the text format.
+
+use super::cell::{Column, Values};
+use super::interval::Interval;
+use super::numeric::Digits;
+use super::{Style, array, datetime, number, oid};
+use arrow::datatypes::{IntervalDayTime, IntervalMonthDayNano, TimeUnit};
+
+impl Column<'_> {
+    /// Appends the text of a cell that is not NULL.
+    #[inline]
+    pub fn write_text(&self, row: usize, style: &Style, out: &mut Vec<u8>) {
+        match &self.values {
+            Values::AllNull => {}
+            Values::Bool(v) => out.push(if v.value(row) { b't' } else { b'f' }),
+            Values::I8(v) => number::write_int(v[row], out),
+            Values::I16(v) => number::write_int(v[row], out),
+            Values::I32(v) => number::write_int(v[row], out),
+            Values::I64(v) => number::write_int(v[row], out),
+            Values::U8(v) => number::write_int(v[row], out),
+            Values::U16(v) => number::write_int(v[row], out),
+            Values::U32(v) => number::write_int(v[row], out),
+            Values::U64(v) => number::write_int(v[row], out),
+            Values::F16(v) => number::write_f32(v.value(row).to_f32(), out),
+            Values::F32(v) => number::write_f32(v[row], out),
+            Values::F64(v) => number::write_f64(v[row], out),
+            Values::Decimal32(v, scale) => Digits::of_i128(v[row].into()).write_text(*scale, out),
+            Values::Decimal64(v, scale) => Digits::of_i128(v[row].into()).write_text(*scale, out),
+            Values::Decimal128(v, scale) => Digits::of_i128(v[row]).write_text(*scale, out),
+            Values::Decimal256(v, scale) => Digits::of_i256(v[row]).write_text(*scale, out),
+            Values::Utf8(v) => self.write_padded(v.value(row), out),
+            Values::LargeUtf8(v) => self.write_padded(v.value(row), out),
+            Values::Utf8View(v) => self.write_padded(v.value(row), out),
+            Values::Formatted(v) => out.extend_from_slice(v.value(row).as_bytes()),
+            Values::Binary(v) => write_bytea(v.value(row), out),
+            Values::LargeBinary(v) => write_bytea(v.value(row), out),
+            Values::BinaryView(v) => write_bytea(v.value(row), out),
+            Values::FixedBinary(v) if self.oid == oid::UUID => write_uuid(v.value(row), out),
+            Values::FixedBinary(v) => write_bytea(v.value(row), out),
+            Values::Date32(v) => datetime::write_date(v[row], out),
+            Values::Date64(v) => datetime::write_date(date64(v[row]), out),
+            Values::Time32(v, unit) => datetime::write_time(microseconds(v[row].into(), *unit), out),
+            Values::Time64(v, unit) => datetime::write_time(microseconds(v[row], *unit), out),
+            Values::Timestamp(v, unit, false) => datetime::write_timestamp(microseconds(v[row], *unit), out),
+            Values::Timestamp(v, unit, true) => datetime::write_timestamptz(microseconds(v[row], *unit), style, out),
+            Values::Duration(v, unit) => {
+                Interval {
+                    months: 0,
+                    days: 0,
+                    us: microseconds(v[row], *unit),
+                }
+                .write_text(out);
+            }
+            Values::IntervalMonths(v) => Interval {
+                months: v[row],
+                days: 0,
+                us: 0,
+            }
+            .write_text(out),
+            Values::IntervalDayTime(v) => day_time(v[row]).write_text(out),
+            Values::IntervalMonthDayNano(v) => month_day_nano(v[row]).write_text(out),
+            Values::List(spans, items) => array::write_text(spans, items, row, style, out),
+            Values::Record(fields) => array::write_record_text(fields, row, style, out),
+            Values::Dictionary(keys, values) => values.write_text(keys.get(row), style, out),
+        }
+    }
+
+    /// A string, `char(n)` with the blanks that storage leaves away.
+    #[inline]
+    pub(super) fn write_padded(&self, value: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(value.as_bytes());
+        if self.pad > value.len() || (self.pad > 0 && !value.is_ascii()) {
+            out.resize(out.len() + self.pad.saturating_sub(value.chars().count()), b' ');
+        }
+    }
+
+    /// The text never holds a character that COPY, an array or a record would have to escape: digits, letters of
+    /// fixed words, `.`, `+` and `-` only.
+    pub fn is_plain(&self) -> bool {
+        match &self.values {
+            Values::Dictionary(_, values) => values.is_plain(),
+            Values::FixedBinary(_) => self.oid == oid::UUID,
+            Values::Bool(_)
+            | Values::I8(_)
+            | Values::I16(_)
+            | Values::I32(_)
+            | Values::I64(_)
+            | Values::U8(_)
+            | Values::U16(_)
+            | Values::U32(_)
+            | Values::U64(_)
+            | Values::F16(_)
+            | Values::F32(_)
+            | Values::F64(_)
+            | Values::Decimal32(..)
+            | Values::Decimal64(..)
+            | Values::Decimal128(..)
+            | Values::Decimal256(..) => true,
+            _ => false,
+        }
+    }
+}
+
+/// `\x` and lower-case hex.
+fn write_bytea(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\\x");
+    write_hex(bytes, out);
+}
+
+fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.extend(
+        bytes
+            .iter()
+            .flat_map(|b| [HEX[usize::from(b >> 4)], HEX[usize::from(b & 15)]]),
+    );
+}
+
+fn write_uuid(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut at = 0;
+    for (i, len) in [4, 2, 2, 2, 6].into_iter().enumerate() {
+        if i > 0 {
+            out.push(b'-');
+        }
+        let end = (at + len).min(bytes.len());
+        write_hex(&bytes[at..end], out);
+        at = end;
+    }
+}
+
+/// Microseconds of a count of `unit`, rounded down; the ends of the range stand for the infinities.
+#[inline]
+pub(super) fn microseconds(value: i64, unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => value.saturating_mul(1_000_000),
+        TimeUnit::Millisecond => value.saturating_mul(1000),
+        TimeUnit::Microsecond => value,
+        TimeUnit::Nanosecond => value.div_euclid(1000),
+    }
+}
+
+/// Days of a Date64's milliseconds.
+pub(super) fn date64(ms: i64) -> i32 {
+    ms.div_euclid(86_400_000)
+        .clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
+pub(super) fn day_time(v: IntervalDayTime) -> Interval {
+    Interval {
+        months: 0,
+        days: v.days,
+        us: i64::from(v.milliseconds) * 1000,
+    }
+}
+
+pub(super) fn month_day_nano(v: IntervalMonthDayNano) -> Interval {
+    Interval {
+        months: v.months,
+        days: v.days,
+        us: v.nanoseconds / 1000,
+    }
+}

@@ -1,0 +1,415 @@
+//! Bound parameters: wire bytes, text or binary, to the scalar that the plan expects.
+
+use crate::encode::datetime::{EPOCH_DAYS, EPOCH_US};
+use crate::encode::{Format, oid};
+use crate::wire::message::{Parameter, utf8};
+use arrow::datatypes::{DataType, IntervalMonthDayNano};
+use bytes::Bytes;
+use datafusion::scalar::ScalarValue;
+use tenon_planner::error::{Result, SqlError, SqlState, state};
+use tenon_planner::outcome::PgType;
+use tenon_storage::parse::parse_scalar;
+use tenon_storage::{SqlType, StorageError};
+
+/// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.
+///
+/// # Errors
+/// 22P02 and its kin for bad text, 22P03 for bytes that are no value of the type, 22021 for text that is not UTF-8.
+pub fn decode(parameter: &Parameter, pg: PgType, data_type: &DataType, number: usize) -> Result<ScalarValue> {
+    let Some(bytes) = &parameter.value else {
+        return ScalarValue::try_from(data_type).map_err(|e| mismatch(number, e));
+    };
+    let value = match (oid::element_of(pg.oid), parameter.format) {
+        (None, Format::Text) => text(utf8(bytes)?, pg.oid, data_type)?,
+        (None, Format::Binary) => binary(bytes, pg.oid, data_type, number)?,
+        (Some(element), format) => {
+            let item_type = match data_type {
+                DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => item.data_type(),
+                other => return Err(mismatch(number, format!("an array for {other}"))),
+            };
+            let items = match format {
+                Format::Text => text_items(utf8(bytes)?)?
+                    .into_iter()
+                    .map(|item| match item {
+                        Some(item) => cast(text(&item, element, item_type)?, item_type, number),
+                        None => ScalarValue::try_from(item_type).map_err(|e| mismatch(number, e)),
+                    })
+                    .collect::<Result<Vec<_>>>()?,
+                Format::Binary => binary_items(bytes, element, item_type, number)?,
+            };
+            ScalarValue::List(ScalarValue::new_list_nullable(&items, item_type))
+        }
+    };
+    cast(value, data_type, number)
+}
+
+fn cast(value: ScalarValue, data_type: &DataType, number: usize) -> Result<ScalarValue> {
+    if value.data_type() == *data_type {
+        return Ok(value);
+    }
+    value.cast_to(data_type).map_err(|e| mismatch(number, e))
+}
+
+fn mismatch(number: usize, why: impl std::fmt::Display) -> SqlError {
+    SqlError::new(
+        state::DATATYPE_MISMATCH,
+        format!("parameter ${number} does not fit its type: {why}"),
+    )
+}
+
+fn malformed(number: usize) -> SqlError {
+    let message = format!("incorrect binary data format in bind parameter {number}");
+    SqlError::new(state::INVALID_BINARY_REPRESENTATION, message)
+}
+
+fn from_storage(error: StorageError) -> SqlError {
+    let mut told = SqlError::new(SqlState(error.kind.sqlstate()), error.message);
+    (told.detail, told.hint) = (error.detail, error.hint);
+    told
+}
+
+/// The type whose text form a parameter has; `None` is plain text.
+fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
+    Some(match oid {
+        oid::BOOL => SqlType::Bool,
+        oid::INT2 => SqlType::Int2,
+        oid::INT4 => SqlType::Int4,
+        oid::INT8 | oid::OID => SqlType::Int8,
+        oid::FLOAT4 => SqlType::Float4,
+        oid::FLOAT8 => SqlType::Float8,
+        oid::NUMERIC => match data_type {
+            DataType::Decimal128(precision, scale) => SqlType::NumericOf(*precision, *scale),
+            _ => SqlType::Numeric,
+        },
+        oid::DATE => SqlType::Date,
+        oid::TIME => SqlType::Time,
+        oid::TIMESTAMP => SqlType::Timestamp,
+        oid::TIMESTAMPTZ => SqlType::TimestampTz,
+        oid::INTERVAL => SqlType::Interval,
+        oid::BYTEA => SqlType::Bytea,
+        oid::UUID => SqlType::Uuid,
+        oid::JSON => SqlType::Json,
+        oid::JSONB => SqlType::Jsonb,
+        // A type that the client left open: what the plan made of it decides.
+        0 | oid::UNKNOWN => SqlType::from_data_type(data_type).filter(|found| !found.is_string())?,
+        _ => return None,
+    })
+}
+
+fn text(text: &str, oid: u32, data_type: &DataType) -> Result<ScalarValue> {
+    let Some(sql_type) = sql_type(oid, data_type) else {
+        return Ok(ScalarValue::Utf8View(Some(text.to_owned())));
+    };
+    let array = parse_scalar(sql_type, text).map_err(from_storage)?;
+    ScalarValue::try_from_array(&array, 0).map_err(SqlError::internal)
+}
+
+fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result<ScalarValue> {
+    let bad = || malformed(number);
+    macro_rules! fixed {
+        ($type:ty) => {
+            <$type>::from_be_bytes(bytes.try_into().map_err(|_| bad())?)
+        };
+    }
+    Ok(match oid {
+        oid::BOOL => ScalarValue::Boolean(Some(fixed!(u8) != 0)),
+        oid::INT2 => ScalarValue::Int16(Some(fixed!(i16))),
+        oid::INT4 => ScalarValue::Int32(Some(fixed!(i32))),
+        oid::INT8 => ScalarValue::Int64(Some(fixed!(i64))),
+        oid::OID => ScalarValue::Int64(Some(fixed!(u32).into())),
+        oid::FLOAT4 => ScalarValue::Float32(Some(fixed!(f32))),
+        oid::FLOAT8 => ScalarValue::Float64(Some(fixed!(f64))),
+        oid::NUMERIC => text(&numeric_text(bytes).ok_or_else(bad)?, oid, data_type)?,
+        oid::DATE => ScalarValue::Date32(Some(match fixed!(i32) {
+            infinite @ (i32::MAX | i32::MIN) => infinite,
+            days => days.checked_add(EPOCH_DAYS).ok_or_else(bad)?,
+        })),
+        oid::TIME => ScalarValue::Time64Microsecond(Some(fixed!(i64))),
+        oid::TIMESTAMP | oid::TIMESTAMPTZ => {
+            let us = match fixed!(i64) {
+                infinite @ (i64::MAX | i64::MIN) => infinite,
+                us => us.checked_add(EPOCH_US).ok_or_else(bad)?,
+            };
+            let zone = (oid == oid::TIMESTAMPTZ).then(|| tenon_storage::types::UTC.into());
+            ScalarValue::TimestampMicrosecond(Some(us), zone)
+        }
+        oid::INTERVAL => {
+            let bits = fixed!(u128);
+            let nanoseconds = ((bits >> 64) as i64).checked_mul(1000).ok_or_else(bad)?;
+            let (days, months) = ((bits >> 32) as i32, bits as i32);
+            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano {
+                months,
+                days,
+                nanoseconds,
+            }))
+        }
+        oid::BYTEA => ScalarValue::BinaryView(Some(bytes.to_vec())),
+        oid::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
+        oid::UUID => return Err(bad()),
+        oid::JSONB => match bytes {
+            [1, json @ ..] => text(utf8(json)?, oid, data_type)?,
+            _ => return Err(bad()),
+        },
+        oid::JSON => text(utf8(bytes)?, oid, data_type)?,
+        _ => ScalarValue::Utf8View(Some(utf8(bytes)?.to_owned())),
+    })
+}
+
+/// The binary `numeric` as text: base-10000 digits, their weight, sign and scale. `None` is malformed; NaN and the
+/// infinities come out as text that the parser refuses.
+fn numeric_text(bytes: &[u8]) -> Option<String> {
+    let mut words = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+    let (count, weight) = (words.next()?, words.next()? as i16);
+    let (sign, scale) = (words.next()?, words.next()?);
+    let digits: Vec<u16> = words.collect();
+    if bytes.len() != 8 + 2 * usize::from(count) || digits.iter().any(|digit| *digit > 9999) || scale > 16_383 {
+        return None;
+    }
+    match sign {
+        0 | 0x4000 => {}
+        0xC000 => return Some("NaN".into()),
+        0xD000 => return Some("Infinity".into()),
+        0xF000 => return Some("-Infinity".into()),
+        _ => return None,
+    }
+    let digit = |position: i32| {
+        usize::try_from(position)
+            .ok()
+            .and_then(|at| digits.get(at))
+            .copied()
+            .unwrap_or(0)
+    };
+    let mut text = if sign == 0x4000 { "-".to_owned() } else { String::new() };
+    match weight {
+        ..0 => text.push('0'),
+        _ => (0..=i32::from(weight)).for_each(|at| text += &format!("{:04}", digit(at))),
+    }
+    if scale > 0 {
+        text.push('.');
+        let end = text.len() + usize::from(scale);
+        let mut at = i32::from(weight) + 1;
+        while text.len() < end {
+            text += &format!("{:04}", digit(at));
+            at += 1;
+        }
+        text.truncate(end);
+    }
+    Some(text)
+}
+
+/// The items of `{1,NULL,"a b"}`.
+fn text_items(text: &str) -> Result<Vec<Option<String>>> {
+    let bad = || {
+        let message = format!("malformed array literal: \"{text}\"");
+        SqlError::new(state::INVALID_TEXT_REPRESENTATION, message)
+    };
+    let inner = text
+        .trim()
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'))
+        .ok_or_else(bad)?;
+    let (mut items, mut rest) = (Vec::new(), inner.trim_start());
+    if rest.is_empty() {
+        return Ok(items);
+    }
+    loop {
+        let mut item = String::new();
+        let quoted = rest.starts_with('"');
+        let mut characters = rest[usize::from(quoted)..].char_indices();
+        let mut end = None;
+        while let Some((at, c)) = characters.next() {
+            match c {
+                '\\' => item.push(characters.next().ok_or_else(bad)?.1),
+                '"' if quoted => {
+                    end = Some(at + 2);
+                    break;
+                }
+                ',' if !quoted => {
+                    end = Some(at);
+                    break;
+                }
+                '{' | '}' | '"' if !quoted => return Err(bad()),
+                c => item.push(c),
+            }
+        }
+        let end = match end {
+            Some(end) => end,
+            None if quoted => return Err(bad()),
+            None => rest.len(),
+        };
+        items.push(match quoted {
+            true => Some(item),
+            false if item.trim().is_empty() => return Err(bad()),
+            false if item.trim().eq_ignore_ascii_case("null") => None,
+            false => Some(item.trim().to_owned()),
+        });
+        rest = rest[end..].trim_start();
+        match rest.strip_prefix(',') {
+            Some(more) => rest = more.trim_start(),
+            None if rest.is_empty() => return Ok(items),
+            None => return Err(bad()),
+        }
+    }
+}
+
+/// The items of a binary array of at most one dimension.
+fn binary_items(bytes: &Bytes, element: u32, item_type: &DataType, number: usize) -> Result<Vec<ScalarValue>> {
+    let mut rest: &[u8] = bytes;
+    let mut word = || {
+        let (head, tail) = rest.split_first_chunk::<4>().ok_or_else(|| malformed(number))?;
+        rest = tail;
+        Ok::<_, SqlError>(i32::from_be_bytes(*head))
+    };
+    let (dimensions, _has_nulls, sent) = (word()?, word()?, word()? as u32);
+    if sent != element {
+        return Err(mismatch(
+            number,
+            format!("an array of type {sent} where type {element} was declared"),
+        ));
+    }
+    let count = match dimensions {
+        0 => 0,
+        1 => (word()?, word()?).0,
+        _ => {
+            return Err(SqlError::unsupported(
+                "a parameter that is an array of several dimensions",
+            ));
+        }
+    };
+    let mut items = Vec::new();
+    for _ in 0..count {
+        let (length, tail) = rest.split_first_chunk::<4>().ok_or_else(|| malformed(number))?;
+        let item = match i32::from_be_bytes(*length) {
+            -1 => {
+                rest = tail;
+                ScalarValue::try_from(item_type).map_err(|e| mismatch(number, e))?
+            }
+            length => {
+                let length = usize::try_from(length).ok().filter(|length| *length <= tail.len());
+                let (value, tail) = tail.split_at(length.ok_or_else(|| malformed(number))?);
+                rest = tail;
+                cast(binary(value, element, item_type, number)?, item_type, number)?
+            }
+        };
+        items.push(item);
+    }
+    if rest.is_empty() {
+        Ok(items)
+    } else {
+        Err(malformed(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameter(format: Format, value: &[u8]) -> Parameter {
+        Parameter {
+            format,
+            value: Some(Bytes::copy_from_slice(value)),
+        }
+    }
+
+    fn one(format: Format, value: &[u8], oid: u32, data_type: DataType) -> Result<ScalarValue> {
+        decode(&parameter(format, value), PgType { oid, typmod: -1 }, &data_type, 1)
+    }
+
+    #[test]
+    fn scalars_of_both_formats() {
+        let int = |n| ScalarValue::Int32(Some(n));
+        assert_eq!(one(Format::Text, b" 42 ", oid::INT4, DataType::Int32).unwrap(), int(42));
+        assert_eq!(
+            one(Format::Binary, &42i32.to_be_bytes(), oid::INT4, DataType::Int32).unwrap(),
+            int(42)
+        );
+        assert_eq!(
+            one(Format::Binary, &7i16.to_be_bytes(), oid::INT2, DataType::Int32).unwrap(),
+            int(7)
+        );
+        assert_eq!(
+            one(Format::Binary, &1i32.to_be_bytes(), oid::DATE, DataType::Date32).unwrap(),
+            ScalarValue::Date32(Some(10_958))
+        );
+        assert_eq!(
+            one(Format::Text, b"2000-01-02", oid::DATE, DataType::Date32).unwrap(),
+            ScalarValue::Date32(Some(10_958))
+        );
+        let null = Parameter {
+            format: Format::Text,
+            value: None,
+        };
+        let null = decode(
+            &null,
+            PgType {
+                oid: oid::INT4,
+                typmod: -1,
+            },
+            &DataType::Int32,
+            1,
+        )
+        .unwrap();
+        assert_eq!(null, ScalarValue::Int32(None));
+    }
+
+    #[test]
+    fn numeric_from_binary() {
+        for (value, scale) in [
+            (12345i128, 2i8),
+            (-5, 2),
+            (0, 3),
+            (100_000_000, 0),
+            (1, 8),
+            (i128::MAX / 10, 10),
+        ] {
+            let mut bytes = Vec::new();
+            crate::encode::numeric::Digits::of_i128(value).write_binary(scale, &mut bytes);
+            let got = one(Format::Binary, &bytes, oid::NUMERIC, DataType::Decimal128(38, scale)).unwrap();
+            assert_eq!(got, ScalarValue::Decimal128(Some(value), 38, scale));
+        }
+        assert!(numeric_text(&[0, 1, 0, 0, 0, 0, 0, 0]).is_none());
+    }
+
+    #[test]
+    fn arrays_of_both_formats() {
+        let list = DataType::new_list(DataType::Int32, true);
+        let expected = ScalarValue::List(ScalarValue::new_list_nullable(
+            &[ScalarValue::Int32(Some(1)), ScalarValue::Int32(None)],
+            &DataType::Int32,
+        ));
+        assert_eq!(one(Format::Text, b"{1, NULL}", 1007, list.clone()).unwrap(), expected);
+        let words = [1i32, 1, 23, 2, 1, 4, 1, -1];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        assert_eq!(one(Format::Binary, &bytes, 1007, list.clone()).unwrap(), expected);
+        assert_eq!(
+            one(Format::Binary, &bytes[..30], 1007, list.clone())
+                .unwrap_err()
+                .state
+                .0,
+            "22P03"
+        );
+        assert_eq!(one(Format::Text, b"{1,,2}", 1007, list).unwrap_err().state.0, "22P02");
+        assert_eq!(
+            text_items(r#"{"a,b", c\,d ,"x\"y","NULL"}"#).unwrap(),
+            ["a,b", "c,d", "x\"y", "NULL"].map(|s| Some(s.to_owned()))
+        );
+    }
+
+    #[test]
+    fn bad_parameters() {
+        for (format, bytes, oid, data_type, code) in [
+            (Format::Text, &b"x"[..], oid::INT4, DataType::Int32, "22P02"),
+            (Format::Text, b"3000000000", oid::INT4, DataType::Int32, "22003"),
+            (Format::Binary, b"xyz", oid::INT4, DataType::Int32, "22P03"),
+            (Format::Text, b"\xff", oid::TEXT, DataType::Utf8View, "22021"),
+            (Format::Binary, b"x", oid::UUID, DataType::FixedSizeBinary(16), "22P03"),
+            (Format::Text, b"2001-02-30", oid::DATE, DataType::Date32, "22008"),
+        ] {
+            assert_eq!(
+                one(format, bytes, oid, data_type).unwrap_err().state.0,
+                code,
+                "{bytes:?}"
+            );
+        }
+    }
+}
