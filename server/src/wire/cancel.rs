@@ -1,0 +1,249 @@
+//! Stopping a running statement: by a cancel request on another connection, by its timeout, because its client has
+//! gone, or because the server stops.
+
+use super::input::Input;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use tenon_planner::error::{SqlError, state};
+use tokio::io::AsyncRead;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// Why a statement was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    User,
+    Timeout,
+    Gone,
+    Shutdown,
+}
+
+impl Reason {
+    pub fn error(self) -> SqlError {
+        let (state, message) = match self {
+            Self::User => (state::QUERY_CANCELED, "canceling statement due to user request"),
+            Self::Timeout => (state::QUERY_CANCELED, "canceling statement due to statement timeout"),
+            Self::Gone => (state::CONNECTION_FAILURE, "connection to client lost"),
+            Self::Shutdown => (
+                state::ADMIN_SHUTDOWN,
+                "terminating connection due to administrator command",
+            ),
+        };
+        SqlError::new(state, message)
+    }
+}
+
+/// One statement while it runs.
+pub struct Running {
+    token: CancellationToken,
+    reason: Mutex<Option<Reason>>,
+    deadline: Option<Instant>,
+    shutdown: CancellationToken,
+}
+
+impl Running {
+    pub fn new(token: CancellationToken, deadline: Option<Instant>, shutdown: CancellationToken) -> Arc<Self> {
+        Arc::new(Self {
+            token,
+            reason: Mutex::new(None),
+            deadline,
+            shutdown,
+        })
+    }
+
+    /// Stops the statement; the first reason counts.
+    pub fn stop(&self, reason: Reason) {
+        self.reason.lock().get_or_insert(reason);
+        self.token.cancel();
+    }
+
+    pub fn reason(&self) -> Option<Reason> {
+        *self.reason.lock()
+    }
+
+    /// Waits for a stop, and gives up by itself at the deadline and where the server stops; the client is not watched.
+    pub async fn stopped(&self) {
+        let deadline = async {
+            match self.deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.token.cancelled() => {}
+            () = deadline => self.stop(Reason::Timeout),
+            () = self.shutdown.cancelled() => self.stop(Reason::Shutdown),
+        }
+    }
+
+    /// The error of a statement that was stopped.
+    pub fn stop_error(&self) -> SqlError {
+        self.reason().unwrap_or(Reason::User).error()
+    }
+
+    /// The error of a stopped statement in place of whatever the stop led to.
+    pub fn explain(&self, error: SqlError) -> SqlError {
+        self.reason().map_or(error, Reason::error)
+    }
+
+    /// Runs work that notices the token by itself, stopping the statement where its client goes away, its time is up
+    /// or the server stops.
+    pub async fn drive<R: AsyncRead + Unpin, T>(&self, input: &mut Input<R>, work: impl Future<Output = T>) -> T {
+        let watch = async {
+            let reason = tokio::select! {
+                _ = input.gone() => Reason::Gone,
+                () = self.shutdown.cancelled() => Reason::Shutdown,
+                () = async { match self.deadline {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => pending().await,
+                } } => Reason::Timeout,
+            };
+            if !self.token.is_cancelled() {
+                self.stop(reason);
+            }
+            pending::<T>().await
+        };
+        tokio::select! {
+            biased;
+            result = work => result,
+            never = watch => never,
+        }
+    }
+
+    /// Like `drive`, for work that may be dropped at any await: it ends as soon as the statement is stopped.
+    ///
+    /// # Errors
+    /// The reason's error.
+    pub async fn drive_until_stopped<R: AsyncRead + Unpin, T>(
+        &self,
+        input: &mut Input<R>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, SqlError> {
+        let stopped = async {
+            self.token.cancelled().await;
+            Err(self.stop_error())
+        };
+        let either = async {
+            tokio::select! {
+                biased;
+                result = work => Ok(result),
+                error = stopped => error,
+            }
+        };
+        self.drive(input, either).await
+    }
+}
+
+/// The statement that a connection runs, if any, where cancel requests find it.
+type Slot = Arc<Mutex<Option<Arc<Running>>>>;
+
+/// All connections, by the process id that their clients were told.
+#[derive(Default)]
+pub struct Backends {
+    connections: Mutex<HashMap<i32, (Vec<u8>, Slot)>>,
+    last_pid: AtomicI32,
+}
+
+impl Backends {
+    /// Registers a connection, with a secret of `secret_bytes` (a multiple of 4, at most 32).
+    pub fn register(self: &Arc<Self>, secret_bytes: usize) -> Backend {
+        let secret: Vec<u8> = [uuid::Uuid::new_v4().into_bytes(), uuid::Uuid::new_v4().into_bytes()].concat();
+        let secret = secret[..secret_bytes].to_vec();
+        let slot = Slot::default();
+        let mut connections = self.connections.lock();
+        let pid = loop {
+            let pid = (self.last_pid.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff) + 1;
+            if !connections.contains_key(&pid) {
+                break pid;
+            }
+        };
+        connections.insert(pid, (secret.clone(), slot.clone()));
+        Backend {
+            pid,
+            secret,
+            slot,
+            all: self.clone(),
+        }
+    }
+
+    /// A cancel request: stops what the connection runs now, if the secret is right. Says nothing either way.
+    pub fn cancel(&self, pid: i32, secret: &[u8]) {
+        let slot = match self.connections.lock().get(&pid) {
+            Some((expected, slot)) if same(expected, secret) => slot.clone(),
+            _ => {
+                tracing::warn!(pid, "a cancel request with a wrong key was ignored");
+                return;
+            }
+        };
+        let running = slot.lock().clone();
+        if let Some(running) = running {
+            running.stop(Reason::User);
+        }
+    }
+}
+
+/// Compares in a time that does not tell where the first difference is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}
+
+/// One registered connection; leaves the register when dropped.
+pub struct Backend {
+    pub pid: i32,
+    pub secret: Vec<u8>,
+    slot: Slot,
+    all: Arc<Backends>,
+}
+
+impl Backend {
+    /// Makes the statement reachable for cancel requests, until the guard is dropped.
+    pub fn enter(&self, running: Arc<Running>) -> Entered {
+        *self.slot.lock() = Some(running);
+        Entered(self.slot.clone())
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.all.connections.lock().remove(&self.pid);
+    }
+}
+
+/// While this lives, cancel requests reach the statement.
+pub struct Entered(Slot);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.lock().take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_right_key_cancels() {
+        let backends = Arc::new(Backends::default());
+        let backend = backends.register(4);
+        let running = Running::new(CancellationToken::new(), None, CancellationToken::new());
+        let entered = backend.enter(running.clone());
+        backends.cancel(backend.pid, b"????");
+        backends.cancel(backend.pid, &backend.secret[..3]);
+        backends.cancel(backend.pid + 1, &backend.secret);
+        assert_eq!(running.reason(), None);
+        backends.cancel(backend.pid, &backend.secret);
+        assert_eq!(running.reason(), Some(Reason::User));
+        assert_eq!(running.explain(SqlError::internal("x")).state.0, "57014");
+        drop(entered);
+        let later = Running::new(CancellationToken::new(), None, CancellationToken::new());
+        backends.cancel(backend.pid, &backend.secret);
+        assert_eq!(later.reason(), None);
+        let pid = backend.pid;
+        drop(backend);
+        assert!(!backends.connections.lock().contains_key(&pid));
+    }
+}

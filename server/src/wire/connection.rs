@@ -1,0 +1,281 @@
+//! One client's connection, from its session to its end: the loop that answers messages.
+
+use super::cancel::{Backend, Entered, Reason, Running};
+use super::extended::{Portal, Portals, Statements};
+use super::input::{Input, InputError};
+use super::message::Message;
+use super::output::{Output, Severity};
+use super::startup::{self, Started};
+use crate::encode::Style;
+use crate::serve::Server;
+use pgwire::messages::startup::{BackendKeyData, SecretKey};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tenon_planner::error::{Result, SqlError, state};
+use tenon_planner::session::{Session, SessionInfo, TransactionStatus};
+use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
+use tokio::time::{Instant, timeout};
+
+/// A client must be through with startup and authentication after this time.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Plain TCP or TLS.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+pub type Socket = Box<dyn Stream>;
+
+/// Why a step did not succeed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The statement failed; the connection goes on.
+    Sql(SqlError),
+    /// The client is told, and the connection ends.
+    Fatal(SqlError),
+    /// The connection ended or broke.
+    Gone(Option<io::Error>),
+}
+
+pub type Step<T> = std::result::Result<T, Failure>;
+
+impl From<SqlError> for Failure {
+    fn from(error: SqlError) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Gone(Some(error))
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::Gone(how) => Self::Gone(how),
+            InputError::Fatal(error) => Self::Fatal(error),
+            InputError::Bad(_, error) => Self::Sql(error),
+        }
+    }
+}
+
+/// Serves one accepted socket until it ends.
+pub async fn serve(socket: Socket, server: Arc<Server>) {
+    let started = match timeout(STARTUP_TIMEOUT, startup::start(socket, &server)).await {
+        Ok(Ok(Some(started))) => started,
+        Ok(Ok(None)) => return,
+        Ok(Err(failure)) => return log_end(&failure),
+        Err(_) => return tracing::info!("a client did not finish its startup in {STARTUP_TIMEOUT:?}"),
+    };
+    let Ok(_permit) = server.connections.clone().try_acquire_owned() else {
+        let error = SqlError::new(state::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
+        let _ = startup::refuse(started.input, started.output, error).await;
+        return;
+    };
+    let mut connection = match Connection::open(started, server).await {
+        Ok(connection) => connection,
+        Err(failure) => return log_end(&failure),
+    };
+    if let Err(failure) = connection.run().await {
+        if let Failure::Fatal(error) | Failure::Sql(error) = &failure {
+            startup::part(&mut connection.input, &mut connection.output, error).await;
+        }
+        log_end(&failure);
+    }
+}
+
+fn log_end(failure: &Failure) {
+    match failure {
+        Failure::Gone(None) => tracing::debug!("a client went away"),
+        Failure::Gone(Some(e)) => tracing::info!("could not talk to a client: {e}"),
+        Failure::Fatal(e) | Failure::Sql(e) => tracing::info!("connection ended: {e}"),
+    }
+}
+
+/// A client with a session.
+pub struct Connection {
+    pub(super) input: Input<ReadHalf<Socket>>,
+    pub(super) output: Output<WriteHalf<Socket>>,
+    pub(super) session: Session,
+    pub(super) server: Arc<Server>,
+    pub(super) statements: Statements,
+    pub(super) portals: Portals,
+    backend: Backend,
+    /// An extended-protocol message failed: everything up to Sync is passed over.
+    skipping: bool,
+}
+
+impl Connection {
+    async fn open(started: Started, server: Arc<Server>) -> Step<Self> {
+        let Started {
+            input,
+            mut output,
+            user,
+            database,
+            settings,
+            secret_bytes,
+        } = started;
+        let backend = server.backends.register(secret_bytes);
+        let application_name = settings.iter().find(|(name, _)| name == "application_name");
+        let application_name = application_name.map(|(_, value)| value.clone()).unwrap_or_default();
+        let info = SessionInfo {
+            user,
+            database,
+            application_name,
+            process_id: backend.pid,
+        };
+        let mut session = server.engine.session(info);
+        if let Err(error) = super::settings::apply(&mut session, &server, settings) {
+            let mut input = input;
+            startup::part(&mut input, &mut output, &error).await;
+            return Err(Failure::Gone(None));
+        }
+        for (name, value) in session.startup_parameters() {
+            output.parameter_status(&name, &value);
+        }
+        let key = SecretKey::Bytes(backend.secret.clone().into());
+        output.put(&BackendKeyData::new(backend.pid, key));
+        let (statements, portals) = Default::default();
+        let mut connection = Self {
+            input,
+            output,
+            session,
+            server,
+            statements,
+            portals,
+            backend,
+            skipping: false,
+        };
+        connection.ready().await?;
+        Ok(connection)
+    }
+
+    /// Answers messages until the client leaves.
+    async fn run(&mut self) -> Step<()> {
+        loop {
+            let shutdown = self.server.shutdown.clone();
+            let message = tokio::select! {
+                biased;
+                message = self.input.next() => message,
+                () = shutdown.cancelled() => return Err(Failure::Fatal(Reason::Shutdown.error())),
+            };
+            let message = match message {
+                Ok(message) => message,
+                Err(InputError::Bad(kind, error)) => {
+                    if !self.skipping {
+                        self.fail(error)?;
+                    }
+                    match kind {
+                        // These are answered at once; the others fail up to the next Sync.
+                        b'Q' | b'F' if !self.skipping => self.ready().await?,
+                        _ => self.skipping = true,
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if self.skipping && !matches!(message, Message::Sync | Message::Terminate) {
+                continue;
+            }
+            let result = match message {
+                Message::Terminate => return Ok(()),
+                Message::Query(sql) => {
+                    self.simple_query(&sql).await?;
+                    self.ready().await?;
+                    Ok(())
+                }
+                Message::Sync => {
+                    let ok = !std::mem::take(&mut self.skipping);
+                    self.sync(ok)?;
+                    self.ready().await?;
+                    Ok(())
+                }
+                Message::Flush => Ok(self.output.flush().await?),
+                // What is left of a COPY that failed.
+                Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
+                Message::Password(_) => Err(Failure::Fatal(super::message::violation("unexpected password message"))),
+                Message::FunctionCall => {
+                    self.fail(SqlError::unsupported("the function call protocol"))?;
+                    self.ready().await?;
+                    Ok(())
+                }
+                extended => self.extended(extended).await,
+            };
+            match result {
+                Ok(()) if self.output.is_full() => self.output.flush().await?,
+                Ok(()) => {}
+                Err(Failure::Sql(error)) => {
+                    self.fail(error)?;
+                    self.skipping = true;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// ReadyForQuery, with all that is pending, to the client.
+    async fn ready(&mut self) -> Step<()> {
+        let status = match self.session.transaction_status() {
+            TransactionStatus::Idle => b'I',
+            TransactionStatus::InTransaction => b'T',
+            TransactionStatus::Failed => b'E',
+        };
+        self.tell();
+        self.output.put_raw(b'Z', &[status]);
+        Ok(self.output.flush().await?)
+    }
+
+    /// Notices and changed parameters that the session has for the client.
+    pub(super) fn tell(&mut self) {
+        for notice in self.session.take_notices() {
+            self.output
+                .notice(notice.severity, &SqlError::new(notice.state, notice.message));
+        }
+        for (name, value) in self.session.changed_parameters() {
+            self.output.parameter_status(&name, &value);
+        }
+    }
+
+    /// Reports a statement's error.
+    pub(super) fn fail(&mut self, error: SqlError) -> Step<()> {
+        if error.state == state::ADMIN_SHUTDOWN {
+            return Err(Failure::Fatal(error));
+        }
+        tracing::debug!("{error}");
+        self.session.fail_transaction();
+        self.tell();
+        self.output.error(Severity::Error, &error);
+        Ok(())
+    }
+
+    /// How values are written in this session.
+    pub(super) fn style(&self) -> Style {
+        let zone = self
+            .session
+            .setting("TimeZone")
+            .filter(|zone| !zone.eq_ignore_ascii_case("utc"));
+        Style {
+            time_zone: zone.and_then(|zone| zone.parse().ok()),
+        }
+    }
+
+    /// Starts the clock of a statement and lets cancel requests reach it.
+    pub(super) fn begin_statement(&mut self) -> (Arc<Running>, Entered) {
+        let timeout = self.session.setting("statement_timeout");
+        let timeout = timeout
+            .and_then(|text| super::settings::duration_ms(&text))
+            .filter(|ms| *ms > 0);
+        let deadline = timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
+        let running = Running::new(self.session.cancel_token(), deadline, self.server.shutdown.clone());
+        let entered = self.backend.enter(running.clone());
+        (running, entered)
+    }
+
+    /// The portal of a name, or 34000.
+    pub(super) fn portal<'a>(portals: &'a mut Portals, name: &str) -> Result<&'a mut Portal> {
+        portals
+            .get_mut(name)
+            .ok_or_else(|| SqlError::new(state::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist")))
+    }
+}

@@ -1,0 +1,72 @@
+//! Both directions of COPY between the client and the engine.
+
+use super::cancel::Running;
+use super::connection::{Connection, Failure, Step};
+use super::input::CopyInput;
+use super::output::FLUSH_BYTES;
+use super::results::{next_batch, run};
+use crate::encode::copy::CopyEncoder;
+use tenon_planner::error::{SqlError, state};
+use tenon_planner::outcome::{CopyIn, CopyOut, CopyOutFormat};
+
+impl Connection {
+    /// `COPY FROM STDIN`: data to the sink as it comes, waiting where the sink is slower. Whatever ends it early drops
+    /// the sink, which leaves the table as it was.
+    pub(super) async fn copy_in(&mut self, copy: CopyIn, running: &Running) -> Step<String> {
+        let CopyIn {
+            binary,
+            columns,
+            mut sink,
+        } = copy;
+        self.output.copy_response(b'G', binary, columns);
+        self.output.flush().await?;
+        loop {
+            let piece = tokio::select! {
+                piece = self.input.next_copy() => piece,
+                () = running.stopped() => return Err(running.stop_error().into()),
+            };
+            match piece {
+                Ok(CopyInput::Data(data)) => run(running, &mut self.input, sink.write(data)).await?,
+                Ok(CopyInput::Done) => {
+                    let rows = run(running, &mut self.input, sink.finish()).await?;
+                    return Ok(format!("COPY {rows}"));
+                }
+                Ok(CopyInput::Fail(why)) => {
+                    let message = format!("COPY from stdin failed: {why}");
+                    return Err(SqlError::new(state::QUERY_CANCELED, message).into());
+                }
+                Err(error) => return Err(Failure::from(error)),
+            }
+        }
+    }
+
+    /// `COPY TO STDOUT`.
+    pub(super) async fn copy_out(&mut self, copy: CopyOut, running: &Running) -> Step<String> {
+        let CopyOut {
+            columns,
+            mut stream,
+            format,
+        } = copy;
+        self.output
+            .copy_response(b'H', format == CopyOutFormat::Binary, columns.len());
+        let encoder = CopyEncoder::new(&columns, format, self.style());
+        encoder.write_start(&mut self.output.buffer);
+        let mut sent = 0;
+        while let Some(batch) = next_batch(&mut stream, running, &mut self.input).await? {
+            let rows = encoder.bind(&batch)?;
+            let mut row = 0;
+            while row < batch.num_rows() {
+                row = rows.write(row, FLUSH_BYTES, &mut self.output.buffer)?;
+                if self.output.is_full() {
+                    running
+                        .drive_until_stopped(&mut self.input, self.output.flush())
+                        .await??;
+                }
+            }
+            sent += batch.num_rows();
+        }
+        encoder.write_end(&mut self.output.buffer);
+        self.output.copy_done();
+        Ok(format!("COPY {sent}"))
+    }
+}

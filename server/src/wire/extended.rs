@@ -1,0 +1,241 @@
+//! The extended protocol: named statements and portals, typed parameters, rows in portions.
+
+use super::connection::{Connection, Step};
+use super::message::{Formats, Message, Parameter, Target, violation};
+use super::results::{Rows, run};
+use crate::encode::row::RowEncoder;
+use crate::params;
+use datafusion::scalar::ScalarValue;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tenon_planner::error::{Result, SqlError, state};
+use tenon_planner::outcome::Outcome;
+use tenon_planner::session::{Prepared, TransactionStatus};
+use tenon_planner::statement::Statement;
+
+/// Prepared statements of a connection, by name; `""` is the unnamed one.
+pub type Statements = HashMap<String, Arc<Prepared>>;
+/// Portals, likewise.
+pub type Portals = HashMap<String, Portal>;
+
+/// A statement with its parameters, before, while or after it gives rows.
+pub struct Portal {
+    statement: Arc<Prepared>,
+    results: Formats,
+    state: PortalState,
+}
+
+enum PortalState {
+    New(Vec<ScalarValue>),
+    Running(Rows),
+    Done,
+}
+
+impl Connection {
+    /// Answers a message of the extended protocol other than Sync and Flush. Nothing is flushed: the client asks for
+    /// that.
+    pub(super) async fn extended(&mut self, message: Message) -> Step<()> {
+        match message {
+            Message::Parse { name, sql, types } => self.parse(name, &sql, &types).await,
+            Message::Bind {
+                portal,
+                statement,
+                parameters,
+                results,
+            } => Ok(self.bind(portal, &statement, parameters, results)?),
+            Message::Describe(Target::Statement(name)) => Ok(self.describe_statement(&name)?),
+            Message::Describe(Target::Portal(name)) => Ok(self.describe_portal(&name)?),
+            Message::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
+            Message::Close(Target::Statement(name)) => {
+                self.statements.remove(&name);
+                self.output.close_complete();
+                Ok(())
+            }
+            Message::Close(Target::Portal(name)) => {
+                self.portals.remove(&name);
+                self.output.close_complete();
+                Ok(())
+            }
+            other => Err(violation(format!("unexpected message {other:?}")).into()),
+        }
+    }
+
+    /// The end of a run of messages: of its implicit transaction, and outside of a transaction block of the portals.
+    pub(super) fn sync(&mut self, ok: bool) -> Step<()> {
+        if let Err(error) = self.session.finish_implicit(ok) {
+            self.fail(error)?;
+        }
+        if self.session.transaction_status() == TransactionStatus::Idle {
+            self.portals.clear();
+        }
+        Ok(())
+    }
+
+    async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Step<()> {
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message).into());
+        }
+        self.statements.remove(&name);
+        let mut statements = self.session.parse(sql)?;
+        if statements.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(SqlError::new(state::SYNTAX_ERROR, message).into());
+        }
+        let statement = statements.pop().unwrap_or_else(Statement::empty);
+        let (running, _entered) = self.begin_statement();
+        let prepared = run(&running, &mut self.input, self.session.prepare(statement, types)).await?;
+        self.statements.insert(name, Arc::new(prepared));
+        self.output.parse_complete();
+        Ok(())
+    }
+
+    fn statement(&self, name: &str) -> Result<&Arc<Prepared>> {
+        self.statements.get(name).ok_or_else(|| {
+            let message = match name {
+                "" => "unnamed prepared statement does not exist".to_owned(),
+                _ => format!("prepared statement \"{name}\" does not exist"),
+            };
+            SqlError::new(state::INVALID_SQL_STATEMENT_NAME, message)
+        })
+    }
+
+    fn bind(&mut self, portal: String, statement: &str, parameters: Vec<Parameter>, results: Formats) -> Result<()> {
+        let prepared = self.statement(statement)?.clone();
+        if parameters.len() != prepared.params.len() {
+            return Err(violation(format!(
+                "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
+                parameters.len(),
+                prepared.params.len()
+            )));
+        }
+        if !portal.is_empty() && self.portals.contains_key(&portal) {
+            let message = format!("cursor \"{portal}\" already exists");
+            return Err(SqlError::new(state::DUPLICATE_CURSOR, message));
+        }
+        results
+            .expand(prepared.columns.as_ref().map_or(0, Vec::len))
+            .or_else(|error| {
+                // A statement without rows takes any formats.
+                if prepared.columns.is_none() {
+                    Ok(Vec::new())
+                } else {
+                    Err(error)
+                }
+            })?;
+        let types = prepared.params.iter().zip(&prepared.param_data_types);
+        let values = parameters.iter().zip(types).enumerate();
+        let values = values.map(|(i, (parameter, (pg, arrow)))| params::decode(parameter, *pg, arrow, i + 1));
+        let state = PortalState::New(values.collect::<Result<_>>()?);
+        self.portals.insert(
+            portal,
+            Portal {
+                statement: prepared,
+                results,
+                state,
+            },
+        );
+        self.output.bind_complete();
+        Ok(())
+    }
+
+    fn describe_statement(&mut self, name: &str) -> Result<()> {
+        let prepared = self.statement(name)?.clone();
+        self.output.parameter_description(prepared.params.iter().map(|p| p.oid));
+        match &prepared.columns {
+            Some(columns) => self.output.row_description(columns, &[]),
+            None => self.output.no_data(),
+        }
+        Ok(())
+    }
+
+    fn describe_portal(&mut self, name: &str) -> Result<()> {
+        let portal = Self::portal(&mut self.portals, name)?;
+        match &portal.statement.columns {
+            Some(columns) => {
+                let formats = portal.results.expand(columns.len())?;
+                self.output.row_description(columns, &formats);
+            }
+            None => self.output.no_data(),
+        }
+        Ok(())
+    }
+
+    async fn execute(&mut self, name: &str, rows_max: usize) -> Step<()> {
+        // Messages up to Sync are one transaction. With Sync next, as nearly always, the statement is that by itself.
+        if !self.input.sync_is_next() {
+            self.session.begin_implicit();
+        }
+        let (running, _entered) = self.begin_statement();
+        let style = self.style();
+        let portal = Self::portal(&mut self.portals, name)?;
+        let rows = match std::mem::replace(&mut portal.state, PortalState::Done) {
+            PortalState::Done => {
+                let message = format!("portal \"{name}\" cannot be run");
+                return Err(SqlError::new(state::INVALID_CURSOR_STATE, message).into());
+            }
+            PortalState::Running(_) if self.session.transaction_status() == TransactionStatus::Failed => {
+                let message = "current transaction is aborted, commands ignored until end of transaction block";
+                return Err(SqlError::new(state::IN_FAILED_SQL_TRANSACTION, message).into());
+            }
+            PortalState::Running(rows) => rows,
+            PortalState::New(values) => {
+                let statement = portal.statement.clone();
+                let results = portal.results.clone();
+                let Self { session, input, .. } = self;
+                let outcome = run(&running, input, session.execute(&statement, values)).await?;
+                let tag = match outcome {
+                    Outcome::Rows { columns, stream, tag } => {
+                        let encoder = RowEncoder::new(&columns, &results.expand(columns.len())?, style);
+                        return self
+                            .send_portion(
+                                name,
+                                Rows {
+                                    stream,
+                                    encoder,
+                                    tag,
+                                    pending: None,
+                                },
+                                rows_max,
+                                &running,
+                            )
+                            .await;
+                    }
+                    Outcome::Command(tag) => tag,
+                    Outcome::CopyIn(copy) => self.copy_in(copy, &running).await?,
+                    Outcome::CopyOut(copy) => self.copy_out(copy, &running).await?,
+                    Outcome::Empty => {
+                        self.output.empty_query();
+                        return Ok(());
+                    }
+                };
+                self.tell();
+                self.output.command_complete(&tag);
+                return Ok(());
+            }
+        };
+        self.send_portion(name, rows, rows_max, &running).await
+    }
+
+    /// Sends up to `rows_max` rows (0: all), keeping the rest in the portal.
+    async fn send_portion(
+        &mut self,
+        name: &str,
+        mut rows: Rows,
+        rows_max: usize,
+        running: &super::cancel::Running,
+    ) -> Step<()> {
+        let limit = if rows_max == 0 { usize::MAX } else { rows_max };
+        let (sent, end) = rows.send(limit, running, &mut self.input, &mut self.output).await?;
+        self.tell();
+        if end {
+            self.output.command_complete(&rows.command_tag(sent));
+        } else {
+            self.output.portal_suspended();
+            if let Some(portal) = self.portals.get_mut(name) {
+                portal.state = PortalState::Running(rows);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,19 @@
+//! The PostgreSQL wire protocol, version 3: one task a connection, its own loop over frames.
+//!
+//! `input` and `output` are the two halves of a socket, `message` what clients say. `startup` ends in a session,
+//! `connection` runs it, `simple` and `extended` are the two query protocols, `results` sends rows and `copy` moves
+//! COPY data. `cancel` is how a running statement is stopped.
+
+pub mod auth;
+pub mod cancel;
+pub mod connection;
+mod copy;
+mod extended;
+mod input;
+pub(crate) mod message;
+mod output;
+mod results;
+mod settings;
+mod simple;
+mod startup;
+pub mod tls;

@@ -1,0 +1,117 @@
+//! A statement's outcome to the client: rows in flushes of 64 KiB, never more than one batch at a time in memory here.
+
+use super::cancel::Running;
+use super::connection::{Connection, Step};
+use super::input::Input;
+use super::output::{FLUSH_BYTES, Output};
+use crate::encode::row::RowEncoder;
+use arrow::record_batch::RecordBatch;
+use futures::{FutureExt, StreamExt};
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use tenon_planner::error::{Result, SqlError};
+use tenon_planner::outcome::{BatchStream, RowsTag};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Rows on their way: a running query with what was made and not yet sent.
+pub struct Rows {
+    pub stream: BatchStream,
+    pub encoder: RowEncoder,
+    pub tag: RowsTag,
+    /// A batch and the first of its rows that was not sent.
+    pub pending: Option<(RecordBatch, usize)>,
+}
+
+impl Rows {
+    /// Sends rows until the end or until `limit` of them. Gives how many were sent and whether that was the end.
+    pub async fn send<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        &mut self,
+        limit: usize,
+        running: &Running,
+        input: &mut Input<R>,
+        output: &mut Output<W>,
+    ) -> Step<(usize, bool)> {
+        let mut sent = 0;
+        loop {
+            let (batch, mut row) = match self.pending.take() {
+                Some(pending) => pending,
+                None => match next_batch(&mut self.stream, running, input).await? {
+                    Some(batch) => (batch, 0),
+                    None => return Ok((sent, true)),
+                },
+            };
+            let rows = self.encoder.bind(&batch)?;
+            while row < batch.num_rows() && sent < limit {
+                let end = batch.num_rows().min(row.saturating_add(limit - sent));
+                let next = rows.write(row, end, FLUSH_BYTES, &mut output.buffer)?;
+                sent += next - row;
+                row = next;
+                if output.is_full() {
+                    running.drive_until_stopped(input, output.flush()).await??;
+                }
+            }
+            if sent == limit {
+                drop(rows);
+                if row < batch.num_rows() {
+                    self.pending = Some((batch, row));
+                }
+                return Ok((sent, false));
+            }
+        }
+    }
+
+    /// The command tag after `sent` rows.
+    pub fn command_tag(&self, sent: usize) -> String {
+        match self.tag {
+            RowsTag::Counted(word) => format!("{word} {sent}"),
+            RowsTag::Plain(word) => word.to_owned(),
+        }
+    }
+}
+
+/// The stream's next batch; a stop, an error or a panic ends it.
+pub async fn next_batch<R: AsyncRead + Unpin>(
+    stream: &mut BatchStream,
+    running: &Running,
+    input: &mut Input<R>,
+) -> Result<Option<RecordBatch>> {
+    let next = AssertUnwindSafe(stream.next()).catch_unwind();
+    match running.drive_until_stopped(input, next).await? {
+        Ok(batch) => batch.transpose().map_err(|e| running.explain(e)),
+        Err(panic) => Err(panicked(&*panic)),
+    }
+}
+
+/// Runs a session's work to its end: what the statement does to the session must not be cut off in the middle, so a
+/// stop only asks it to hurry. A panic ends the statement alone.
+pub async fn run<R: AsyncRead + Unpin, T>(
+    running: &Running,
+    input: &mut Input<R>,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    match running.drive(input, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(result) => result.map_err(|e| running.explain(e)),
+        Err(panic) => Err(panicked(&*panic)),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> SqlError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    tracing::error!("a statement panicked: {text}");
+    SqlError::internal("the statement failed by an internal error").detail(text)
+}
+
+impl Connection {
+    /// Sends all of a result's rows and its command tag.
+    pub(super) async fn send_all(&mut self, mut rows: Rows, running: &Running) -> Step<()> {
+        let (sent, _) = rows
+            .send(usize::MAX, running, &mut self.input, &mut self.output)
+            .await?;
+        self.tell();
+        self.output.command_complete(&rows.command_tag(sent));
+        Ok(())
+    }
+}

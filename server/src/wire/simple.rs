@@ -1,0 +1,80 @@
+//! The simple protocol: a string of statements, each answered in full, all of them one transaction unless they say
+//! otherwise.
+
+use super::connection::{Connection, Failure, Step};
+use super::results::{Rows, run};
+use crate::encode::Format;
+use crate::encode::row::RowEncoder;
+use tenon_planner::outcome::Outcome;
+use tenon_planner::statement::Statement;
+
+impl Connection {
+    /// Answers one Query message but for ReadyForQuery.
+    pub(super) async fn simple_query(&mut self, sql: &str) -> Step<()> {
+        // As in PostgreSQL, a simple query ends the unnamed statement and portal.
+        self.statements.remove("");
+        self.portals.remove("");
+        let statements = match self.session.parse(sql) {
+            Ok(statements) => statements,
+            Err(error) => return self.fail(error),
+        };
+        if statements.is_empty() {
+            self.output.empty_query();
+            return Ok(());
+        }
+        if statements.len() > 1 {
+            self.session.begin_implicit();
+        }
+        for statement in statements {
+            match self.simple_statement(statement).await {
+                Ok(()) => {}
+                Err(Failure::Sql(error)) => {
+                    self.fail(error)?;
+                    // Rolled back: nothing can go wrong that the client does not know already.
+                    let _ = self.session.finish_implicit(false);
+                    return Ok(());
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        match self.session.finish_implicit(true) {
+            Ok(()) => Ok(()),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    async fn simple_statement(&mut self, statement: Statement) -> Step<()> {
+        let (running, _entered) = self.begin_statement();
+        let Self { session, input, .. } = self;
+        let prepared = run(&running, input, session.prepare(statement, &[])).await?;
+        let outcome = run(&running, input, session.execute(&prepared, Vec::new())).await?;
+        let tag = match outcome {
+            Outcome::Rows { columns, stream, tag } => {
+                let formats = vec![Format::Text; columns.len()];
+                self.output.row_description(&columns, &formats);
+                let encoder = RowEncoder::new(&columns, &formats, self.style());
+                return self
+                    .send_all(
+                        Rows {
+                            stream,
+                            encoder,
+                            tag,
+                            pending: None,
+                        },
+                        &running,
+                    )
+                    .await;
+            }
+            Outcome::Command(tag) => tag,
+            Outcome::CopyIn(copy) => self.copy_in(copy, &running).await?,
+            Outcome::CopyOut(copy) => self.copy_out(copy, &running).await?,
+            Outcome::Empty => {
+                self.output.empty_query();
+                return Ok(());
+            }
+        };
+        self.tell();
+        self.output.command_complete(&tag);
+        Ok(())
+    }
+}
