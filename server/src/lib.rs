@@ -1,1 +1,18 @@
-//! Tenon.
+//! The Tenon server: configuration, the PostgreSQL wire protocol, and the encoding of results.
+//!
+//! `serve` holds what connections share, `wire` speaks with one client, `encode` and `params` turn values into bytes and
+//! back. `demo` fills the server with TPC-H; `load` and `health` are the commands that talk to a running server.
+
+mod app;
+pub mod config;
+pub mod demo;
+pub mod encode;
+pub mod health;
+pub mod load;
+pub mod logging;
+pub mod params;
+pub mod progress;
+pub mod serve;
+pub mod wire;
+
+pub use app::main_entry;

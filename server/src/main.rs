@@ -1,1 +1,5 @@
-fn main() {}
+//! The `tenon` command: see `tenon::main_entry`.
+
+fn main() -> std::process::ExitCode {
+    tenon::main_entry()
+}

@@ -1,0 +1,91 @@
+//! The `tenon` command: arguments to a running server or one of its helpers.
+
+use crate::config::Config;
+use crate::config::cli::{Cli, Command};
+use crate::serve::Server;
+use crate::{demo, health, load, logging};
+use anyhow::Context;
+use clap::Parser;
+use std::process::ExitCode;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Runs the command line of this process. Exit code 1 is a failure, 2 a wrong command line.
+pub fn main_entry() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match &cli.command {
+        None => serve(&cli),
+        Some(Command::Load(args)) => runtime(1).and_then(|runtime| {
+            let (rows, time) = runtime.block_on(load::run(args))?;
+            println!("{rows} rows loaded into {} in {:.1} s", args.table, time.as_secs_f64());
+            Ok(())
+        }),
+        Some(Command::Health { to }) => runtime(1).and_then(|runtime| runtime.block_on(health::check(to))),
+        Some(Command::GpuInfo) => {
+            print!("{}", tenon_gpu::info_report());
+            Ok(())
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tenon: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn runtime(threads: usize) -> anyhow::Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(threads)
+        .thread_name("tenon-wire")
+        .enable_all()
+        .build()
+        .context("cannot start threads")
+}
+
+fn serve(cli: &Cli) -> anyhow::Result<()> {
+    let config = Config::load(&cli.settings, std::env::vars())?;
+    logging::start(&config);
+    let server = Server::new(&config)?;
+    runtime(config.threads)?.block_on(async {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        // The address first: a port in use must not cost the time of the demo data.
+        let reserved = server.bind(&config.listen).await?;
+        if let Some(factor) = config.demo {
+            let (database, threads) = (server.engine.database().clone(), config.threads);
+            let loading = tokio::task::spawn_blocking(move || demo::load(&database, factor, threads));
+            let (rows, time) = tokio::select! {
+                loaded = loading => loaded.context("the demo data")??,
+                _ = terminate.recv() => std::process::exit(0),
+                _ = interrupt.recv() => std::process::exit(130),
+            };
+            println!(
+                "TPC-H at scale factor {factor}: {rows} rows in {:.1} s",
+                time.as_secs_f64()
+            );
+        }
+        let addresses = server.listen(reserved)?;
+        for address in &addresses {
+            println!("tenon {} listens on {address}", env!("CARGO_PKG_VERSION"));
+        }
+        if let Some(address) = addresses.first() {
+            let host = if address.ip().is_unspecified() {
+                "127.0.0.1".to_owned()
+            } else {
+                address.ip().to_string()
+            };
+            println!("Connect with:  psql -h {host} -p {} -U tenon", address.port());
+        }
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: the server stops"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: the server stops"),
+        }
+        server.stop().await;
+        anyhow::Ok(())
+    })
+}
