@@ -16,4 +16,6 @@ mod results;
 mod settings;
 mod simple;
 mod startup;
+#[cfg(test)]
+mod tests;
 pub mod tls;
