@@ -48,7 +48,8 @@ pub struct Notice {
 /// A cursor: the running query, and what it has given that no FETCH has taken yet.
 pub(crate) struct Cursor {
     pub columns: Vec<crate::outcome::ColumnDesc>,
-    pub stream: BatchStream,
+    /// In a lock because a session is shared between threads while a statement runs, and streams are not.
+    pub stream: Mutex<BatchStream>,
     pub ahead: Option<datafusion::arrow::record_batch::RecordBatch>,
     /// WITH HOLD: lives on after its transaction.
     pub hold: bool,
