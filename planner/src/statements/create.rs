@@ -220,7 +220,7 @@ pub(super) fn no_unique() -> SqlError {
     SqlError::unsupported("UNIQUE").hint("PRIMARY KEY is enforced; other unique constraints are not.")
 }
 
-fn not_enforced(session: &mut Session, what: &str) {
+pub(super) fn not_enforced(session: &mut Session, what: &str) {
     session.warn(crate::error::SqlState("01000"), format!("{what} constraints are accepted and not enforced"));
 }
 

@@ -178,6 +178,11 @@ fn source_plan(
     Ok((plan, params))
 }
 
+/// The value, or the column's default where the value is the word DEFAULT.
+pub(super) fn or_default(value: ast::Expr, column: &ColumnDef) -> Result<ast::Expr> {
+    if is_default(&value) { default_tree(column) } else { Ok(value) }
+}
+
 fn is_default(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }

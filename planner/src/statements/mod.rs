@@ -1,9 +1,14 @@
 //! What each kind of statement does.
 
 pub(crate) mod copy;
+mod alter;
+mod change;
 mod create;
+mod cursor;
 mod drop;
+mod explain;
 mod insert;
+mod named;
 mod parameters;
 mod qualify;
 mod query;
@@ -37,6 +42,15 @@ pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u3
     match tree.as_ref() {
         ast::Statement::Query(query) => query::describe(session, query, types),
         ast::Statement::Insert(insert) => insert::describe(session, insert, types),
+        ast::Statement::Update(update) => change::describe_update(session, update, types),
+        ast::Statement::Delete(delete) => change::describe_delete(session, delete, types),
+        ast::Statement::Explain { statement, .. } => explain::describe(session, statement, types),
+        ast::Statement::Fetch { name, .. } => cursor::describe(session, name),
+        ast::Statement::Execute { name, .. } => named::describe(session, name.as_ref()),
+        ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
+            let params = query::describe(session, query, types)?.params;
+            Ok(Description { params, ..Description::default() })
+        }
         ast::Statement::ShowVariable { variable } => Ok(set::describe_show(session, variable)),
         _ => Ok(Description::default()),
     }
@@ -65,6 +79,23 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
         ast::Statement::Set(set) => set::set(session, set),
         ast::Statement::ShowVariable { variable } => set::show(session, variable),
         ast::Statement::Reset(reset) => set::reset(session, &reset.reset),
+        ast::Statement::Update(update) => change::update(session, prepared, update, params).await,
+        ast::Statement::Delete(delete) => change::delete(session, prepared, delete, params).await,
+        ast::Statement::AlterTable(alter) => alter::table(session, alter).await,
+        statement @ ast::Statement::Explain { statement: inner, .. } => {
+            explain::run(session, prepared, statement, inner, params).await
+        }
+        ast::Statement::Declare { stmts } => match stmts.as_slice() {
+            [one] => cursor::declare(session, prepared, one, params).await,
+            _ => Err(SqlError::unsupported("DECLARE of several cursors")),
+        },
+        ast::Statement::Fetch { name, direction, .. } => cursor::fetch(session, name, direction).await,
+        ast::Statement::Close { cursor } => cursor::close(session, cursor),
+        ast::Statement::Prepare { name, data_types, statement } => {
+            named::prepare(session, &prepared.statement, name, data_types, statement)
+        }
+        ast::Statement::Execute { name, parameters, .. } => named::execute(session, name.as_ref(), parameters).await,
+        ast::Statement::Deallocate { name, .. } => named::deallocate(session, name),
         other => Err(SqlError::unsupported(first_words(other))),
     }
 }

@@ -1,0 +1,155 @@
+//! ALTER TABLE and ALTER VIEW.
+
+use super::{create, insert};
+use crate::bind::fold;
+use crate::error::{Result, SqlError, state};
+use crate::errors::from_datafusion;
+use crate::outcome::Outcome;
+use crate::run;
+use crate::session::Session;
+use datafusion::logical_expr::LogicalPlanBuilder;
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ObjectName, RenameTableNameKind,
+};
+use futures::StreamExt;
+use tenon_storage::Relation;
+
+pub(super) async fn table(session: &mut Session, alter: &AlterTable) -> Result<Outcome> {
+    let tag = || Ok(Outcome::Command("ALTER TABLE".into()));
+    session.check_writable("ALTER TABLE")?;
+    let binder = session.binder();
+    let Some(relation) = binder.names().existing(&alter.name)? else {
+        let last = alter.name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+        if !alter.if_exists {
+            return Err(crate::bind::undefined(None, &last));
+        }
+        session.notice(format!("relation \"{last}\" does not exist, skipping"));
+        return tag();
+    };
+    let relation = relation.clone();
+    let mut name = relation.name().to_string();
+    let schema = relation.schema_name().to_string();
+    for operation in &alter.operations {
+        one(session, &relation, &schema, &mut name, operation).await?;
+    }
+    tag()
+}
+
+async fn one(
+    session: &mut Session,
+    relation: &Relation,
+    schema: &str,
+    name: &mut String,
+    operation: &AlterTableOperation,
+) -> Result<()> {
+    let transaction = session.transaction()?;
+    match operation {
+        AlterTableOperation::RenameTable { table_name } => {
+            let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = table_name;
+            let to = last(to);
+            transaction.lock().rename_relation(schema, name, &to)?;
+            *name = to;
+        }
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            if relation.as_table().is_none() {
+                return Err(SqlError::unsupported("renaming a view's column"));
+            }
+            transaction.lock().rename_column(schema, name, &fold(old_column_name), &fold(new_column_name))?;
+        }
+        AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+            let (column, key) = create::column_definition(session, column_def)?;
+            if key {
+                return Err(SqlError::unsupported("ADD COLUMN with PRIMARY KEY"));
+            }
+            let state = session.state();
+            let exists = state.table(schema, name).is_some_and(|t| t.definition().column_index(&column.name).is_some());
+            if exists && *if_not_exists {
+                let message = format!("column \"{}\" of relation \"{name}\" already exists, skipping", column.name);
+                session.notice(message);
+                return Ok(());
+            }
+            let fill = match &column.default {
+                Some(_) => Some(value_of_default(session, &column).await?),
+                None => None,
+            };
+            transaction.lock().add_column(schema, name, column, fill)?;
+        }
+        AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+            for column in column_names {
+                let column = fold(column);
+                let state = session.state();
+                let there = state.table(schema, name).is_some_and(|t| t.definition().column_index(&column).is_some());
+                if !there && *if_exists {
+                    let message = format!("column \"{column}\" of relation \"{name}\" does not exist, skipping");
+                    session.notice(message);
+                    continue;
+                }
+                transaction.lock().drop_column(schema, name, &column)?;
+            }
+        }
+        AlterTableOperation::AlterColumn { column_name, op } => {
+            let column = fold(column_name);
+            match op {
+                AlterColumnOperation::SetNotNull => transaction.lock().set_not_null(schema, name, &column, true)?,
+                AlterColumnOperation::DropNotNull => transaction.lock().set_not_null(schema, name, &column, false)?,
+                AlterColumnOperation::SetDefault { value } => {
+                    let state = session.state();
+                    if let Some(table) = state.table(schema, name)
+                        && let Some(at) = table.definition().column_index(&column)
+                    {
+                        insert::check_default(session, value, &table.definition().columns[at])?;
+                    }
+                    transaction.lock().set_default(schema, name, &column, Some(value.to_string()))?;
+                }
+                AlterColumnOperation::DropDefault => transaction.lock().set_default(schema, name, &column, None)?,
+                other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
+            }
+        }
+        AlterTableOperation::OwnerTo { .. }
+        | AlterTableOperation::ReplicaIdentity { .. }
+        | AlterTableOperation::ValidateConstraint { .. }
+        | AlterTableOperation::SetOptionsParens { .. } => {}
+        AlterTableOperation::AddConstraint { constraint, .. } => return constraint_added(session, schema, name, constraint),
+        other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
+    }
+    Ok(())
+}
+
+fn constraint_added(
+    session: &mut Session,
+    _schema: &str,
+    _name: &str,
+    constraint: &datafusion::sql::sqlparser::ast::TableConstraint,
+) -> Result<()> {
+    use datafusion::sql::sqlparser::ast::TableConstraint;
+    match constraint {
+        TableConstraint::ForeignKey(_) => {
+            create::not_enforced(session, "FOREIGN KEY");
+            Ok(())
+        }
+        TableConstraint::Unique(_) => Err(create::no_unique()),
+        TableConstraint::PrimaryKey(_) => {
+            Err(SqlError::unsupported("adding a PRIMARY KEY to a table").hint("Declare it in CREATE TABLE."))
+        }
+        other => Err(SqlError::unsupported(format!("constraint {other}"))),
+    }
+}
+
+fn last(name: &ObjectName) -> String {
+    name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
+}
+
+/// A default's value now, for the rows that are there.
+pub(super) async fn value_of_default(
+    session: &Session,
+    column: &tenon_storage::ColumnDef,
+) -> Result<datafusion::arrow::array::ArrayRef> {
+    let expr = insert::default_value(&session.binder(), column)?;
+    let plan = LogicalPlanBuilder::empty(true).project([expr.alias("value")]).and_then(LogicalPlanBuilder::build);
+    let plan = plan.map_err(|error| from_datafusion(&error))?;
+    let mut stream = run::start(&session.engine, plan, session.cancel()).await?;
+    match stream.next().await {
+        Some(batch) => Ok(batch?.column(0).clone()),
+        None => Err(SqlError::new(state::INTERNAL_ERROR, "a default has no value")),
+    }
+}
