@@ -26,9 +26,10 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     settings.sql_parser.parse_float_as_decimal = true;
     settings.execution.time_zone = Some("UTC".into());
     let pool: Arc<dyn MemoryPool> = match NonZeroUsize::new(5) {
-        Some(told) if options.query_memory_limit_bytes < usize::MAX => {
-            Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(options.query_memory_limit_bytes), told))
-        }
+        Some(told) if options.query_memory_limit_bytes < usize::MAX => Arc::new(TrackConsumersPool::new(
+            GreedyMemoryPool::new(options.query_memory_limit_bytes),
+            told,
+        )),
         _ => Arc::new(UnboundedMemoryPool::default()),
     };
     let runtime = RuntimeEnvBuilder::new()

@@ -60,7 +60,10 @@ impl Engine {
     pub fn new(mut options: EngineOptions) -> Result<Arc<Engine>> {
         for directory in &mut options.allowed_directories {
             *directory = directory.canonicalize().map_err(|error| {
-                SqlError::new(state::UNDEFINED_FILE, format!("directory \"{}\": {error}", directory.display()))
+                SqlError::new(
+                    state::UNDEFINED_FILE,
+                    format!("directory \"{}\": {error}", directory.display()),
+                )
             })?;
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -98,7 +98,14 @@ pub struct SqlError {
 
 impl SqlError {
     pub fn new(state: SqlState, message: impl Into<String>) -> Self {
-        Self { state, message: message.into(), detail: None, hint: None, position: None, context: None }
+        Self {
+            state,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            context: None,
+        }
     }
 
     pub fn detail(mut self, detail: impl Into<String>) -> Self {

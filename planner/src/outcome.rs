@@ -28,7 +28,11 @@ pub type BatchStream = BoxStream<'static, Result<RecordBatch>>;
 /// A statement's result.
 pub enum Outcome {
     /// Rows, then `tag` with the row count appended where the tag takes one (`SELECT 5`).
-    Rows { columns: Vec<ColumnDesc>, stream: BatchStream, tag: RowsTag },
+    Rows {
+        columns: Vec<ColumnDesc>,
+        stream: BatchStream,
+        tag: RowsTag,
+    },
     /// No rows: the finished command tag (`INSERT 0 3`, `CREATE TABLE`).
     Command(String),
     /// `COPY t FROM STDIN`: the client sends data now.
@@ -92,6 +96,10 @@ pub enum CopyOutFormat {
 
 impl CopyOutFormat {
     pub fn text() -> Self {
-        Self::Text { delimiter: b'\t', null: "\\N".into(), header: false }
+        Self::Text {
+            delimiter: b'\t',
+            null: "\\N".into(),
+            header: false,
+        }
     }
 }

@@ -27,7 +27,10 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
         if end.is_some() {
             piece.pop();
         }
-        if piece.iter().all(|token| matches!(token.token, Token::Whitespace(_) | Token::EOF)) {
+        if piece
+            .iter()
+            .all(|token| matches!(token.token, Token::Whitespace(_) | Token::EOF))
+        {
             continue;
         }
         statements.push(parse_piece(&text, piece)?);
@@ -37,11 +40,21 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
 
 fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement> {
     let solid = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
-    let first = tokens.iter().find(solid).map_or(Location { line: 1, column: 1 }, |token| token.span.start);
+    let first = tokens
+        .iter()
+        .find(solid)
+        .map_or(Location { line: 1, column: 1 }, |token| token.span.start);
     let last = tokens.iter().rev().find(solid).map(|token| token.span.end);
     let start = byte_offset(text, first);
-    let end = last.map_or(text.len(), |location| byte_offset(text, location)).max(start);
-    let words: Vec<String> = tokens.iter().filter(solid).take(4).map(|token| token.to_string().to_uppercase()).collect();
+    let end = last
+        .map_or(text.len(), |location| byte_offset(text, location))
+        .max(start);
+    let words: Vec<String> = tokens
+        .iter()
+        .filter(solid)
+        .take(4)
+        .map(|token| token.to_string().to_uppercase())
+        .collect();
     let kind = match utility(&words) {
         Some(utility) => Kind::Utility(utility),
         None => {
@@ -59,7 +72,12 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
             parsed
         }
     };
-    Ok(Statement { text: text.clone(), start, end, kind })
+    Ok(Statement {
+        text: text.clone(),
+        start,
+        end,
+        kind,
+    })
 }
 
 /// Statements that do nothing here, or that the parser does not know. Matched on tokens, so comments do not matter.
@@ -119,7 +137,9 @@ fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> Sql
         ParserError::ParserError(message) => match location_in(&message) {
             Some(at) if message.starts_with("Expected") => near(text, tokens, at),
             Some(at) => {
-                let told = message.rfind(" at Line: ").map_or(message.as_str(), |end| &message[..end]);
+                let told = message
+                    .rfind(" at Line: ")
+                    .map_or(message.as_str(), |end| &message[..end]);
                 SqlError::new(state::SYNTAX_ERROR, format!("syntax error: {told}")).position(position(text, at))
             }
             None if message.contains("found: EOF") => end_of_input(text, tokens),
@@ -130,20 +150,28 @@ fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> Sql
 
 /// PostgreSQL's sentence for the token at a place.
 fn near(text: &str, tokens: &[TokenWithSpan], at: Location) -> SqlError {
-    let found = tokens.iter().find(|token| token.span.start == at && !matches!(token.token, Token::Whitespace(_)));
+    let found = tokens
+        .iter()
+        .find(|token| token.span.start == at && !matches!(token.token, Token::Whitespace(_)));
     match found {
         Some(token) if token.token != Token::EOF => {
             let start = byte_offset(text, token.span.start);
             let end = byte_offset(text, token.span.end).max(start);
-            SqlError::new(state::SYNTAX_ERROR, format!("syntax error at or near \"{}\"", &text[start..end]))
-                .position(position(text, at))
+            SqlError::new(
+                state::SYNTAX_ERROR,
+                format!("syntax error at or near \"{}\"", &text[start..end]),
+            )
+            .position(position(text, at))
         }
         _ => end_of_input(text, tokens),
     }
 }
 
 fn end_of_input(text: &str, tokens: &[TokenWithSpan]) -> SqlError {
-    let end = tokens.iter().rev().find(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let end = tokens
+        .iter()
+        .rev()
+        .find(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
     let place = end.map_or(1, |token| position(text, token.span.end));
     SqlError::new(state::SYNTAX_ERROR, "syntax error at end of input").position(place)
 }
@@ -152,7 +180,11 @@ fn location_in(message: &str) -> Option<Location> {
     let rest = &message[message.rfind("Line: ")? + 6..];
     let (line, rest) = rest.split_once(", Column: ")?;
     let column: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    Some(Location { line: line.trim().parse().ok()?, column: column.parse().ok()? }).filter(|at| at.line > 0)
+    Some(Location {
+        line: line.trim().parse().ok()?,
+        column: column.parse().ok()?,
+    })
+    .filter(|at| at.line > 0)
 }
 
 /// The byte at a line and column, both counted in characters from 1.
@@ -165,7 +197,10 @@ pub fn byte_offset(text: &str, at: Location) -> usize {
         }
     }
     let column = at.column.saturating_sub(1) as usize;
-    text[line_start..].char_indices().nth(column).map_or(text.len(), |(byte, _)| line_start + byte)
+    text[line_start..]
+        .char_indices()
+        .nth(column)
+        .map_or(text.len(), |(byte, _)| line_start + byte)
 }
 
 /// The character position (from 1) of a line and column, as error reports count it.
@@ -176,7 +211,9 @@ pub fn position(text: &str, at: Location) -> usize {
 /// Where an identifier stands in a statement, for errors about it: characters from 1. With a qualifier, the place is
 /// the qualifier's.
 pub fn find_identifier(text: &str, start: usize, end: usize, qualifier: Option<&str>, name: &str) -> Option<usize> {
-    let tokens = Tokenizer::new(&DIALECT, &text[start..end]).tokenize_with_location().ok()?;
+    let tokens = Tokenizer::new(&DIALECT, &text[start..end])
+        .tokenize_with_location()
+        .ok()?;
     let folded: Vec<(Option<String>, Location, bool)> = tokens
         .iter()
         .filter(|token| !matches!(token.token, Token::Whitespace(_)))
@@ -194,7 +231,9 @@ pub fn find_identifier(text: &str, start: usize, end: usize, qualifier: Option<&
             return None;
         }
         match qualifier {
-            Some(qualifier) if qualified(at) && folded[at - 2].0.as_deref() == Some(qualifier) => Some(folded[at - 2].1),
+            Some(qualifier) if qualified(at) && folded[at - 2].0.as_deref() == Some(qualifier) => {
+                Some(folded[at - 2].1)
+            }
             Some(_) => None,
             None if !qualified(at) => Some(folded[at].1),
             None => None,
@@ -208,7 +247,9 @@ pub fn find_identifier(text: &str, start: usize, end: usize, qualifier: Option<&
 /// Parses one expression given as text (a column's default).
 pub fn parse_expression(text: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     let fail = |error: ParserError| SqlError::new(state::SYNTAX_ERROR, format!("syntax error: {error}"));
-    let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).try_with_sql(text).map_err(fail)?;
+    let mut parser = Parser::new(&DIALECT)
+        .with_recursion_limit(NESTING_MAX)
+        .try_with_sql(text)
+        .map_err(fail)?;
     parser.parse_expr().map_err(fail)
 }
-

@@ -83,7 +83,11 @@ async fn produce(
 
 /// The physical plan of a logical one.
 pub(crate) async fn physical(engine: &Engine, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
-    engine.state.create_physical_plan(plan).await.map_err(|error| from_datafusion(&error))
+    engine
+        .state
+        .create_physical_plan(plan)
+        .await
+        .map_err(|error| from_datafusion(&error))
 }
 
 /// Runs a plan to its end, giving each batch to `take` on the query threads.

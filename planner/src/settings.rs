@@ -33,45 +33,177 @@ struct Known {
 }
 
 const fn known(name: &'static str, default: &'static str, check: Check, report: bool, about: &'static str) -> Known {
-    Known { name, default, check, report, about }
+    Known {
+        name,
+        default,
+        check,
+        report,
+        about,
+    }
 }
 
 const ISOLATION: Check = Check::OneOf(&["read committed", "read uncommitted", "repeatable read", "serializable"]);
 
 static KNOWN: &[Known] = &[
-    known("application_name", "", Check::Any, true, "The client's name for itself."),
-    known("bytea_output", "hex", Check::OneOf(&["hex"]), false, "Output format of bytea."),
-    known("check_function_bodies", "on", Check::Bool, false, "No effect: there are no functions to create."),
+    known(
+        "application_name",
+        "",
+        Check::Any,
+        true,
+        "The client's name for itself.",
+    ),
+    known(
+        "bytea_output",
+        "hex",
+        Check::OneOf(&["hex"]),
+        false,
+        "Output format of bytea.",
+    ),
+    known(
+        "check_function_bodies",
+        "on",
+        Check::Bool,
+        false,
+        "No effect: there are no functions to create.",
+    ),
     known("client_encoding", "UTF8", Check::Utf8, true, "Always UTF8."),
-    known("client_min_messages", "notice", Check::Any, false, "Least severe messages sent to the client."),
+    known(
+        "client_min_messages",
+        "notice",
+        Check::Any,
+        false,
+        "Least severe messages sent to the client.",
+    ),
     known("DateStyle", "ISO, MDY", Check::Any, true, "Output of dates is ISO."),
     known("default_tablespace", "", Check::Any, false, "No effect."),
     known("default_table_access_method", "heap", Check::Any, false, "No effect."),
-    known("default_transaction_isolation", "read committed", ISOLATION, false, "Isolation of new transactions."),
-    known("default_transaction_read_only", "off", Check::Bool, true, "Read-only state of new transactions."),
-    known("extra_float_digits", "1", Check::Integer(-15, 3), false, "Floats are written in shortest exact form."),
-    known("idle_in_transaction_session_timeout", "0", Check::Duration, false, "Longest idle time in a transaction."),
+    known(
+        "default_transaction_isolation",
+        "read committed",
+        ISOLATION,
+        false,
+        "Isolation of new transactions.",
+    ),
+    known(
+        "default_transaction_read_only",
+        "off",
+        Check::Bool,
+        true,
+        "Read-only state of new transactions.",
+    ),
+    known(
+        "extra_float_digits",
+        "1",
+        Check::Integer(-15, 3),
+        false,
+        "Floats are written in shortest exact form.",
+    ),
+    known(
+        "idle_in_transaction_session_timeout",
+        "0",
+        Check::Duration,
+        false,
+        "Longest idle time in a transaction.",
+    ),
     known("in_hot_standby", "off", Check::Fixed, true, "Always off."),
     known("integer_datetimes", "on", Check::Fixed, true, "Always on."),
-    known("IntervalStyle", "postgres", Check::OneOf(&["postgres"]), true, "Output style of intervals."),
-    known("is_superuser", "on", Check::Fixed, true, "Every user may do everything."),
+    known(
+        "IntervalStyle",
+        "postgres",
+        Check::OneOf(&["postgres"]),
+        true,
+        "Output style of intervals.",
+    ),
+    known(
+        "is_superuser",
+        "on",
+        Check::Fixed,
+        true,
+        "Every user may do everything.",
+    ),
     known("jit", "off", Check::Bool, false, "No effect."),
-    known("lock_timeout", "0", Check::Duration, false, "No effect: nothing waits for locks."),
-    known("max_connections", "100", Check::Fixed, false, "See the server's configuration."),
+    known(
+        "lock_timeout",
+        "0",
+        Check::Duration,
+        false,
+        "No effect: nothing waits for locks.",
+    ),
+    known(
+        "max_connections",
+        "100",
+        Check::Fixed,
+        false,
+        "See the server's configuration.",
+    ),
     known("max_identifier_length", "63", Check::Fixed, false, "Longest name."),
     known("row_security", "on", Check::Bool, false, "No effect."),
-    known("search_path", "\"$user\", public", Check::Any, false, "Schemas in which names are looked up."),
+    known(
+        "search_path",
+        "\"$user\", public",
+        Check::Any,
+        false,
+        "Schemas in which names are looked up.",
+    ),
     known("server_encoding", "UTF8", Check::Fixed, true, "Always UTF8."),
-    known("server_version", SERVER_VERSION, Check::Fixed, true, "The PostgreSQL release spoken."),
-    known("server_version_num", SERVER_VERSION_NUM, Check::Fixed, false, "The same as a number."),
-    known("session_authorization", "", Check::Fixed, true, "The user of the session."),
-    known("standard_conforming_strings", "on", Check::OneOf(&["on"]), true, "Backslashes in strings are plain."),
-    known("statement_timeout", "0", Check::Duration, false, "Longest time of a statement; 0: no limit."),
+    known(
+        "server_version",
+        SERVER_VERSION,
+        Check::Fixed,
+        true,
+        "The PostgreSQL release spoken.",
+    ),
+    known(
+        "server_version_num",
+        SERVER_VERSION_NUM,
+        Check::Fixed,
+        false,
+        "The same as a number.",
+    ),
+    known(
+        "session_authorization",
+        "",
+        Check::Fixed,
+        true,
+        "The user of the session.",
+    ),
+    known(
+        "standard_conforming_strings",
+        "on",
+        Check::OneOf(&["on"]),
+        true,
+        "Backslashes in strings are plain.",
+    ),
+    known(
+        "statement_timeout",
+        "0",
+        Check::Duration,
+        false,
+        "Longest time of a statement; 0: no limit.",
+    ),
     known("synchronous_commit", "on", Check::Any, false, "No effect."),
     known("TimeZone", "UTC", Check::Zone, true, "Always UTC."),
-    known("transaction_isolation", "read committed", ISOLATION, false, "Isolation of the current transaction."),
-    known("transaction_read_only", "off", Check::Bool, false, "Whether the current transaction may write."),
-    known("work_mem", "4MB", Check::Any, false, "No effect: see the server's configuration."),
+    known(
+        "transaction_isolation",
+        "read committed",
+        ISOLATION,
+        false,
+        "Isolation of the current transaction.",
+    ),
+    known(
+        "transaction_read_only",
+        "off",
+        Check::Bool,
+        false,
+        "Whether the current transaction may write.",
+    ),
+    known(
+        "work_mem",
+        "4MB",
+        Check::Any,
+        false,
+        "No effect: see the server's configuration.",
+    ),
     known("xmloption", "content", Check::Any, false, "No effect."),
 ];
 
@@ -89,7 +221,12 @@ impl Settings {
     /// The value; None for a name that is unknown.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         match find(name) {
-            Some(known) => Some(self.values.get(known.name).map_or(known.default, String::as_str).to_string()),
+            Some(known) => Some(
+                self.values
+                    .get(known.name)
+                    .map_or(known.default, String::as_str)
+                    .to_string(),
+            ),
             None => self.values.get(&name.to_lowercase()).cloned(),
         }
     }
@@ -130,14 +267,22 @@ impl Settings {
     pub(crate) fn all(&self) -> Vec<(String, String, String)> {
         KNOWN
             .iter()
-            .map(|known| (known.name.to_string(), self.get(known.name).unwrap_or_default(), known.about.to_string()))
+            .map(|known| {
+                (
+                    known.name.to_string(),
+                    self.get(known.name).unwrap_or_default(),
+                    known.about.to_string(),
+                )
+            })
             .collect()
     }
 
     /// The settings that clients are told, with their values.
     pub(crate) fn reported(&self) -> Vec<(String, String)> {
         let reported = KNOWN.iter().filter(|known| known.report);
-        reported.map(|known| (known.name.to_string(), self.get(known.name).unwrap_or_default())).collect()
+        reported
+            .map(|known| (known.name.to_string(), self.get(known.name).unwrap_or_default()))
+            .collect()
     }
 
     /// Reported settings whose value differs from an earlier state.
@@ -146,13 +291,19 @@ impl Settings {
             return Vec::new();
         }
         let before: BTreeSet<_> = earlier.reported().into_iter().collect();
-        self.reported().into_iter().filter(|pair| !before.contains(pair)).collect()
+        self.reported()
+            .into_iter()
+            .filter(|pair| !before.contains(pair))
+            .collect()
     }
 
     /// The schemas of `search_path`, `$user` resolved.
     pub(crate) fn search_path(&self, user: &str) -> Vec<String> {
         let path = self.get("search_path").unwrap_or_default();
-        split_names(&path).into_iter().map(|name| if name == "$user" { user.to_string() } else { name }).collect()
+        split_names(&path)
+            .into_iter()
+            .map(|name| if name == "$user" { user.to_string() } else { name })
+            .collect()
     }
 
     pub(crate) fn is_on(&self, name: &str) -> bool {
@@ -166,7 +317,10 @@ pub(crate) fn canonical(name: &str) -> String {
 }
 
 pub(crate) fn unrecognized(name: &str) -> SqlError {
-    SqlError::new(state::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+    SqlError::new(
+        state::UNDEFINED_OBJECT,
+        format!("unrecognized configuration parameter \"{name}\""),
+    )
 }
 
 /// Names separated by commas, each folded unless quoted.
@@ -211,7 +365,8 @@ impl Known {
             }
             Check::Duration => match milliseconds(value) {
                 Some(_) => Ok(value.trim().to_string()),
-                None => Err(invalid().hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")),
+                None => Err(invalid()
+                    .hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")),
             },
             Check::OneOf(allowed) => match allowed.iter().find(|word| word.eq_ignore_ascii_case(value)) {
                 Some(word) => Ok(word.to_string()),
@@ -223,7 +378,9 @@ impl Known {
                 _ => Err(SqlError::unsupported(format!("client encoding \"{value}\"")).hint("The encoding is UTF8.")),
             },
             Check::Zone => match value.to_lowercase().as_str() {
-                "utc" | "gmt" | "zulu" | "z" | "+00" | "+00:00" | "0" | "etc/utc" | "default" | "local" => Ok("UTC".into()),
+                "utc" | "gmt" | "zulu" | "z" | "+00" | "+00:00" | "0" | "etc/utc" | "default" | "local" => {
+                    Ok("UTC".into())
+                }
                 _ => Err(SqlError::unsupported(format!("time zone \"{value}\"")).hint("The time zone is UTC.")),
             },
         }
@@ -233,7 +390,9 @@ impl Known {
 /// A duration setting in milliseconds: a number, in milliseconds unless it has a unit.
 pub fn milliseconds(value: &str) -> Option<u64> {
     let value = value.trim().trim_matches('\'');
-    let digits = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let digits = value
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(value.len());
     let number: f64 = value[..digits].parse().ok()?;
     let factor = match value[digits..].trim() {
         "us" => 0.001,

@@ -35,7 +35,12 @@ pub(crate) enum Utility {
 impl Statement {
     /// What an empty query string prepares to.
     pub fn empty() -> Self {
-        Self { text: "".into(), start: 0, end: 0, kind: Kind::Empty }
+        Self {
+            text: "".into(),
+            start: 0,
+            end: 0,
+            kind: Kind::Empty,
+        }
     }
 
     /// The statement's own text, without the semicolon.
@@ -47,7 +52,10 @@ impl Statement {
     pub fn ends_transaction(&self) -> bool {
         match &self.kind {
             Kind::Sql(statement) => {
-                matches!(**statement, ast::Statement::Commit { .. } | ast::Statement::Rollback { .. })
+                matches!(
+                    **statement,
+                    ast::Statement::Commit { .. } | ast::Statement::Rollback { .. }
+                )
             }
             _ => false,
         }

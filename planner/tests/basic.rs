@@ -4,17 +4,26 @@ use common::Client;
 #[test]
 fn create_insert_select() {
     let mut c = Client::new();
-    assert_eq!(c.run("CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(10,2) DEFAULT 1.5)"), ["CREATE TABLE"]);
+    assert_eq!(
+        c.run("CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(10,2) DEFAULT 1.5)"),
+        ["CREATE TABLE"]
+    );
     assert_eq!(c.run("INSERT INTO t (a, b) VALUES (1, 'x'), (2, NULL)"), ["INSERT 0 2"]);
     assert_eq!(c.run("SELECT * FROM t ORDER BY a"), ["1|x|1.50", "2|NULL|1.50"]);
     assert_eq!(c.run("SELECT count(*), sum(a) FROM t WHERE b IS NULL"), ["1|2"]);
     assert_eq!(c.run("INSERT INTO t VALUES (3, 'y', 7) RETURNING a + 1, c"), ["4|7.00"]);
-    assert_eq!(c.run("CREATE VIEW v AS SELECT a, b FROM t WHERE a > 1"), ["CREATE VIEW"]);
+    assert_eq!(
+        c.run("CREATE VIEW v AS SELECT a, b FROM t WHERE a > 1"),
+        ["CREATE VIEW"]
+    );
     assert_eq!(c.run("SELECT * FROM v ORDER BY a"), ["2|NULL", "3|y"]);
     assert_eq!(c.fails("DROP TABLE t"), "2BP01");
     assert_eq!(c.run("DROP TABLE t CASCADE"), ["DROP TABLE"]);
     assert_eq!(c.fails("SELECT * FROM v"), "42P01");
-    assert_eq!(c.run("CREATE TABLE u AS SELECT 1 AS a, 'x' AS b UNION ALL SELECT 2, 'y'"), ["SELECT 2"]);
+    assert_eq!(
+        c.run("CREATE TABLE u AS SELECT 1 AS a, 'x' AS b UNION ALL SELECT 2, 'y'"),
+        ["SELECT 2"]
+    );
     assert_eq!(c.run("SELECT a FROM u ORDER BY a DESC"), ["2", "1"]);
     assert_eq!(c.run("DROP TABLE IF EXISTS u, nothing"), ["DROP TABLE"]);
 }
@@ -30,10 +39,16 @@ fn errors_have_states_and_places() {
     assert_eq!((error.state.0, error.position), ("42P01", Some(15)));
     assert_eq!(error.message, "relation \"nowhere\" does not exist");
     let error = c.error("SELEC 1");
-    assert_eq!((error.state.0, error.position, error.message.as_str()), ("42601", Some(1), "syntax error at or near \"SELEC\""));
+    assert_eq!(
+        (error.state.0, error.position, error.message.as_str()),
+        ("42601", Some(1), "syntax error at or near \"SELEC\"")
+    );
     assert_eq!(c.fails("SELECT nofunc(1)"), "42883");
     assert_eq!(c.fails("SELECT alpha FROM t GROUP BY beta"), "42803");
-    assert_eq!(c.fails("SELECT a.alpha, b.alpha FROM t a, t b WHERE alpha = 1"), "42702");
+    assert_eq!(
+        c.fails("SELECT a.alpha, b.alpha FROM t a, t b WHERE alpha = 1"),
+        "42702"
+    );
     assert_eq!(c.fails("SELECT 1 / 0"), "22012");
 }
 

@@ -27,7 +27,11 @@ pub(crate) struct Names<'a> {
 }
 
 pub(crate) fn fold(ident: &Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+    if ident.quote_style.is_some() {
+        ident.value.clone()
+    } else {
+        ident.value.to_lowercase()
+    }
 }
 
 /// The parts of a name, folded.
@@ -60,7 +64,8 @@ impl<'a> Names<'a> {
     /// An existing relation; 42P01, or 3F000 for an unknown schema.
     pub(crate) fn relation(&self, name: &ObjectName) -> Result<&'a Relation> {
         let (schema, last) = self.split(name)?;
-        self.find(schema.as_deref(), &last).ok_or_else(|| undefined(schema.as_deref(), &last))
+        self.find(schema.as_deref(), &last)
+            .ok_or_else(|| undefined(schema.as_deref(), &last))
     }
 
     /// Like `relation`, but None where it does not exist.
@@ -72,12 +77,13 @@ impl<'a> Names<'a> {
     /// Where a new relation of that name goes: the given schema, or the first of the path.
     pub(crate) fn target(&self, name: &ObjectName) -> Result<Target> {
         let (schema, name) = self.split(name)?;
-        let schema = match schema {
-            Some(schema) => schema,
-            None => self.path.first().cloned().ok_or_else(|| {
-                SqlError::new(state::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
-            })?,
-        };
+        let schema =
+            match schema {
+                Some(schema) => schema,
+                None => self.path.first().cloned().ok_or_else(|| {
+                    SqlError::new(state::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
+                })?,
+            };
         if self.snapshot.schema(&schema).is_none() {
             if schema == "pg_catalog" || schema == "information_schema" {
                 let message = format!("permission denied to create \"{schema}.{name}\"");

@@ -47,7 +47,14 @@ pub(crate) struct Binder {
 
 impl Binder {
     pub(crate) fn new(engine: Arc<Engine>, snapshot: Arc<State>, facts: Arc<Facts>) -> Self {
-        Self { engine, snapshot, facts, positions_of: None, overlay: None, depth: 0 }
+        Self {
+            engine,
+            snapshot,
+            facts,
+            positions_of: None,
+            overlay: None,
+            depth: 0,
+        }
     }
 
     /// Plans a statement that returns rows.
@@ -77,7 +84,11 @@ impl Binder {
     }
 
     pub(crate) fn names(&self) -> Names<'_> {
-        Names { snapshot: &self.snapshot, path: &self.facts.path, database: &self.facts.info.database }
+        Names {
+            snapshot: &self.snapshot,
+            path: &self.facts.path,
+            database: &self.facts.info.database,
+        }
     }
 
     fn deeper(&self) -> SqlResult<Self> {
@@ -87,7 +98,12 @@ impl Binder {
                 "views are nested too deeply",
             ));
         }
-        Ok(Self { depth: self.depth + 1, positions_of: None, overlay: None, ..self.clone() })
+        Ok(Self {
+            depth: self.depth + 1,
+            positions_of: None,
+            overlay: None,
+            ..self.clone()
+        })
     }
 }
 
@@ -119,10 +135,14 @@ impl ContextProvider for Binder {
             .get(name)
             .ok_or_else(|| DataFusionError::Plan(format!("table function '{name}' not found")))?;
         let simplifier = ExprSimplifier::new(
-            SimplifyContext::builder().with_config_options(self.engine.state.config_options().clone()).build(),
+            SimplifyContext::builder()
+                .with_config_options(self.engine.state.config_options().clone())
+                .build(),
         );
         let schema = DFSchema::empty();
-        let args = args.into_iter().map(|arg| simplifier.coerce(arg, &schema).and_then(|arg| simplifier.simplify(arg)));
+        let args = args
+            .into_iter()
+            .map(|arg| simplifier.coerce(arg, &schema).and_then(|arg| simplifier.simplify(arg)));
         let args = args.collect::<Result<Vec<_>>>()?;
         let arguments = TableFunctionArgs::new(&args, self.engine.state.as_ref());
         Ok(provider_as_source(function.create_table_provider_with_args(arguments)?))

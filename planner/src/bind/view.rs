@@ -14,7 +14,10 @@ use tenon_storage::View;
 
 pub(super) fn source(binder: &Binder, view: &View) -> Result<Arc<dyn TableSource>> {
     let plan = plan(&binder.deeper()?, view)?;
-    Ok(provider_as_source(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
+    Ok(provider_as_source(Arc::new(ViewTable::new(
+        plan,
+        Some(view.sql.clone()),
+    ))))
 }
 
 /// The view's query, its columns named as when it was created.
@@ -26,7 +29,9 @@ fn plan(binder: &Binder, view: &View) -> Result<LogicalPlan> {
     let Some(Kind::Sql(statement)) = parse(&view.sql)?.into_iter().next().map(|statement| statement.kind) else {
         return Err(changed());
     };
-    let ast::Statement::Query(mut query) = *statement else { return Err(changed()) };
+    let ast::Statement::Query(mut query) = *statement else {
+        return Err(changed());
+    };
     rewrite(&mut query);
     let plan = binder.plan(ast::Statement::Query(query), Vec::new())?;
     let fields = view.schema.fields();
@@ -34,7 +39,10 @@ fn plan(binder: &Binder, view: &View) -> Result<LogicalPlan> {
         return Err(changed());
     }
     let columns = plan.schema().columns();
-    let named = columns.into_iter().zip(fields).map(|(column, field)| Expr::Column(column).alias(field.name()));
+    let named = columns
+        .into_iter()
+        .zip(fields)
+        .map(|(column, field)| Expr::Column(column).alias(field.name()));
     let named: Vec<Expr> = named.collect();
     LogicalPlanBuilder::from(plan)
         .project(named)

@@ -12,9 +12,9 @@ pub(crate) fn from_datafusion(error: &DataFusionError) -> SqlError {
     match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => from_datafusion(inner),
         DataFusionError::Shared(inner) => from_datafusion(inner),
-        DataFusionError::Collection(errors) => {
-            errors.first().map_or_else(|| SqlError::internal("unknown error"), from_datafusion)
-        }
+        DataFusionError::Collection(errors) => errors
+            .first()
+            .map_or_else(|| SqlError::internal("unknown error"), from_datafusion),
         DataFusionError::ArrowError(error, _) => from_arrow(error),
         DataFusionError::External(error) => from_boxed(error.as_ref()),
         DataFusionError::SchemaError(error, _) => from_schema(error),
@@ -71,41 +71,48 @@ fn from_schema(error: &SchemaError) -> SqlError {
                 Some(relation) => format!("{}.{}", relation.table(), field.name),
                 None => format!("\"{}\"", field.name),
             };
-            let relation_known = field
-                .relation
-                .as_ref()
-                .is_none_or(|wanted| valid_fields.iter().any(|f| f.relation.as_ref().is_some_and(|r| r.table() == wanted.table())));
+            let relation_known = field.relation.as_ref().is_none_or(|wanted| {
+                valid_fields
+                    .iter()
+                    .any(|f| f.relation.as_ref().is_some_and(|r| r.table() == wanted.table()))
+            });
             if let Some(relation) = field.relation.as_ref().filter(|_| !relation_known) {
                 let message = format!("missing FROM-clause entry for table \"{}\"", relation.table());
                 return SqlError::new(state::UNDEFINED_TABLE, message);
             }
             let told = SqlError::new(state::UNDEFINED_COLUMN, format!("column {name} does not exist"));
             match closest(&field.name, valid_fields) {
-                Some(known) => {
-                    told.hint(format!("Perhaps you meant to reference the column \"{known}\"."))
-                }
+                Some(known) => told.hint(format!("Perhaps you meant to reference the column \"{known}\".")),
                 None => told,
             }
         }
-        SchemaError::AmbiguousReference { field } => {
-            SqlError::new(state::AMBIGUOUS_COLUMN, format!("column reference \"{}\" is ambiguous", field.name))
-        }
+        SchemaError::AmbiguousReference { field } => SqlError::new(
+            state::AMBIGUOUS_COLUMN,
+            format!("column reference \"{}\" is ambiguous", field.name),
+        ),
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
             if qualifier.table().is_empty() {
-                return SqlError::new(state::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"));
+                return SqlError::new(
+                    state::DUPLICATE_COLUMN,
+                    format!("column \"{name}\" specified more than once"),
+                );
             }
             let message = format!("table name \"{}\" specified more than once", qualifier.table());
             SqlError::new(crate::error::SqlState("42712"), message)
         }
-        SchemaError::DuplicateUnqualifiedField { name } => {
-            SqlError::new(state::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"))
-        }
+        SchemaError::DuplicateUnqualifiedField { name } => SqlError::new(
+            state::DUPLICATE_COLUMN,
+            format!("column \"{name}\" specified more than once"),
+        ),
     }
 }
 
 /// The known column nearest to a misspelt one, where near enough to be meant.
 fn closest(name: &str, valid: &[datafusion::common::Column]) -> Option<String> {
-    let best = valid.iter().map(|column| (distance(name, &column.name), column)).min_by_key(|(far, _)| *far)?;
+    let best = valid
+        .iter()
+        .map(|column| (distance(name, &column.name), column))
+        .min_by_key(|(far, _)| *far)?;
     (best.0 <= (name.chars().count() / 2).clamp(1, 3)).then(|| match &best.1.relation {
         Some(relation) => format!("{}.{}", relation.table(), best.1.name),
         None => best.1.name.clone(),
@@ -143,7 +150,10 @@ mod tests {
     #[test]
     fn states() {
         let state_of = |error: DataFusionError| from_datafusion(&error).state.0;
-        assert_eq!(state_of(DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None)), "22012");
+        assert_eq!(
+            state_of(DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None)),
+            "22012"
+        );
         let deep = DataFusionError::NotImplemented("x".into()).context("a").context("b");
         assert_eq!(state_of(deep), "0A000");
         assert_eq!(state_of(DataFusionError::ResourcesExhausted("no".into())), "53200");

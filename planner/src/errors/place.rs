@@ -35,7 +35,9 @@ fn subject(message: &str) -> Option<&str> {
         let rest = &message[start + 1..];
         return rest.find('"').map(|end| &rest[..end]);
     }
-    let rest = message.strip_prefix("column ").or_else(|| message.strip_prefix("function "))?;
+    let rest = message
+        .strip_prefix("column ")
+        .or_else(|| message.strip_prefix("function "))?;
     rest.split([' ', '(']).next()
 }
 

@@ -13,7 +13,10 @@ const INVALID_COLUMN_REFERENCE: SqlState = SqlState("42P10");
 pub(super) fn plan(message: &str) -> SqlError {
     let first = message.lines().next().unwrap_or(message);
     if let Some(name) = between(first, "Invalid function '", "'") {
-        let told = SqlError::new(state::UNDEFINED_FUNCTION, format!("function {name}(...) does not exist"));
+        let told = SqlError::new(
+            state::UNDEFINED_FUNCTION,
+            format!("function {name}(...) does not exist"),
+        );
         return match between(message, "Did you mean '", "'") {
             Some(known) if super::datafusion::distance(name, known) <= 2 => {
                 told.hint(format!("Perhaps you meant the function {known}."))
@@ -22,13 +25,19 @@ pub(super) fn plan(message: &str) -> SqlError {
         };
     }
     if let Some(name) = between(first, "table function '", "'") {
-        return SqlError::new(state::UNDEFINED_FUNCTION, format!("function {name}(...) does not exist"));
+        return SqlError::new(
+            state::UNDEFINED_FUNCTION,
+            format!("function {name}(...) does not exist"),
+        );
     }
     if let Some(column) = between(first, "column \"", "\" must appear in the GROUP BY") {
         return grouping(column);
     }
     if first.contains("must appear in the GROUP BY clause") || first.contains("must be in GROUP BY") {
-        let column = first.split("references: ").nth(1).and_then(|rest| rest.split(" must appear").next());
+        let column = first
+            .split("references: ")
+            .nth(1)
+            .and_then(|rest| rest.split(" must appear").next());
         return column.map_or_else(|| SqlError::new(state::GROUPING_ERROR, first), grouping);
     }
     if first.contains("Aggregate functions are not allowed in the WHERE clause") {
@@ -36,9 +45,8 @@ pub(super) fn plan(message: &str) -> SqlError {
     }
     if let Some((left, op, right)) = operands(first) {
         let message = format!("operator does not exist: {left} {op} {right}");
-        return SqlError::new(state::UNDEFINED_FUNCTION, message).hint(
-            "No operator matches the given name and argument types. You might need to add explicit type casts.",
-        );
+        return SqlError::new(state::UNDEFINED_FUNCTION, message)
+            .hint("No operator matches the given name and argument types. You might need to add explicit type casts.");
     }
     if first.contains("No function matches the given name and argument types")
         || first.contains("Failed to coerce arguments")
@@ -53,14 +61,20 @@ pub(super) fn plan(message: &str) -> SqlError {
         return SqlError::new(state::SYNTAX_ERROR, "VALUES lists must all be the same length");
     }
     if first.starts_with("Cannot find column with position") || first.starts_with("Order by column out of bounds") {
-        let position: String =
-            first.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+        let position: String = first
+            .chars()
+            .skip_while(|c| !c.is_ascii_digit())
+            .take_while(char::is_ascii_digit)
+            .collect();
         let message = format!("position {position} is not in select list");
         return SqlError::new(INVALID_COLUMN_REFERENCE, message);
     }
     if first.contains("UNION queries have different number") || first.contains("must have the same number of columns") {
-        return SqlError::new(state::SYNTAX_ERROR, "each set query must have the same number of columns")
-            .detail(first.to_string());
+        return SqlError::new(
+            state::SYNTAX_ERROR,
+            "each set query must have the same number of columns",
+        )
+        .detail(first.to_string());
     }
     if first.contains("ORDER BY expressions") && first.contains("must appear in select list") {
         return SqlError::new(
@@ -92,13 +106,31 @@ pub(super) fn plan(message: &str) -> SqlError {
     }
     if first.contains("have the same name. Consider aliasing") {
         let name = between(first, "the expression \"", "\"").unwrap_or_default();
-        return SqlError::new(state::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"));
+        return SqlError::new(
+            state::DUPLICATE_COLUMN,
+            format!("column \"{name}\" specified more than once"),
+        );
     }
-    let mismatch = ["common type", "different type", "compatible", "comparable", "coerce", "only supports", "Incompatible"];
+    let mismatch = [
+        "common type",
+        "different type",
+        "compatible",
+        "comparable",
+        "coerce",
+        "only supports",
+        "Incompatible",
+    ];
     if mismatch.iter().any(|sign| first.contains(sign)) {
         return SqlError::new(state::DATATYPE_MISMATCH, first);
     }
-    let unsupported = ["not supported", "not implemented", "only be used in", "Unsupported", "correlated", "Correlated"];
+    let unsupported = [
+        "not supported",
+        "not implemented",
+        "only be used in",
+        "Unsupported",
+        "correlated",
+        "Correlated",
+    ];
     if unsupported.iter().any(|sign| first.contains(sign)) {
         return SqlError::new(state::FEATURE_NOT_SUPPORTED, first);
     }
@@ -140,11 +172,43 @@ fn operands(message: &str) -> Option<(String, String, String)> {
         .or_else(|| message.strip_prefix("Cannot infer common "))?;
     let rest = rest.rsplit_once("operation ").map_or(rest, |(_, types)| types);
     let rest = rest.split(" to valid types").next()?.split(": ").next()?;
-    let operators = ["+", "-", "*", "/", "%", "=", "!=", "<", "<=", ">", ">=", "AND", "OR", "||", "~", "~*", "!~", "&",
-        "|", "#", "<<", ">>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "@@", "LIKE", "NOT LIKE", "ILIKE"];
+    let operators = [
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "=",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "AND",
+        "OR",
+        "||",
+        "~",
+        "~*",
+        "!~",
+        "&",
+        "|",
+        "#",
+        "<<",
+        ">>",
+        "IS DISTINCT FROM",
+        "IS NOT DISTINCT FROM",
+        "@@",
+        "LIKE",
+        "NOT LIKE",
+        "ILIKE",
+    ];
     operators.iter().find_map(|op| {
         let (left, right) = rest.split_once(&format!(" {op} "))?;
-        Some((type_name(left), if *op == "!=" { "<>".into() } else { op.to_string() }, type_name(right)))
+        Some((
+            type_name(left),
+            if *op == "!=" { "<>".into() } else { op.to_string() },
+            type_name(right),
+        ))
     })
 }
 
@@ -181,7 +245,9 @@ pub(super) fn execution(message: &str) -> SqlError {
 /// An error of converting values.
 pub(super) fn cast(message: &str) -> SqlError {
     if let Some(text) = between(message, "Cannot cast string '", "' to value of ") {
-        let to = between(message, "to value of ", " type").map(type_name).unwrap_or_default();
+        let to = between(message, "to value of ", " type")
+            .map(type_name)
+            .unwrap_or_default();
         let message = format!("invalid input syntax for type {to}: \"{text}\"");
         return SqlError::new(state::INVALID_TEXT_REPRESENTATION, message);
     }
@@ -194,7 +260,10 @@ pub(super) fn cast(message: &str) -> SqlError {
         return SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, format!("{to} out of range"));
     }
     let lower = message.to_ascii_lowercase();
-    if lower.contains("overflow") || lower.contains("too large") || lower.contains("too small") || lower.contains("exceed")
+    if lower.contains("overflow")
+        || lower.contains("too large")
+        || lower.contains("too small")
+        || lower.contains("exceed")
     {
         return SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").detail(message.to_string());
     }
@@ -219,7 +288,11 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
 /// Arrow's name of a type, as PostgreSQL names it.
 fn type_name(arrow: &str) -> String {
     let arrow = arrow.trim().trim_matches(|c| c == '"' || c == '\'');
-    match arrow.parse::<datafusion::arrow::datatypes::DataType>().ok().and_then(|parsed| SqlType::from_data_type(&parsed)) {
+    match arrow
+        .parse::<datafusion::arrow::datatypes::DataType>()
+        .ok()
+        .and_then(|parsed| SqlType::from_data_type(&parsed))
+    {
         Some(known) => known.base_name().to_string(),
         None => arrow.to_string(),
     }
@@ -235,14 +308,24 @@ mod tests {
         assert_eq!(told.state.0, "42883");
         assert_eq!(told.message, "function frobnicate(...) does not exist");
         let told = plan("Cannot infer common argument type for comparison operation Int64 = Boolean");
-        assert_eq!((told.state.0, told.message.as_str()), ("42883", "operator does not exist: bigint = boolean"));
+        assert_eq!(
+            (told.state.0, told.message.as_str()),
+            ("42883", "operator does not exist: bigint = boolean")
+        );
         let told = plan("Cannot coerce arithmetic expression Utf8View + Int64 to valid types");
-        assert_eq!((told.state.0, told.message.as_str()), ("42883", "operator does not exist: text + bigint"));
+        assert_eq!(
+            (told.state.0, told.message.as_str()),
+            ("42883", "operator does not exist: text + bigint")
+        );
         let told = plan(
             "Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, column \"t.b\" must appear in the GROUP BY clause or must be part of an aggregate function, currently only \"t.a\" appears in the SELECT clause satisfies this requirement",
         );
         assert_eq!(told.state.0, "42803");
-        assert!(told.message.starts_with("column \"t.b\" must appear"), "{}", told.message);
+        assert!(
+            told.message.starts_with("column \"t.b\" must appear"),
+            "{}",
+            told.message
+        );
     }
 
     #[test]
@@ -250,6 +333,9 @@ mod tests {
         let told = cast("Cannot cast string 'abc' to value of Int32 type");
         assert_eq!(told.message, "invalid input syntax for type integer: \"abc\"");
         assert_eq!(told.state.0, "22P02");
-        assert_eq!(cast("Can't cast value 70000 to type Int16").message, "smallint out of range");
+        assert_eq!(
+            cast("Can't cast value 70000 to type Int16").message,
+            "smallint out of range"
+        );
     }
 }

@@ -25,7 +25,11 @@ impl ConstantFunction {
             ],
             Volatility::Stable,
         );
-        Arc::new(ScalarUDF::new_from_impl(Self { name: name.into(), value, signature }))
+        Arc::new(ScalarUDF::new_from_impl(Self {
+            name: name.into(),
+            value,
+            signature,
+        }))
     }
 }
 
@@ -43,7 +47,11 @@ impl ScalarUDFImpl for ConstantFunction {
     }
 
     fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(&self.name, self.value.data_type(), self.value.is_null())))
+        Ok(Arc::new(Field::new(
+            &self.name,
+            self.value.data_type(),
+            self.value.is_null(),
+        )))
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {

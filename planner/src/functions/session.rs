@@ -3,8 +3,8 @@
 use super::constant::ConstantFunction;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
-use crate::settings::{Settings, unrecognized};
 use crate::session::SessionInfo;
+use crate::settings::{Settings, unrecognized};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
@@ -62,16 +62,19 @@ impl Facts {
             "statement_timestamp" => time(self.statement_start_us),
             "clock_timestamp" => time(now_us()),
             "localtimestamp" => plain(self.transaction_start_us),
-            "current_date" => {
-                Some(ScalarValue::Date32(Some(self.transaction_start_us.div_euclid(86_400_000_000) as i32)))
-            }
+            "current_date" => Some(ScalarValue::Date32(Some(
+                self.transaction_start_us.div_euclid(86_400_000_000) as i32,
+            ))),
             "current_time" | "localtime" => Some(ScalarValue::Time64Microsecond(Some(of_day))),
             "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.transaction_start_us),
             "pg_is_in_recovery" | "pg_is_wal_replay_paused" => Some(ScalarValue::Boolean(Some(false))),
             "txid_current" => Some(ScalarValue::Int64(Some(self.transaction_start_us))),
             "inet_client_addr" | "inet_server_addr" => Some(ScalarValue::Utf8View(None)),
             "inet_client_port" | "inet_server_port" => Some(ScalarValue::Int32(None)),
-            "pg_advisory_unlock_all" | "pg_advisory_lock" | "pg_advisory_lock_shared" | "pg_advisory_xact_lock"
+            "pg_advisory_unlock_all"
+            | "pg_advisory_lock"
+            | "pg_advisory_lock_shared"
+            | "pg_advisory_xact_lock"
             | "pg_notify" => text(""),
             "pg_try_advisory_lock" | "pg_try_advisory_xact_lock" | "pg_advisory_unlock" => {
                 Some(ScalarValue::Boolean(Some(true)))
@@ -91,7 +94,11 @@ impl Facts {
             _ => return None,
         };
         self.used.store(true, Ordering::Relaxed);
-        Some(Arc::new(ScalarUDF::new_from_impl(SessionFunction { facts: self.clone(), kind, signature: kind.signature() })))
+        Some(Arc::new(ScalarUDF::new_from_impl(SessionFunction {
+            facts: self.clone(),
+            kind,
+            signature: kind.signature(),
+        })))
     }
 }
 
@@ -167,18 +174,17 @@ impl ScalarUDFImpl for SessionFunction {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
-        let text = |at: usize| -> Result<ArrayRef> {
-            Ok(cast(&args.args[at].to_array(rows)?, &DataType::Utf8View)?)
-        };
-        let flag = |at: usize| -> Result<Option<ArrayRef>> {
-            args.args.get(at).map(|value| value.to_array(rows)).transpose()
-        };
+        let text = |at: usize| -> Result<ArrayRef> { Ok(cast(&args.args[at].to_array(rows)?, &DataType::Utf8View)?) };
+        let flag =
+            |at: usize| -> Result<Option<ArrayRef>> { args.args.get(at).map(|value| value.to_array(rows)).transpose() };
         match self.kind {
             Kind::CurrentSetting => {
                 let (names, missing_ok) = (text(0)?, flag(1)?);
                 let values = names.as_string_view().iter().enumerate().map(|(row, name)| {
                     let Some(name) = name else { return Ok(None) };
-                    let lenient = missing_ok.as_ref().is_some_and(|f| f.is_valid(row) && f.as_boolean().value(row));
+                    let lenient = missing_ok
+                        .as_ref()
+                        .is_some_and(|f| f.is_valid(row) && f.as_boolean().value(row));
                     match self.facts.settings.get(name) {
                         Some(value) => Ok(Some(value)),
                         None if lenient => Ok(None),
@@ -197,15 +203,28 @@ impl ScalarUDFImpl for SessionFunction {
                         return Err(to_datafusion(null));
                     }
                     let value = if values.is_null(row) { "" } else { values.value(row) };
-                    self.facts.settings.clone().set(names.value(row), value).map_err(to_datafusion)?;
-                    let local = local.as_ref().is_some_and(|f| f.is_valid(row) && f.as_boolean().value(row));
-                    self.facts.assignments.lock().push((names.value(row).into(), value.into(), local));
+                    self.facts
+                        .settings
+                        .clone()
+                        .set(names.value(row), value)
+                        .map_err(to_datafusion)?;
+                    let local = local
+                        .as_ref()
+                        .is_some_and(|f| f.is_valid(row) && f.as_boolean().value(row));
+                    self.facts
+                        .assignments
+                        .lock()
+                        .push((names.value(row).into(), value.into(), local));
                 }
                 Ok(ColumnarValue::Array(Arc::new(values.clone())))
             }
             Kind::Sleep => {
                 let seconds = cast(&args.args[0].to_array(rows)?, &DataType::Float64)?;
-                for seconds in seconds.as_primitive::<datafusion::arrow::datatypes::Float64Type>().iter().flatten() {
+                for seconds in seconds
+                    .as_primitive::<datafusion::arrow::datatypes::Float64Type>()
+                    .iter()
+                    .flatten()
+                {
                     self.sleep(seconds)?;
                 }
                 Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(String::new()))))
@@ -215,7 +234,12 @@ impl ScalarUDFImpl for SessionFunction {
                 if matches!(&args.args[0], ColumnarValue::Scalar(ScalarValue::Boolean(Some(true)))) {
                     schemas.push(ScalarValue::Utf8View(Some("pg_catalog".into())));
                 }
-                schemas.extend(self.facts.path.iter().map(|name| ScalarValue::Utf8View(Some(name.clone()))));
+                schemas.extend(
+                    self.facts
+                        .path
+                        .iter()
+                        .map(|name| ScalarValue::Utf8View(Some(name.clone()))),
+                );
                 let list = ScalarValue::new_list_nullable(&schemas, &DataType::Utf8View);
                 Ok(ColumnarValue::Scalar(ScalarValue::List(list)))
             }

@@ -9,8 +9,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
-const TYPED_BY_ARGUMENTS: [&str; 10] =
-    ["coalesce", "greatest", "least", "nullif", "abs", "sum", "avg", "min", "max", "mod"];
+const TYPED_BY_ARGUMENTS: [&str; 10] = [
+    "coalesce", "greatest", "least", "nullif", "abs", "sum", "avg", "min", "max", "mod",
+];
 
 pub(super) fn type_literal(expr: &mut Expr) {
     match expr {
@@ -29,12 +30,19 @@ pub(super) fn type_literal(expr: &mut Expr) {
             }
         }
         Expr::Function(function) => {
-            let keeps = function.over.is_none() && TYPED_BY_ARGUMENTS.contains(&super::function_name(function).as_str());
+            let keeps =
+                function.over.is_none() && TYPED_BY_ARGUMENTS.contains(&super::function_name(function).as_str());
             if !keeps && let FunctionArguments::List(list) = &mut function.args {
                 for argument in &mut list.args {
                     let (FunctionArg::Unnamed(FunctionArgExpr::Expr(inner))
-                    | FunctionArg::Named { arg: FunctionArgExpr::Expr(inner), .. }
-                    | FunctionArg::ExprNamed { arg: FunctionArgExpr::Expr(inner), .. }) = argument
+                    | FunctionArg::Named {
+                        arg: FunctionArgExpr::Expr(inner),
+                        ..
+                    }
+                    | FunctionArg::ExprNamed {
+                        arg: FunctionArgExpr::Expr(inner),
+                        ..
+                    }) = argument
                     else {
                         continue;
                     };
@@ -53,8 +61,15 @@ pub(super) fn type_literal(expr: &mut Expr) {
         }
         // A cast decides the type anyway.
         Expr::Cast { expr, .. } => restore(expr),
-        Expr::Substring { substring_from, substring_for, .. } => {
-            substring_from.iter_mut().chain(substring_for).for_each(|bound| restore(bound));
+        Expr::Substring {
+            substring_from,
+            substring_for,
+            ..
+        } => {
+            substring_from
+                .iter_mut()
+                .chain(substring_for)
+                .for_each(|bound| restore(bound));
         }
         Expr::Interval(interval) => restore(&mut interval.value),
         Expr::CompoundFieldAccess { access_chain, .. } => {
@@ -79,7 +94,12 @@ fn restore_bound(bound: &mut datafusion::sql::sqlparser::ast::WindowFrameBound) 
 /// Takes the cast off a literal again, also behind a sign.
 fn restore(expr: &mut Expr) {
     match expr {
-        Expr::Cast { kind: CastKind::Cast, expr: inner, data_type: DataType::Int4(None), .. } => {
+        Expr::Cast {
+            kind: CastKind::Cast,
+            expr: inner,
+            data_type: DataType::Int4(None),
+            ..
+        } => {
             if let Expr::Value(value) = inner.as_ref()
                 && matches!(value.value, Value::Number(..))
             {

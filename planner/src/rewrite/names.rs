@@ -3,9 +3,7 @@
 //! DataFusion wants distinct names in a projection; PostgreSQL does not. A name that would repeat gets a suffix that
 //! starts with U+0001, and `displayed_name` takes it off again for the client.
 
-use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value};
 use std::collections::HashSet;
 
 const MARK: char = '\u{1}';
@@ -66,17 +64,30 @@ pub(super) fn name_outputs(select: &mut Select) {
         }
         let alias = if unique { name } else { format!("{name}{MARK}{at}") };
         let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
-        *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', alias) };
+        *item = SelectItem::ExprWithAlias {
+            expr,
+            alias: Ident::with_quote('"', alias),
+        };
     }
 }
 
 fn folded(ident: &Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+    if ident.quote_style.is_some() {
+        ident.value.clone()
+    } else {
+        ident.value.to_lowercase()
+    }
 }
 
 /// The last part of a function's name, folded.
 pub(crate) fn function_name(function: &Function) -> String {
-    function.name.0.last().and_then(|part| part.as_ident()).map(folded).unwrap_or_default()
+    function
+        .name
+        .0
+        .last()
+        .and_then(|part| part.as_ident())
+        .map(folded)
+        .unwrap_or_default()
 }
 
 /// PostgreSQL's `FigureColname`: a name with its strength, 2 where the expression itself says it, 1 where a type does.
@@ -157,15 +168,23 @@ mod tests {
 
     fn rewritten(sql: &str) -> String {
         let statement = parse(sql).expect("parses").remove(0);
-        let Kind::Sql(mut tree) = statement.kind else { panic!("not SQL") };
+        let Kind::Sql(mut tree) = statement.kind else {
+            panic!("not SQL")
+        };
         rewrite(&mut *tree);
         tree.to_string().replace('\u{1}', "~")
     }
 
     #[test]
     fn names_follow_postgres() {
-        assert_eq!(rewritten("SELECT a, count(*) FROM t"), "SELECT a, count(*) AS \"count\" FROM t");
-        assert_eq!(rewritten("SELECT 'x', 'y'"), "SELECT 'x' AS \"?column?\", 'y' AS \"?column?~1\"");
+        assert_eq!(
+            rewritten("SELECT a, count(*) FROM t"),
+            "SELECT a, count(*) AS \"count\" FROM t"
+        );
+        assert_eq!(
+            rewritten("SELECT 'x', 'y'"),
+            "SELECT 'x' AS \"?column?\", 'y' AS \"?column?~1\""
+        );
         assert_eq!(rewritten("SELECT a, a FROM t"), "SELECT a, a AS \"a~1\" FROM t");
         assert_eq!(rewritten("SELECT t.a, s.a FROM t, s"), "SELECT t.a, s.a FROM t, s");
         assert_eq!(rewritten("SELECT t.*, a FROM t"), "SELECT t.*, a AS \"a~1\" FROM t");
@@ -174,8 +193,14 @@ mod tests {
 
     #[test]
     fn positions_stay() {
-        assert_eq!(rewritten("SELECT a FROM t ORDER BY 1 LIMIT 2"), "SELECT a FROM t ORDER BY 1 LIMIT 2");
+        assert_eq!(
+            rewritten("SELECT a FROM t ORDER BY 1 LIMIT 2"),
+            "SELECT a FROM t ORDER BY 1 LIMIT 2"
+        );
         assert_eq!(rewritten("SELECT a FROM t GROUP BY 1"), "SELECT a FROM t GROUP BY 1");
-        assert_eq!(rewritten("SELECT a + 1 AS b FROM t"), "SELECT a + CAST(1 AS INT4) AS b FROM t");
+        assert_eq!(
+            rewritten("SELECT a + 1 AS b FROM t"),
+            "SELECT a + CAST(1 AS INT4) AS b FROM t"
+        );
     }
 }

@@ -10,9 +10,16 @@ pub(super) fn respell(expr: &mut Expr) {
         // The functions are one flat space here: `pg_catalog.version()` is `version()`.
         Expr::Function(function) => {
             if function.name.0.len() > 1 {
-                let qualifier = function.name.0.first().and_then(|part| part.as_ident()).map(|i| i.value.to_lowercase());
-                if matches!(qualifier.as_deref(), Some("pg_catalog" | "information_schema" | "public"))
-                    && let Some(last) = function.name.0.pop()
+                let qualifier = function
+                    .name
+                    .0
+                    .first()
+                    .and_then(|part| part.as_ident())
+                    .map(|i| i.value.to_lowercase());
+                if matches!(
+                    qualifier.as_deref(),
+                    Some("pg_catalog" | "information_schema" | "public")
+                ) && let Some(last) = function.name.0.pop()
                 {
                     function.name.0 = vec![last];
                 }
@@ -23,7 +30,10 @@ pub(super) fn respell(expr: &mut Expr) {
         }
         Expr::Identifier(ident) if ident.quote_style.is_none() => {
             let lower = ident.value.to_lowercase();
-            if matches!(lower.as_str(), "current_schema" | "current_catalog" | "current_role" | "user" | "session_user") {
+            if matches!(
+                lower.as_str(),
+                "current_schema" | "current_catalog" | "current_role" | "user" | "session_user"
+            ) {
                 *expr = Expr::Function(Function {
                     name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(lower))]),
                     uses_odbc_syntax: false,
@@ -46,10 +56,19 @@ pub(super) fn respell(expr: &mut Expr) {
             }
         }
         // `x = ANY (array)`: membership.
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if is_array(right) => {
+        Expr::AnyOp {
+            left,
+            compare_op: BinaryOperator::Eq,
+            right,
+            ..
+        } if is_array(right) => {
             *expr = contains(take(right), take(left));
         }
-        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } if is_array(right) => {
+        Expr::AllOp {
+            left,
+            compare_op: BinaryOperator::NotEq,
+            right,
+        } if is_array(right) => {
             let member = contains(take(right), take(left));
             *expr = Expr::UnaryOp {
                 op: datafusion::sql::sqlparser::ast::UnaryOperator::Not,
@@ -61,7 +80,10 @@ pub(super) fn respell(expr: &mut Expr) {
 }
 
 fn take(expr: &mut Box<Expr>) -> Expr {
-    std::mem::replace(expr.as_mut(), Expr::Value(datafusion::sql::sqlparser::ast::Value::Null.into()))
+    std::mem::replace(
+        expr.as_mut(),
+        Expr::Value(datafusion::sql::sqlparser::ast::Value::Null.into()),
+    )
 }
 
 fn is_array(expr: &Expr) -> bool {
@@ -95,7 +117,11 @@ fn operator(name: &str) -> Option<BinaryOperator> {
 }
 
 fn empty_arguments() -> FunctionArguments {
-    FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args: Vec::new(), clauses: Vec::new() })
+    FunctionArguments::List(FunctionArgumentList {
+        duplicate_treatment: None,
+        args: Vec::new(),
+        clauses: Vec::new(),
+    })
 }
 
 fn contains(array: Expr, element: Expr) -> Expr {

@@ -111,7 +111,10 @@ impl Session {
     pub(crate) fn begin(&mut self) {
         match &mut self.block {
             Some(block) if block.implicit => block.implicit = false,
-            Some(_) => self.warn(state::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress"),
+            Some(_) => self.warn(
+                state::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            ),
             None => self.open_block(false),
         }
     }
@@ -211,8 +214,10 @@ impl Session {
 
     fn find_savepoint(&mut self, what: &str, name: &str) -> Result<usize> {
         let block = self.explicit_block(what)?;
-        block.savepoints.iter().rposition(|(own, _)| own == name).ok_or_else(|| {
-            SqlError::new(SqlState("3B001"), format!("savepoint \"{name}\" does not exist"))
-        })
+        block
+            .savepoints
+            .iter()
+            .rposition(|(own, _)| own == name)
+            .ok_or_else(|| SqlError::new(SqlState("3B001"), format!("savepoint \"{name}\" does not exist")))
     }
 }

@@ -99,7 +99,9 @@ impl Session {
                 }
                 "ROLLBACK"
             }
-            ast::Statement::Rollback { savepoint: Some(name), .. } => {
+            ast::Statement::Rollback {
+                savepoint: Some(name), ..
+            } => {
                 self.roll_back_to(&crate::bind::fold(name))?;
                 "ROLLBACK"
             }
@@ -122,11 +124,16 @@ impl Session {
         match mode {
             ast::TransactionMode::AccessMode(access) => {
                 let read_only = matches!(access, ast::TransactionAccessMode::ReadOnly);
-                self.settings.set("transaction_read_only", if read_only { "on" } else { "off" })?;
+                self.settings
+                    .set("transaction_read_only", if read_only { "on" } else { "off" })?;
             }
             ast::TransactionMode::IsolationLevel(level) => {
                 let level = level.to_string().to_lowercase();
-                let level = if level == "snapshot" { "repeatable read".into() } else { level };
+                let level = if level == "snapshot" {
+                    "repeatable read".into()
+                } else {
+                    level
+                };
                 if started && self.settings.get("transaction_isolation").as_deref() != Some(level.as_str()) {
                     let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
                     return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));

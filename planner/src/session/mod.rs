@@ -140,11 +140,19 @@ impl Session {
     }
 
     pub(crate) fn notice(&mut self, message: impl Into<String>) {
-        self.notices.push(Notice { severity: "NOTICE", state: SqlState("00000"), message: message.into() });
+        self.notices.push(Notice {
+            severity: "NOTICE",
+            state: SqlState("00000"),
+            message: message.into(),
+        });
     }
 
     pub(crate) fn warn(&mut self, state: SqlState, message: impl Into<String>) {
-        self.notices.push(Notice { severity: "WARNING", state, message: message.into() });
+        self.notices.push(Notice {
+            severity: "WARNING",
+            state,
+            message: message.into(),
+        });
     }
 
     /// A setting's value, as SHOW gives it: `statement_timeout`, `client_encoding`. None: unknown.
@@ -197,7 +205,9 @@ impl Drop for Session {
             let mut transaction = self.engine.database().begin();
             let schema = self.temporary_schema();
             if transaction.state().schema(&schema).is_some() {
-                let dropped = transaction.drop_schema(&schema, true).and_then(|()| transaction.commit());
+                let dropped = transaction
+                    .drop_schema(&schema, true)
+                    .and_then(|()| transaction.commit());
                 if let Err(error) = dropped {
                     tracing::warn!("cannot drop temporary tables of a closed session: {error}");
                 }

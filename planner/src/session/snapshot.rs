@@ -89,7 +89,10 @@ impl Session {
             info: self.info.clone(),
             settings: self.settings.clone(),
             path,
-            transaction_start_us: self.block.as_ref().map_or(self.statement_start_us, |block: &Block| block.start_us),
+            transaction_start_us: self
+                .block
+                .as_ref()
+                .map_or(self.statement_start_us, |block: &Block| block.start_us),
             statement_start_us: self.statement_start_us,
             assignments: self.assignments.clone(),
             cancel: self.cancel().clone(),
@@ -117,7 +120,10 @@ impl Session {
                     Some(before) => self.settings.put(crate::settings::canonical(name), before),
                     None => self.settings.reset(name, &Default::default())?,
                 }
-                self.warn(state::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
+                self.warn(
+                    state::NO_ACTIVE_SQL_TRANSACTION,
+                    "SET LOCAL can only be used in transaction blocks",
+                );
             }
             _ => {}
         }

@@ -19,7 +19,13 @@ pub(super) async fn table(session: &mut Session, alter: &AlterTable) -> Result<O
     session.check_writable("ALTER TABLE")?;
     let binder = session.binder();
     let Some(relation) = binder.names().existing(&alter.name)? else {
-        let last = alter.name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+        let last = alter
+            .name
+            .0
+            .last()
+            .and_then(|part| part.as_ident())
+            .map(fold)
+            .unwrap_or_default();
         if !alter.if_exists {
             return Err(crate::bind::undefined(None, &last));
         }
@@ -50,21 +56,35 @@ async fn one(
             transaction.lock().rename_relation(schema, name, &to)?;
             *name = to;
         }
-        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+        AlterTableOperation::RenameColumn {
+            old_column_name,
+            new_column_name,
+        } => {
             if relation.as_table().is_none() {
                 return Err(SqlError::unsupported("renaming a view's column"));
             }
-            transaction.lock().rename_column(schema, name, &fold(old_column_name), &fold(new_column_name))?;
+            transaction
+                .lock()
+                .rename_column(schema, name, &fold(old_column_name), &fold(new_column_name))?;
         }
-        AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+        AlterTableOperation::AddColumn {
+            if_not_exists,
+            column_def,
+            ..
+        } => {
             let (column, key) = create::column_definition(session, column_def)?;
             if key {
                 return Err(SqlError::unsupported("ADD COLUMN with PRIMARY KEY"));
             }
             let state = session.state();
-            let exists = state.table(schema, name).is_some_and(|t| t.definition().column_index(&column.name).is_some());
+            let exists = state
+                .table(schema, name)
+                .is_some_and(|t| t.definition().column_index(&column.name).is_some());
             if exists && *if_not_exists {
-                let message = format!("column \"{}\" of relation \"{name}\" already exists, skipping", column.name);
+                let message = format!(
+                    "column \"{}\" of relation \"{name}\" already exists, skipping",
+                    column.name
+                );
                 session.notice(message);
                 return Ok(());
             }
@@ -74,11 +94,17 @@ async fn one(
             };
             transaction.lock().add_column(schema, name, column, fill)?;
         }
-        AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+        AlterTableOperation::DropColumn {
+            column_names,
+            if_exists,
+            ..
+        } => {
             for column in column_names {
                 let column = fold(column);
                 let state = session.state();
-                let there = state.table(schema, name).is_some_and(|t| t.definition().column_index(&column).is_some());
+                let there = state
+                    .table(schema, name)
+                    .is_some_and(|t| t.definition().column_index(&column).is_some());
                 if !there && *if_exists {
                     let message = format!("column \"{column}\" of relation \"{name}\" does not exist, skipping");
                     session.notice(message);
@@ -99,7 +125,9 @@ async fn one(
                     {
                         insert::check_default(session, value, &table.definition().columns[at])?;
                     }
-                    transaction.lock().set_default(schema, name, &column, Some(value.to_string()))?;
+                    transaction
+                        .lock()
+                        .set_default(schema, name, &column, Some(value.to_string()))?;
                 }
                 AlterColumnOperation::DropDefault => transaction.lock().set_default(schema, name, &column, None)?,
                 other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
@@ -109,7 +137,9 @@ async fn one(
         | AlterTableOperation::ReplicaIdentity { .. }
         | AlterTableOperation::ValidateConstraint { .. }
         | AlterTableOperation::SetOptionsParens { .. } => {}
-        AlterTableOperation::AddConstraint { constraint, .. } => return constraint_added(session, schema, name, constraint),
+        AlterTableOperation::AddConstraint { constraint, .. } => {
+            return constraint_added(session, schema, name, constraint);
+        }
         other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
     }
     Ok(())
@@ -136,7 +166,11 @@ fn constraint_added(
 }
 
 fn last(name: &ObjectName) -> String {
-    name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
+    name.0
+        .last()
+        .and_then(|part| part.as_ident())
+        .map(fold)
+        .unwrap_or_default()
 }
 
 /// A default's value now, for the rows that are there.
@@ -145,7 +179,9 @@ pub(super) async fn value_of_default(
     column: &tenon_storage::ColumnDef,
 ) -> Result<datafusion::arrow::array::ArrayRef> {
     let expr = insert::default_value(&session.binder(), column)?;
-    let plan = LogicalPlanBuilder::empty(true).project([expr.alias("value")]).and_then(LogicalPlanBuilder::build);
+    let plan = LogicalPlanBuilder::empty(true)
+        .project([expr.alias("value")])
+        .and_then(LogicalPlanBuilder::build);
     let plan = plan.map_err(|error| from_datafusion(&error))?;
     let mut stream = run::start(&session.engine, plan, session.cancel()).await?;
     match stream.next().await {

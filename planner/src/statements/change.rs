@@ -51,10 +51,19 @@ pub(super) fn describe_delete(session: &mut Session, delete: &Delete, types: &[u
 fn describe(binder: &Binder, change: Change, types: &[u32]) -> Result<Description> {
     let (_, params) = plan(binder, &change, types)?;
     let columns = match &change.returning {
-        Some(items) => Some(returning::describe(binder, &change.table, Some(change.alias.clone()), items)?),
+        Some(items) => Some(returning::describe(
+            binder,
+            &change.table,
+            Some(change.alias.clone()),
+            items,
+        )?),
         None => None,
     };
-    Ok(Description { params, columns, plan: None })
+    Ok(Description {
+        params,
+        columns,
+        plan: None,
+    })
 }
 
 pub(super) async fn update(
@@ -86,9 +95,14 @@ fn target(binder: &Binder, factor: &TableFactor) -> Result<(Arc<TableVersion>, S
     };
     let relation = binder.names().relation(name)?;
     let table = relation.as_table().cloned().ok_or_else(|| {
-        SqlError::new(state::WRONG_OBJECT_TYPE, format!("cannot change view \"{}\"", relation.name()))
+        SqlError::new(
+            state::WRONG_OBJECT_TYPE,
+            format!("cannot change view \"{}\"", relation.name()),
+        )
     })?;
-    let alias = alias.as_ref().map_or_else(|| table.name().to_string(), |alias| fold(&alias.name));
+    let alias = alias
+        .as_ref()
+        .map_or_else(|| table.name().to_string(), |alias| fold(&alias.name));
     Ok((table, alias))
 }
 
@@ -97,11 +111,17 @@ fn column(alias: &str, name: &str) -> ast::Expr {
 }
 
 fn item(expr: ast::Expr, name: String) -> SelectItem {
-    SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
+    SelectItem::ExprWithAlias {
+        expr,
+        alias: Ident::with_quote('"', name),
+    }
 }
 
 fn positions(alias: &str) -> Vec<SelectItem> {
-    POSITION_FIELDS.iter().map(|name| item(column(alias, name), name.to_string())).collect()
+    POSITION_FIELDS
+        .iter()
+        .map(|name| item(column(alias, name), name.to_string()))
+        .collect()
 }
 
 fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
@@ -129,7 +149,10 @@ fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
     }
     let mut items = positions(&alias);
     for (value, own) in values.into_iter().zip(&definition.columns) {
-        items.push(item(value.unwrap_or_else(|| column(&alias, &own.name)), format!("\u{1}new {}", own.name)));
+        items.push(item(
+            value.unwrap_or_else(|| column(&alias, &own.name)),
+            format!("\u{1}new {}", own.name),
+        ));
     }
     let mut from = vec![update.table.clone()];
     match &update.from {
@@ -147,7 +170,13 @@ fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
 
 /// Column names with the values they get.
 fn assigned(assignment: &Assignment) -> Result<Vec<(String, ast::Expr)>> {
-    let last = |name: &ast::ObjectName| name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+    let last = |name: &ast::ObjectName| {
+        name.0
+            .last()
+            .and_then(|part| part.as_ident())
+            .map(fold)
+            .unwrap_or_default()
+    };
     match &assignment.target {
         AssignmentTarget::ColumnName(name) => Ok(vec![(last(name), assignment.value.clone())]),
         AssignmentTarget::Tuple(names) => match &assignment.value {
@@ -207,13 +236,20 @@ fn plan(
     }
     let columns = plan.schema().columns();
     let mut exprs: Vec<Expr> = columns[..2].iter().cloned().map(Expr::Column).collect();
-    for ((own, column), field) in
-        change.table.definition().columns.iter().zip(&columns[2..]).zip(&plan.schema().fields()[2..])
+    for ((own, column), field) in change
+        .table
+        .definition()
+        .columns
+        .iter()
+        .zip(&columns[2..])
+        .zip(&plan.schema().fields()[2..])
     {
         insert::check_assignable(field.data_type(), own)?;
         exprs.push(insert::assigned(Expr::Column(column.clone()), own).alias(&own.name));
     }
-    let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
+    let plan = LogicalPlanBuilder::from(plan)
+        .project(exprs)
+        .and_then(LogicalPlanBuilder::build);
     Ok((plan.map_err(|error| crate::errors::from_datafusion(&error))?, params))
 }
 
@@ -241,7 +277,11 @@ async fn run(
     let table = change.table.clone();
     let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let changed = sizes.iter().map(|_| None).collect();
-    let found = Found { changed, rows: 0, batches: Vec::new() };
+    let found = Found {
+        changed,
+        rows: 0,
+        batches: Vec::new(),
+    };
     let schema = table.schema().clone();
     let found = run::drain(&session.engine, plan, session.cancel(), found, move |found, batch| {
         take(found, &sizes, &schema, &batch)
@@ -254,7 +294,11 @@ async fn run(
             .map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)))
             .collect();
         let (transaction, target) = (session.transaction()?, table.clone());
-        let new_rows = if change.what == "UPDATE" { batches.clone() } else { Vec::new() };
+        let new_rows = if change.what == "UPDATE" {
+            batches.clone()
+        } else {
+            Vec::new()
+        };
         run::background(&session.engine, async move {
             let mut writer = transaction.lock().writer(&target);
             for batch in &new_rows {
@@ -295,7 +339,11 @@ fn take(found: &mut Found, sizes: &[usize], schema: &Arc<Schema>, batch: &Record
             .iter()
             .zip(&columns)
             .map(|(field, column)| {
-                field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
+                field
+                    .as_ref()
+                    .clone()
+                    .with_data_type(column.data_type().clone())
+                    .with_nullable(true)
             })
             .collect();
         let kept = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)

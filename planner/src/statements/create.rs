@@ -29,7 +29,12 @@ fn target(session: &mut Session, name: &ObjectName, temporary: bool) -> Result<T
         drop(transaction);
         session.has_temporary = true;
     }
-    let last = name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+    let last = name
+        .0
+        .last()
+        .and_then(|part| part.as_ident())
+        .map(fold)
+        .unwrap_or_default();
     Ok(Target { schema, name: last })
 }
 
@@ -45,7 +50,10 @@ pub(super) async fn table(
     }
     for (clause, present) in [
         ("CREATE EXTERNAL TABLE", create.external),
-        ("PARTITION BY", create.partition_by.is_some() || create.partition_of.is_some()),
+        (
+            "PARTITION BY",
+            create.partition_by.is_some() || create.partition_of.is_some(),
+        ),
         ("INHERITS", create.inherits.is_some()),
         ("CREATE OR REPLACE TABLE", create.or_replace),
         ("LOCATION", create.location.is_some()),
@@ -56,7 +64,11 @@ pub(super) async fn table(
         }
     }
     let place = target(session, &create.name, temporary)?;
-    let tag = if create.query.is_some() { "CREATE TABLE AS" } else { "CREATE TABLE" };
+    let tag = if create.query.is_some() {
+        "CREATE TABLE AS"
+    } else {
+        "CREATE TABLE"
+    };
     if session.state().relation(&place.schema, &place.name).is_some() {
         if create.if_not_exists {
             session.notice(format!("relation \"{}\" already exists, skipping", place.name));
@@ -69,7 +81,10 @@ pub(super) async fn table(
         Some(query) => create_as(session, prepared, create, place, query, params).await,
         None => {
             let definition = definition(session, create)?;
-            session.transaction()?.lock().create_table(&place.schema, &place.name, definition)?;
+            session
+                .transaction()?
+                .lock()
+                .create_table(&place.schema, &place.name, definition)?;
             Ok(Outcome::Command(tag.into()))
         }
     }
@@ -89,9 +104,14 @@ async fn create_as(
     }
     let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
     let columns = columns_of(plan.schema().as_arrow(), &given)?;
-    let definition = TableDef { columns, ..TableDef::default() };
+    let definition = TableDef {
+        columns,
+        ..TableDef::default()
+    };
     let transaction = session.transaction()?;
-    let table = transaction.lock().create_table(&place.schema, &place.name, definition)?;
+    let table = transaction
+        .lock()
+        .create_table(&place.schema, &place.name, definition)?;
     let writer = transaction.lock().writer(&table);
     let writer = run::drain(&session.engine, plan, session.cancel(), writer, |writer, batch| {
         Ok(writer.append(&insert::as_stored(&batch)?)?)
@@ -129,11 +149,17 @@ async fn create_from_file(
 /// Columns of a stored relation with the names and types of a query's result, the first ones renamed.
 fn columns_of(schema: &Schema, given: &[String]) -> Result<Vec<ColumnDef>> {
     if given.len() > schema.fields().len() {
-        return Err(SqlError::new(state::SYNTAX_ERROR, "too many column names were specified"));
+        return Err(SqlError::new(
+            state::SYNTAX_ERROR,
+            "too many column names were specified",
+        ));
     }
     let mut columns: Vec<ColumnDef> = Vec::new();
     for (at, field) in schema.fields().iter().enumerate() {
-        let name = given.get(at).cloned().unwrap_or_else(|| crate::rewrite::displayed_name(field.name()).to_string());
+        let name = given
+            .get(at)
+            .cloned()
+            .unwrap_or_else(|| crate::rewrite::displayed_name(field.name()).to_string());
         if columns.iter().any(|column| column.name == name) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
@@ -171,10 +197,12 @@ fn definition(session: &mut Session, create: &CreateTable) -> Result<TableDef> {
         let binder = session.binder();
         let source = binder.names().relation(name)?;
         match source.as_table() {
-            Some(table) => definition.columns.extend(table.definition().columns.iter().cloned().map(|mut column| {
-                column.default = None;
-                column
-            })),
+            Some(table) => definition
+                .columns
+                .extend(table.definition().columns.iter().cloned().map(|mut column| {
+                    column.default = None;
+                    column
+                })),
             None => definition.columns.extend(columns_of(source.columns(), &[])?),
         }
     }
@@ -202,13 +230,19 @@ fn one_key(definition: &TableDef) -> Result<()> {
     if definition.primary_key.is_empty() {
         return Ok(());
     }
-    Err(SqlError::new(state::INVALID_TABLE_DEFINITION, "multiple primary keys for table are not allowed"))
+    Err(SqlError::new(
+        state::INVALID_TABLE_DEFINITION,
+        "multiple primary keys for table are not allowed",
+    ))
 }
 
 pub(super) fn key_column(column: &IndexColumn) -> Result<String> {
     match &column.column.expr {
         Expr::Identifier(ident) => Ok(fold(ident)),
-        other => Err(SqlError::new(state::SYNTAX_ERROR, format!("a key column must be a name, not {other}"))),
+        other => Err(SqlError::new(
+            state::SYNTAX_ERROR,
+            format!("a key column must be a name, not {other}"),
+        )),
     }
 }
 
@@ -221,7 +255,10 @@ pub(super) fn no_unique() -> SqlError {
 }
 
 pub(super) fn not_enforced(session: &mut Session, what: &str) {
-    session.warn(crate::error::SqlState("01000"), format!("{what} constraints are accepted and not enforced"));
+    session.warn(
+        crate::error::SqlState("01000"),
+        format!("{what} constraints are accepted and not enforced"),
+    );
 }
 
 /// A column, and whether it is declared PRIMARY KEY.
@@ -264,7 +301,10 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
     let columns = columns_of(plan.schema().as_arrow(), &given)?;
-    let fields: Vec<_> = columns.iter().map(|column| column.sql_type.field(&column.name, true)).collect();
+    let fields: Vec<_> = columns
+        .iter()
+        .map(|column| column.sql_type.field(&column.name, true))
+        .collect();
     let (schema, sql) = (Arc::new(Schema::new(fields)), source.to_string());
     let transaction = session.transaction()?;
     let mut transaction = transaction.lock();
@@ -277,10 +317,15 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
         if create.or_replace && there.as_table().is_none() {
             let old = there.columns().fields();
             let same = old.len() <= schema.fields().len()
-                && old.iter().zip(schema.fields()).all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+                && old
+                    .iter()
+                    .zip(schema.fields())
+                    .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
             if !same {
-                return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, "cannot change the columns of a view")
-                    .hint("Drop the view and create it anew."));
+                return Err(
+                    SqlError::new(state::INVALID_TABLE_DEFINITION, "cannot change the columns of a view")
+                        .hint("Drop the view and create it anew."),
+                );
             }
         }
     }
@@ -295,21 +340,30 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
 pub(super) fn schema(session: &mut Session, name: &SchemaName, if_not_exists: bool) -> Result<Outcome> {
     session.check_writable("CREATE SCHEMA")?;
     let name = match name {
-        SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => {
-            name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
-        }
+        SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => name
+            .0
+            .last()
+            .and_then(|part| part.as_ident())
+            .map(fold)
+            .unwrap_or_default(),
         SchemaName::UnnamedAuthorization(owner) => fold(owner),
     };
     if name.starts_with("pg_") {
-        return Err(SqlError::new(crate::error::SqlState("42939"), format!("unacceptable schema name \"{name}\""))
-            .detail("The prefix \"pg_\" is reserved for system schemas."));
+        return Err(SqlError::new(
+            crate::error::SqlState("42939"),
+            format!("unacceptable schema name \"{name}\""),
+        )
+        .detail("The prefix \"pg_\" is reserved for system schemas."));
     }
     let transaction = session.transaction()?;
     let exists = transaction.lock().state().schema(&name).is_some() || name == "information_schema";
     if exists && if_not_exists {
         session.notice(format!("schema \"{name}\" already exists, skipping"));
     } else if exists {
-        return Err(SqlError::new(state::DUPLICATE_SCHEMA, format!("schema \"{name}\" already exists")));
+        return Err(SqlError::new(
+            state::DUPLICATE_SCHEMA,
+            format!("schema \"{name}\" already exists"),
+        ));
     } else {
         transaction.lock().create_schema(&name)?;
     }

@@ -30,13 +30,24 @@ pub(super) async fn declare(
         return Err(SqlError::new(state::NO_ACTIVE_SQL_TRANSACTION, message));
     }
     if session.cursors.contains_key(&name) {
-        return Err(SqlError::new(state::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
+        return Err(SqlError::new(
+            state::DUPLICATE_CURSOR,
+            format!("cursor \"{name}\" already exists"),
+        ));
     }
     let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
     let columns = describe_columns(plan.schema());
     // The cursor outlives the statement, so the statement's cancel token must not be its.
     let stream = run::start(&session.engine, plan, &Default::default()).await?;
-    session.cursors.insert(name, Cursor { columns, stream, ahead: None, hold });
+    session.cursors.insert(
+        name,
+        Cursor {
+            columns,
+            stream,
+            ahead: None,
+            hold,
+        },
+    );
     Ok(Outcome::Command("DECLARE CURSOR".into()))
 }
 
@@ -50,14 +61,22 @@ fn find<'a>(session: &'a mut Session, name: &Ident) -> Result<&'a mut Cursor> {
 
 pub(super) fn describe(session: &mut Session, name: &Ident) -> Result<Description> {
     let columns = find(session, name)?.columns.clone();
-    Ok(Description { columns: Some(columns), ..Description::default() })
+    Ok(Description {
+        columns: Some(columns),
+        ..Description::default()
+    })
 }
 
 /// How many rows a direction asks for; None: all.
 fn count(direction: &FetchDirection) -> Result<Option<usize>> {
     let number = |value: &ValueWithSpan| match &value.value {
-        Value::Number(digits, _) => digits.parse::<usize>().map_err(|_| SqlError::unsupported("fetching backwards")),
-        other => Err(SqlError::new(state::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),
+        Value::Number(digits, _) => digits
+            .parse::<usize>()
+            .map_err(|_| SqlError::unsupported("fetching backwards")),
+        other => Err(SqlError::new(
+            state::SYNTAX_ERROR,
+            format!("syntax error at or near \"{other}\""),
+        )),
     };
     match direction {
         FetchDirection::Next | FetchDirection::Forward { limit: None } => Ok(Some(1)),
@@ -93,7 +112,11 @@ pub(super) async fn fetch(session: &mut Session, name: &Ident, direction: &Fetch
         batches.push(Ok(batch.slice(0, rows)));
     }
     let stream: BatchStream = futures::stream::iter(batches).boxed();
-    Ok(Outcome::Rows { columns, stream, tag: RowsTag::Counted("FETCH") })
+    Ok(Outcome::Rows {
+        columns,
+        stream,
+        tag: RowsTag::Counted("FETCH"),
+    })
 }
 
 pub(super) fn close(session: &mut Session, cursor: &CloseCursor) -> Result<Outcome> {

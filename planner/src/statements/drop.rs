@@ -6,9 +6,7 @@ use crate::outcome::Outcome;
 use crate::parse::parse;
 use crate::session::Session;
 use crate::statement::Kind;
-use datafusion::sql::sqlparser::ast::{
-    ObjectName, ObjectNamePart, ObjectType, Truncate, visit_relations,
-};
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, ObjectType, Truncate, visit_relations};
 use std::ops::ControlFlow;
 use tenon_storage::{Relation, State};
 
@@ -41,9 +39,16 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool)
     let snapshot = session.state();
     let views = readers(&snapshot, schema, name);
     if !views.is_empty() && !cascade {
-        let kind = if snapshot.table(schema, name).is_some() { "table" } else { "view" };
+        let kind = if snapshot.table(schema, name).is_some() {
+            "table"
+        } else {
+            "view"
+        };
         let message = format!("cannot drop {kind} {name} because other objects depend on it");
-        let detail: Vec<String> = views.iter().map(|(_, view)| format!("view {view} depends on {kind} {name}")).collect();
+        let detail: Vec<String> = views
+            .iter()
+            .map(|(_, view)| format!("view {view} depends on {kind} {name}"))
+            .collect();
         return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
             .detail(detail.join("\n"))
             .hint("Use DROP ... CASCADE to drop the dependent objects too."));
@@ -73,9 +78,17 @@ pub(super) fn objects(
                 let word = if kind == ObjectType::Table { "table" } else { "view" };
                 let binder = session.binder();
                 let Some(found) = binder.names().existing(name)? else {
-                    let last = name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+                    let last = name
+                        .0
+                        .last()
+                        .and_then(|part| part.as_ident())
+                        .map(fold)
+                        .unwrap_or_default();
                     if !if_exists {
-                        return Err(SqlError::new(state::UNDEFINED_TABLE, format!("{word} \"{last}\" does not exist")));
+                        return Err(SqlError::new(
+                            state::UNDEFINED_TABLE,
+                            format!("{word} \"{last}\" does not exist"),
+                        ));
                     }
                     session.notice(format!("{word} \"{last}\" does not exist, skipping"));
                     continue;
@@ -90,7 +103,12 @@ pub(super) fn objects(
                 drop_relation(session, &schema, &last, cascade)?;
             }
             ObjectType::Schema => {
-                let last = name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+                let last = name
+                    .0
+                    .last()
+                    .and_then(|part| part.as_ident())
+                    .map(fold)
+                    .unwrap_or_default();
                 let snapshot = session.state();
                 let Some(entry) = snapshot.schema(&last) else {
                     if !if_exists {
@@ -123,13 +141,25 @@ pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Out
             if truncate.if_exists {
                 continue;
             }
-            let last = target.name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+            let last = target
+                .name
+                .0
+                .last()
+                .and_then(|part| part.as_ident())
+                .map(fold)
+                .unwrap_or_default();
             return Err(undefined(None, &last));
         };
         if found.as_table().is_none() {
-            return Err(SqlError::new(state::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", found.name())));
+            return Err(SqlError::new(
+                state::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is not a table", found.name()),
+            ));
         }
-        session.transaction()?.lock().truncate(found.schema_name(), found.name())?;
+        session
+            .transaction()?
+            .lock()
+            .truncate(found.schema_name(), found.name())?;
     }
     Ok(Outcome::Command("TRUNCATE TABLE".into()))
 }

@@ -23,10 +23,21 @@ struct Options {
 }
 
 fn options(statement: &ast::Statement) -> Result<Options> {
-    let ast::Statement::Explain { analyze, verbose, format, options, .. } = statement else {
+    let ast::Statement::Explain {
+        analyze,
+        verbose,
+        format,
+        options,
+        ..
+    } = statement
+    else {
         return Ok(Options::default());
     };
-    let mut out = Options { analyze: *analyze, verbose: *verbose, json: false };
+    let mut out = Options {
+        analyze: *analyze,
+        verbose: *verbose,
+        json: false,
+    };
     if let Some(AnalyzeFormatKind::Keyword(kind) | AnalyzeFormatKind::Assignment(kind)) = format {
         out.json = matches!(kind, AnalyzeFormat::JSON);
     }
@@ -43,7 +54,10 @@ fn options(statement: &ast::Statement) -> Result<Options> {
                 Some("json" | "'json'") => out.json = true,
                 Some("text" | "'text'") => out.json = false,
                 other => {
-                    let message = format!("unrecognized value for EXPLAIN option \"format\": {}", other.unwrap_or("none"));
+                    let message = format!(
+                        "unrecognized value for EXPLAIN option \"format\": {}",
+                        other.unwrap_or("none")
+                    );
                     return Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message));
                 }
             },
@@ -62,7 +76,11 @@ pub(super) fn describe(session: &mut Session, inner: &ast::Statement, types: &[u
         ast::Statement::Query(query) => query::describe(session, query, types)?.params,
         _ => Vec::new(),
     };
-    Ok(Description { params, columns: Some(text_rows::columns(&["QUERY PLAN"])), plan: None })
+    Ok(Description {
+        params,
+        columns: Some(text_rows::columns(&["QUERY PLAN"])),
+        plan: None,
+    })
 }
 
 pub(super) async fn run(
@@ -76,8 +94,15 @@ pub(super) async fn run(
     let query = match inner {
         ast::Statement::Query(query) => query,
         ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) if !options.analyze => query,
-        ast::Statement::Insert(ast::Insert { source: Some(query), .. }) if !options.analyze => query,
-        _ => return Err(SqlError::new(SqlState("0A000"), "EXPLAIN of this statement is not supported")),
+        ast::Statement::Insert(ast::Insert {
+            source: Some(query), ..
+        }) if !options.analyze => query,
+        _ => {
+            return Err(SqlError::new(
+                SqlState("0A000"),
+                "EXPLAIN of this statement is not supported",
+            ));
+        }
     };
     let plan = query::bound_plan(&session.binder(), query, &prepared.param_fields, params)?;
     let (engine, cancel) = (session.engine.clone(), session.cancel().clone());
@@ -113,7 +138,11 @@ pub(super) async fn run(
             document[0]["Execution Time"] = serde_json::json!(execution_ms);
         }
         let document = serde_json::to_string_pretty(&document).map_err(SqlError::internal)?;
-        return Ok(text_rows::outcome(&["QUERY PLAN"], vec![vec![document]], RowsTag::Plain("EXPLAIN")));
+        return Ok(text_rows::outcome(
+            &["QUERY PLAN"],
+            vec![vec![document]],
+            RowsTag::Plain("EXPLAIN"),
+        ));
     }
     if options.analyze {
         lines.push(format!("Planning Time: {planning_ms:.3} ms"));
@@ -125,9 +154,13 @@ pub(super) async fn run(
 
 fn text(plan: &Arc<dyn ExecutionPlan>, options: &Options) -> String {
     if options.analyze {
-        DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(options.verbose).to_string()
+        DisplayableExecutionPlan::with_metrics(plan.as_ref())
+            .indent(options.verbose)
+            .to_string()
     } else {
-        DisplayableExecutionPlan::new(plan.as_ref()).indent(options.verbose).to_string()
+        DisplayableExecutionPlan::new(plan.as_ref())
+            .indent(options.verbose)
+            .to_string()
     }
 }
 

@@ -15,9 +15,7 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{
-    self, Insert, OnConflictAction, OnInsert, SetExpr, TableObject, Value,
-};
+use datafusion::sql::sqlparser::ast::{self, Insert, OnConflictAction, OnInsert, SetExpr, TableObject, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::{ColumnDef, TableVersion, TableWriter};
@@ -46,12 +44,20 @@ pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
     };
     let relation = binder.names().relation(name)?;
     let table = relation.as_table().cloned().ok_or_else(|| {
-        SqlError::new(state::WRONG_OBJECT_TYPE, format!("cannot insert into view \"{}\"", relation.name()))
+        SqlError::new(
+            state::WRONG_OBJECT_TYPE,
+            format!("cannot insert into view \"{}\"", relation.name()),
+        )
     })?;
     let definition = table.definition();
     let mut targets = Vec::new();
     for column in &insert.columns {
-        let name = column.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+        let name = column
+            .0
+            .last()
+            .and_then(|part| part.as_ident())
+            .map(fold)
+            .unwrap_or_default();
         let at = definition.column_index(&name).ok_or_else(|| {
             let message = format!("column \"{name}\" of relation \"{}\" does not exist", definition.name);
             SqlError::new(state::UNDEFINED_COLUMN, message)
@@ -82,7 +88,11 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
         Some(items) => Some(returning::describe(&binder, &resolved.table, alias(insert), items)?),
         None => None,
     };
-    Ok(Description { params, columns, plan: None })
+    Ok(Description {
+        params,
+        columns,
+        plan: None,
+    })
 }
 
 fn alias(insert: &Insert) -> Option<String> {
@@ -92,7 +102,9 @@ fn alias(insert: &Insert) -> Option<String> {
 /// `VALUES ($1, $2)`: a parameter that stands alone has its column's type.
 fn types_of_values(resolved: &Resolved, source: &ast::Query, types: &[u32]) -> Result<Vec<u32>> {
     let mut types = types.to_vec();
-    let SetExpr::Values(values) = source.body.as_ref() else { return Ok(types) };
+    let SetExpr::Values(values) = source.body.as_ref() else {
+        return Ok(types);
+    };
     let definition = resolved.table.definition();
     let mut found: BTreeMap<usize, u32> = BTreeMap::new();
     for row in &values.rows {
@@ -131,7 +143,10 @@ fn source_plan(
     if let SetExpr::Values(values) = source.body.as_mut() {
         let width = values.rows.first().map_or(0, |row| row.content.len());
         if values.rows.iter().any(|row| row.content.len() != width) {
-            return Err(SqlError::new(state::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+            return Err(SqlError::new(
+                state::SYNTAX_ERROR,
+                "VALUES lists must all be the same length",
+            ));
         }
         targets.truncate(width.max(usize::from(!targets.is_empty())));
         if width <= resolved.targets.len() {
@@ -149,14 +164,20 @@ fn source_plan(
     let (plan, params) = parameters::plan(binder, tree, types)?;
     let width = plan.schema().fields().len();
     if width > resolved.targets.len() {
-        return Err(SqlError::new(state::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
+        return Err(SqlError::new(
+            state::SYNTAX_ERROR,
+            "INSERT has more expressions than target columns",
+        ));
     }
     if width < resolved.targets.len() && targets.len() > width {
         targets.truncate(width);
     }
     let listed = resolved.targets.len() < definition.columns.len() || width < resolved.targets.len();
     if listed && width < resolved.targets.len() && resolved.targets.len() != definition.columns.len() {
-        return Err(SqlError::new(state::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
+        return Err(SqlError::new(
+            state::SYNTAX_ERROR,
+            "INSERT has more target columns than expressions",
+        ));
     }
     let columns = plan.schema().columns();
     let mut exprs = Vec::with_capacity(definition.columns.len());
@@ -180,7 +201,11 @@ fn source_plan(
 
 /// The value, or the column's default where the value is the word DEFAULT.
 pub(super) fn or_default(value: ast::Expr, column: &ColumnDef) -> Result<ast::Expr> {
-    if is_default(&value) { default_tree(column) } else { Ok(value) }
+    if is_default(&value) {
+        default_tree(column)
+    } else {
+        Ok(value)
+    }
 }
 
 fn is_default(expr: &ast::Expr) -> bool {
@@ -204,8 +229,7 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
         column.name,
         column.sql_type.base_name()
     );
-    Err(SqlError::new(state::DATATYPE_MISMATCH, message)
-        .hint("You will need to rewrite or cast the expression."))
+    Err(SqlError::new(state::DATATYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression."))
 }
 
 /// A value as its column stores it.
@@ -233,10 +257,13 @@ pub(super) fn default_value(binder: &Binder, column: &ColumnDef) -> Result<Expr>
 pub(super) fn check_default(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<()> {
     let mut tree = expr.clone();
     rewrite(&mut tree);
-    let expr = session.binder().expression(tree, &DFSchema::empty()).map_err(|error| match error.state {
-        state::UNDEFINED_COLUMN => SqlError::unsupported("a column reference in a DEFAULT expression"),
-        _ => error,
-    })?;
+    let expr = session
+        .binder()
+        .expression(tree, &DFSchema::empty())
+        .map_err(|error| match error.state {
+            state::UNDEFINED_COLUMN => SqlError::unsupported("a column reference in a DEFAULT expression"),
+            _ => error,
+        })?;
     let given = datafusion::logical_expr::ExprSchemable::get_type(&expr, &DFSchema::empty());
     check_assignable(&given.map_err(|error| from_datafusion(&error))?, column)
 }
@@ -272,14 +299,20 @@ pub(super) async fn run(
     let keep = insert.returning.is_some();
     let writer = session.transaction()?.lock().writer(&table);
     let sink = (writer, Vec::new());
-    let (writer, kept) = run::drain(&session.engine, plan, session.cancel(), sink, move |(writer, kept), batch| {
-        let batch = as_stored(&batch)?;
-        writer.append(&batch)?;
-        if keep {
-            kept.push(batch);
-        }
-        Ok(())
-    })
+    let (writer, kept) = run::drain(
+        &session.engine,
+        plan,
+        session.cancel(),
+        sink,
+        move |(writer, kept), batch| {
+            let batch = as_stored(&batch)?;
+            writer.append(&batch)?;
+            if keep {
+                kept.push(batch);
+            }
+            Ok(())
+        },
+    )
     .await?;
     let rows = finish(session, table.oid(), writer).await?;
     match &insert.returning {
@@ -290,7 +323,9 @@ pub(super) async fn run(
 
 fn default_row(binder: &Binder, table: &TableVersion) -> Result<LogicalPlan> {
     let columns = &table.definition().columns;
-    let exprs = columns.iter().map(|column| Ok(default_value(binder, column)?.alias(&column.name)));
+    let exprs = columns
+        .iter()
+        .map(|column| Ok(default_value(binder, column)?.alias(&column.name)));
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
     LogicalPlanBuilder::empty(true)
         .project(exprs)
@@ -300,14 +335,21 @@ fn default_row(binder: &Binder, table: &TableVersion) -> Result<LogicalPlan> {
 
 /// Columns that storage does not know as they are: unsigned numbers of window functions.
 pub(super) fn as_stored(batch: &RecordBatch) -> Result<RecordBatch> {
-    if !batch.schema().fields().iter().any(|field| field.data_type() == &DataType::UInt64) {
+    if !batch
+        .schema()
+        .fields()
+        .iter()
+        .any(|field| field.data_type() == &DataType::UInt64)
+    {
         return Ok(batch.clone());
     }
     let columns = batch.columns().iter().map(|column| match column.data_type() {
         DataType::UInt64 => cast(column, &DataType::Int64),
         _ => Ok(column.clone()),
     });
-    let columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, _>>().map_err(|error| from_arrow(&error))?;
+    let columns: Vec<ArrayRef> = columns
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|error| from_arrow(&error))?;
     let schema = batch.schema();
     let fields = schema.fields().iter().zip(&columns);
     let fields = fields.map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()));

@@ -38,7 +38,9 @@ pub(crate) struct Description {
 
 /// Parameters and columns of a statement.
 pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u32]) -> Result<Description> {
-    let Kind::Sql(tree) = &statement.kind else { return Ok(Description::default()) };
+    let Kind::Sql(tree) = &statement.kind else {
+        return Ok(Description::default());
+    };
     match tree.as_ref() {
         ast::Statement::Query(query) => query::describe(session, query, types),
         ast::Statement::Insert(insert) => insert::describe(session, insert, types),
@@ -49,7 +51,10 @@ pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u3
         ast::Statement::Execute { name, .. } => named::describe(session, name.as_ref()),
         ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
             let params = query::describe(session, query, types)?.params;
-            Ok(Description { params, ..Description::default() })
+            Ok(Description {
+                params,
+                ..Description::default()
+            })
         }
         ast::Statement::ShowVariable { variable } => Ok(set::describe_show(session, variable)),
         _ => Ok(Description::default()),
@@ -69,12 +74,18 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
         ast::Statement::Insert(insert) => insert::run(session, prepared, insert, params).await,
         ast::Statement::CreateTable(create) => create::table(session, prepared, create, params).await,
         ast::Statement::CreateView(view) => create::view(session, view),
-        ast::Statement::CreateSchema { schema_name, if_not_exists, .. } => {
-            create::schema(session, schema_name, *if_not_exists)
-        }
-        ast::Statement::Drop { object_type, if_exists, names, cascade, .. } => {
-            drop::objects(session, *object_type, names, *if_exists, *cascade)
-        }
+        ast::Statement::CreateSchema {
+            schema_name,
+            if_not_exists,
+            ..
+        } => create::schema(session, schema_name, *if_not_exists),
+        ast::Statement::Drop {
+            object_type,
+            if_exists,
+            names,
+            cascade,
+            ..
+        } => drop::objects(session, *object_type, names, *if_exists, *cascade),
         ast::Statement::Truncate(truncate) => drop::truncate(session, truncate),
         ast::Statement::Set(set) => set::set(session, set),
         ast::Statement::ShowVariable { variable } => set::show(session, variable),
@@ -91,9 +102,11 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
         },
         ast::Statement::Fetch { name, direction, .. } => cursor::fetch(session, name, direction).await,
         ast::Statement::Close { cursor } => cursor::close(session, cursor),
-        ast::Statement::Prepare { name, data_types, statement } => {
-            named::prepare(session, &prepared.statement, name, data_types, statement)
-        }
+        ast::Statement::Prepare {
+            name,
+            data_types,
+            statement,
+        } => named::prepare(session, &prepared.statement, name, data_types, statement),
         ast::Statement::Execute { name, parameters, .. } => named::execute(session, name.as_ref(), parameters).await,
         ast::Statement::Deallocate { name, .. } => named::deallocate(session, name),
         other => Err(SqlError::unsupported(first_words(other))),
@@ -103,6 +116,13 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
 /// The statement's first words, to name it in an error.
 fn first_words(statement: &ast::Statement) -> String {
     let text = statement.to_string();
-    let words: Vec<&str> = text.split_whitespace().take_while(|word| word.chars().all(|c| c.is_ascii_uppercase())).collect();
-    if words.is_empty() { "this statement".into() } else { words.join(" ") }
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .take_while(|word| word.chars().all(|c| c.is_ascii_uppercase()))
+        .collect();
+    if words.is_empty() {
+        "this statement".into()
+    } else {
+        words.join(" ")
+    }
 }

@@ -31,7 +31,10 @@ pub(super) fn prepare(
         let message = format!("prepared statement \"{name}\" already exists");
         return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message));
     }
-    let types = types.iter().map(|declared| Ok(sql_type(declared)?.oid())).collect::<Result<Vec<_>>>()?;
+    let types = types
+        .iter()
+        .map(|declared| Ok(sql_type(declared)?.oid()))
+        .collect::<Result<Vec<_>>>()?;
     let statement = outer.with_kind(Kind::Sql(Box::new(inner.clone())));
     super::describe(session, &statement, &types)?;
     session.named.insert(name, Named { statement, types });
@@ -39,16 +42,26 @@ pub(super) fn prepare(
 }
 
 fn find(session: &Session, name: Option<&ObjectName>) -> Result<Named> {
-    let name = name.and_then(|name| name.0.last()).and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+    let name = name
+        .and_then(|name| name.0.last())
+        .and_then(|part| part.as_ident())
+        .map(fold)
+        .unwrap_or_default();
     session.named.get(&name).cloned().ok_or_else(|| {
-        SqlError::new(state::INVALID_SQL_STATEMENT_NAME, format!("prepared statement \"{name}\" does not exist"))
+        SqlError::new(
+            state::INVALID_SQL_STATEMENT_NAME,
+            format!("prepared statement \"{name}\" does not exist"),
+        )
     })
 }
 
 pub(super) fn describe(session: &mut Session, name: Option<&ObjectName>) -> Result<Description> {
     let Named { statement, types } = find(session, name)?;
     let inner = super::describe(session, &statement, &types)?;
-    Ok(Description { columns: inner.columns, ..Description::default() })
+    Ok(Description {
+        columns: inner.columns,
+        ..Description::default()
+    })
 }
 
 pub(super) async fn execute(
@@ -60,15 +73,22 @@ pub(super) async fn execute(
     let described = super::describe(session, &statement, &types)?;
     if described.params.len() != arguments.len() {
         let message = "wrong number of parameters for prepared statement";
-        return Err(SqlError::new(state::SYNTAX_ERROR, message)
-            .detail(format!("Expected {} parameters but got {}.", described.params.len(), arguments.len())));
+        return Err(SqlError::new(state::SYNTAX_ERROR, message).detail(format!(
+            "Expected {} parameters but got {}.",
+            described.params.len(),
+            arguments.len()
+        )));
     }
     let mut values = Vec::with_capacity(arguments.len());
     for (argument, field) in arguments.iter().zip(&described.params) {
         values.push(evaluate(session, argument, field).await?);
     }
     let prepared = Prepared {
-        params: described.params.iter().map(|field| crate::types::pg_type(field)).collect(),
+        params: described
+            .params
+            .iter()
+            .map(|field| crate::types::pg_type(field))
+            .collect(),
         param_data_types: described.params.iter().map(|field| field.data_type().clone()).collect(),
         param_fields: described.params,
         columns: described.columns,
@@ -88,7 +108,9 @@ async fn evaluate(
     rewrite(&mut tree);
     let expr = session.binder().expression(tree, &DFSchema::empty())?;
     let expr = Expr::Cast(Cast::new_from_field(Box::new(expr), field.clone()));
-    let plan = LogicalPlanBuilder::empty(true).project([expr.alias("value")]).and_then(LogicalPlanBuilder::build);
+    let plan = LogicalPlanBuilder::empty(true)
+        .project([expr.alias("value")])
+        .and_then(LogicalPlanBuilder::build);
     let plan = plan.map_err(|error| from_datafusion(&error))?;
     let mut stream = run::start(&session.engine, plan, session.cancel()).await?;
     match stream.next().await {

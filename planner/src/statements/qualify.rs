@@ -7,7 +7,10 @@ use std::ops::ControlFlow;
 
 /// Qualifies each bare name of a stored relation that is not a common table expression's.
 pub(super) fn relations(binder: &Binder, query: &mut Box<Query>) {
-    let mut qualifier = Qualifier { binder, defined: HashSet::new() };
+    let mut qualifier = Qualifier {
+        binder,
+        defined: HashSet::new(),
+    };
     let _ = query.visit(&mut qualifier);
 }
 
@@ -21,7 +24,8 @@ impl VisitorMut for Qualifier<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let Some(with) = &query.with {
-            self.defined.extend(with.cte_tables.iter().map(|table| fold(&table.alias.name)));
+            self.defined
+                .extend(with.cte_tables.iter().map(|table| fold(&table.alias.name)));
         }
         ControlFlow::Continue(())
     }

@@ -19,7 +19,11 @@ pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32])
     let tree = checked(query)?;
     let (plan, params) = parameters::plan(&binder, tree, types)?;
     let columns = Some(describe_columns(plan.schema()));
-    Ok(Description { params, columns, plan: binder.reusable().then(|| (binder.snapshot.clone(), plan)) })
+    Ok(Description {
+        params,
+        columns,
+        plan: binder.reusable().then(|| (binder.snapshot.clone(), plan)),
+    })
 }
 
 /// The query rewritten, with the clauses refused that would be ignored.
@@ -56,7 +60,8 @@ pub(super) fn bind(plan: LogicalPlan, params: &[ScalarValue]) -> Result<LogicalP
     if params.is_empty() {
         return Ok(plan);
     }
-    plan.replace_params_with_values(&ParamValues::from(params.to_vec())).map_err(|error| from_datafusion(&error))
+    plan.replace_params_with_values(&ParamValues::from(params.to_vec()))
+        .map_err(|error| from_datafusion(&error))
 }
 
 pub(super) async fn run(
@@ -65,7 +70,11 @@ pub(super) async fn run(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
-    let cached = prepared.plan.lock().take().filter(|(snapshot, _)| std::sync::Arc::ptr_eq(snapshot, &session.state()));
+    let cached = prepared
+        .plan
+        .lock()
+        .take()
+        .filter(|(snapshot, _)| std::sync::Arc::ptr_eq(snapshot, &session.state()));
     let plan = match cached {
         Some((_, plan)) => plan,
         None => plan(&session.binder(), query, &prepared.param_fields)?,
@@ -74,8 +83,15 @@ pub(super) async fn run(
     if let Some(promised) = &prepared.columns
         && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| a.data_type != b.data_type))
     {
-        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+        return Err(SqlError::new(
+            state::FEATURE_NOT_SUPPORTED,
+            "cached plan must not change result type",
+        ));
     }
     let stream = run::start(&session.engine, bind(plan, params)?, session.cancel()).await?;
-    Ok(Outcome::Rows { columns, stream, tag: RowsTag::Counted("SELECT") })
+    Ok(Outcome::Rows {
+        columns,
+        stream,
+        tag: RowsTag::Counted("SELECT"),
+    })
 }

@@ -41,7 +41,9 @@ pub(super) fn describe(
     alias: Option<String>,
     items: &[SelectItem],
 ) -> Result<Vec<ColumnDesc>> {
-    Ok(describe_columns(plan(binder, table, alias, items, Vec::new())?.schema()))
+    Ok(describe_columns(
+        plan(binder, table, alias, items, Vec::new())?.schema(),
+    ))
 }
 
 /// The statement's outcome: the expressions over `rows`, which have the table's columns.
@@ -53,9 +55,15 @@ pub(super) async fn rows(
     rows: Vec<RecordBatch>,
     tag: &'static str,
 ) -> Result<Outcome> {
-    let rows = rows.into_iter().map(|batch| Ok(tenon_storage::writer::conform(&batch, table.definition())?));
+    let rows = rows
+        .into_iter()
+        .map(|batch| Ok(tenon_storage::writer::conform(&batch, table.definition())?));
     let plan = plan(&session.binder(), table, alias, items, rows.collect::<Result<_>>()?)?;
     let columns = describe_columns(plan.schema());
     let stream = run::start(&session.engine, plan, session.cancel()).await?;
-    Ok(Outcome::Rows { columns, stream, tag: RowsTag::Counted(tag) })
+    Ok(Outcome::Rows {
+        columns,
+        stream,
+        tag: RowsTag::Counted(tag),
+    })
 }

@@ -8,10 +8,18 @@ use datafusion::sql::sqlparser::ast::{
 
 /// `SELECT 1`, to be changed into what is wanted.
 fn template() -> (Box<Query>, Box<Select>) {
-    let Ok(mut parsed) = parse("SELECT 1 FROM t") else { unreachable!("a constant text parses") };
-    let Kind::Sql(tree) = parsed.remove(0).kind else { unreachable!("a constant text is SQL") };
-    let Statement::Query(query) = *tree else { unreachable!("a constant text is a query") };
-    let SetExpr::Select(select) = query.body.as_ref() else { unreachable!("a constant text is a SELECT") };
+    let Ok(mut parsed) = parse("SELECT 1 FROM t") else {
+        unreachable!("a constant text parses")
+    };
+    let Kind::Sql(tree) = parsed.remove(0).kind else {
+        unreachable!("a constant text is SQL")
+    };
+    let Statement::Query(query) = *tree else {
+        unreachable!("a constant text is a query")
+    };
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        unreachable!("a constant text is a SELECT")
+    };
     let select = select.clone();
     (query, select)
 }
@@ -19,7 +27,11 @@ fn template() -> (Box<Query>, Box<Select>) {
 /// `SELECT items FROM relation`.
 pub(super) fn over(relation: ObjectName, items: Vec<SelectItem>) -> Statement {
     let (mut query, mut select) = template();
-    if let Some(TableWithJoins { relation: TableFactor::Table { name, .. }, .. }) = select.from.first_mut() {
+    if let Some(TableWithJoins {
+        relation: TableFactor::Table { name, .. },
+        ..
+    }) = select.from.first_mut()
+    {
         *name = relation;
     }
     select.projection = items;

@@ -10,7 +10,12 @@ use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, 
 
 pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
     match set {
-        Set::SingleAssignment { scope, variable, values, .. } => {
+        Set::SingleAssignment {
+            scope,
+            variable,
+            values,
+            ..
+        } => {
             assign(session, scope.as_ref(), &name_of(variable), values)?;
         }
         Set::ParenthesizedAssignments { variables, values } => {
@@ -31,7 +36,11 @@ pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
             session.assign("client_encoding", &charset_name.value, false)?;
         }
         Set::SetNamesDefault {} => session.settings.reset("client_encoding", &Default::default())?,
-        Set::SetTransaction { modes, session: whole_session, .. } => {
+        Set::SetTransaction {
+            modes,
+            session: whole_session,
+            ..
+        } => {
             if *whole_session {
                 for mode in modes {
                     let text = mode.to_string().to_lowercase();
@@ -44,7 +53,10 @@ pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
                     };
                 }
             } else if session.block().is_none_or(|block| block.implicit) {
-                session.warn(SqlState("25P01"), "SET TRANSACTION can only be used in transaction blocks");
+                session.warn(
+                    SqlState("25P01"),
+                    "SET TRANSACTION can only be used in transaction blocks",
+                );
             } else {
                 for mode in modes {
                     session.transaction_mode(mode)?;
@@ -66,7 +78,11 @@ fn name_of(name: &ObjectName) -> String {
 
 fn assign(session: &mut Session, scope: Option<&ContextModifier>, name: &str, values: &[Expr]) -> Result<()> {
     let local = matches!(scope, Some(ContextModifier::Local));
-    let name = if name.eq_ignore_ascii_case("time zone") { "TimeZone" } else { name };
+    let name = if name.eq_ignore_ascii_case("time zone") {
+        "TimeZone"
+    } else {
+        name
+    };
     let list = name.eq_ignore_ascii_case("search_path");
     let words: Vec<String> = values.iter().map(|value| word(value, list)).collect();
     if let [only] = words.as_slice()
@@ -90,8 +106,14 @@ fn word(value: &Expr, list: bool) -> String {
     match value {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => {
-                let plain = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-                if list && !plain && !text.contains(',') { format!("\"{text}\"") } else { text.clone() }
+                let plain = text
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+                if list && !plain && !text.contains(',') {
+                    format!("\"{text}\"")
+                } else {
+                    text.clone()
+                }
             }
             Value::Boolean(flag) => if *flag { "on" } else { "off" }.to_string(),
             other => other.to_string(),
@@ -119,14 +141,26 @@ pub(super) fn describe_show(_: &Session, variable: &[Ident]) -> Description {
     } else {
         text_rows::columns(&[&crate::settings::canonical(&name)])
     };
-    Description { columns: Some(columns), ..Description::default() }
+    Description {
+        columns: Some(columns),
+        ..Description::default()
+    }
 }
 
 pub(super) fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
     let name = shown_name(variable);
     if name.eq_ignore_ascii_case("all") {
-        let rows = session.settings.all().into_iter().map(|(name, value, about)| vec![name, value, about]).collect();
-        return Ok(text_rows::outcome(&["name", "setting", "description"], rows, RowsTag::Plain("SHOW")));
+        let rows = session
+            .settings
+            .all()
+            .into_iter()
+            .map(|(name, value, about)| vec![name, value, about])
+            .collect();
+        return Ok(text_rows::outcome(
+            &["name", "setting", "description"],
+            rows,
+            RowsTag::Plain("SHOW"),
+        ));
     }
     let value = match name.as_str() {
         "transaction_isolation" if session.block().is_none() => session.settings.get("default_transaction_isolation"),
@@ -173,7 +207,12 @@ pub(super) fn discard(session: &mut Session, sql: &str) -> Result<Outcome> {
         }
         "TEMP" | "TEMPORARY" => drop_temporary(session)?,
         "PLANS" | "SEQUENCES" => {}
-        _ => return Err(SqlError::new(crate::error::state::SYNTAX_ERROR, format!("syntax error at or near \"{what}\""))),
+        _ => {
+            return Err(SqlError::new(
+                crate::error::state::SYNTAX_ERROR,
+                format!("syntax error at or near \"{what}\""),
+            ));
+        }
     }
     Ok(Outcome::Command(format!("DISCARD {what}")))
 }

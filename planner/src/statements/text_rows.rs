@@ -24,10 +24,17 @@ pub(crate) fn outcome(names: &[&str], rows: Vec<Vec<String>>, tag: RowsTag) -> O
         let values = rows.iter().map(|row| row.get(at).map(String::as_str));
         Arc::new(StringViewArray::from_iter(values)) as ArrayRef
     });
-    let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::Utf8View, true)).collect();
+    let fields: Vec<Field> = names
+        .iter()
+        .map(|name| Field::new(*name, DataType::Utf8View, true))
+        .collect();
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays.collect());
     let batch = batch.map_err(|error| crate::errors::from_arrow(&error));
-    Outcome::Rows { columns: columns(names), stream: once(batch), tag }
+    Outcome::Rows {
+        columns: columns(names),
+        stream: once(batch),
+        tag,
+    }
 }
 
 /// A stream of one batch.

@@ -29,7 +29,10 @@ pub(crate) fn pg_type(field: &Field) -> PgType {
     if field.metadata().contains_key(TYPE_KEY)
         && let Some(declared) = SqlType::from_field(field)
     {
-        return PgType { oid: declared.oid(), typmod: declared.typmod() };
+        return PgType {
+            oid: declared.oid(),
+            typmod: declared.typmod(),
+        };
     }
     match field.data_type() {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {

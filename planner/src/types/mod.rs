@@ -1,6 +1,6 @@
 //! SQL types between the parser, DataFusion and the wire.
 
-pub(crate) mod planner;
 mod describe;
+pub(crate) mod planner;
 
 pub(crate) use describe::{describe, pg_type, type_for_oid};

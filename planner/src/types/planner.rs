@@ -16,12 +16,15 @@ pub(crate) struct PgTypePlanner;
 
 impl TypePlanner for PgTypePlanner {
     fn plan_type_field(&self, sql_type: &Ast) -> datafusion::error::Result<Option<FieldRef>> {
-        field_of(sql_type).map(|field| Some(Arc::new(field))).map_err(to_datafusion)
+        field_of(sql_type)
+            .map(|field| Some(Arc::new(field)))
+            .map_err(to_datafusion)
     }
 }
 
 fn field_of(declared: &Ast) -> Result<Field> {
-    if let Ast::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element)) = declared {
+    if let Ast::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element)) = declared
+    {
         let element = field_of(element)?.with_name("item");
         return Ok(Field::new("", DataType::List(Arc::new(element)), true));
     }
@@ -66,15 +69,15 @@ fn last(name: &ObjectName) -> String {
 pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
     let numeric = |info: &ExactNumberInfo| -> Result<SqlType> {
         match info {
-        ExactNumberInfo::None => Ok(SqlType::Numeric),
-        ExactNumberInfo::Precision(precision) => Ok(SqlType::numeric(*precision as i64, 0)?),
-        ExactNumberInfo::PrecisionAndScale(precision, scale) => Ok(SqlType::numeric(*precision as i64, *scale)?),
+            ExactNumberInfo::None => Ok(SqlType::Numeric),
+            ExactNumberInfo::Precision(precision) => Ok(SqlType::numeric(*precision as i64, 0)?),
+            ExactNumberInfo::PrecisionAndScale(precision, scale) => Ok(SqlType::numeric(*precision as i64, *scale)?),
         }
     };
     let with_length = |name: &str, length: &Option<CharacterLength>| -> Result<SqlType> {
         match length {
-        Some(CharacterLength::IntegerLength { length, .. }) => Ok(format!("{name}({length})").parse::<SqlType>()?),
-        _ => Ok(name.parse::<SqlType>()?),
+            Some(CharacterLength::IntegerLength { length, .. }) => Ok(format!("{name}({length})").parse::<SqlType>()?),
+            _ => Ok(name.parse::<SqlType>()?),
         }
     };
     Ok(match declared {
@@ -119,7 +122,12 @@ pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
                 _ => error.into(),
             })?
         }
-        other => return Err(SqlError::unsupported(format!("type {}", other.to_string().to_lowercase()))),
+        other => {
+            return Err(SqlError::unsupported(format!(
+                "type {}",
+                other.to_string().to_lowercase()
+            )));
+        }
     })
 }
 

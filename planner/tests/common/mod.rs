@@ -16,13 +16,25 @@ pub struct Client {
 
 impl Client {
     pub fn new() -> Self {
-        Self::with(EngineOptions { target_partitions: 2, query_threads: 2, ..EngineOptions::default() })
+        Self::with(EngineOptions {
+            target_partitions: 2,
+            query_threads: 2,
+            ..EngineOptions::default()
+        })
     }
 
     pub fn with(options: EngineOptions) -> Self {
         let engine = Engine::new(options).expect("an engine starts");
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        Self { session: Self::connect(&engine), engine, runtime: Arc::new(runtime) }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        Self {
+            session: Self::connect(&engine),
+            engine,
+            runtime: Arc::new(runtime),
+        }
     }
 
     fn connect(engine: &Arc<Engine>) -> Session {
@@ -36,7 +48,11 @@ impl Client {
 
     /// A second connection to the same server.
     pub fn another(&self) -> Client {
-        Client { engine: self.engine.clone(), session: Self::connect(&self.engine), runtime: self.runtime.clone() }
+        Client {
+            engine: self.engine.clone(),
+            session: Self::connect(&self.engine),
+            runtime: self.runtime.clone(),
+        }
     }
 
     /// Runs each statement of a query string as the simple protocol does; the last one's rows, or its tag.
@@ -104,8 +120,11 @@ pub async fn rows(outcome: Outcome) -> Result<Vec<String>, SqlError> {
             while let Some(batch) = stream.next().await {
                 let batch = batch?;
                 let options = FormatOptions::default().with_null("NULL");
-                let formatters: Vec<_> =
-                    batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
+                let formatters: Vec<_> = batch
+                    .columns()
+                    .iter()
+                    .map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap())
+                    .collect();
                 for row in 0..batch.num_rows() {
                     let values: Vec<String> = formatters.iter().map(|f| f.value(row).to_string()).collect();
                     out.push(values.join("|"));
