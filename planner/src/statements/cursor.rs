@@ -43,7 +43,7 @@ pub(super) async fn declare(
         name,
         Cursor {
             columns,
-            stream,
+            stream: parking_lot::Mutex::new(stream),
             ahead: None,
             hold,
         },
@@ -97,7 +97,7 @@ pub(super) async fn fetch(session: &mut Session, name: &Ident, direction: &Fetch
         let batch = match cursor.ahead.take() {
             Some(batch) => batch,
             None => tokio::select! {
-                next = cursor.stream.next() => match next {
+                next = cursor.stream.get_mut().next() => match next {
                     Some(batch) => batch?,
                     None => break,
                 },
