@@ -528,3 +528,60 @@ fn returns_to_zero(budget: &MemoryBudget) {
     }
     panic!("{} bytes are still in use", budget.in_use_bytes());
 }
+
+#[test]
+fn arbitrary_input_gives_rows_or_errors() {
+    let seed: u64 = rand::random();
+    println!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let (database, definition) = table(&[("a", SqlType::Text), ("b", SqlType::Int4)]);
+    let words: [&[u8]; 16] = [
+        b"a",
+        b",",
+        b"\t",
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\"",
+        b"\\",
+        b"\\.",
+        b"\\N",
+        b"1",
+        b"\xc3\xa9",
+        b"\xff",
+        b"\0",
+        b"\\x",
+        b"\\377",
+    ];
+    for _ in 0..4000 {
+        let count = random.random_range(0..40);
+        let data: Vec<u8> = (0..count)
+            .flat_map(|_| words[random.random_range(0..words.len())])
+            .copied()
+            .collect();
+        let format = [CopyFormat::Csv, CopyFormat::Text][random.random_range(0..2)];
+        let mut options = CopyOptions::new(format);
+        options.header = [Header::Absent, Header::Skip, Header::Match][random.random_range(0..3)];
+        let pieces = cut(&mut random, &data);
+        if let Err(error) = load(&database, &definition, options, &pieces) {
+            assert_ne!(error.sqlstate(), "XX000", "{data:?}: {error:?}");
+        }
+    }
+    let mut whole = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0".to_vec();
+    for row in 0..20_i32 {
+        whole.extend([0, 2, 0, 0, 0, 1, b'x', 0, 0, 0, 4]);
+        whole.extend(row.to_be_bytes());
+    }
+    whole.extend([0xff, 0xff]);
+    for _ in 0..4000 {
+        let mut data = whole.clone();
+        for _ in 0..random.random_range(1..4) {
+            let at = random.random_range(0..data.len());
+            data[at] = [0, 1, 0x7f, 0x80, 0xff][random.random_range(0..5)];
+        }
+        data.truncate(random.random_range(0..=data.len()));
+        if let Err(error) = load(&database, &definition, CopyOptions::new(CopyFormat::Binary), &[&data]) {
+            assert_ne!(error.sqlstate(), "XX000", "{data:?}: {error:?}");
+        }
+    }
+}

@@ -2,5 +2,6 @@
 
 mod copy;
 mod files;
+mod parse;
 mod segments;
 mod transactions;
