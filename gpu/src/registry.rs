@@ -25,6 +25,11 @@ pub fn programs() -> Vec<Program> {
         primitives::search::programs,
         primitives::segmented::programs,
         primitives::select::programs,
+        primitives::bitonic::programs,
+        primitives::merge::programs,
+        primitives::quick_sort::programs,
+        primitives::sort_columns::programs,
+        primitives::sort_strings::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

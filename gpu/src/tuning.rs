@@ -61,4 +61,12 @@ tuning! {
     SEARCH_PROBES: u32 = 4;
     /// Groups into which the shared table of a search divides the sorted array.
     SEARCH_GROUPS: u32 = 4096;
+    /// Threads of a block that sorts a tile by bitonic steps.
+    BITONIC_THREADS: u32 = 512;
+    /// Items of such a tile: 16-byte keys fit static shared memory.
+    BITONIC_TILE: u32 = 2048;
+    /// Threads of a block that merges.
+    MERGE_THREADS: u32 = 256;
+    /// Items that one of them merges: odd, so that neighbours read from different banks.
+    MERGE_ITEMS: u32 = 9;
 }

@@ -10,6 +10,7 @@ use crate::memory::{DeviceBuffer, DeviceView, DeviceViewMut, Element};
 use crate::primitives::fill::Index;
 use crate::stream::Stream;
 
+use super::bitonic;
 use super::radix::{Buffers, Digits, Outputs, Radix, flip_bits};
 pub use super::radix::{Order, RadixTuning, SortKey, tile_items};
 
@@ -81,7 +82,8 @@ pub(crate) fn key_digits<K: SortKey>(order: Order, bits: Range<u32>) -> Digits {
     }
 }
 
-fn radix<K: SortKey>(payload_bytes: usize, options: &SortOptions) -> Result<Radix> {
+/// Passes over keys and payload of these types.
+pub(crate) fn radix<K: SortKey>(payload_bytes: usize, options: &SortOptions) -> Result<Radix> {
     let digits = key_digits::<K>(options.order, checked_bits::<K>(&options.bits)?);
     let mut radix = Radix::new(
         K::KERNEL_TYPE,
@@ -106,10 +108,33 @@ pub(crate) fn same_len(what: &str, expected: u64, found: u64) -> Result<()> {
     }
 }
 
-const NO_OUTPUTS: Outputs<'static> = Outputs {
-    offsets: None,
-    places: 0,
-};
+/// Runs the passes, or sorts a small input in one launch: bitonic steps in one tile are stable too.
+///
+/// # Safety
+/// As [`Radix::run`].
+unsafe fn run(stream: &Stream, radix: &Radix, buffers: Buffers, items: u64, options: &SortOptions) -> Result<()> {
+    if items > bitonic::TILE || options.tuning.is_some() || options.portion_items > 0 {
+        let none = Outputs {
+            offsets: None,
+            places: 0,
+        };
+        // SAFETY: the caller's promise.
+        return unsafe { radix.run(stream, buffers, items, none) };
+    }
+    let (keys_out, payload_out) = match (buffers.in_place, radix.passes() % 2) {
+        (false, _) => (buffers.keys_out, buffers.payload_out),
+        (true, 0) => (buffers.keys_in, buffers.payload_in),
+        (true, _) => (buffers.keys_temporary, buffers.payload_temporary),
+    };
+    let places = bitonic::Places {
+        keys_in: buffers.keys_in,
+        keys_out,
+        payload_in: buffers.payload_in,
+        payload_out,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { bitonic::sort_tiles(stream, radix, places, items, None, 0) }
+}
 
 /// Sorts `input` into `output` (same length). Allocates one more array of keys if it takes more than one pass.
 pub fn sort_keys<K: SortKey>(
@@ -132,7 +157,7 @@ pub fn sort_keys<K: SortKey>(
         in_place: false,
     };
     // SAFETY: three arrays of `items` keys; the temporary goes back to the pool in stream order.
-    unsafe { radix.run(stream, buffers, items, NO_OUTPUTS) }
+    unsafe { run(stream, &radix, buffers, items, options) }
 }
 
 /// Sorts keys and moves each key's value along (all the same length). Allocates one more array of keys and of values
@@ -163,7 +188,7 @@ pub fn sort_pairs<K: SortKey, V: Payload>(
         in_place: false,
     };
     // SAFETY: arrays of `items` elements; the temporaries go back to the pool in stream order.
-    unsafe { radix.run(stream, buffers, items, NO_OUTPUTS) }
+    unsafe { run(stream, &radix, buffers, items, options) }
 }
 
 /// The order of the keys as indices: `indices[i]` is the place in `keys` of the `i`-th smallest key, equal keys in
@@ -193,7 +218,7 @@ pub fn sort_indices<K: SortKey, I: Index + Payload>(
         in_place: false,
     };
     // SAFETY: arrays of `items` elements; the temporaries go back to the pool in stream order.
-    unsafe { radix.run(stream, buffers, items, NO_OUTPUTS) }
+    unsafe { run(stream, &radix, buffers, items, options) }
 }
 
 /// An error if indices of this type do not reach `items` items.
@@ -223,7 +248,7 @@ pub fn sort_keys_owned<K: SortKey>(
         in_place: true,
     };
     // SAFETY: two arrays of `items` keys; one returns to the pool in stream order.
-    unsafe { radix.run(stream, buffers, items, NO_OUTPUTS)? };
+    unsafe { run(stream, &radix, buffers, items, options)? };
     Ok(if radix.passes() % 2 == 0 { keys } else { other })
 }
 
@@ -249,7 +274,7 @@ pub fn sort_pairs_owned<K: SortKey, V: Payload>(
         in_place: true,
     };
     // SAFETY: four arrays of `items` elements; two return to the pool in stream order.
-    unsafe { radix.run(stream, buffers, items, NO_OUTPUTS)? };
+    unsafe { run(stream, &radix, buffers, items, options)? };
     Ok(if radix.passes() % 2 == 0 {
         (keys, values)
     } else {

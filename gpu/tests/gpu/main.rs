@@ -11,4 +11,6 @@ mod pool;
 mod primitives_basic;
 mod simulator;
 mod sort;
+mod sort_columns;
+mod sort_others;
 mod split;

@@ -1,6 +1,7 @@
 //! Radix sort against the standard library's stable sort.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use tenon_gpu::primitives::bitonic;
 use tenon_gpu::primitives::sort::{
     Order, Payload, RadixTuning, SortKey, SortOptions, sort_indices, sort_keys, sort_keys_owned, sort_pairs,
     sort_pairs_owned, tile_items,
@@ -111,6 +112,15 @@ fn run<K: SortKey>(test: &str, key: impl Fn(&mut StdRng) -> K) {
                     ..SortOptions::default()
                 };
                 check(&stream, what, &keys, |i| i as u32 ^ 0x5555, &options);
+                if items <= bitonic::TILE {
+                    // Small inputs take the bitonic path unless a shape of the passes is asked for.
+                    let tuning = Some(RadixTuning::of(size_of::<K>() as u32, 4));
+                    let options = SortOptions {
+                        tuning,
+                        ..options.clone()
+                    };
+                    check(&stream, what, &keys, |i| i as u32, &options);
+                }
                 if what == "random" {
                     check(&stream, what, &keys, |i| (i as i64) << 31, &options);
                 }

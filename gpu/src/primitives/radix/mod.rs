@@ -14,7 +14,7 @@ mod launch;
 mod tuning;
 
 pub(crate) use key::flip_bits;
-pub use key::{Order, SortKey};
+pub use key::{Order, RadixCode, SortKey};
 pub use launch::programs;
 pub(crate) use launch::{Buffers, Code, Digits, Outputs, Radix};
 pub use tuning::{RadixTuning, tile_items};
