@@ -6,6 +6,7 @@
 //!
 //! `bench_primitives --compile NVRTC DIRECTORY ARCHITECTURE...` fills a kernel cache and needs no GPU.
 
+mod choices;
 mod elementwise;
 mod harness;
 mod he;
@@ -28,6 +29,7 @@ fn run(small: bool, filter: Option<String>) -> Result<()> {
     let bench = Bench::new(device, small, filter)?;
     elementwise::run(&bench)?;
     scans::run(&bench)?;
+    choices::run(&bench)?;
     records::run(&bench)?;
     sorts::run(&bench)?;
     he::run(&bench)?;
