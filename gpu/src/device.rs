@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, StreamHandle};
 use crate::compile::{self, Cache, Compiler, Nvrtc, Program};
 use crate::cuda::{CudaBackend, DRIVER_LIBRARY};
 use crate::detect::{DeviceInfo, DeviceKind};
 use crate::error::{GpuError, Result};
 use crate::event_pool::EventPool;
 use crate::kernel::Module;
-use crate::memory::Pool;
+use crate::memory::{HostPool, Pool, Registered};
 use crate::sim::{SimBackend, SimConfig};
 use crate::stream::Stream;
 
@@ -49,6 +49,10 @@ pub(crate) struct DeviceInner {
     pub(crate) pool: Pool,
     pub(crate) synchronous: bool,
     pub(crate) events: Arc<EventPool>,
+    pub(crate) host: Arc<HostPool>,
+    pub(crate) registered: Registered,
+    /// Streams that nobody holds: making one is a call to the driver.
+    pub(crate) idle_streams: Mutex<Vec<StreamHandle>>,
     modules: Mutex<HashMap<String, Arc<Module>>>,
 }
 
@@ -88,6 +92,9 @@ impl Device {
             inner: Arc::new(DeviceInner {
                 pool: Pool::new(backend.clone(), events.clone(), budget_bytes),
                 events,
+                host: HostPool::new(backend.clone()),
+                registered: Registered::new(backend.clone()),
+                idle_streams: Mutex::default(),
                 backend,
                 compiler,
                 cache,
@@ -158,5 +165,13 @@ fn open_nvrtc(info: &DeviceInfo, only: Option<&Path>) -> Result<Nvrtc> {
         None => Nvrtc::load(info.architecture, info.driver_version),
         Some(path) => Nvrtc::load_from(path, info.architecture, info.driver_version)
             .map_err(|reason| GpuError::NoDevice(format!("NVRTC {} is not usable: {reason}", path.display()))),
+    }
+}
+
+impl Drop for DeviceInner {
+    fn drop(&mut self) {
+        for stream in self.idle_streams.get_mut().drain(..) {
+            self.backend.stream_destroy(stream);
+        }
     }
 }

@@ -23,14 +23,15 @@ pub(crate) struct StreamInner {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
-        self.device.backend.stream_destroy(self.handle);
+        self.device.idle_streams.lock().push(self.handle);
     }
 }
 
 impl Stream {
     pub(crate) fn new(device: &Arc<DeviceInner>) -> Result<Stream> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let handle = device.backend.stream_create()?;
+        let idle = device.idle_streams.lock().pop();
+        let handle = idle.map_or_else(|| device.backend.stream_create(), Ok)?;
         Ok(Stream {
             inner: Arc::new(StreamInner {
                 handle,

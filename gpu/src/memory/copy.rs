@@ -4,6 +4,7 @@
 
 use super::buffer::DeviceBuffer;
 use super::element::Element;
+use super::staging;
 use super::view::{DeviceView, DeviceViewMut};
 use crate::error::{GpuError, Result};
 use crate::stream::Stream;
@@ -43,10 +44,7 @@ impl Stream {
         }
         let bytes = size_of_val(source);
         // SAFETY: lengths agree; the slice is borrowed until the synchronisation below.
-        unsafe {
-            let backend = &self.inner.device.backend;
-            backend.copy_to_device(target.ptr_mut().0, source.as_ptr().cast(), bytes, self.handle())?;
-        }
+        unsafe { staging::to_device(self, target.ptr_mut().0, source.as_ptr().cast(), bytes) }?;
         self.synchronize()
     }
 
@@ -59,10 +57,12 @@ impl Stream {
         // SAFETY: the vector has room for the view's elements; all of them are written, and any bytes are a valid
         // element, before the length is set.
         unsafe {
-            let backend = &self.inner.device.backend;
-            let pointer = target.as_mut_ptr();
-            backend.copy_to_host(pointer.cast(), source.ptr().0, source.bytes() as usize, self.handle())?;
-            self.synchronize()?;
+            staging::to_host(
+                self,
+                target.as_mut_ptr().cast(),
+                source.ptr().0,
+                source.bytes() as usize,
+            )?;
             target.set_len(source.len() as usize);
         }
         Ok(target)
@@ -74,13 +74,15 @@ impl Stream {
         if source.is_empty() {
             return Ok(());
         }
-        // SAFETY: lengths agree; the slice is borrowed until the synchronisation below.
+        // SAFETY: lengths agree; the slice is borrowed, and the copy is done when the call returns.
         unsafe {
-            let backend = &self.inner.device.backend;
-            let pointer = target.as_mut_ptr();
-            backend.copy_to_host(pointer.cast(), source.ptr().0, source.bytes() as usize, self.handle())?;
+            staging::to_host(
+                self,
+                target.as_mut_ptr().cast(),
+                source.ptr().0,
+                source.bytes() as usize,
+            )
         }
-        self.synchronize()
     }
 
     /// Copies between device buffers, of the same length. Does not wait.

@@ -3,11 +3,19 @@
 mod buffer;
 mod copy;
 mod element;
+mod host;
 mod pool;
+mod registered;
 mod slabs;
+mod staging;
+mod transfer;
 mod view;
 
 pub use buffer::DeviceBuffer;
 pub use element::{DevicePtr, DevicePtrMut, Element};
+pub(crate) use host::HostPool;
+pub use host::PinnedBuffer;
 pub use pool::{Allocation, Pool, Reservation};
+pub(crate) use registered::Registered;
+pub use transfer::Download;
 pub use view::{DeviceView, DeviceViewMut};

@@ -14,3 +14,4 @@ mod sort;
 mod sort_columns;
 mod sort_others;
 mod split;
+mod transfer;

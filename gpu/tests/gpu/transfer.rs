@@ -1,0 +1,125 @@
+//! Copies: staged, from pinned and registered memory, beside kernels.
+
+use tenon_gpu::number::Reduction;
+use tenon_gpu::primitives::fill::iota;
+use tenon_gpu::primitives::reduce::{reduce, reduce_into};
+use tenon_gpu::testing;
+
+/// More than one staging piece, and not a multiple of it.
+const ITEMS: u64 = 5_000_003;
+
+#[test]
+fn large_copies_are_staged_and_warm_ones_register_nothing() {
+    let device = testing::device();
+    {
+        let stream = device.stream().unwrap();
+        let host: Vec<u32> = (0..ITEMS as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+        let mut registrations = 0;
+        for round in 0..3 {
+            let buffer = stream.upload(&host).unwrap();
+            assert!(stream.download(buffer.view()).unwrap() == host);
+            let mut part = vec![0; 3_000_001];
+            stream
+                .download_into(buffer.slice(7..3_000_008).unwrap(), &mut part)
+                .unwrap();
+            assert!(part == host[7..3_000_008]);
+            if round == 0 {
+                registrations = device.host_registrations();
+                assert!(registrations > 0);
+            }
+        }
+        assert_eq!(device.host_registrations(), registrations);
+        device.trim_host();
+    }
+    assert_eq!(device.pool().in_use(), 0);
+}
+
+#[test]
+fn pinned_memory_is_kept_and_copied_directly() {
+    let device = testing::device();
+    let stream = device.stream().unwrap();
+    for _ in 0..3 {
+        let mut pinned = device.pinned::<u64>(2_000_000).unwrap();
+        pinned.iter_mut().enumerate().for_each(|(i, v)| *v = i as u64 * 3);
+        let buffer = stream.upload(&pinned).unwrap();
+        let sum: u64 = reduce(&stream, buffer.view(), Reduction::Sum).unwrap();
+        assert_eq!(sum, 3 * (2_000_000 * 1_999_999 / 2));
+        assert!(stream.download(buffer.slice(5..1_500_000).unwrap()).unwrap() == pinned[5..1_500_000]);
+    }
+    assert!(device.host_registrations() <= 1 + 3, "{}", device.host_registrations());
+    assert!(device.pinned::<u64>(0).unwrap().is_empty());
+    assert!(device.pinned::<u64>(u64::MAX / 4).is_err());
+}
+
+#[test]
+fn registered_memory_of_others_is_copied_directly() {
+    let device = testing::device();
+    let stream = device.stream().unwrap();
+    let mut pages = vec![0u64; 1 << 18];
+    pages.iter_mut().enumerate().for_each(|(i, v)| *v = i as u64);
+    let bytes = size_of_val(&pages[..]);
+    // SAFETY: the vector lives until it is unregistered.
+    unsafe { device.register_host(pages.as_mut_ptr().cast(), bytes) }.unwrap();
+    let buffer = stream.upload(&pages).unwrap();
+    assert_eq!(device.host_registrations(), 0, "nothing was staged");
+    assert_eq!(
+        reduce::<u64, u64>(&stream, buffer.view(), Reduction::Max).unwrap(),
+        (1 << 18) - 1
+    );
+    // SAFETY: the upload is done.
+    unsafe { device.unregister_host(pages.as_mut_ptr().cast()) }.unwrap();
+    // SAFETY: as above; the second time, nothing happens.
+    unsafe { device.unregister_host(pages.as_mut_ptr().cast()) }.unwrap();
+}
+
+#[test]
+fn data_streams_through_in_chunks() {
+    let device = testing::device();
+    {
+        let stream = device.stream().unwrap();
+        let host: Vec<u32> = (0..1_000_003).collect();
+        for chunk_len in [1_000_003u64, 300_000, 1 << 40, 99_991] {
+            let chunks = host.len().div_ceil(chunk_len.min(1 << 30) as usize) as u64;
+            let mut sums = stream.alloc::<u64>(chunks).unwrap();
+            let mut starts = Vec::new();
+            stream
+                .stream_in(&host, chunk_len, |start, chunk| {
+                    let at = starts.len() as u64;
+                    starts.push((start, chunk.len()));
+                    reduce_into(&stream, chunk, sums.slice_mut(at..at + 1)?, Reduction::Sum)
+                })
+                .unwrap();
+            let sums = stream.download(sums.view()).unwrap();
+            assert_eq!(starts.iter().map(|s| s.1).sum::<u64>(), host.len() as u64);
+            for ((start, len), sum) in starts.into_iter().zip(sums) {
+                assert_eq!(sum, (start..start + len).sum::<u64>(), "chunk at {start}");
+            }
+        }
+        stream.stream_in(&[] as &[u32], 10, |_, _| panic!("no chunk")).unwrap();
+        let failed = stream.stream_in(&host, 1000, |_, _| Err(tenon_gpu::GpuError::Invalid("stop".into())));
+        assert_eq!(failed.unwrap_err().to_string(), "stop");
+    }
+    assert_eq!(device.pool().in_use(), 0);
+}
+
+#[test]
+fn results_leave_while_work_goes_on() {
+    let device = testing::device();
+    {
+        let stream = device.stream().unwrap();
+        let mut numbers = stream.alloc::<u32>(300_000).unwrap();
+        iota(&stream, numbers.view_mut(), 5).unwrap();
+        let download = stream
+            .download_later(numbers.view(), device.pinned(300_000).unwrap())
+            .unwrap();
+        let mut others = stream.alloc::<u32>(1000).unwrap();
+        iota(&stream, others.view_mut(), 0).unwrap();
+        assert_eq!((download.len(), download.is_empty()), (300_000, false));
+        let result = download.wait().unwrap();
+        assert!(result.iter().enumerate().all(|(i, &v)| v == i as u32 + 5));
+        drop(stream.download_later(numbers.view(), result).unwrap());
+        let wrong = stream.download_later(numbers.view(), device.pinned(1).unwrap());
+        assert!(wrong.is_err());
+    }
+    assert_eq!(device.pool().in_use(), 0);
+}
