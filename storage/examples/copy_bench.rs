@@ -1,7 +1,9 @@
-//! Measures COPY FROM of CSV: `copy_bench [MEGABYTES] [FILE]`. Without a file, rows like TPC-H's lineitem are made.
+//! Measures loading. `copy_bench MEGABYTES [FILE]`: CSV from memory, rows like TPC-H's lineitem, which it writes to FILE
+//! too. `copy_bench FILE`: a CSV, Parquet or Arrow file.
 
+use std::path::Path;
 use std::time::Instant;
-use tenon_storage::load::{CopyLoader, CopyOptions};
+use tenon_storage::load::{CopyLoader, CopyOptions, FileFormat, Loaded, Target, file_columns, load_file};
 use tenon_storage::{ColumnDef, Database, MemoryBudget, SqlType, TableDef};
 
 #[global_allocator]
@@ -89,55 +91,67 @@ fn lineitem(megabytes: usize) -> Vec<u8> {
     text
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let megabytes = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(256);
-    let text = match arguments.next() {
-        Some(path) => std::fs::read(path).expect("the file can be read"),
-        None => lineitem(megabytes),
-    };
+/// Runs a load three times and prints what it took.
+fn measure(columns: &[ColumnDef], bytes: usize, load: impl Fn(Target<'_>) -> Loaded) {
     let database = Database::new(MemoryBudget::unlimited());
     for _ in 0..3 {
         let mut transaction = database.begin();
-        let columns = COLUMNS
-            .iter()
-            .map(|(name, sql_type)| ColumnDef::new(*name, *sql_type).not_null())
-            .collect();
-        let table = transaction.create_table(
-            "public",
-            "lineitem",
-            TableDef {
-                columns,
-                ..TableDef::default()
-            },
-        );
-        let table = table.expect("the name is free");
-        let columns: Vec<usize> = (0..COLUMNS.len()).collect();
+        let def = TableDef {
+            columns: columns.to_vec(),
+            ..TableDef::default()
+        };
+        let table = transaction.create_table("public", "t", def).expect("the name is free");
         let (start, cpu) = (Instant::now(), cpu_seconds());
-        let defaults = vec![None; columns.len()];
-        let mut loader = CopyLoader::new(
-            table.definition(),
-            &columns,
-            defaults,
-            CopyOptions::csv(),
-            database.budget(),
-        )
-        .expect("options");
-        for piece in text.chunks(64 << 10) {
-            loader.push(piece).expect("rows are sound");
-        }
-        let loaded = loader.finish().expect("rows are sound");
+        let positions: Vec<usize> = (0..columns.len()).collect();
+        let loaded = load(Target {
+            definition: table.definition(),
+            columns: &positions,
+            defaults: vec![None; columns.len()],
+            budget: database.budget(),
+        });
         let rows = transaction
             .append(table.oid(), loaded.segments)
             .expect("rows are sound");
         let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-        let table = transaction.state().table("public", "lineitem").expect("it was created");
+        let table = transaction.state().table("public", "t").expect("it was created");
+        let megabytes = bytes as f64 / 1e6;
         println!(
-            "{rows} rows, {} MB in {seconds:.3} s: {:.0} MB/s; {cpu:.3} CPU s: {:.0} MB/s a core; {} MB in memory",
-            text.len() / 1_000_000,
-            text.len() as f64 / 1e6 / seconds,
-            text.len() as f64 / 1e6 / cpu,
+            "{rows} rows, {megabytes:.0} MB in {seconds:.3} s: {:.0} MB/s; {cpu:.3} CPU s: {:.0} MB/s a core; {} MB in memory",
+            megabytes / seconds,
+            megabytes / cpu,
             table.bytes() / 1_000_000
         );
     }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let first = arguments.next().unwrap_or_else(|| "256".into());
+    if let Ok(megabytes) = first.parse() {
+        let text = lineitem(megabytes);
+        if let Some(path) = arguments.next() {
+            std::fs::write(path, &text).expect("the file can be written");
+        }
+        let columns = COLUMNS.map(|(name, sql_type)| ColumnDef::new(name, sql_type).not_null());
+        return measure(&columns, text.len(), |target| {
+            let Target {
+                definition,
+                columns,
+                defaults,
+                budget,
+            } = target;
+            let mut loader =
+                CopyLoader::new(definition, columns, defaults, CopyOptions::csv(), budget).expect("options");
+            text.chunks(64 << 10)
+                .for_each(|piece| loader.push(piece).expect("rows are sound"));
+            loader.finish().expect("rows are sound")
+        });
+    }
+    let path = Path::new(&first);
+    let format = FileFormat::of_path(path).expect("a known ending");
+    let (columns, options) = file_columns(path, format, None).expect("the file is sound");
+    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    measure(&columns, bytes as usize, |target| {
+        load_file(path, format, options.clone(), target, &|_, _| ()).expect("the file is sound")
+    });
 }

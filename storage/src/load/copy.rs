@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! push ─ cut ─┬─ parse ─┐
-//!             ├─ parse ─┼─ in order: count lines, gather rows ─ a million rows? ─ build segment
+//!             ├─ parse ─┼─ in order: count lines, gather rows ─ enough rows? ─ build segment
 //!             └─ parse ─┘
 //! ```
 //! The first error in the input's order ends the load. Nothing is visible before a transaction appends the result.

@@ -140,7 +140,7 @@ impl<'a> Records<'a> {
         column: usize,
         force_null: bool,
         force_not_null: bool,
-    ) -> impl ExactSizeIterator<Item = Option<&str>> {
+    ) -> impl ExactSizeIterator<Item = Option<&str>> + Clone {
         (0..self.rows()).map(move |row| {
             let field = self.fields[row * self.columns + column];
             let null = field.length_flags & NULL != 0

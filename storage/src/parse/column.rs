@@ -13,7 +13,7 @@ pub type FieldError = (usize, StorageError);
 /// Parses fields (None: NULL), or gives the first field that is no value of the type.
 pub fn parse_column<'a>(
     sql_type: SqlType,
-    fields: impl ExactSizeIterator<Item = Option<&'a str>>,
+    fields: impl ExactSizeIterator<Item = Option<&'a str>> + Clone,
 ) -> Result<ArrayRef, FieldError> {
     match sql_type {
         SqlType::Bool => {
@@ -126,10 +126,18 @@ fn primitive<'a, T: ArrowPrimitiveType>(
 
 fn strings<'a>(
     sql_type: SqlType,
-    fields: impl ExactSizeIterator<Item = Option<&'a str>>,
+    fields: impl ExactSizeIterator<Item = Option<&'a str>> + Clone,
     check: impl Fn(&'a str) -> Result<&'a str, Invalid>,
 ) -> Result<ArrayRef, FieldError> {
-    let mut builder = StringViewBuilder::with_capacity(fields.len()).with_fixed_block_size(1 << 20);
+    // One block for all strings that do not stand in their views.
+    let long: usize = fields
+        .clone()
+        .flatten()
+        .map(str::len)
+        .filter(|length| *length > 12)
+        .sum();
+    let block = u32::try_from(long.max(1)).unwrap_or(u32::MAX);
+    let mut builder = StringViewBuilder::with_capacity(fields.len()).with_fixed_block_size(block);
     for (row, field) in fields.enumerate() {
         match field {
             None => builder.append_null(),

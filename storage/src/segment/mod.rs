@@ -16,8 +16,9 @@ use dictionary::Dictionary;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most rows that a segment holds.
-pub const SEGMENT_ROWS_MAX: usize = 1 << 20;
+/// Most rows that a segment holds. Larger ones would make loads keep more parsed rows aside, changes copy more rows and
+/// minima and maxima exclude less; smaller ones make the buffers too short for fast copies to a device.
+pub const SEGMENT_ROWS_MAX: usize = 1 << 17;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 

@@ -5,7 +5,9 @@ use arrow::datatypes::Int32Type;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::Arc;
 use tenon_storage::load::{CopyFormat, CopyLoader, CopyOptions, Header, Loaded};
-use tenon_storage::{ColumnDef, Database, MemoryBudget, SqlType, StorageError, TableDef, TableDefinition};
+use tenon_storage::{
+    ColumnDef, Database, MemoryBudget, SEGMENT_ROWS_MAX, SqlType, StorageError, TableDef, TableDefinition,
+};
 
 fn table(columns: &[(&str, SqlType)]) -> (Arc<Database>, Arc<TableDefinition>) {
     let database = Database::new(MemoryBudget::unlimited());
@@ -338,7 +340,7 @@ fn order_is_kept_and_segments_are_full() {
     let loaded = load(&database, &definition, CopyOptions::csv(), &[data.as_bytes()]).unwrap();
     assert_eq!(
         loaded.segments.iter().map(|s| s.rows()).collect::<Vec<_>>(),
-        [1 << 20, 1_500_000 - (1 << 20)]
+        full_segments(1_500_000)
     );
     let mut expected = 0;
     for segment in &loaded.segments {
@@ -584,4 +586,10 @@ fn arbitrary_input_gives_rows_or_errors() {
             assert_ne!(error.sqlstate(), "XX000", "{data:?}: {error:?}");
         }
     }
+}
+
+fn full_segments(rows: usize) -> Vec<usize> {
+    let full = std::iter::repeat_n(SEGMENT_ROWS_MAX, rows / SEGMENT_ROWS_MAX);
+    full.chain((!rows.is_multiple_of(SEGMENT_ROWS_MAX)).then_some(rows % SEGMENT_ROWS_MAX))
+        .collect()
 }
