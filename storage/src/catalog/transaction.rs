@@ -332,9 +332,11 @@ impl Transaction {
         TableWriter::new(table.definition().clone(), self.database.budget().clone())
     }
 
-    /// Adds finished segments to a table and gives the number of rows.
+    /// Adds finished segments to a table and gives the number of rows. SerializationFailure where they were written for
+    /// other columns than the table has now.
     pub fn append(&mut self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<u64> {
         let current = self.table_by_oid(table_oid)?;
+        check_fit(&segments, current.definition())?;
         let next = current.appended(&segments, self.database.budget())?;
         let rows = next.rows() - current.rows();
         let (definition, budget) = (current.definition().clone(), self.database.budget().clone());
@@ -363,6 +365,7 @@ impl Transaction {
                 "row masks are not of the table's current version",
             ));
         }
+        check_fit(&added, current.definition())?;
         let mut segments = Vec::with_capacity(keep.len() + added.len());
         for (segment, keep) in current.segments().iter().zip(keep) {
             match keep {
@@ -549,6 +552,14 @@ impl Transaction {
         } else {
             Ok(())
         }
+    }
+}
+
+/// Rows written for a table that has changed its columns since are a conflict with that change.
+fn check_fit(segments: &[Arc<Segment>], definition: &TableDefinition) -> Result<()> {
+    match segments.iter().all(|segment| segment.fits(definition)) {
+        true => Ok(()),
+        false => Err(StorageError::serialization()),
     }
 }
 

@@ -33,6 +33,7 @@ enum Form {
     /// Strings or byte strings, and the sizes of the buffers that the long ones take.
     Views(Vec<usize>),
     Codes {
+        dictionary_id: u64,
         codes: Vec<u16>,
         values: Arc<StringViewArray>,
         statistics: ColumnStatistics,
@@ -168,6 +169,7 @@ impl<'a> Plan<'a> {
                 make_array(data.build()?)
             }
             Form::Codes {
+                dictionary_id,
                 codes,
                 values,
                 statistics,
@@ -177,7 +179,11 @@ impl<'a> Plan<'a> {
                     slot.copy_from_slice(&code.to_ne_bytes());
                 }
                 let codes = UInt16Array::new(ScalarBuffer::new(piece.freeze(), 0, rows), nulls);
-                let data = ColumnData::Dictionary(DictionaryColumn { codes, values });
+                let data = ColumnData::Dictionary(DictionaryColumn {
+                    codes,
+                    values,
+                    dictionary_id,
+                });
                 return Ok(SegmentColumn {
                     data,
                     statistics: Arc::new(statistics),
@@ -228,6 +234,7 @@ fn coded(
     let statistics = ColumnStatistics::of_codes(&local.codes, &local.values, null_count);
     let codes = local.codes.iter().map(|code| global[usize::from(*code)]).collect();
     Some(Form::Codes {
+        dictionary_id: dictionary.id(),
         codes,
         values,
         statistics,

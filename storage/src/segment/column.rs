@@ -23,9 +23,11 @@ pub(super) enum ColumnData {
 pub struct DictionaryColumn {
     /// With the column's NULLs, whose codes mean nothing but index `values`.
     pub codes: UInt16Array,
-    /// What codes index: the dictionary as it was when the segment was built. Segments of a table share codes: a later
-    /// segment's values begin with an earlier one's.
+    /// What codes index: the dictionary as it was when the segment was built; a later segment's begins with an earlier
+    /// one's.
     pub values: Arc<StringViewArray>,
+    /// Names the dictionary: columns with equal ids share the meaning of codes.
+    pub dictionary_id: u64,
 }
 
 impl DictionaryColumn {

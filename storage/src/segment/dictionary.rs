@@ -6,6 +6,7 @@ use arrow::array::*;
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most values of a dictionary; codes have 16 bits.
 pub const DICTIONARY_VALUES_MAX: usize = 1 << 14;
@@ -15,9 +16,21 @@ const REPEATS_MIN: usize = 8;
 const STRING_BYTES_MAX: usize = 1 << 10;
 
 /// The dictionary of one string column, shared by all versions of the table. Codes never change their meaning.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Dictionary {
+    /// Unique in the process: equal ids, equal meaning of codes.
+    id: u64,
     inner: RwLock<Inner>,
+}
+
+impl Default for Dictionary {
+    fn default() -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            inner: RwLock::default(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +43,10 @@ struct Inner {
 }
 
 impl Dictionary {
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Codes of values, added where they are new, with the dictionary they index. None: it would grow too large, or
     /// memory is short.
     pub fn encode(&self, values: &[&str], budget: &Arc<MemoryBudget>) -> Option<(Vec<u16>, Arc<StringViewArray>)> {

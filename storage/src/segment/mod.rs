@@ -6,6 +6,7 @@ pub mod dictionary;
 
 pub use column::{DictionaryColumn, SegmentColumn};
 
+use crate::catalog::TableDefinition;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::statistics::ColumnStatistics;
@@ -108,6 +109,21 @@ impl Segment {
             ColumnData::Dictionary(column) => Some(column),
             ColumnData::Plain(_) => None,
         }
+    }
+
+    /// Whether the rows can be a table's of this definition: it may have changed since they were written.
+    pub(crate) fn fits(&self, definition: &TableDefinition) -> bool {
+        let column_fits = |(index, own): (usize, &SegmentColumn)| {
+            let column = &definition.columns[index];
+            let null_fits = !column.not_null || own.statistics.null_count == 0;
+            null_fits
+                && match (&own.data, &definition.dictionaries[index]) {
+                    (ColumnData::Plain(array), _) => *array.data_type() == column.sql_type.data_type(),
+                    (ColumnData::Dictionary(own), Some(dictionary)) => own.dictionary_id == dictionary.id(),
+                    (ColumnData::Dictionary(_), None) => false,
+                }
+        };
+        self.columns.len() == definition.columns.len() && self.columns.iter().enumerate().all(column_fits)
     }
 
     pub fn statistics(&self, column: usize) -> &ColumnStatistics {

@@ -427,3 +427,37 @@ fn a_full_budget_refuses_rows_and_keeps_what_is_there() {
     transaction.commit().unwrap();
     assert_eq!(rows(&database.snapshot()), [1, 2]);
 }
+
+#[test]
+fn rows_written_for_other_columns_are_a_conflict() {
+    let database = database(&[]);
+    let words = || (0..1000).map(|a| (a, format!("row {}", a % 3)));
+    let changes: [fn(&mut Transaction); 4] = [
+        |transaction| transaction.truncate("public", "t").unwrap(),
+        |transaction| transaction.drop_column("public", "t", "a").unwrap(),
+        |transaction| {
+            transaction
+                .add_column("public", "t", ColumnDef::new("c", SqlType::Int4), None)
+                .unwrap()
+        },
+        |transaction| transaction.rename_column("public", "t", "c", "d").unwrap(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut transaction = database.begin();
+        transaction.drop_relation("public", "t").unwrap();
+        create(&mut transaction, "t", &[]).unwrap();
+        if number == 3 {
+            transaction.rename_column("public", "t", "a", "c").unwrap();
+        }
+        let table = transaction.state().table("public", "t").unwrap().clone();
+        let written = segments(&transaction, words());
+        assert!(written[0].dictionary(1).is_some());
+        change(&mut transaction);
+        let result = transaction.append(table.oid(), written);
+        assert_eq!(
+            result.err().map(|error| error.sqlstate()),
+            (number != 3).then_some("40001")
+        );
+        transaction.commit().unwrap();
+    }
+}
