@@ -13,8 +13,8 @@ pub mod writer;
 
 pub use arena::RegionObserver;
 pub use catalog::{
-    ColumnDef, Database, PrimaryKey, Relation, SchemaEntry, State, TableDef, TableDefinition, TableVersion,
-    Transaction, View,
+    ColumnDef, Database, PrimaryKey, Relation, RowLocation, SchemaEntry, State, TableDef, TableDefinition,
+    TableVersion, Transaction, View,
 };
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reservation};

@@ -4,7 +4,7 @@ use crate::catalog::{ColumnDef, TableDefinition};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::parse::numeric_overflow;
-use crate::segment::{SEGMENT_ROWS_MAX, Segment};
+use crate::segment::{SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX, Segment};
 use crate::types::SqlType;
 use arrow::array::*;
 use arrow::compute::{CastOptions, cast_with_options, filter};
@@ -41,11 +41,7 @@ impl TableWriter {
         while offset < batch.num_rows() {
             let rows = (batch.num_rows() - offset).min(SEGMENT_ROWS_MAX - self.pending_rows);
             let piece = batch.slice(offset, rows);
-            let bytes = piece
-                .columns()
-                .iter()
-                .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
-                .sum();
+            let bytes = piece.columns().iter().map(held_bytes).sum();
             match &mut self.pending_bytes {
                 Some(reservation) => reservation.grow(bytes)?,
                 None => self.pending_bytes = Some(self.budget.reserve(bytes)?),
@@ -53,7 +49,8 @@ impl TableWriter {
             self.pending.push(piece);
             self.pending_rows += rows;
             offset += rows;
-            if self.pending_rows == SEGMENT_ROWS_MAX {
+            let held = self.pending_bytes.as_ref().map_or(0, Reservation::bytes);
+            if self.pending_rows == SEGMENT_ROWS_MAX || held > SEGMENT_BYTES_MAX {
                 self.flush()?;
             }
         }
@@ -76,6 +73,16 @@ impl TableWriter {
         self.pending_rows = 0;
         self.pending_bytes = None;
         Ok(())
+    }
+}
+
+/// What an array, which may be a slice, holds of its values.
+fn held_bytes(array: &ArrayRef) -> usize {
+    let views = array.len() * size_of::<u128>();
+    match array.data_type() {
+        DataType::Utf8View => views + array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => views + array.as_binary_view().total_buffer_bytes_used(),
+        _ => array.to_data().get_slice_memory_size().unwrap_or(0),
     }
 }
 

@@ -8,5 +8,5 @@ mod unique;
 
 pub use database::Database;
 pub use state::{Relation, SchemaEntry, State, View};
-pub use table::{ColumnDef, PrimaryKey, TableDef, TableDefinition, TableVersion};
+pub use table::{ColumnDef, PrimaryKey, RowLocation, TableDef, TableDefinition, TableVersion};
 pub use transaction::Transaction;

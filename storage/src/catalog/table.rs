@@ -7,6 +7,7 @@ use crate::segment::Segment;
 use crate::segment::dictionary::Dictionary;
 use crate::statistics::TableStatistics;
 use crate::types::SqlType;
+use arrow::array::ArrayRef;
 use arrow::datatypes::{Schema, SchemaRef};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,6 +66,14 @@ pub struct PrimaryKey {
     pub columns: Vec<usize>,
 }
 
+/// A row of a table version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowLocation {
+    /// Index into `TableVersion::segments`.
+    pub segment: usize,
+    pub row: usize,
+}
+
 /// All of a table except its rows.
 #[derive(Clone, Debug)]
 pub struct TableDefinition {
@@ -87,36 +96,39 @@ impl TableDefinition {
         name: &str,
         def: TableDef,
     ) -> Result<Arc<TableDefinition>> {
-        let mut columns = def.columns;
-        let mut key = Vec::new();
-        for column in &def.primary_key {
-            let position = columns.iter().position(|own| own.name == *column).ok_or_else(|| {
-                let message = format!("column \"{column}\" named in key does not exist");
-                StorageError::new(ErrorKind::UndefinedColumn, message)
-            })?;
-            if key.contains(&position) {
-                let message = format!("column \"{column}\" appears twice in primary key constraint");
-                return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
-            }
-            columns[position].not_null = true;
-            key.push(position);
-        }
-        let primary_key = (!key.is_empty()).then(|| PrimaryKey {
-            name: def.primary_key_name.unwrap_or_else(|| format!("{name}_pkey")),
-            oid: key_oid,
-            columns: key,
-        });
-        let schema = Arc::new(Schema::empty());
-        let definition = TableDefinition {
+        let mut definition = TableDefinition {
             oid,
             schema_name: schema_name.into(),
             name: name.into(),
-            columns,
-            primary_key,
-            schema,
+            columns: def.columns,
+            primary_key: None,
+            schema: Arc::new(Schema::empty()),
             dictionaries: Vec::new(),
         };
+        if !def.primary_key.is_empty() {
+            definition.set_primary_key(&def.primary_key, def.primary_key_name, key_oid)?;
+        }
         definition.checked()
+    }
+
+    /// Declares the key; its columns become NOT NULL.
+    pub(super) fn set_primary_key(&mut self, names: &[String], constraint: Option<String>, oid: u32) -> Result<()> {
+        let mut columns = Vec::new();
+        for column in names {
+            let position = self.column_index(column).ok_or_else(|| {
+                let message = format!("column \"{column}\" named in key does not exist");
+                StorageError::new(ErrorKind::UndefinedColumn, message)
+            })?;
+            if columns.contains(&position) {
+                let message = format!("column \"{column}\" appears twice in primary key constraint");
+                return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
+            }
+            self.columns[position].not_null = true;
+            columns.push(position);
+        }
+        let name = constraint.unwrap_or_else(|| format!("{}_pkey", self.name));
+        self.primary_key = Some(PrimaryKey { name, oid, columns });
+        Ok(())
     }
 
     /// Rebuilds the Arrow schema and checks the columns.
@@ -195,6 +207,12 @@ impl TableVersion {
     /// The same rows under another definition of the same columns.
     pub(crate) fn redefined(&self, definition: Arc<TableDefinition>) -> Arc<TableVersion> {
         Self::with_statistics(definition, self.segments.to_vec(), (*self.statistics).clone())
+    }
+
+    /// Where the rows with these primary keys are: for each row of `keys`, whose columns are the key's in its order and
+    /// have its types. All None where the table has no key.
+    pub fn locate(&self, keys: &[ArrayRef], budget: &Arc<MemoryBudget>) -> Result<Vec<Option<RowLocation>>> {
+        unique::locate(&self.definition, &self.segments, keys, budget)
     }
 
     pub fn definition(&self) -> &Arc<TableDefinition> {

@@ -7,6 +7,7 @@
 use super::database::Database;
 use super::state::{PUBLIC, Relation, SchemaEntry, State, View};
 use super::table::{ColumnDef, TableDef, TableDefinition, TableVersion, compact};
+use super::unique;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
 use crate::writer::{TableWriter, filter_segment};
@@ -254,6 +255,55 @@ impl Transaction {
                 return Err(StorageError::new(ErrorKind::InvalidTableDefinition, message));
             }
             definition.columns[index].not_null = not_null;
+            Ok(())
+        })
+    }
+
+    /// ALTER TABLE ... ADD PRIMARY KEY: checks the rows there; the columns become NOT NULL. `name` is the constraint's,
+    /// `{table}_pkey` where None.
+    pub fn add_primary_key(
+        &mut self,
+        schema: &str,
+        table: &str,
+        columns: &[String],
+        name: Option<String>,
+    ) -> Result<()> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        if definition.primary_key.is_some() {
+            let message = format!("multiple primary keys for table \"{table}\" are not allowed");
+            return Err(StorageError::new(ErrorKind::InvalidTableDefinition, message));
+        }
+        definition.set_primary_key(columns, name, self.database.new_oid())?;
+        for index in definition.primary_key.iter().flat_map(|key| &key.columns) {
+            if current.statistics().columns[*index].null_count > 0 {
+                let message = format!(
+                    "column \"{}\" of relation \"{table}\" contains null values",
+                    definition.columns[*index].name
+                );
+                return Err(StorageError::new(ErrorKind::NotNullViolation, message));
+            }
+        }
+        let definition = definition.checked()?;
+        unique::check(&definition, &[], current.segments(), self.database.budget()).map_err(|error| {
+            match &error.detail {
+                Some(detail) if error.kind == ErrorKind::UniqueViolation => {
+                    let key = definition.primary_key.as_ref().map_or("", |key| key.name.as_str());
+                    let message = format!("could not create unique index \"{key}\"");
+                    StorageError::new(error.kind, message).detail(detail.replace(" already exists.", " is duplicated."))
+                }
+                _ => error,
+            }
+        })?;
+        let next = current.redefined(definition);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    /// ALTER TABLE ... DROP CONSTRAINT of the primary key; its columns stay NOT NULL.
+    pub fn drop_primary_key(&mut self, schema: &str, table: &str) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            definition.primary_key = None;
             Ok(())
         })
     }

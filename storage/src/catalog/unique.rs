@@ -4,7 +4,7 @@
 //! added rows, which the segments there are probed against; segments whose minimum and maximum exclude the added keys
 //! are skipped. So a load in key order never looks at old rows, and an insert costs at most a scan of the key columns.
 
-use super::table::{PrimaryKey, TableDefinition};
+use super::table::{PrimaryKey, RowLocation, TableDefinition};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::segment::Segment;
@@ -58,6 +58,62 @@ pub(super) fn check(
     may_meet
         .par_iter()
         .try_for_each(|segment| checker.probe(&table, segment))
+}
+
+/// Finds the rows there that have given keys; `keys` are the key's columns.
+pub(super) fn locate(
+    definition: &TableDefinition,
+    there: &[Arc<Segment>],
+    keys: &[ArrayRef],
+    budget: &Arc<MemoryBudget>,
+) -> Result<Vec<Option<RowLocation>>> {
+    let rows = keys.first().map_or(0, |keys| keys.len());
+    let mut found = vec![None; rows];
+    let Some(key) = &definition.primary_key else {
+        return Ok(found);
+    };
+    let fits =
+        |(index, column): (usize, &usize)| *keys[index].data_type() == definition.columns[*column].sql_type.data_type();
+    if keys.len() != key.columns.len() || !key.columns.iter().enumerate().all(fits) {
+        return Err(StorageError::internal("keys to locate are not of the key's types"));
+    }
+    let _held = budget.reserve(rows * BYTES_PER_ROW)?;
+    let ranges: Vec<ColumnStatistics> = keys.iter().map(|keys| ColumnStatistics::of_array(keys)).collect();
+    let mut hashes = vec![0; rows];
+    keys.iter().for_each(|keys| hash_array(keys, &mut hashes));
+    // Equal keys asked for twice stand in the table twice, so all matches of a hash are visited.
+    let mut table: HashTable<(u64, usize)> = HashTable::with_capacity(rows);
+    for (row, hash) in hashes.iter().enumerate() {
+        table.insert_unique(*hash, (*hash, row), |(hash, _)| *hash);
+    }
+    let checker = Checker {
+        definition,
+        key,
+        added: &[],
+    };
+    for (index, segment) in there
+        .iter()
+        .enumerate()
+        .filter(|(_, segment)| overlaps(segment, key, &ranges))
+    {
+        checker.blocks(segment, |offset, _, whole| {
+            for (row, hash) in whole.iter().enumerate() {
+                for (_, asked) in table.iter_hash(*hash).filter(|(held, _)| held == hash) {
+                    let same = |(keys, column): (&ArrayRef, &usize)| {
+                        *keys.slice(*asked, 1) == *segment.column_slice(*column, offset + row, 1)
+                    };
+                    if keys.iter().zip(&key.columns).all(same) {
+                        found[*asked] = Some(RowLocation {
+                            segment: index,
+                            row: offset + row,
+                        });
+                    }
+                }
+            }
+            Ok(true)
+        })?;
+    }
+    Ok(found)
 }
 
 fn merged(segments: &[Arc<Segment>], column: usize) -> ColumnStatistics {

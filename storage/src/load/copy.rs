@@ -16,7 +16,7 @@ use crate::catalog::TableDefinition;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::parse::{FieldError, decode_column, invalid_utf8, parse_column};
-use crate::segment::{SEGMENT_ROWS_MAX, Segment};
+use crate::segment::{SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX, Segment};
 use crate::writer::{not_null_violation, segment_of_batches};
 use arrow::array::*;
 use parking_lot::{Condvar, Mutex};
@@ -594,9 +594,6 @@ impl Progress {
         })
     }
 }
-
-/// A segment is built before it has its full number of rows where they take more than this.
-const SEGMENT_BYTES_MAX: usize = 1 << 30;
 
 fn batch_bytes(batch: &RecordBatch) -> usize {
     batch

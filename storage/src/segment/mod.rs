@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// minima and maxima exclude less; smaller ones make the buffers too short for fast copies to a device.
 pub const SEGMENT_ROWS_MAX: usize = 1 << 17;
 
+/// A segment is built before it has its full number of rows where they take more than this.
+pub(crate) const SEGMENT_BYTES_MAX: usize = 256 << 20;
+
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Rows of one table, never changed. The memory of its columns is accounted until the last array made of it is dropped.

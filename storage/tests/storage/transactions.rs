@@ -461,3 +461,48 @@ fn rows_written_for_other_columns_are_a_conflict() {
         transaction.commit().unwrap();
     }
 }
+
+#[test]
+fn primary_keys_are_added_dropped_and_located() {
+    let database = database(&[]);
+    let mut transaction = database.begin();
+    insert(&mut transaction, &[5, 3, 9, 3]).unwrap();
+    let key = ["a".to_string()];
+    let error = transaction.add_primary_key("public", "t", &key, None).unwrap_err();
+    assert_eq!(
+        (error.sqlstate(), error.message.as_str()),
+        ("23505", "could not create unique index \"t_pkey\"")
+    );
+    assert_eq!(error.detail.as_deref(), Some("Key (a)=(3) is duplicated."));
+    delete(&mut transaction, &[3]).unwrap();
+    transaction.add_primary_key("public", "t", &key, None).unwrap();
+    assert_eq!(
+        transaction
+            .add_primary_key("public", "t", &key, None)
+            .unwrap_err()
+            .sqlstate(),
+        "42P16"
+    );
+    insert(&mut transaction, &[3]).unwrap();
+    assert_eq!(insert(&mut transaction, &[9]).unwrap_err().sqlstate(), "23505");
+    let table = transaction.state().table("public", "t").unwrap().clone();
+    let asked: ArrayRef = Arc::new(Int32Array::from(vec![9, 4, 3, 9]));
+    let found = table.locate(&[asked], database.budget()).unwrap();
+    let values: Vec<Option<i32>> = found
+        .iter()
+        .map(|at| {
+            at.map(|at| {
+                table.segments()[at.segment]
+                    .column(0)
+                    .as_primitive::<Int32Type>()
+                    .value(at.row)
+            })
+        })
+        .collect();
+    assert_eq!(values, [Some(9), None, Some(3), Some(9)]);
+    let wrong: ArrayRef = Arc::new(Int64Array::from(vec![9]));
+    assert!(table.locate(&[wrong], database.budget()).is_err());
+    transaction.drop_primary_key("public", "t").unwrap();
+    insert(&mut transaction, &[9]).unwrap();
+    assert_eq!(rows(transaction.state()), [3, 5, 9, 9]);
+}
