@@ -20,11 +20,19 @@ fn time(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<f32> {
     Ok(best)
 }
 
-fn shapes(items: &[u32], configs: &[(u32, u32)]) -> Vec<RadixTuning> {
-    configs
-        .iter()
-        .flat_map(|&(threads, blocks)| items.iter().map(move |&items| RadixTuning { threads, items, blocks }))
-        .collect()
+fn shapes(configs: &[(u32, u32)], items: &[u32], variants: &[u32]) -> Vec<RadixTuning> {
+    let mut shapes = Vec::new();
+    for &(threads, blocks) in configs {
+        for &items in items {
+            shapes.extend(variants.iter().map(|&variant| RadixTuning {
+                threads,
+                items,
+                blocks,
+                variant,
+            }));
+        }
+    }
+    shapes
 }
 
 fn tune<K: SortKey, V: Payload>(stream: &Stream, log2: u32, pairs: bool, shapes: &[RadixTuning]) -> Result<()> {
@@ -52,7 +60,7 @@ fn tune<K: SortKey, V: Payload>(stream: &Stream, log2: u32, pairs: bool, shapes:
         };
         match (run(0..K::BITS), run(0..8)) {
             (Ok(all), Ok(one)) => println!(
-                "2^{log2} {}{} threads {} items {:2} blocks {}: {all:.3} ms, {:.1} G/s; 8 bits {one:.3} ms",
+                "2^{log2} {}{} threads {} items {:2} blocks {} variant {:2}: {all:.3} ms, {:.1} G/s; 8 bits {one:.3} ms",
                 K::C_NAME,
                 if pairs {
                     format!("+{}", V::C_NAME)
@@ -62,6 +70,7 @@ fn tune<K: SortKey, V: Payload>(stream: &Stream, log2: u32, pairs: bool, shapes:
                 tuning.threads,
                 tuning.items,
                 tuning.blocks,
+                tuning.variant,
                 items as f64 / all as f64 / 1e6,
             ),
             (Err(error), _) | (_, Err(error)) => println!("{tuning:?}: {error}"),
@@ -74,17 +83,23 @@ fn main() -> Result<()> {
     let device = Device::open_from_env(DeviceConfig::default())?;
     let stream = device.stream()?;
     let sizes: Vec<u32> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
-    let small = shapes(
-        &[12, 16, 20, 24],
-        &[(256, 1), (256, 4), (384, 1), (384, 2), (512, 1), (512, 2)],
-    );
-    let wide = shapes(&[8, 12, 16, 20], &[(256, 1), (384, 1), (384, 2), (512, 1)]);
+    let variants = [0, 1, 2, 4, 8, 12, 16, 17];
+    let mut keys = shapes(&[(512, 2)], &[24], &variants);
+    keys.extend(shapes(
+        &[(384, 2), (384, 3), (512, 2), (256, 4)],
+        &[16, 20, 24, 28, 32],
+        &[0],
+    ));
+    let mut pairs = shapes(&[(384, 2)], &[24], &variants);
+    pairs.extend(shapes(&[(384, 2), (512, 2)], &[16, 20, 23, 28], &[0]));
+    let wide = shapes(&[(384, 2), (512, 2)], &[12, 16, 20, 24], &[0]);
+    let widest = shapes(&[(384, 2), (512, 2)], &[8, 10, 12, 14, 16], &[0]);
     for log2 in if sizes.is_empty() { vec![24] } else { sizes } {
-        tune::<u32, u32>(&stream, log2, false, &small)?;
-        tune::<u32, u32>(&stream, log2, true, &small)?;
+        tune::<u32, u32>(&stream, log2, false, &keys)?;
+        tune::<u32, u32>(&stream, log2, true, &pairs)?;
         tune::<u64, u32>(&stream, log2, false, &wide)?;
-        tune::<u64, u32>(&stream, log2, true, &wide)?;
-        tune::<u64, u64>(&stream, log2, true, &wide)?;
+        tune::<u64, u32>(&stream, log2, true, &widest)?;
+        tune::<u64, u64>(&stream, log2, true, &widest)?;
     }
     Ok(())
 }

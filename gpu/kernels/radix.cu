@@ -170,7 +170,7 @@ TENON_KERNEL(radix_plan, PlanParams) {
 
 /// The lanes of the warp whose digit is this lane's.
 TENON_DEVICE u32 warp_match(u32 digit) {
-#ifdef TENON_SIM
+#if defined(TENON_SIM) || VARIANT & 2
     return __match_any_sync(FULL_WARP, digit);
 #else
     // One ballot a bit: faster than the match instruction for 8 bits.
@@ -190,7 +190,7 @@ constexpr u32 STATE_COUNT = 1u << 30, STATE_TOTAL = 2u << 30, STATE_VALUE = (1u 
 
 /// Items of this bin in all tiles before `tile`. Reads several tiles at once, so that their latencies overlap.
 TENON_DEVICE u32 look_back(const u32* states, u32 tile, u32 bin) {
-    constexpr u32 depth = tuning::RADIX_LOOK_BACK;
+    constexpr u32 depth = VARIANT & 4 ? 12 : tuning::RADIX_LOOK_BACK;
     u32 sum = 0;
     u32 before = tile;  // tiles not yet added
     while (true) {
@@ -209,7 +209,9 @@ TENON_DEVICE u32 look_back(const u32* states, u32 tile, u32 bin) {
             }
         }
         before -= added;
+#if !(VARIANT & 8) || defined(TENON_SIM)
         if (added == 0) tenon_spin_pause();
+#endif
     }
 }
 
@@ -229,69 +231,69 @@ struct Ranks {
     __device__ __forceinline__ u32 get(u32 i) const { return i % 2 ? pairs[i / 2] >> 16 : pairs[i / 2] & 0xffffu; }
 };
 
-TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
-    TENON_DYNAMIC_SHARED(u8, dynamic);
-    TENON_SHARED(PassShared, s);
-    KEY* tile_keys = reinterpret_cast<KEY*>(dynamic);
-#if PAYLOAD_BYTES
-    // 16-byte elements first would need no rounding, but TILE is a multiple of 32 and so are all sizes of 16.
-    Payload* tile_payload = reinterpret_cast<Payload*>(dynamic + TILE * sizeof(KEY));
-#endif
-    u32* counts = reinterpret_cast<u32*>(dynamic + TILE * (sizeof(KEY) + PAYLOAD_BYTES));  // [WARPS][BINS]
+/// A thread's item numbers in a tile.
+struct Mine {
+    u32 first;
+    __device__ __forceinline__ u32 operator[](u32 i) const { return first + i * 32; }
+};
 
-    const PassPlan plan = p.plan[p.pass];
-    if (plan.order == SKIPPED) return;
+/// One tile; `FULL`: no item lies beyond the end.
+template <bool FULL>
+TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShared& s, u8* dynamic, u32 tile, u32 valid) {
+    KEY* tile_keys = reinterpret_cast<KEY*>(dynamic);
+    // TILE is a multiple of 32: every part is aligned to 16 bytes.
+    u32* counts = reinterpret_cast<u32*>(dynamic + TILE * (sizeof(KEY) + PAYLOAD_BYTES));  // [WARPS][BINS]
     const KEY* keys_in = plan.source == 0 ? p.keys_in : plan.source == 1 ? p.keys_temporary : p.keys_out;
     KEY* keys_out = plan.target == 0 ? const_cast<KEY*>(p.keys_in) : plan.target == 1 ? p.keys_temporary : p.keys_out;
     const u32 thread = threadIdx.x, lane = lane_id(), warp = warp_id();
-
-    // Tiles are numbered as blocks start, so that every tile looked back to is running or done.
-    if (thread == 0) s.tile = atomicAdd(p.ticket, 1u);
+    const u64 start = p.first_item + (u64)tile * TILE;
     u32* warp_counts = counts + warp * BINS;
-#pragma unroll
-    for (u32 i = lane; i < BINS; i += 32) warp_counts[i] = 0;
-    __syncthreads();
-    const u32 tile = s.tile;
-    const u64 tile_start = (u64)tile * TILE;
-    const u32 valid = (u32)min_of<u64>(TILE, p.items - tile_start);
-    const u64 start = p.first_item + tile_start;
 
     // ---- load: item i of lane l of warp w is number w * 32 * ITEMS + i * 32 + l of the tile
-    const u32 mine = warp * (32 * ITEMS) + lane;
+    const Mine mine{warp * (32 * ITEMS) + lane};
     KEY keys[ITEMS];
-    if (valid == TILE) {
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) keys[i] = keys_in[start + mine + i * 32];
-    } else {
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) {
-            keys[i] = mine + i * 32 < valid ? keys_in[start + mine + i * 32] : KEY();
-        }
-    }
+    for (u32 i = 0; i < ITEMS; i++) keys[i] = FULL || mine[i] < valid ? keys_in[start + mine[i]] : KEY();
 
-    // What lies beyond the end goes last of all, behind the last bin's items.
+    // A stable pass puts what lies beyond the end behind the last bin's items; an unstable one leaves it out.
+    auto counted = [&](u32 i) { return FULL || STABLE || mine[i] < valid; };
     auto digit_at = [&](u32 i) {
         u32 digit = digit_of(code_of(keys[i], p.code), p.code.shift, p.code.mask);
-        return mine + i * 32 < valid ? digit : BINS - 1;
+        return FULL || mine[i] < valid ? digit : BINS - 1;
     };
-
-    // ---- rank among the warp's equal digits
-    Ranks ranks = {};
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        u32 digit = digit_at(i);
+    // Place among the warp's items of the digit, from the warp's counter on.
+    auto take_place = [&](u32 i, u32 digit) -> u32 {
 #if STABLE
         u32 same = warp_match(digit);
         u32 below = __popc(same & lanes_below());
+#if VARIANT & 16
+        u32 before = warp_counts[digit];
+        __syncwarp();
+        if (below == 0) warp_counts[digit] = before + __popc(same);
+        __syncwarp();
+#else
         u32 first = __ffs((int)same) - 1;
         u32 before = 0;
         if (below == 0) before = atomicAdd(&warp_counts[digit], (u32)__popc(same));
         before = __shfl_sync(FULL_WARP, before, (int)first);
-        ranks.set(i, before + below);
-#else
-        ranks.set(i, mine + i * 32 < valid ? atomicAdd(&warp_counts[digit], 1u) : 0);
 #endif
+        return before + below;
+#else
+        return counted(i) ? atomicAdd(&warp_counts[digit], 1u) : 0;
+#endif
+    };
+
+    Ranks ranks = {};
+#if VARIANT & 1
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) ranks.set(i, take_place(i, digit_at(i)));
+#else
+    // Counting before ranking publishes the counts early: the tiles before have theirs ready when they are needed.
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        if (counted(i)) atomicAdd(&warp_counts[digit_at(i)], 1u);
     }
+#endif
     const u32 padding = STABLE ? TILE - valid : 0;  // counted in the last bin
     __syncthreads();
 
@@ -338,13 +340,19 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
 
     // ---- exchange: items of equal digits side by side
 #pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) ranks.set(i, warp_counts[digit_at(i)] + ranks.get(i));
-#if SCATTER_BYTES == 0
-#pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-        if (STABLE || mine + i * 32 < valid) tile_keys[ranks.get(i)] = keys[i];
+#if VARIANT & 1
+        u32 place = warp_counts[digit_at(i)] + ranks.get(i);
+#else
+        u32 place = take_place(i, digit_at(i));
+#endif
+        ranks.set(i, place);
+#if SCATTER_BYTES == 0
+        if (counted(i)) tile_keys[place] = keys[i];
+#endif
     }
-#if PAYLOAD_BYTES
+#if PAYLOAD_BYTES && SCATTER_BYTES == 0
+    Payload* tile_payload = reinterpret_cast<Payload*>(dynamic + TILE * sizeof(KEY));
     const Payload* payload_in =
         plan.source == 0 ? p.payload_in : plan.source == 1 ? p.payload_temporary : p.payload_out;
     Payload* payload_out = plan.target == 0   ? const_cast<Payload*>(p.payload_in)
@@ -353,29 +361,26 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
     Payload payload[ITEMS];
     if (payload_in == nullptr) {
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) payload[i] = (Payload)(start + mine + i * 32);
-    } else if (valid == TILE) {
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) payload[i] = payload_in[start + mine + i * 32];
+        for (u32 i = 0; i < ITEMS; i++) payload[i] = (Payload)(start + mine[i]);
     } else {
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
-            payload[i] = mine + i * 32 < valid ? payload_in[start + mine + i * 32] : Payload();
+            payload[i] = FULL || mine[i] < valid ? payload_in[start + mine[i]] : Payload();
         }
     }
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-        if (STABLE || mine + i * 32 < valid) tile_payload[ranks.get(i)] = payload[i];
+        if (counted(i)) tile_payload[ranks.get(i)] = payload[i];
     }
-#endif
 #endif
 
     // ---- where the tile's bins go
     if (thread < BINS) {
 #if STABLE
+        u64 base = p.bases_in[thread];
         u32 before = tile == 0 ? 0 : look_back(states, tile, thread);
         if (tile != 0) st_relaxed(&states[(u64)tile * BINS + thread], STATE_TOTAL | (before + count));
-        u64 base = p.bases_in[thread] + before;
+        base += before;
         s.base[thread] = (OFFSET)base - in_tile;
         if (tile == p.tiles - 1) p.bases_out[thread] = base + count;
         // The next launch finds its descriptors empty.
@@ -392,15 +397,15 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
 #if SCATTER_BYTES
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-        if (mine + i * 32 < valid) {
-            p.places[start + mine + i * 32] = (Place)(OFFSET)(s.base[digit_at(i)] + ranks.get(i));
+        if (FULL || mine[i] < valid) {
+            p.places[start + mine[i]] = (Place)(OFFSET)(s.base[digit_at(i)] + ranks.get(i));
         }
     }
 #else
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         u32 at = i * THREADS + thread;
-        if (at < valid) {
+        if (FULL || at < valid) {
             KEY key = tile_keys[at];
             u32 digit = digit_of(code_of(key, p.code), p.code.shift, p.code.mask);
             OFFSET place = s.base[digit] + at;
@@ -411,4 +416,21 @@ TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
         }
     }
 #endif
+}
+
+TENON_KERNEL_BOUNDS(radix_pass, PassParams, THREADS, BLOCKS) {
+    TENON_DYNAMIC_SHARED(u8, dynamic);
+    TENON_SHARED(PassShared, s);
+    // Tiles are numbered as blocks start, so that every tile looked back to is running or done.
+    if (threadIdx.x == 0) s.tile = atomicAdd(p.ticket, 1u);
+    const PassPlan plan = p.plan[p.pass];
+    if (plan.order == SKIPPED) return;
+    u32* warp_counts = reinterpret_cast<u32*>(dynamic + TILE * (sizeof(KEY) + PAYLOAD_BYTES)) + warp_id() * BINS;
+#pragma unroll
+    for (u32 i = lane_id(); i < BINS; i += 32) warp_counts[i] = 0;
+    __syncthreads();
+    const u32 tile = s.tile;
+    const u64 left = p.items - (u64)tile * TILE;
+    if (left >= TILE) pass_tile<true>(p, plan, s, dynamic, tile, TILE);
+    else pass_tile<false>(p, plan, s, dynamic, tile, (u32)left);
 }

@@ -183,7 +183,8 @@ impl Radix {
             .define("SCATTER_BYTES", self.scatter_bytes)
             .define("THREADS", self.tuning.threads)
             .define("ITEMS", self.tuning.items)
-            .define("BLOCKS", self.tuning.blocks);
+            .define("BLOCKS", self.tuning.blocks)
+            .define("VARIANT", self.tuning.variant);
         match &self.digits.custom {
             Some(text) => program.define("CUSTOM_CODE", 1).header("code.cuh", text.clone()),
             None => program,

@@ -10,6 +10,8 @@ pub struct RadixTuning {
     pub items: u32,
     /// Blocks that registers must allow on a multiprocessor.
     pub blocks: u32,
+    /// Bits that choose among forms of the kernel, to measure them; 0 is the one in use.
+    pub variant: u32,
 }
 
 impl RadixTuning {
@@ -17,8 +19,9 @@ impl RadixTuning {
     /// payload of a thread) and shared memory (keys and payload of a tile) must leave room for two blocks and more.
     pub fn of(key_bytes: u32, payload_bytes: u32) -> RadixTuning {
         let (threads, items) = match (key_bytes, key_bytes.max(4) + payload_bytes) {
-            (..=4, ..=8) => (512, 16),
-            (_, ..=8) => (384, 16),
+            (..=4, ..=4) => (512, 24),
+            (..=4, ..=8) => (384, 24),
+            (_, ..=8) => (384, 20),
             (_, ..=12) => (384, 14),
             (_, ..=16) => (384, 12),
             (_, ..=24) => (384, 9),
@@ -28,6 +31,7 @@ impl RadixTuning {
             threads,
             items,
             blocks: 2,
+            variant: 0,
         }
     }
 
