@@ -71,31 +71,56 @@ TENON_DEVICE void publish_aggregate(const States& states, u64 tile, T aggregate)
     states.publish(tile, aggregate, tile == 0 ? TILE_PREFIX : TILE_AGGREGATE);
 }
 
+/// What a warp saw of 32 tiles, lane `l` of the `l`-th nearest.
+template <class T>
+struct SeenTiles {
+    T value;
+    u32 status;
+
+    template <class States>
+    TENON_METHOD void look(const States& states, i64 tile, T identity) {
+        value = identity;
+        status = tile < 0 ? TILE_PREFIX : states.read((u64)tile, value);
+    }
+    /// Whether the tiles down to the nearest prefix, or all, have published; `complete` is where there are prefixes.
+    TENON_METHOD bool is_ready(u32& complete) const {
+        u32 empty = __ballot_sync(FULL_WARP, status == TILE_EMPTY);
+        complete = __ballot_sync(FULL_WARP, status == TILE_PREFIX);
+        u32 needed = complete == 0 ? FULL_WARP : (complete & (0 - complete)) - 1;
+        return (empty & needed) == 0;
+    }
+    template <class Op>
+    TENON_METHOD T reduce(u32 complete, Op op, T identity) const {
+        u32 last = complete == 0 ? 31 : __ffs((i32)complete) - 1;
+        return warp_reduce(lane_id() <= last ? value : identity, op);
+    }
+};
+
 /// Returns the reduction over all tiles before this one. Called by one whole warp of the tile's block. The operation
-/// commutes.
+/// commutes. A step reads 64 descriptors together: tiles finish faster than 32 a step, and those that wait must walk
+/// faster than that.
 template <class T, class States, class Op>
 TENON_DEVICE T prefix_before(const States& states, u64 tile, Op op, T identity) {
-    if (tile == 0) return identity;
-    u32 lane = lane_id();
     T prefix = identity;
-    // Lane `l` looks at the tile `l + 1` before, then the warp goes 32 tiles further back.
-    for (i64 at = (i64)tile - 1 - lane;; at -= 32) {
-        T value = identity;
+    if (tile == 0) return prefix;
+    i64 at = (i64)tile - 1 - lane_id();
+    for (;;) {
+        SeenTiles<T> near, far;
+        near.look(states, at, identity);
+        far.look(states, at - 32, identity);
         u32 complete;
-        for (;;) {
-            u32 status = at < 0 ? TILE_PREFIX : states.read((u64)at, value);
-            u32 empty = __ballot_sync(FULL_WARP, status == TILE_EMPTY);
-            complete = __ballot_sync(FULL_WARP, status == TILE_PREFIX);
-            // Only the tiles down to the nearest prefix matter.
-            u32 needed = complete == 0 ? FULL_WARP : (complete & (0 - complete)) - 1;
-            if ((empty & needed) == 0) break;
+        if (!near.is_ready(complete)) {
             tenon_spin_pause();
+            continue;
         }
-        u32 last = complete == 0 ? 31 : __ffs((i32)complete) - 1;
-        prefix = op(prefix, warp_reduce(lane <= last ? value : identity, op));
-        if (complete != 0) break;
+        prefix = op(prefix, near.reduce(complete, op, identity));
+        if (complete != 0) return prefix;
+        at -= 32;
+        if (!far.is_ready(complete)) continue;
+        prefix = op(prefix, far.reduce(complete, op, identity));
+        if (complete != 0) return prefix;
+        at -= 32;
     }
-    return prefix;
 }
 
 /// The same, and publishes it with the tile's own aggregate, which has been published.

@@ -16,6 +16,7 @@ pub fn programs() -> Vec<Program> {
     let families: &[fn() -> Vec<Program>] = &[
         primitives::fill::programs,
         primitives::gather::programs,
+        primitives::gather_bits::programs,
         primitives::histogram::programs,
         primitives::map::programs,
         primitives::reduce::programs,

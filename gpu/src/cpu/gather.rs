@@ -47,6 +47,23 @@ pub fn scatter<T: Element, I: Index>(input: &[T], indexes: &[I], output: &mut [T
         });
 }
 
+/// Sets bit `i` of `output` to bit `indexes[i]` of `bits` (all set if there are none), and to 0 where the index is not
+/// below `source_items`. Panics unless `output` has a word for each 32 indexes and `bits` one for each 32 rows.
+pub fn gather_bits<I: Index>(bits: Option<&[u32]>, source_items: u64, indexes: &[I], output: &mut [u32]) {
+    assert_eq!(output.len(), indexes.len().div_ceil(32), "gather of bits: lengths");
+    let piece = piece_items(indexes.len()).next_multiple_of(32);
+    let pieces = indexes.par_chunks(piece).zip(output.par_chunks_mut(piece / 32));
+    pieces.for_each(|(indexes, output)| {
+        for (word, indexes) in output.iter_mut().zip(indexes.chunks(32)) {
+            let is_set = |index: u64| {
+                index < source_items && bits.is_none_or(|bits| bits[index as usize / 32] >> (index % 32) & 1 == 1)
+            };
+            let bits = indexes.iter().enumerate();
+            *word = bits.fold(0, |word, (i, index)| word | (is_set(index.to_u64()) as u32) << i);
+        }
+    });
+}
+
 /// A slice that tasks write to by relaxed atomic stores, which cost what plain ones do, so that equal indexes are no
 /// data race.
 struct Target<'a, T> {

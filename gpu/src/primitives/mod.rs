@@ -3,6 +3,7 @@
 pub mod bitonic;
 pub mod fill;
 pub mod gather;
+pub mod gather_bits;
 pub mod histogram;
 pub mod map;
 pub mod merge;

@@ -7,6 +7,7 @@ use tenon_gpu::cpu;
 use tenon_gpu::memory::Element;
 use tenon_gpu::primitives::fill::Index;
 use tenon_gpu::primitives::gather::{gather, gather_or, scatter};
+use tenon_gpu::primitives::gather_bits::gather_bits;
 
 use super::{sizes, upload_at, with_stream};
 
@@ -124,5 +125,47 @@ fn missing_values_and_errors() {
         let mut wide = stream.alloc::<[u32; 5]>(4).unwrap();
         let wide_source = stream.alloc::<[u32; 5]>(1).unwrap();
         assert!(gather_or(stream, wide_source.view(), indexes.view(), wide.view_mut(), [7; 5]).is_err());
+    });
+}
+
+#[test]
+fn bits() {
+    with_stream("gather bits", |stream, rng| {
+        for (i, items) in sizes().into_iter().enumerate() {
+            let source_items = [0, 1, 100, items, 70_000][i % 5];
+            let bits: Vec<u32> = (0..source_items.div_ceil(32)).map(|_| rng.random()).collect();
+            let indexes: Vec<u32> = (0..items)
+                .map(|_| {
+                    if rng.random_bool(0.2) {
+                        u32::MAX
+                    } else {
+                        rng.random_range(0..source_items.max(1) as u32 + 3)
+                    }
+                })
+                .collect();
+            let (on_device, places) = (stream.upload(&bits).unwrap(), stream.upload(&indexes).unwrap());
+            let mut output = stream.alloc::<u32>(items.div_ceil(32)).unwrap();
+            for with_bits in [false, true] {
+                let mut expected = vec![0u32; items.div_ceil(32) as usize];
+                for (k, &index) in indexes.iter().enumerate() {
+                    let inside = (index as u64) < source_items;
+                    let is_set = inside && (!with_bits || bits[index as usize / 32] >> (index % 32) & 1 == 1);
+                    expected[k / 32] |= (is_set as u32) << (k % 32);
+                }
+                let view = with_bits.then(|| on_device.view());
+                gather_bits(stream, view, source_items, places.view(), output.view_mut()).unwrap();
+                assert_eq!(
+                    stream.download(output.view()).unwrap(),
+                    expected,
+                    "{items} of {source_items}"
+                );
+                let mut twin = vec![7; expected.len()];
+                cpu::gather::gather_bits(with_bits.then_some(&bits[..]), source_items, &indexes, &mut twin);
+                assert_eq!(twin, expected);
+            }
+        }
+        let places = stream.upload(&[0u32; 33]).unwrap();
+        let mut output = stream.alloc::<u32>(1).unwrap();
+        assert!(gather_bits(stream, None, 5, places.view(), output.view_mut()).is_err());
     });
 }
