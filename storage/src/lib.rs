@@ -1,4 +1,18 @@
 //! Tables in memory: immutable segments of columns, the catalog of tables with its transactions, and loaders.
+//!
+//! | question | place |
+//! | --- | --- |
+//! | what a SQL type is in Arrow | `types` |
+//! | what a query sees, what a commit merges | `catalog::state`, `catalog::transaction` |
+//! | how PRIMARY KEY is enforced | `catalog::unique` |
+//! | how rows become a segment | `writer`, then `segment::build` |
+//! | how strings become codes | `segment::dictionary` |
+//! | where the bytes are, and who is told of them | `arena` |
+//! | what the memory limit counts | `memory` |
+//! | minimum, maximum, distinct count, order | `statistics` |
+//! | text and binary input of each type | `parse` |
+//! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
+//! | Parquet, Arrow and CSV files | `load::load_file` |
 
 pub mod arena;
 pub mod catalog;

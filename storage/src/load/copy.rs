@@ -9,15 +9,13 @@
 //! The first error in the input's order ends the load. Nothing is visible before a transaction appends the result.
 
 use super::cut::{Cutter, PIECE_BYTES};
-use super::fields::{Records, shorten};
-use super::options::{CopyFormat, CopyOptions, Header};
-use super::{binary, csv, cut, text};
+use super::options::CopyOptions;
+use super::piece::{Parsed, PieceError, PieceParser};
 use crate::catalog::TableDefinition;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::parse::{FieldError, decode_column, invalid_utf8, parse_column};
 use crate::segment::{SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX, Segment};
-use crate::writer::{not_null_violation, segment_of_batches};
+use crate::writer::segment_of_batches;
 use arrow::array::*;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -45,15 +43,7 @@ pub struct CopyLoader {
 
 /// What all workers of one load use.
 struct Shared {
-    definition: Arc<TableDefinition>,
-    /// Table positions of the fields of a record.
-    columns: Vec<usize>,
-    names: Vec<String>,
-    /// Per field: FORCE_NULL, FORCE_NOT_NULL.
-    forced: Vec<(bool, bool)>,
-    /// Per table column: the value of rows that have no field for it; None is NULL.
-    defaults: Vec<Option<ArrayRef>>,
-    options: CopyOptions,
+    parser: PieceParser,
     budget: Arc<MemoryBudget>,
     progress: Mutex<Progress>,
     changed: Condvar,
@@ -75,22 +65,6 @@ struct Progress {
     segments: Vec<Option<Arc<Segment>>>,
     ended: bool,
     failed: Option<StorageError>,
-}
-
-/// One piece's rows, and the error that follows them.
-struct Parsed {
-    batch: Option<RecordBatch>,
-    lines: u64,
-    ended: bool,
-    error: Option<PieceError>,
-}
-
-/// An error whose line is counted from its piece's start.
-struct PieceError {
-    line: u64,
-    /// What follows the line in the context: `: "text"` or `, column a: "x"`.
-    place: String,
-    error: StorageError,
 }
 
 /// A segment to build, and its place.
@@ -131,11 +105,14 @@ impl CopyLoader {
             .iter()
             .map(|name| (options.force_null.contains(name), options.force_not_null.contains(name)));
         let shared = Shared {
-            forced: forced.collect(),
-            definition: definition.clone(),
-            columns: columns.to_vec(),
-            names,
-            defaults,
+            parser: PieceParser {
+                forced: forced.collect(),
+                definition: definition.clone(),
+                columns: columns.to_vec(),
+                names,
+                defaults,
+                options,
+            },
             progress: Mutex::new(Progress {
                 in_flight: 0,
                 next: 0,
@@ -153,9 +130,8 @@ impl CopyLoader {
             rows: AtomicU64::new(0),
             in_flight_max: rayon::current_num_threads() * 2 + 2,
             budget: budget.clone(),
-            options,
         };
-        let cutter = Cutter::new(&shared.options);
+        let cutter = Cutter::new(&shared.parser.options);
         Ok(CopyLoader {
             shared: Arc::new(shared),
             cutter,
@@ -255,7 +231,7 @@ impl CopyLoader {
             self.shared.changed.wait(&mut progress);
         }
         let lines = progress.lines;
-        let name = &self.shared.definition.name;
+        let name = &self.shared.parser.definition.name;
         progress
             .failed
             .clone()
@@ -281,7 +257,7 @@ impl Shared {
                 error: None,
             }
         } else {
-            catch_unwind(AssertUnwindSafe(|| self.parse(sequence == 0, piece))).unwrap_or_else(|_| {
+            catch_unwind(AssertUnwindSafe(|| self.parser.parse(sequence == 0, piece))).unwrap_or_else(|_| {
                 let error = StorageError::internal("parsing failed");
                 let error = Some(PieceError {
                     line: 1,
@@ -335,7 +311,7 @@ impl Shared {
             }
         }
         if let Some(PieceError { line, place, error }) = parsed.error {
-            let name = &self.definition.name;
+            let name = &self.parser.definition.name;
             return Err(error.context(|| format!("COPY {name}, line {}{place}", progress.lines + line)));
         }
         progress.lines += parsed.lines;
@@ -345,7 +321,7 @@ impl Shared {
 
     fn build(&self, build: Build) {
         let built = catch_unwind(AssertUnwindSafe(|| {
-            segment_of_batches(&self.definition, build.batches, &self.budget)
+            segment_of_batches(&self.parser.definition, build.batches, &self.budget)
         }))
         .unwrap_or_else(|_| Err(StorageError::internal("building a segment failed")));
         let mut progress = self.progress.lock();
@@ -363,222 +339,6 @@ impl Shared {
         progress.gathered_bytes.shrink(usize::MAX);
         progress.segments.iter_mut().for_each(|segment| *segment = None);
         self.stopped.store(true, Ordering::Relaxed);
-    }
-
-    fn parse(&self, first: bool, piece: &[u8]) -> Parsed {
-        if self.options.format == CopyFormat::Binary {
-            return self.parse_binary(first, piece);
-        }
-        let fail = |line: u64, place: String, error: StorageError| Parsed {
-            batch: None,
-            lines: 0,
-            ended: false,
-            error: Some(PieceError { line, place, error }),
-        };
-        let sound = simdutf8::basic::from_utf8(piece)
-            .ok()
-            .filter(|text| memchr::memchr(0, text.as_bytes()).is_none());
-        let text = match sound {
-            Some(text) => text,
-            None => {
-                // Rows before the bad bytes may hold an earlier error; keep it simple: the bytes are the error.
-                let valid = std::str::from_utf8(piece).map_or_else(|error| error.valid_up_to(), str::len);
-                let at = memchr::memchr(0, &piece[..valid]).unwrap_or(valid);
-                let line = memchr::memchr_iter(b'\n', &piece[..at]).count() as u64 + 1;
-                return fail(line, String::new(), invalid_utf8(&piece[at..]));
-            }
-        };
-        let header_end = if first && self.options.header != Header::Absent {
-            cut::first_record(text, &self.options)
-        } else {
-            0
-        };
-        let (header, body) = text.split_at(header_end);
-        if first
-            && self.options.header == Header::Match
-            && let Err(error) = self.match_header(header)
-        {
-            return fail(1, String::new(), error);
-        }
-        let header_lines = memchr::memchr_iter(b'\n', header.as_bytes()).count() as u64;
-        let mut records = self.scan(body);
-        let structural = records.error.take().map(|failure| PieceError {
-            line: header_lines + records.line(failure.record),
-            place: format!(": \"{}\"", records.excerpt(failure.record)),
-            error: failure.error,
-        });
-        let lines = memchr::memchr_iter(b'\n', piece).count() as u64;
-        let ended = records.ended;
-        if records.rows() == 0 {
-            return Parsed {
-                batch: None,
-                lines,
-                ended,
-                error: structural,
-            };
-        }
-        match self.columns_of(&records) {
-            Ok(batch) => Parsed {
-                batch: Some(batch),
-                lines,
-                ended,
-                error: structural,
-            },
-            Err(placed) => {
-                let (row, place, error) = *placed;
-                fail(header_lines + records.line(row), place, error)
-            }
-        }
-    }
-
-    fn scan<'a>(&self, text: &'a str) -> Records<'a> {
-        match self.options.format {
-            CopyFormat::Csv => csv::scan(text, &self.options, &self.names),
-            _ => text::scan(text, &self.options, &self.names),
-        }
-    }
-
-    fn match_header(&self, header: &str) -> Result<()> {
-        let mut records = self.scan(header);
-        if let Some(failure) = records.error.take() {
-            return Err(failure.error);
-        }
-        let found = records.first().unwrap_or_default();
-        if found.is_empty() {
-            let message = format!(
-                "wrong number of fields in header line: got 0, expected {}",
-                self.names.len()
-            );
-            return Err(StorageError::new(ErrorKind::BadCopyFormat, message));
-        }
-        for (number, (found, wanted)) in found.iter().zip(&self.names).enumerate() {
-            if found != wanted {
-                let number = number + 1;
-                let message = format!(
-                    "column name mismatch in header line field {number}: got \"{found}\", expected \"{wanted}\""
-                );
-                return Err(StorageError::new(ErrorKind::BadCopyFormat, message));
-            }
-        }
-        Ok(())
-    }
-
-    /// Parses all columns; of several errors the one of the first row, then of the first column, counts.
-    fn columns_of(&self, records: &Records<'_>) -> Result<RecordBatch, Box<(usize, String, StorageError)>> {
-        let mut arrays = Vec::with_capacity(self.columns.len());
-        let mut first: Option<(usize, usize, StorageError)> = None;
-        for (field, column) in self.columns.iter().enumerate() {
-            let (force_null, force_not_null) = self.forced[field];
-            let fields = records.column(field, force_null, force_not_null);
-            match parse_column(self.definition.columns[*column].sql_type, fields) {
-                Ok(array) => arrays.push(array),
-                Err((row, error)) if first.as_ref().is_none_or(|(first, ..)| row < *first) => {
-                    first = Some((row, field, error));
-                }
-                Err(_) => {}
-            }
-        }
-        if let Some((row, field, error)) = first {
-            let text = records
-                .column(field, true, false)
-                .nth(row)
-                .flatten()
-                .map(shorten)
-                .unwrap_or_default();
-            return Err(Box::new((
-                row,
-                format!(", column {}: \"{text}\"", self.names[field]),
-                error,
-            )));
-        }
-        let rows = records.rows();
-        self.batch_of(arrays, rows)
-            .map_err(|(row, error)| Box::new((row, format!(": \"{}\"", records.excerpt(row)), error)))
-    }
-
-    /// Fields' arrays with the defaults of other columns, as a batch of the table; checks NOT NULL.
-    fn batch_of(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, FieldError> {
-        let mut table: Vec<Option<ArrayRef>> = vec![None; self.definition.columns.len()];
-        for (column, array) in self.columns.iter().zip(arrays) {
-            table[*column] = Some(array);
-        }
-        let filled = table
-            .into_iter()
-            .enumerate()
-            .map(|(column, array)| match (array, &self.defaults[column]) {
-                (Some(array), _) => Ok(array),
-                (None, Some(value)) => arrow::compute::take(value, &UInt32Array::from(vec![0; rows]), None),
-                (None, None) => Ok(new_null_array(
-                    &self.definition.columns[column].sql_type.data_type(),
-                    rows,
-                )),
-            });
-        let filled = filled
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| (0, error.into()))?;
-        if let Some((row, error)) = not_null_violation(&self.definition, &filled) {
-            return Err((row, error));
-        }
-        RecordBatch::try_new(self.definition.schema.clone(), filled).map_err(|error| (0, error.into()))
-    }
-
-    fn parse_binary(&self, first: bool, piece: &[u8]) -> Parsed {
-        let fail = |row: usize, place: String, error: StorageError| PieceError {
-            line: row as u64 + 1,
-            place,
-            error,
-        };
-        let failed = |error: PieceError| Parsed {
-            batch: None,
-            lines: 0,
-            ended: false,
-            error: Some(error),
-        };
-        let tuples = match first.then(|| binary::header_length(piece)) {
-            None => piece,
-            Some(Ok(Some(length))) => &piece[length..],
-            Some(Ok(None)) => {
-                let error = StorageError::new(ErrorKind::BadCopyFormat, "COPY file signature not recognized");
-                return failed(fail(0, String::new(), error));
-            }
-            Some(Err(error)) => return failed(fail(0, String::new(), error)),
-        };
-        let width = self.columns.len();
-        let binary::Tuples { fields, error, ended } = binary::scan(tuples, width);
-        let rows = fields.len() / width;
-        let structural = error.map(|(row, error)| fail(row, String::new(), error));
-        let mut arrays = Vec::with_capacity(width);
-        let mut worst: Option<PieceError> = None;
-        for (field, column) in self.columns.iter().enumerate() {
-            let values = (0..rows).map(|row| fields[row * width + field]);
-            match decode_column(self.definition.columns[*column].sql_type, values) {
-                Ok(array) => arrays.push(array),
-                Err((row, error)) if worst.as_ref().is_none_or(|worst| row as u64 + 1 < worst.line) => {
-                    worst = Some(fail(row, format!(", column {}", self.names[field]), error));
-                }
-                Err(_) => {}
-            }
-        }
-        if let Some(worst) = worst {
-            return failed(worst);
-        }
-        if rows == 0 {
-            return Parsed {
-                batch: None,
-                lines: 0,
-                ended,
-                error: structural,
-            };
-        }
-        match self.batch_of(arrays, rows) {
-            Ok(batch) => Parsed {
-                batch: Some(batch),
-                lines: rows as u64,
-                ended,
-                error: structural,
-            },
-            Err((row, error)) => failed(fail(row, String::new(), error)),
-        }
     }
 }
 

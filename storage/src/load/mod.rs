@@ -10,6 +10,7 @@ mod file;
 mod infer;
 mod options;
 mod parquet_file;
+mod piece;
 mod specials;
 mod text;
 

@@ -84,7 +84,7 @@ impl ColumnStatistics {
                     array.nulls(),
                     Ord::cmp,
                     |v| hash_u64(v as u64),
-                    |v| Some(Bound::Int(v.into())),
+                    |v| Bound::Int(v.into()),
                 )
             }};
         }
@@ -94,7 +94,7 @@ impl ColumnStatistics {
                 let order = |a: &_, b: &_| compare_floats(f64::from(*a), f64::from(*b));
                 let hash = |v| hash_u64((f64::from(v) + 0.0).to_bits());
                 own.scan(array.values(), array.nulls(), order, hash, |v| {
-                    Some(Bound::Float(v.into()))
+                    Bound::Float(v.into())
                 })
             }};
         }
@@ -110,9 +110,7 @@ impl ColumnStatistics {
             DataType::Decimal128(..) => {
                 let array = array.as_primitive::<Decimal128Type>();
                 let hash = |v: i128| hash_u64(v as u64 ^ ((v >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                own.scan(array.values(), array.nulls(), Ord::cmp, hash, |v| {
-                    Some(Bound::Decimal(v))
-                });
+                own.scan(array.values(), array.nulls(), Ord::cmp, hash, Bound::Decimal);
             }
             DataType::Boolean => own.of_booleans(array.as_boolean()),
             DataType::Utf8View => {
@@ -122,19 +120,16 @@ impl ColumnStatistics {
             DataType::BinaryView => own.of_bytes(array.as_binary_view().iter()),
             DataType::FixedSizeBinary(_) => own.of_bytes(array.as_fixed_size_binary().iter()),
             DataType::Interval(IntervalUnit::MonthDayNano) => {
+                // Only counts: SQL's order of intervals is not that of their parts.
                 let array = array.as_primitive::<IntervalMonthDayNanoType>();
-                let days = |v: &IntervalMonthDayNano| {
-                    let total = i128::from(v.months) * 30 + i128::from(v.days);
-                    total * 86_400_000_000_000 + i128::from(v.nanoseconds)
+                let nanos = |v: IntervalMonthDayNano| {
+                    let days = i128::from(v.months) * 30 + i128::from(v.days);
+                    days * 86_400_000_000_000 + i128::from(v.nanoseconds)
                 };
-                let order = |a: &_, b: &_| days(a).cmp(&days(b));
-                own.scan(
-                    array.values(),
-                    array.nulls(),
-                    order,
-                    |v| hash_u64(days(&v) as u64),
-                    |_| None,
-                );
+                own.sketch
+                    .extend(array.iter().flatten().map(|value| hash_u64(nanos(value) as u64)));
+                own.ascending = array.is_empty();
+                own.strictly_ascending = array.is_empty();
             }
             _ => {
                 own.ascending = array.is_empty();
@@ -162,7 +157,7 @@ impl ColumnStatistics {
         nulls: Option<&arrow::buffer::NullBuffer>,
         order: impl Fn(&T, &T) -> Ordering,
         hash: impl Fn(T) -> u64,
-        bound: impl Fn(T) -> Option<Bound>,
+        bound: impl Fn(T) -> Bound,
     ) {
         if self.null_count == 0 {
             let Some((first, rest)) = values.split_first() else {
@@ -186,7 +181,7 @@ impl ColumnStatistics {
             }
             self.ascending = ascending;
             self.strictly_ascending = strictly;
-            (self.min, self.max) = (bound(min), bound(max));
+            (self.min, self.max) = (Some(bound(min)), Some(bound(max)));
             self.sketch.extend(values.iter().map(|value| hash(*value)));
             return;
         }
@@ -207,7 +202,7 @@ impl ColumnStatistics {
             self.sketch.extend(values[start..end].iter().map(|value| hash(*value)));
         }
         if let Some((min, max)) = range {
-            (self.min, self.max) = (bound(min), bound(max));
+            (self.min, self.max) = (Some(bound(min)), Some(bound(max)));
         }
     }
 

@@ -4,14 +4,16 @@
 //! TRUNCATE, DROP, ALTER) needs the table to be as it was at the beginning, else SerializationFailure (40001) and
 //! nothing is changed. A name that another transaction has taken meanwhile gives the error of the statement itself.
 
+mod alter;
+mod merge;
+
 use super::database::Database;
 use super::state::{PUBLIC, Relation, SchemaEntry, State, View};
-use super::table::{ColumnDef, TableDef, TableDefinition, TableVersion, compact};
-use super::unique;
+use super::table::{TableDef, TableDefinition, TableVersion, compact};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
 use crate::writer::{TableWriter, filter_segment};
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::BooleanArray;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -215,159 +217,6 @@ impl Transaction {
         Ok(())
     }
 
-    pub fn rename_column(&mut self, schema: &str, table: &str, column: &str, to: &str) -> Result<()> {
-        self.redefine(schema, table, |definition| {
-            let index = column_of(definition, column)?;
-            if definition.column_index(to).is_some() {
-                let message = format!("column \"{to}\" of relation \"{table}\" already exists");
-                return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
-            }
-            definition.columns[index].name = to.to_string();
-            Ok(())
-        })
-    }
-
-    /// ALTER COLUMN ... SET DEFAULT or, with None, DROP DEFAULT.
-    pub fn set_default(&mut self, schema: &str, table: &str, column: &str, default: Option<String>) -> Result<()> {
-        self.redefine(schema, table, |definition| {
-            let index = column_of(definition, column)?;
-            definition.columns[index].default = default;
-            Ok(())
-        })
-    }
-
-    /// ALTER COLUMN ... SET NOT NULL (the rows there are checked) or DROP NOT NULL.
-    pub fn set_not_null(&mut self, schema: &str, table: &str, column: &str, not_null: bool) -> Result<()> {
-        let current = self.table(schema, table)?;
-        self.redefine(schema, table, |definition| {
-            let index = column_of(definition, column)?;
-            if not_null && current.statistics().columns[index].null_count > 0 {
-                let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
-                return Err(StorageError::new(ErrorKind::NotNullViolation, message));
-            }
-            if !not_null
-                && definition
-                    .primary_key
-                    .as_ref()
-                    .is_some_and(|key| key.columns.contains(&index))
-            {
-                let message = format!("column \"{column}\" is in a primary key");
-                return Err(StorageError::new(ErrorKind::InvalidTableDefinition, message));
-            }
-            definition.columns[index].not_null = not_null;
-            Ok(())
-        })
-    }
-
-    /// ALTER TABLE ... ADD PRIMARY KEY: checks the rows there; the columns become NOT NULL. `name` is the constraint's,
-    /// `{table}_pkey` where None.
-    pub fn add_primary_key(
-        &mut self,
-        schema: &str,
-        table: &str,
-        columns: &[String],
-        name: Option<String>,
-    ) -> Result<()> {
-        let current = self.table(schema, table)?;
-        let mut definition = (**current.definition()).clone();
-        if definition.primary_key.is_some() {
-            let message = format!("multiple primary keys for table \"{table}\" are not allowed");
-            return Err(StorageError::new(ErrorKind::InvalidTableDefinition, message));
-        }
-        definition.set_primary_key(columns, name, self.database.new_oid())?;
-        for index in definition.primary_key.iter().flat_map(|key| &key.columns) {
-            if current.statistics().columns[*index].null_count > 0 {
-                let message = format!(
-                    "column \"{}\" of relation \"{table}\" contains null values",
-                    definition.columns[*index].name
-                );
-                return Err(StorageError::new(ErrorKind::NotNullViolation, message));
-            }
-        }
-        let definition = definition.checked()?;
-        unique::check(&definition, &[], current.segments(), self.database.budget()).map_err(|error| {
-            match &error.detail {
-                Some(detail) if error.kind == ErrorKind::UniqueViolation => {
-                    let key = definition.primary_key.as_ref().map_or("", |key| key.name.as_str());
-                    let message = format!("could not create unique index \"{key}\"");
-                    StorageError::new(error.kind, message).detail(detail.replace(" already exists.", " is duplicated."))
-                }
-                _ => error,
-            }
-        })?;
-        let next = current.redefined(definition);
-        self.rewritten(&current, next);
-        Ok(())
-    }
-
-    /// ALTER TABLE ... DROP CONSTRAINT of the primary key; its columns stay NOT NULL.
-    pub fn drop_primary_key(&mut self, schema: &str, table: &str) -> Result<()> {
-        self.redefine(schema, table, |definition| {
-            definition.primary_key = None;
-            Ok(())
-        })
-    }
-
-    /// Adds a column. Rows there get `fill`, one value of the column's type, or NULL where None.
-    pub fn add_column(&mut self, schema: &str, table: &str, column: ColumnDef, fill: Option<ArrayRef>) -> Result<()> {
-        let current = self.table(schema, table)?;
-        let mut definition = (**current.definition()).clone();
-        if definition.column_index(&column.name).is_some() {
-            let message = format!("column \"{}\" of relation \"{table}\" already exists", column.name);
-            return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
-        }
-        let data_type = column.sql_type.data_type();
-        let fill = match fill {
-            Some(value) if value.len() == 1 => arrow::compute::cast(&value, &data_type)?,
-            Some(_) => return Err(StorageError::internal("the fill of a new column is not one value")),
-            None => arrow::array::new_null_array(&data_type, 1),
-        };
-        if column.not_null && fill.null_count() > 0 && current.rows() > 0 {
-            let message = format!(
-                "column \"{}\" of relation \"{table}\" contains null values",
-                column.name
-            );
-            return Err(StorageError::new(ErrorKind::NotNullViolation, message));
-        }
-        definition.columns.push(column);
-        let definition = definition.checked()?;
-        let budget = self.database.budget().clone();
-        let segments = current.segments().iter().map(|segment| {
-            let rows = arrow::array::UInt32Array::from(vec![0; segment.rows()]);
-            segment.with_column(&arrow::compute::take(&fill, &rows, None)?, &budget)
-        });
-        let next = TableVersion::new(definition, segments.collect::<Result<_>>()?);
-        self.rewritten(&current, next);
-        Ok(())
-    }
-
-    /// Drops a column; one of the primary key takes the key with it.
-    pub fn drop_column(&mut self, schema: &str, table: &str, column: &str) -> Result<()> {
-        let current = self.table(schema, table)?;
-        let mut definition = (**current.definition()).clone();
-        let index = column_of(&definition, column)?;
-        definition.columns.remove(index);
-        definition.dictionaries.remove(index);
-        definition.primary_key = definition
-            .primary_key
-            .filter(|key| !key.columns.contains(&index))
-            .map(|mut key| {
-                key.columns
-                    .iter_mut()
-                    .filter(|own| **own > index)
-                    .for_each(|own| *own -= 1);
-                key
-            });
-        let segments = current
-            .segments()
-            .iter()
-            .map(|segment| segment.without_column(index))
-            .collect();
-        let next = TableVersion::new(definition.checked()?, segments);
-        self.rewritten(&current, next);
-        Ok(())
-    }
-
     pub fn truncate(&mut self, schema: &str, table: &str) -> Result<()> {
         let current = self.table(schema, table)?;
         let mut definition = (**current.definition()).clone();
@@ -434,104 +283,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes the changes visible to all. On error nothing is changed; a SerializationFailure may succeed when retried
-    /// from the beginning.
-    pub fn commit(self) -> Result<()> {
-        if !self.is_dirty() {
-            return Ok(());
-        }
-        self.database.publish(|current| {
-            if Arc::ptr_eq(current, &self.base) {
-                Ok(self.state.clone())
-            } else {
-                Ok(Arc::new(self.merge(current)?))
-            }
-        })
-    }
-
-    /// Moves the transaction onto what is committed now, keeping its changes: a new snapshot for the next statement.
-    pub fn refresh(&mut self) -> Result<()> {
-        let current = self.database.snapshot();
-        if Arc::ptr_eq(&current, &self.base) {
-            return Ok(());
-        }
-        self.state = if self.is_dirty() {
-            Arc::new(self.merge(&current)?)
-        } else {
-            current.clone()
-        };
-        for (oid, touch) in &mut self.touched {
-            if touch.base.is_some() {
-                touch.base = current.relation_by_oid(*oid).cloned();
-            }
-        }
-        self.base = current;
-        Ok(())
-    }
-
-    /// The current state of others with this transaction's changes.
-    fn merge(&self, current: &State) -> Result<State> {
-        let mut next = current.clone();
-        for name in &self.schemas_created {
-            if next.schema(name).is_some() {
-                let message = format!("schema \"{name}\" already exists");
-                return Err(StorageError::new(ErrorKind::DuplicateSchema, message));
-            }
-            let oid = self.state.schema(name).map_or(0, |schema| schema.oid);
-            next.schemas.insert(
-                name.clone(),
-                Arc::new(SchemaEntry {
-                    oid,
-                    relations: BTreeMap::new(),
-                }),
-            );
-        }
-        let mut finals = Vec::new();
-        for (oid, touch) in &self.touched {
-            let own = self.state.relation_by_oid(*oid);
-            let Some(base) = &touch.base else {
-                finals.extend(own.cloned());
-                continue;
-            };
-            let theirs = next
-                .relation_by_oid(*oid)
-                .cloned()
-                .ok_or_else(StorageError::serialization)?;
-            next.remove(theirs.schema_name(), theirs.name());
-            match (base, &theirs) {
-                (Relation::Table(base), Relation::Table(theirs)) if base.version() == theirs.version() => {
-                    finals.extend(own.cloned());
-                }
-                (Relation::Table(base), Relation::Table(theirs))
-                    if !touch.rewritten && Arc::ptr_eq(base.definition(), theirs.definition()) =>
-                {
-                    finals.push(Relation::Table(
-                        theirs.appended(&touch.appended, self.database.budget())?,
-                    ));
-                }
-                (Relation::View(base), Relation::View(theirs)) if Arc::ptr_eq(base, theirs) => {
-                    finals.extend(own.cloned())
-                }
-                _ => return Err(StorageError::serialization()),
-            }
-        }
-        for relation in finals {
-            if next.relation(relation.schema_name(), relation.name()).is_some() {
-                return Err(StorageError::duplicate_table(relation.name()));
-            }
-            if !next.put(relation) {
-                return Err(StorageError::serialization());
-            }
-        }
-        for name in &self.schemas_dropped {
-            if next.schema(name).is_none_or(|schema| !schema.relations.is_empty()) {
-                return Err(StorageError::serialization());
-            }
-            next.schemas.remove(name);
-        }
-        Ok(next)
-    }
-
     fn state_mut(&mut self) -> &mut State {
         Arc::make_mut(&mut self.state)
     }
@@ -552,20 +303,6 @@ impl Transaction {
         touch.rewritten = true;
         touch.appended.clear();
         self.put(Relation::Table(next));
-    }
-
-    fn redefine(
-        &mut self,
-        schema: &str,
-        table: &str,
-        change: impl FnOnce(&mut TableDefinition) -> Result<()>,
-    ) -> Result<()> {
-        let current = self.table(schema, table)?;
-        let mut definition = (**current.definition()).clone();
-        change(&mut definition)?;
-        let next = current.redefined(definition.checked()?);
-        self.rewritten(&current, next);
-        Ok(())
     }
 
     fn relation(&self, schema: &str, name: &str) -> Result<Relation> {
@@ -611,12 +348,6 @@ fn check_fit(segments: &[Arc<Segment>], definition: &TableDefinition) -> Result<
         true => Ok(()),
         false => Err(StorageError::serialization()),
     }
-}
-
-fn column_of(definition: &TableDefinition, column: &str) -> Result<usize> {
-    definition
-        .column_index(column)
-        .ok_or_else(|| StorageError::undefined_column(&definition.name, column))
 }
 
 fn qualified(schema: &str, name: &str) -> String {

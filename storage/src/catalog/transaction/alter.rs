@@ -1,0 +1,182 @@
+//! ALTER TABLE: columns and the primary key.
+
+use super::super::table::{ColumnDef, TableDefinition, TableVersion};
+use super::super::unique;
+use super::Transaction;
+use crate::error::{ErrorKind, Result, StorageError};
+use arrow::array::{Array, ArrayRef};
+
+impl Transaction {
+    pub fn rename_column(&mut self, schema: &str, table: &str, column: &str, to: &str) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            let index = column_of(definition, column)?;
+            if definition.column_index(to).is_some() {
+                let message = format!("column \"{to}\" of relation \"{table}\" already exists");
+                return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
+            }
+            definition.columns[index].name = to.to_string();
+            Ok(())
+        })
+    }
+
+    /// ALTER COLUMN ... SET DEFAULT or, with None, DROP DEFAULT.
+    pub fn set_default(&mut self, schema: &str, table: &str, column: &str, default: Option<String>) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            let index = column_of(definition, column)?;
+            definition.columns[index].default = default;
+            Ok(())
+        })
+    }
+
+    /// ALTER COLUMN ... SET NOT NULL (the rows there are checked) or DROP NOT NULL.
+    pub fn set_not_null(&mut self, schema: &str, table: &str, column: &str, not_null: bool) -> Result<()> {
+        let current = self.table(schema, table)?;
+        self.redefine(schema, table, |definition| {
+            let index = column_of(definition, column)?;
+            if not_null && current.statistics().columns[index].null_count > 0 {
+                let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
+                return Err(StorageError::new(ErrorKind::NotNullViolation, message));
+            }
+            if !not_null
+                && definition
+                    .primary_key
+                    .as_ref()
+                    .is_some_and(|key| key.columns.contains(&index))
+            {
+                let message = format!("column \"{column}\" is in a primary key");
+                return Err(StorageError::new(ErrorKind::InvalidTableDefinition, message));
+            }
+            definition.columns[index].not_null = not_null;
+            Ok(())
+        })
+    }
+
+    /// ALTER TABLE ... ADD PRIMARY KEY: checks the rows there; the columns become NOT NULL. `name` is the constraint's,
+    /// `{table}_pkey` where None.
+    pub fn add_primary_key(
+        &mut self,
+        schema: &str,
+        table: &str,
+        columns: &[String],
+        name: Option<String>,
+    ) -> Result<()> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        if definition.primary_key.is_some() {
+            let message = format!("multiple primary keys for table \"{table}\" are not allowed");
+            return Err(StorageError::new(ErrorKind::InvalidTableDefinition, message));
+        }
+        definition.set_primary_key(columns, name, self.database.new_oid())?;
+        for index in definition.primary_key.iter().flat_map(|key| &key.columns) {
+            if current.statistics().columns[*index].null_count > 0 {
+                let message = format!(
+                    "column \"{}\" of relation \"{table}\" contains null values",
+                    definition.columns[*index].name
+                );
+                return Err(StorageError::new(ErrorKind::NotNullViolation, message));
+            }
+        }
+        let definition = definition.checked()?;
+        unique::check(&definition, &[], current.segments(), self.database.budget()).map_err(|error| {
+            match &error.detail {
+                Some(detail) if error.kind == ErrorKind::UniqueViolation => {
+                    let key = definition.primary_key.as_ref().map_or("", |key| key.name.as_str());
+                    let message = format!("could not create unique index \"{key}\"");
+                    StorageError::new(error.kind, message).detail(detail.replace(" already exists.", " is duplicated."))
+                }
+                _ => error,
+            }
+        })?;
+        let next = current.redefined(definition);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    /// ALTER TABLE ... DROP CONSTRAINT of the primary key; its columns stay NOT NULL.
+    pub fn drop_primary_key(&mut self, schema: &str, table: &str) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            definition.primary_key = None;
+            Ok(())
+        })
+    }
+
+    /// Adds a column. Rows there get `fill`, one value of the column's type, or NULL where None.
+    pub fn add_column(&mut self, schema: &str, table: &str, column: ColumnDef, fill: Option<ArrayRef>) -> Result<()> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        if definition.column_index(&column.name).is_some() {
+            let message = format!("column \"{}\" of relation \"{table}\" already exists", column.name);
+            return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
+        }
+        let data_type = column.sql_type.data_type();
+        let fill = match fill {
+            Some(value) if value.len() == 1 => arrow::compute::cast(&value, &data_type)?,
+            Some(_) => return Err(StorageError::internal("the fill of a new column is not one value")),
+            None => arrow::array::new_null_array(&data_type, 1),
+        };
+        if column.not_null && fill.null_count() > 0 && current.rows() > 0 {
+            let message = format!(
+                "column \"{}\" of relation \"{table}\" contains null values",
+                column.name
+            );
+            return Err(StorageError::new(ErrorKind::NotNullViolation, message));
+        }
+        definition.columns.push(column);
+        let definition = definition.checked()?;
+        let budget = self.database.budget().clone();
+        let segments = current.segments().iter().map(|segment| {
+            let rows = arrow::array::UInt32Array::from(vec![0; segment.rows()]);
+            segment.with_column(&arrow::compute::take(&fill, &rows, None)?, &budget)
+        });
+        let next = TableVersion::new(definition, segments.collect::<Result<_>>()?);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    /// Drops a column; one of the primary key takes the key with it.
+    pub fn drop_column(&mut self, schema: &str, table: &str, column: &str) -> Result<()> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        let index = column_of(&definition, column)?;
+        definition.columns.remove(index);
+        definition.dictionaries.remove(index);
+        definition.primary_key = definition
+            .primary_key
+            .filter(|key| !key.columns.contains(&index))
+            .map(|mut key| {
+                key.columns
+                    .iter_mut()
+                    .filter(|own| **own > index)
+                    .for_each(|own| *own -= 1);
+                key
+            });
+        let segments = current
+            .segments()
+            .iter()
+            .map(|segment| segment.without_column(index))
+            .collect();
+        let next = TableVersion::new(definition.checked()?, segments);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    fn redefine(
+        &mut self,
+        schema: &str,
+        table: &str,
+        change: impl FnOnce(&mut TableDefinition) -> Result<()>,
+    ) -> Result<()> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        change(&mut definition)?;
+        let next = current.redefined(definition.checked()?);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+}
+
+fn column_of(definition: &TableDefinition, column: &str) -> Result<usize> {
+    definition
+        .column_index(column)
+        .ok_or_else(|| StorageError::undefined_column(&definition.name, column))
+}

@@ -1,0 +1,107 @@
+//! Commit: a transaction's changes on top of what others have committed.
+
+use super::super::state::{Relation, SchemaEntry, State};
+use super::Transaction;
+use crate::error::{ErrorKind, Result, StorageError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Transaction {
+    /// Makes the changes visible to all. On error nothing is changed; a SerializationFailure may succeed when retried
+    /// from the beginning.
+    pub fn commit(self) -> Result<()> {
+        if !self.is_dirty() {
+            return Ok(());
+        }
+        self.database.publish(|current| {
+            if Arc::ptr_eq(current, &self.base) {
+                Ok(self.state.clone())
+            } else {
+                Ok(Arc::new(self.merge(current)?))
+            }
+        })
+    }
+
+    /// Moves the transaction onto what is committed now, keeping its changes: a new snapshot for the next statement.
+    pub fn refresh(&mut self) -> Result<()> {
+        let current = self.database.snapshot();
+        if Arc::ptr_eq(&current, &self.base) {
+            return Ok(());
+        }
+        self.state = if self.is_dirty() {
+            Arc::new(self.merge(&current)?)
+        } else {
+            current.clone()
+        };
+        for (oid, touch) in &mut self.touched {
+            if touch.base.is_some() {
+                touch.base = current.relation_by_oid(*oid).cloned();
+            }
+        }
+        self.base = current;
+        Ok(())
+    }
+
+    /// The current state of others with this transaction's changes.
+    fn merge(&self, current: &State) -> Result<State> {
+        let mut next = current.clone();
+        for name in &self.schemas_created {
+            if next.schema(name).is_some() {
+                let message = format!("schema \"{name}\" already exists");
+                return Err(StorageError::new(ErrorKind::DuplicateSchema, message));
+            }
+            let oid = self.state.schema(name).map_or(0, |schema| schema.oid);
+            next.schemas.insert(
+                name.clone(),
+                Arc::new(SchemaEntry {
+                    oid,
+                    relations: BTreeMap::new(),
+                }),
+            );
+        }
+        let mut finals = Vec::new();
+        for (oid, touch) in &self.touched {
+            let own = self.state.relation_by_oid(*oid);
+            let Some(base) = &touch.base else {
+                finals.extend(own.cloned());
+                continue;
+            };
+            let theirs = next
+                .relation_by_oid(*oid)
+                .cloned()
+                .ok_or_else(StorageError::serialization)?;
+            next.remove(theirs.schema_name(), theirs.name());
+            match (base, &theirs) {
+                (Relation::Table(base), Relation::Table(theirs)) if base.version() == theirs.version() => {
+                    finals.extend(own.cloned());
+                }
+                (Relation::Table(base), Relation::Table(theirs))
+                    if !touch.rewritten && Arc::ptr_eq(base.definition(), theirs.definition()) =>
+                {
+                    finals.push(Relation::Table(
+                        theirs.appended(&touch.appended, self.database.budget())?,
+                    ));
+                }
+                (Relation::View(base), Relation::View(theirs)) if Arc::ptr_eq(base, theirs) => {
+                    finals.extend(own.cloned())
+                }
+                _ => return Err(StorageError::serialization()),
+            }
+        }
+        for relation in finals {
+            if next.relation(relation.schema_name(), relation.name()).is_some() {
+                return Err(StorageError::duplicate_table(relation.name()));
+            }
+            if !next.put(relation) {
+                return Err(StorageError::serialization());
+            }
+        }
+        for name in &self.schemas_dropped {
+            if next.schema(name).is_none_or(|schema| !schema.relations.is_empty()) {
+                return Err(StorageError::serialization());
+            }
+            next.schemas.remove(name);
+        }
+        Ok(next)
+    }
+}
