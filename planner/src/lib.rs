@@ -1,6 +1,7 @@
 //! SQL sessions: parsing, catalog binding, statistics, join ordering and plans.
 
 mod bind;
+mod catalog;
 mod context;
 pub mod engine;
 pub mod error;

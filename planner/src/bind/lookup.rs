@@ -1,6 +1,7 @@
 //! Which relation a name stands for.
 
 use super::{Binder, view};
+use crate::catalog;
 use crate::error::{Result, SqlError, state};
 use crate::files;
 use datafusion::common::TableReference;
@@ -115,6 +116,9 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
         return Ok(source.clone());
     }
     let names = binder.names();
+    if let Some(system) = catalog::source(binder, name.schema(), name.table())? {
+        return Ok(system);
+    }
     if let Some(catalog) = name.catalog()
         && catalog != names.database
     {

@@ -6,6 +6,7 @@ mod view;
 pub(crate) use lookup::{Names, Target, fold, undefined};
 
 use crate::engine::Engine;
+use crate::catalog;
 use crate::error::Result as SqlResult;
 use crate::errors::{from_datafusion, to_datafusion};
 use crate::files;
@@ -128,11 +129,14 @@ impl ContextProvider for Binder {
             self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
             return Ok(provider_as_source(Arc::new(file)));
         }
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
         let function = self
             .engine
             .state
             .table_functions()
             .get(name)
+            .cloned()
+            .or_else(|| catalog::table_function(name))
             .ok_or_else(|| DataFusionError::Plan(format!("table function '{name}' not found")))?;
         let simplifier = ExprSimplifier::new(
             SimplifyContext::builder()
@@ -165,7 +169,9 @@ impl ContextProvider for Binder {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.facts.function(name).or_else(|| self.engine.state.udf(name).ok())
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let own = self.facts.function(name).or_else(|| self.engine.state.udf(name).ok());
+        own.or_else(|| catalog::function(self, name))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

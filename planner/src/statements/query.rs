@@ -2,6 +2,7 @@
 
 use super::{Description, parameters};
 use crate::bind::Binder;
+use crate::catalog;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::outcome::{Outcome, RowsTag};
@@ -37,6 +38,9 @@ fn checked(query: &ast::Query) -> Result<ast::Statement> {
     // There is no concurrent writer that a row lock could hold off: the rows are a snapshot.
     query.locks.clear();
     let mut tree = ast::Statement::Query(query);
+    if catalog::touches(&tree) {
+        tree = catalog::rewrite(tree);
+    }
     rewrite(&mut tree);
     Ok(tree)
 }

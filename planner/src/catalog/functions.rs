@@ -1,0 +1,287 @@
+//! The functions that catalog queries call. Those about this database's objects read the snapshot; the rest come from
+//! `datafusion-pg-catalog`.
+
+use super::relations::relations;
+use super::{INFORMATION_SCHEMA_OID, PG_CATALOG_OID, names};
+use crate::bind::Binder;
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::{MemoryCatalogProvider, TableFunction};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::prelude::SessionContext;
+use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+use tenon_storage::{Relation, TableVersion};
+
+/// What the crate registers: made at first use.
+fn shipped() -> Option<&'static SessionState> {
+    static SHIPPED: OnceLock<Option<SessionState>> = OnceLock::new();
+    let made = SHIPPED.get_or_init(|| {
+        let context = SessionContext::new();
+        context.register_catalog("tenon", Arc::new(MemoryCatalogProvider::new()));
+        datafusion_pg_catalog::pg_catalog::setup_pg_catalog(&context, "tenon", EmptyContextProvider).ok()?;
+        Some(context.state())
+    });
+    made.as_ref()
+}
+
+/// Functions of the crate that a statement may call, by name.
+const SHIPPED: &[&str] = &[
+    "has_table_privilege",
+    "has_schema_privilege",
+    "has_database_privilege",
+    "has_any_column_privilege",
+    "pg_get_partkeydef",
+    "pg_relation_is_publishable",
+    "pg_get_statisticsobjdef_columns",
+    "pg_stat_get_numscans",
+    "quote_ident",
+    "parse_ident",
+    "array_upper",
+    "array_lower",
+];
+
+/// A table function of the crate.
+pub(crate) fn table_function(name: &str) -> Option<Arc<TableFunction>> {
+    if name != "pg_get_keywords" {
+        return None;
+    }
+    shipped()?.table_functions().get(name).cloned()
+}
+
+/// A catalog function by its name.
+pub(crate) fn function(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
+    if let Some(own) = own(binder, name) {
+        return Some(own);
+    }
+    let name = SHIPPED.iter().find(|shipped| **shipped == name)?;
+    shipped()?.scalar_functions().get(*name).cloned()
+}
+
+type Body = dyn Fn(&[ScalarValue]) -> ScalarValue + Send + Sync;
+
+fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
+    let own = binder.clone();
+    let (returns, body): (DataType, Box<Body>) = match name {
+        "format_type" => (DataType::Utf8, Box::new(|args| {
+            let name = number(args, 0).map(|oid| names::format_type(oid, number(args, 1)).unwrap_or("???".into()));
+            ScalarValue::Utf8(name)
+        })),
+        "pg_get_userbyid" => {
+            let user = binder.facts.info.user.clone();
+            (DataType::Utf8, Box::new(move |_| ScalarValue::Utf8(Some(user.clone()))))
+        }
+        "pg_table_is_visible" | "pg_type_is_visible" | "pg_function_is_visible" | "pg_operator_is_visible"
+        | "pg_opclass_is_visible" | "pg_collation_is_visible" | "pg_conversion_is_visible" => {
+            (DataType::Boolean, Box::new(move |args| {
+                let schema = number(args, 0).and_then(|oid| schema_of(&own, oid));
+                ScalarValue::Boolean(Some(schema.is_none_or(|schema| own.facts.path.contains(&schema))))
+            }))
+        }
+        "pg_get_expr" => (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(text(args, 0)))),
+        "pg_get_indexdef" => (DataType::Utf8, Box::new(move |args| {
+            let found = number(args, 0).and_then(|oid| key(&own, oid));
+            ScalarValue::Utf8(Some(found.map_or(String::new(), |table| match number(args, 1).filter(|at| *at > 0) {
+                None => keyed(&table, names::index_definition),
+                Some(at) => {
+                    let definition = table.definition();
+                    let key = definition.primary_key.as_ref();
+                    let column = key.and_then(|key| key.columns.get(at as usize - 1));
+                    column.map_or(String::new(), |at| names::quoted(&definition.columns[*at].name))
+                }
+            })))
+        })),
+        "pg_get_constraintdef" => (DataType::Utf8, Box::new(move |args| {
+            let found = number(args, 0).and_then(|oid| key(&own, oid));
+            ScalarValue::Utf8(found.map(|table| keyed(&table, names::key_definition)))
+        })),
+        "pg_get_viewdef" => (DataType::Utf8, Box::new(move |args| {
+            let relation = number(args, 0).and_then(|oid| find(&own, oid));
+            ScalarValue::Utf8(match relation {
+                Some(Relation::View(view)) => Some(format!(" {};", view.sql)),
+                _ => None,
+            })
+        })),
+        "obj_description" | "col_description" | "shobj_description" | "pg_get_ruledef" | "pg_get_triggerdef"
+        | "pg_get_serial_sequence" | "pg_tablespace_location" => {
+            (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None)))
+        }
+        "pg_get_function_result" | "pg_get_function_arguments" | "pg_get_function_identity_arguments"
+        | "pg_get_functiondef" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(Some(String::new())))),
+        "pg_encoding_to_char" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(Some("UTF8".into())))),
+        "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" => {
+            (DataType::Int64, Box::new(move |args| {
+                let relation = match args.first() {
+                    Some(ScalarValue::Utf8(Some(name)) | ScalarValue::Utf8View(Some(name))) => named(&own, name),
+                    _ => number(args, 0).and_then(|oid| find(&own, oid)),
+                };
+                let bytes = relation.and_then(|relation| Some(relation.as_table()?.bytes() as i64));
+                ScalarValue::Int64(Some(bytes.unwrap_or(0)))
+            }))
+        }
+        "pg_indexes_size" => (DataType::Int64, Box::new(|_| ScalarValue::Int64(Some(0)))),
+        "pg_database_size" => {
+            (DataType::Int64, Box::new(move |_| {
+                ScalarValue::Int64(Some(own.engine.database().budget().in_use_bytes() as i64))
+            }))
+        }
+        "pg_size_pretty" => (DataType::Utf8, Box::new(|args| {
+            ScalarValue::Utf8(number(args, 0).map(size_pretty))
+        })),
+        "to_regclass" => (DataType::Int32, Box::new(move |args| {
+            let oid = text(args, 0).and_then(|name| named(&own, &name)).map(|relation| relation.oid() as i32);
+            ScalarValue::Int32(oid)
+        })),
+        "has_column_privilege" | "has_function_privilege" | "has_sequence_privilege" | "has_tablespace_privilege"
+        | "has_type_privilege" | "pg_has_role" | "row_security_active" => {
+            // The one role may do everything.
+            (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(true))))
+        }
+        "pg_is_other_temp_schema" => (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(false)))),
+        _ => return None,
+    };
+    Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
+        name: name.to_string(),
+        returns,
+        signature: Signature::variadic_any(Volatility::Stable),
+        body: body.into(),
+    })))
+}
+
+fn find(binder: &Binder, oid: i64) -> Option<Relation> {
+    relations(binder).find(|relation| i64::from(relation.oid()) == oid).cloned()
+}
+
+/// A relation by the text of its name, `table` or `schema.table`, as regclass reads it.
+fn named(binder: &Binder, name: &str) -> Option<Relation> {
+    let parts: Vec<String> = name.split('.').map(|part| part.trim_matches('"').to_string()).collect();
+    match parts.as_slice() {
+        [name] => binder.names().find(None, name).cloned(),
+        [schema, name] => binder.names().find(Some(schema), name).cloned(),
+        _ => None,
+    }
+}
+
+/// The table whose primary key has an oid.
+fn key(binder: &Binder, oid: i64) -> Option<Arc<TableVersion>> {
+    let has = |table: &&Arc<TableVersion>| {
+        table.definition().primary_key.as_ref().is_some_and(|key| i64::from(key.oid) == oid)
+    };
+    relations(binder).filter_map(Relation::as_table).find(has).cloned()
+}
+
+fn keyed(table: &TableVersion, describe: impl Fn(&TableVersion, &tenon_storage::PrimaryKey) -> String) -> String {
+    table.definition().primary_key.as_ref().map_or(String::new(), |key| describe(table, key))
+}
+
+/// The schema of a relation or key of this database; None: an object that PostgreSQL ships.
+fn schema_of(binder: &Binder, oid: i64) -> Option<String> {
+    if [PG_CATALOG_OID, INFORMATION_SCHEMA_OID].map(i64::from).contains(&oid) {
+        return None;
+    }
+    let relation = find(binder, oid).map(|relation| relation.schema_name().to_string());
+    relation.or_else(|| key(binder, oid).map(|table| table.definition().schema_name.clone()))
+}
+
+fn number(args: &[ScalarValue], at: usize) -> Option<i64> {
+    match args.get(at)?.cast_to(&DataType::Int64) {
+        Ok(ScalarValue::Int64(value)) => value,
+        _ => None,
+    }
+}
+
+fn text(args: &[ScalarValue], at: usize) -> Option<String> {
+    args.get(at)?.try_as_str().flatten().map(str::to_string)
+}
+
+/// As PostgreSQL prints sizes: the largest unit in which the number has at least two digits.
+fn size_pretty(bytes: i64) -> String {
+    let units = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value.abs() >= 10.0 * 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", value.round(), units[unit])
+}
+
+/// A function of few rows, evaluated one by one.
+struct CatalogFunction {
+    name: String,
+    returns: DataType,
+    signature: Signature,
+    body: Arc<Body>,
+}
+
+impl fmt::Debug for CatalogFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CatalogFunction").field("name", &self.name).finish()
+    }
+}
+
+impl PartialEq for CatalogFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for CatalogFunction {}
+
+impl Hash for CatalogFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for CatalogFunction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { args.number_rows };
+        let mut values = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let of_row = args.args.iter().map(|arg| match arg {
+                ColumnarValue::Scalar(value) => Ok(value.clone()),
+                ColumnarValue::Array(array) => ScalarValue::try_from_array(array, row),
+            });
+            values.push((self.body)(&of_row.collect::<Result<Vec<_>>>()?));
+        }
+        if constant {
+            return Ok(ColumnarValue::Scalar(values.remove(0)));
+        }
+        let array: ArrayRef = if values.is_empty() {
+            datafusion::arrow::array::new_empty_array(&self.returns)
+        } else {
+            ScalarValue::iter_to_array(values)?
+        };
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_read_as_in_postgresql() {
+        assert_eq!(super::size_pretty(10), "10 bytes");
+        assert_eq!(super::size_pretty(10 * 1024), "10 kB");
+        assert_eq!(super::size_pretty(123_456_789), "118 MB");
+    }
+}

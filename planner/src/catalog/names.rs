@@ -1,0 +1,151 @@
+//! PostgreSQL's texts for types and keys.
+
+use tenon_storage::{PrimaryKey, SqlType, TableVersion};
+
+/// `pg_type.typlen`: bytes, -1 for a varying length.
+pub(super) fn length(sql_type: SqlType) -> i64 {
+    match sql_type {
+        SqlType::Bool => 1,
+        SqlType::Int2 => 2,
+        SqlType::Int4 | SqlType::Float4 | SqlType::Date => 4,
+        SqlType::Int8 | SqlType::Float8 | SqlType::Time | SqlType::Timestamp | SqlType::TimestampTz => 8,
+        SqlType::Interval | SqlType::Uuid => 16,
+        _ => -1,
+    }
+}
+
+/// `format_type(oid, typmod)`; None for an unknown oid.
+pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
+    let typmod = typmod.filter(|typmod| *typmod >= 0);
+    let element = match oid {
+        1000 => Some(16),
+        1001 => Some(17),
+        1005 => Some(21),
+        1007 => Some(23),
+        1009 => Some(25),
+        1014 => Some(1042),
+        1015 => Some(1043),
+        1016 => Some(20),
+        1021 => Some(700),
+        1022 => Some(701),
+        1028 => Some(26),
+        1115 => Some(1114),
+        1182 => Some(1082),
+        1183 => Some(1083),
+        1185 => Some(1184),
+        1187 => Some(1186),
+        1231 => Some(1700),
+        2951 => Some(2950),
+        1003 => Some(19),
+        1002 => Some(18),
+        199 => Some(114),
+        3807 => Some(3802),
+        _ => None,
+    };
+    if let Some(element) = element {
+        return format_type(element, typmod).map(|name| format!("{name}[]"));
+    }
+    let name = match oid {
+        16 => "boolean",
+        17 => "bytea",
+        18 => "\"char\"",
+        19 => "name",
+        20 => "bigint",
+        21 => "smallint",
+        22 => "int2vector",
+        23 => "integer",
+        24 => "regproc",
+        25 => "text",
+        26 => "oid",
+        27 => "tid",
+        28 => "xid",
+        30 => "oidvector",
+        114 => "json",
+        194 => "pg_node_tree",
+        700 => "real",
+        701 => "double precision",
+        705 => "unknown",
+        1042 => match typmod {
+            Some(typmod) => return Some(format!("character({})", typmod - 4)),
+            None => "character",
+        },
+        1043 => match typmod {
+            Some(typmod) => return Some(format!("character varying({})", typmod - 4)),
+            None => "character varying",
+        },
+        1082 => "date",
+        1083 => "time without time zone",
+        1114 => "timestamp without time zone",
+        1184 => "timestamp with time zone",
+        1186 => "interval",
+        1266 => "time with time zone",
+        1700 => match typmod {
+            Some(typmod) => {
+                let (precision, scale) = ((typmod - 4) >> 16, (typmod - 4) & 0xffff);
+                return Some(format!("numeric({precision},{scale})"));
+            }
+            None => "numeric",
+        },
+        2205 => "regclass",
+        2206 => "regtype",
+        2249 => "record",
+        2276 => "\"any\"",
+        2277 => "anyarray",
+        2278 => "void",
+        2279 => "trigger",
+        2283 => "anyelement",
+        2281 => "internal",
+        2950 => "uuid",
+        3802 => "jsonb",
+        _ => return None,
+    };
+    Some(name.into())
+}
+
+/// A name as SQL writes it.
+pub(super) fn quoted(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+fn key_columns(table: &TableVersion, key: &PrimaryKey) -> String {
+    let columns = &table.definition().columns;
+    key.columns.iter().map(|at| quoted(&columns[*at].name)).collect::<Vec<_>>().join(", ")
+}
+
+/// `pg_get_constraintdef` of a primary key.
+pub(super) fn key_definition(table: &TableVersion, key: &PrimaryKey) -> String {
+    format!("PRIMARY KEY ({})", key_columns(table, key))
+}
+
+/// `pg_get_indexdef` of a primary key.
+pub(super) fn index_definition(table: &TableVersion, key: &PrimaryKey) -> String {
+    format!(
+        "CREATE UNIQUE INDEX {} ON {}.{} USING btree ({})",
+        quoted(&key.name),
+        quoted(&table.definition().schema_name),
+        quoted(table.name()),
+        key_columns(table, key)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_their_modifiers() {
+        assert_eq!(format_type(1700, Some(((15 << 16) | 2) + 4)).unwrap(), "numeric(15,2)");
+        assert_eq!(format_type(1043, Some(14)).unwrap(), "character varying(10)");
+        assert_eq!(format_type(1007, None).unwrap(), "integer[]");
+        assert_eq!(format_type(23, Some(-1)).unwrap(), "integer");
+        assert_eq!(format_type(999_999, None), None);
+    }
+
+    #[test]
+    fn names_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("line_item2"), "line_item2");
+        assert_eq!(quoted("Line\"x"), "\"Line\"\"x\"");
+    }
+}

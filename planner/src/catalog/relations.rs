@@ -1,0 +1,431 @@
+//! The rows of `pg_catalog` that are of this database: schemas, relations, columns, keys.
+
+use super::rows::{self, Row, row};
+use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID};
+use super::{names, settings};
+use crate::bind::Binder;
+use datafusion::arrow::util::display::array_value_to_string;
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use std::sync::Arc;
+use tenon_storage::{Bound, Relation, SqlType, TableVersion};
+
+/// Rows for a table whose schema comes from `datafusion-pg-catalog`; None: that crate's own rows are right.
+pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
+    Some(match name {
+        "pg_namespace" => namespaces(binder),
+        "pg_class" => classes(binder),
+        "pg_attribute" => attributes(binder),
+        "pg_attrdef" => defaults(binder),
+        "pg_index" => indexes(binder),
+        "pg_constraint" => constraints(binder),
+        "pg_database" => databases(binder),
+        "pg_roles" | "pg_authid" => roles(binder),
+        "pg_tables" => tables(binder),
+        "pg_views" => views(binder),
+        "pg_settings" => settings::rows(binder),
+        "pg_stat_user_tables" => table_statistics(binder),
+        _ => return None,
+    })
+}
+
+/// Tables that the crate does not have.
+pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>> {
+    let (columns, rows): (&[(&str, &str)], Vec<Row>) = match name {
+        "pg_stats" => (
+            &[
+                ("schemaname", "text"),
+                ("tablename", "text"),
+                ("attname", "text"),
+                ("inherited", "bool"),
+                ("null_frac", "float"),
+                ("avg_width", "int"),
+                ("n_distinct", "float"),
+                ("most_common_vals", "text"),
+                ("most_common_freqs", "text"),
+                ("histogram_bounds", "text"),
+                ("correlation", "float"),
+            ],
+            column_statistics(binder),
+        ),
+        "pg_indexes" => (
+            &[
+                ("schemaname", "text"),
+                ("tablename", "text"),
+                ("indexname", "text"),
+                ("tablespace", "text"),
+                ("indexdef", "text"),
+            ],
+            index_definitions(binder),
+        ),
+        "pg_user" => (
+            &[("usename", "text"), ("usesysid", "int"), ("usecreatedb", "bool"), ("usesuper", "bool")],
+            vec![row! {
+                "usename": binder.facts.info.user.as_str(), "usesysid": ROLE_OID, "usecreatedb": true, "usesuper": true,
+            }],
+        ),
+        "pg_stat_activity" => (
+            &[
+                ("datid", "int"),
+                ("datname", "text"),
+                ("pid", "int"),
+                ("usename", "text"),
+                ("application_name", "text"),
+                ("state", "text"),
+                ("query", "text"),
+            ],
+            vec![row! {
+                "datid": DATABASE_OID,
+                "datname": binder.facts.info.database.as_str(),
+                "pid": i64::from(binder.facts.info.process_id),
+                "usename": binder.facts.info.user.as_str(),
+                "application_name": binder.facts.info.application_name.as_str(),
+                "state": "active",
+            }],
+        ),
+        "pg_locks" => (&[("locktype", "text"), ("pid", "int"), ("mode", "text"), ("granted", "bool")], Vec::new()),
+        "pg_prepared_xacts" => (&[("gid", "text"), ("owner", "text"), ("database", "text")], Vec::new()),
+        "pg_sequences" => (&[("schemaname", "text"), ("sequencename", "text")], Vec::new()),
+        "pg_collations" => (&[("oid", "int"), ("collname", "text")], Vec::new()),
+        "pg_available_extensions" => (&[("name", "text"), ("default_version", "text")], Vec::new()),
+        _ => return Ok(None),
+    };
+    rows::table(&rows::schema(columns), &[], &rows).map(Some)
+}
+
+/// Relations that a client is shown: all but other sessions' temporary tables.
+pub(super) fn relations(binder: &Binder) -> impl Iterator<Item = &Relation> {
+    let own = &binder.facts.path;
+    binder
+        .snapshot
+        .relations()
+        .filter(|relation| !relation.schema_name().starts_with("pg_temp_") || own.iter().any(|s| s == relation.schema_name()))
+}
+
+fn stored(binder: &Binder) -> impl Iterator<Item = &Arc<TableVersion>> {
+    relations(binder).filter_map(Relation::as_table)
+}
+
+pub(super) fn schema_oid(binder: &Binder, name: &str) -> u32 {
+    binder.snapshot.schema(name).map_or(0, |schema| schema.oid)
+}
+
+fn namespaces(binder: &Binder) -> Vec<Row> {
+    let system = [(PG_CATALOG, PG_CATALOG_OID), (INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID)];
+    let stored = binder.snapshot.schemas().map(|(name, schema)| (name, schema.oid));
+    system
+        .into_iter()
+        .chain(stored)
+        .map(|(name, oid)| row! { "oid": oid, "nspname": name, "nspowner": ROLE_OID })
+        .collect()
+}
+
+fn classes(binder: &Binder) -> Vec<Row> {
+    let mut out = Vec::new();
+    for relation in relations(binder) {
+        let table = relation.as_table();
+        let key = table.and_then(|table| table.definition().primary_key.as_ref());
+        let namespace = schema_oid(binder, relation.schema_name());
+        let temporary = relation.schema_name().starts_with("pg_temp_");
+        out.push(row! {
+            "oid": relation.oid(),
+            "relname": relation.name(),
+            "relnamespace": namespace,
+            "reltype": 0_i64,
+            "relowner": ROLE_OID,
+            "relam": if table.is_some() { 2_i64 } else { 0 },
+            "relpages": table.map_or(0, |table| (table.bytes() / 8192) as i64).min(i32::MAX.into()),
+            "reltuples": table.map_or(-1.0, |table| table.rows() as f64),
+            "relhasindex": key.is_some(),
+            "relpersistence": if temporary { "t" } else { "p" },
+            "relkind": if table.is_some() { "r" } else { "v" },
+            "relnatts": relation.columns().fields().len() as i64,
+            "relhasrules": table.is_none(),
+            "relispopulated": true,
+            "relreplident": "d",
+        });
+        if let (Some(table), Some(key)) = (table, key) {
+            out.push(row! {
+                "oid": key.oid,
+                "relname": key.name.as_str(),
+                "relnamespace": namespace,
+                "relowner": ROLE_OID,
+                "relam": 403_i64,
+                "reltuples": table.rows() as f64,
+                "relpersistence": if temporary { "t" } else { "p" },
+                "relkind": "i",
+                "relnatts": key.columns.len() as i64,
+                "relispopulated": true,
+                "relreplident": "n",
+            });
+        }
+    }
+    out
+}
+
+/// A column's declared type, NOT NULL and default.
+pub(super) struct Column<'a> {
+    pub name: &'a str,
+    pub sql_type: SqlType,
+    pub not_null: bool,
+    pub default: Option<&'a str>,
+}
+
+pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
+    match relation {
+        Relation::Table(table) => {
+            let columns = table.definition().columns.iter();
+            columns
+                .map(|column| Column {
+                    name: &column.name,
+                    sql_type: column.sql_type,
+                    not_null: column.not_null,
+                    default: column.default.as_deref(),
+                })
+                .collect()
+        }
+        Relation::View(view) => {
+            let fields = view.schema.fields().iter();
+            fields
+                .map(|field| Column {
+                    name: field.name(),
+                    sql_type: SqlType::from_field(field).unwrap_or(SqlType::Text),
+                    not_null: false,
+                    default: None,
+                })
+                .collect()
+        }
+    }
+}
+
+fn attributes(binder: &Binder) -> Vec<Row> {
+    let attribute = |relation: u32, number: usize, column: &Column<'_>| {
+        let length = names::length(column.sql_type);
+        row! {
+            "attrelid": relation,
+            "attname": column.name,
+            "atttypid": column.sql_type.oid(),
+            "attstattarget": -1_i64,
+            "attlen": length,
+            "attnum": number as i64 + 1,
+            "attcacheoff": -1_i64,
+            "atttypmod": i64::from(column.sql_type.typmod()),
+            "attbyval": (1..=8).contains(&length),
+            "attalign": if length == 8 { "d" } else { "i" },
+            "attstorage": if length < 0 { "x" } else { "p" },
+            "attnotnull": column.not_null,
+            "atthasdef": column.default.is_some(),
+            "attislocal": true,
+            "attcollation": if column.sql_type.is_string() { 100_i64 } else { 0 },
+        }
+    };
+    let mut out = Vec::new();
+    for relation in relations(binder) {
+        let columns = columns(relation);
+        out.extend(columns.iter().enumerate().map(|(number, column)| attribute(relation.oid(), number, column)));
+        if let Some(key) = relation.as_table().and_then(|table| table.definition().primary_key.as_ref()) {
+            let keyed = key.columns.iter().enumerate();
+            out.extend(keyed.map(|(number, at)| attribute(key.oid, number, &columns[*at])));
+        }
+    }
+    out
+}
+
+fn defaults(binder: &Binder) -> Vec<Row> {
+    let mut out = Vec::new();
+    for relation in relations(binder) {
+        for (number, column) in columns(relation).iter().enumerate() {
+            if let Some(default) = column.default {
+                out.push(row! {
+                    "oid": relation.oid(),
+                    "adrelid": relation.oid(),
+                    "adnum": number as i64 + 1,
+                    "adbin": default,
+                });
+            }
+        }
+    }
+    out
+}
+
+/// Tables with a primary key.
+fn keyed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &tenon_storage::PrimaryKey)> {
+    stored(binder).filter_map(|table| Some((table, table.definition().primary_key.as_ref()?)))
+}
+
+fn positions(key: &tenon_storage::PrimaryKey, separator: &str) -> String {
+    key.columns.iter().map(|at| (at + 1).to_string()).collect::<Vec<_>>().join(separator)
+}
+
+fn indexes(binder: &Binder) -> Vec<Row> {
+    let index = |(table, key): (&Arc<TableVersion>, &tenon_storage::PrimaryKey)| {
+        let zeros = vec!["0"; key.columns.len()].join(" ");
+        row! {
+            "indexrelid": key.oid,
+            "indrelid": table.oid(),
+            "indnatts": key.columns.len() as i64,
+            "indnkeyatts": key.columns.len() as i64,
+            "indisunique": true,
+            "indnullsnotdistinct": false,
+            "indisprimary": true,
+            "indisexclusion": false,
+            "indimmediate": true,
+            "indisclustered": false,
+            "indisvalid": true,
+            "indcheckxmin": false,
+            "indisready": true,
+            "indislive": true,
+            "indisreplident": false,
+            "indkey": positions(key, " "),
+            "indcollation": zeros.as_str(),
+            "indclass": zeros.as_str(),
+            "indoption": zeros.as_str(),
+        }
+    };
+    keyed(binder).map(index).collect()
+}
+
+fn constraints(binder: &Binder) -> Vec<Row> {
+    let constraint = |(table, key): (&Arc<TableVersion>, &tenon_storage::PrimaryKey)| {
+        row! {
+            "oid": key.oid,
+            "conname": key.name.as_str(),
+            "connamespace": schema_oid(binder, &table.definition().schema_name),
+            "contype": "p",
+            "condeferrable": false,
+            "condeferred": false,
+            "convalidated": true,
+            "conrelid": table.oid(),
+            "contypid": 0_i64,
+            "conindid": key.oid,
+            "conparentid": 0_i64,
+            "confrelid": 0_i64,
+            "confupdtype": " ",
+            "confdeltype": " ",
+            "confmatchtype": " ",
+            "conislocal": true,
+            "coninhcount": 0_i64,
+            "connoinherit": true,
+            "conkey": format!("{{{}}}", positions(key, ",")),
+        }
+    };
+    keyed(binder).map(constraint).collect()
+}
+
+fn databases(binder: &Binder) -> Vec<Row> {
+    vec![row! {
+        "oid": DATABASE_OID,
+        "datname": binder.facts.info.database.as_str(),
+        "datdba": ROLE_OID,
+        "encoding": 6_i64,
+        "datlocprovider": "c",
+        "datcollate": "C.UTF-8",
+        "datctype": "C.UTF-8",
+        "datistemplate": false,
+        "datallowconn": true,
+        "datconnlimit": -1_i64,
+        "dattablespace": 1663_i64,
+    }]
+}
+
+fn roles(binder: &Binder) -> Vec<Row> {
+    vec![row! {
+        "oid": ROLE_OID,
+        "rolname": binder.facts.info.user.as_str(),
+        "rolsuper": true,
+        "rolinherit": true,
+        "rolcreaterole": true,
+        "rolcreatedb": true,
+        "rolcanlogin": true,
+        "rolreplication": false,
+        "rolconnlimit": -1_i64,
+        "rolbypassrls": true,
+    }]
+}
+
+fn tables(binder: &Binder) -> Vec<Row> {
+    let table = |table: &Arc<TableVersion>| {
+        let definition = table.definition();
+        row! {
+            "schemaname": definition.schema_name.as_str(),
+            "tablename": definition.name.as_str(),
+            "tableowner": binder.facts.info.user.as_str(),
+            "hasindex": definition.primary_key.is_some(),
+            "hasrules": false,
+            "hastriggers": false,
+            "rowsecurity": false,
+        }
+    };
+    stored(binder).map(table).collect()
+}
+
+fn views(binder: &Binder) -> Vec<Row> {
+    let view = |relation: &Relation| match relation {
+        Relation::View(view) => Some(row! {
+            "schemaname": view.schema_name.as_str(),
+            "viewname": view.name.as_str(),
+            "viewowner": binder.facts.info.user.as_str(),
+            "definition": view.sql.as_str(),
+        }),
+        Relation::Table(_) => None,
+    };
+    relations(binder).filter_map(view).collect()
+}
+
+fn index_definitions(binder: &Binder) -> Vec<Row> {
+    let index = |(table, key): (&Arc<TableVersion>, &tenon_storage::PrimaryKey)| {
+        row! {
+            "schemaname": table.definition().schema_name.as_str(),
+            "tablename": table.name(),
+            "indexname": key.name.as_str(),
+            "indexdef": names::index_definition(table, key),
+        }
+    };
+    keyed(binder).map(index).collect()
+}
+
+fn table_statistics(binder: &Binder) -> Vec<Row> {
+    let table = |table: &Arc<TableVersion>| {
+        row! {
+            "relid": table.oid(),
+            "schemaname": table.definition().schema_name.as_str(),
+            "relname": table.name(),
+            "n_live_tup": table.rows() as i64,
+            "n_dead_tup": 0_i64,
+        }
+    };
+    stored(binder).map(table).collect()
+}
+
+fn column_statistics(binder: &Binder) -> Vec<Row> {
+    let mut out = Vec::new();
+    for table in stored(binder).filter(|table| table.rows() > 0) {
+        let rows = table.rows() as f64;
+        for (column, statistics) in table.definition().columns.iter().zip(&table.statistics().columns) {
+            let distinct = statistics.distinct().max(1) as f64;
+            let bounds = match (&statistics.min, &statistics.max) {
+                (Some(min), Some(max)) => bound(min, column.sql_type)
+                    .and_then(|min| Some(format!("{{{min},{}}}", bound(max, column.sql_type)?))),
+                _ => None,
+            };
+            out.push(row! {
+                "schemaname": table.definition().schema_name.as_str(),
+                "tablename": table.name(),
+                "attname": column.name.as_str(),
+                "inherited": false,
+                "null_frac": statistics.null_count as f64 / rows,
+                // As in PostgreSQL: a share of the rows, negative, where the number grows with them.
+                "n_distinct": if distinct > 0.1 * rows { -distinct / rows } else { distinct },
+                "histogram_bounds": bounds,
+                "correlation": statistics.ascending.then_some(1.0),
+            });
+        }
+    }
+    out
+}
+
+/// A bound as text.
+fn bound(bound: &Bound, sql_type: SqlType) -> Option<String> {
+    let array = bound.to_array(&sql_type.data_type())?;
+    array_value_to_string(&array, 0).ok()
+}
