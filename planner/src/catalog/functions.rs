@@ -2,7 +2,7 @@
 //! `datafusion-pg-catalog`.
 
 use super::relations::relations;
-use super::{INFORMATION_SCHEMA_OID, PG_CATALOG_OID, names};
+use super::{INFORMATION_SCHEMA_OID, PG_CATALOG_OID, names, signatures};
 use crate::bind::Binder;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
@@ -113,8 +113,13 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
         | "pg_get_serial_sequence" | "pg_tablespace_location" => {
             (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None)))
         }
-        "pg_get_function_result" | "pg_get_function_arguments" | "pg_get_function_identity_arguments"
-        | "pg_get_functiondef" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(Some(String::new())))),
+        "pg_get_function_result" => {
+            (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::result))))
+        }
+        "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
+            (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::arguments))))
+        }
+        "pg_get_functiondef" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
         "pg_encoding_to_char" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(Some("UTF8".into())))),
         "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" => {
             (DataType::Int64, Box::new(move |args| {

@@ -7,9 +7,11 @@ mod functions;
 mod information;
 mod names;
 mod relations;
+mod respell;
 mod rewrite;
 mod rows;
 mod settings;
+mod signatures;
 
 pub(crate) use functions::{function, table_function};
 pub(crate) use rewrite::{rewrite, touches};
@@ -17,6 +19,7 @@ pub(crate) use rewrite::{rewrite, touches};
 use crate::bind::Binder;
 use crate::error::{Result, SqlError};
 use crate::errors::from_datafusion;
+use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::datasource::{TableProvider, provider_as_source};
 use datafusion::logical_expr::TableSource;
@@ -45,6 +48,14 @@ fn shipped() -> Result<&'static Shipped> {
         Shipped::try_new(empty, Arc::new(tables), EmptyContextProvider).map_err(|error| error.to_string())
     });
     made.as_ref().map_err(SqlError::internal)
+}
+
+/// The rows of a table that PostgreSQL ships.
+fn shipped_batches(name: &str) -> Option<Vec<RecordBatch>> {
+    match shipped().ok()?.build_table_by_name(name).ok()?? {
+        PgCatalogTable::Static(table) => Some(table.data().to_vec()),
+        _ => None,
+    }
 }
 
 /// A system table by its name; None where there is none of that name.

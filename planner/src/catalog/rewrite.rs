@@ -1,5 +1,6 @@
 //! Statements that read the system catalogs are respelled for DataFusion by `datafusion-pg-catalog`; others never are.
 
+use super::respell::respell;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, ObjectName, Statement, Visit, Visitor};
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use std::ops::ControlFlow;
@@ -14,10 +15,12 @@ pub(crate) fn touches(statement: &Statement) -> bool {
 pub(crate) fn rewrite(statement: Statement) -> Statement {
     static PARSER: OnceLock<PostgresCompatibilityParser> = OnceLock::new();
     let parser = PARSER.get_or_init(PostgresCompatibilityParser::new);
-    match parser.parse(&statement.to_string()) {
+    let mut rewritten = match parser.parse(&statement.to_string()) {
         Ok(mut statements) if statements.len() == 1 => statements.remove(0),
         _ => parser.rewrite(statement),
-    }
+    };
+    respell(&mut rewritten);
+    rewritten
 }
 
 struct Finder;

@@ -1,0 +1,49 @@
+//! What PostgreSQL's functions take and give, from its own `pg_proc`.
+
+use super::names;
+use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::Int32Type;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+struct Signature {
+    result: String,
+    arguments: String,
+}
+
+fn signatures() -> &'static HashMap<i64, Signature> {
+    static SIGNATURES: OnceLock<HashMap<i64, Signature>> = OnceLock::new();
+    SIGNATURES.get_or_init(|| {
+        let Some(table) = super::shipped_batches("pg_proc") else { return HashMap::new() };
+        table.iter().flat_map(|batch| read(batch).unwrap_or_default()).collect()
+    })
+}
+
+fn read(batch: &RecordBatch) -> Option<Vec<(i64, Signature)>> {
+    let oids = batch.column_by_name("oid")?.as_primitive_opt::<Int32Type>()?;
+    let results = batch.column_by_name("prorettype")?.as_primitive_opt::<Int32Type>()?;
+    let arguments = batch.column_by_name("proargtypes")?.as_string_opt::<i32>()?;
+    let sets = batch.column_by_name("proretset")?.as_boolean_opt()?;
+    let name = |oid: i64| names::format_type(oid, None).unwrap_or_else(|| "-".into());
+    let row = |row: usize| {
+        let types = if arguments.is_null(row) { "" } else { arguments.value(row) };
+        let types = types.split(|c: char| !c.is_ascii_digit()).filter_map(|oid| oid.parse().ok()).map(name);
+        let set = if sets.value(row) { "SETOF " } else { "" };
+        let signature = Signature {
+            result: format!("{set}{}", name(results.value(row).into())),
+            arguments: types.collect::<Vec<_>>().join(", "),
+        };
+        (oids.value(row).into(), signature)
+    };
+    Some((0..batch.num_rows()).map(row).collect())
+}
+
+/// `pg_get_function_result`.
+pub(super) fn result(oid: i64) -> Option<String> {
+    signatures().get(&oid).map(|signature| signature.result.clone())
+}
+
+/// `pg_get_function_arguments`.
+pub(super) fn arguments(oid: i64) -> Option<String> {
+    signatures().get(&oid).map(|signature| signature.arguments.clone())
+}
