@@ -83,7 +83,7 @@ fn main() -> Result<()> {
     let device = Device::open_from_env(DeviceConfig::default())?;
     let stream = device.stream()?;
     let sizes: Vec<u32> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
-    let variants = [0, 1, 2, 4, 8, 12, 16, 17];
+    let variants = [0, 1, 2, 4, 8, 12];
     let mut keys = shapes(&[(512, 2)], &[24], &variants);
     keys.extend(shapes(
         &[(384, 2), (384, 3), (512, 2), (256, 4)],

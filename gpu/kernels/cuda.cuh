@@ -102,3 +102,20 @@ static __device__ __forceinline__ U64x2 ld_relaxed_16(const U64x2* a) {
 static __device__ __forceinline__ void st_relaxed_16(U64x2* a, U64x2 v) {
     asm volatile("st.relaxed.gpu.v2.u64 [%0], {%1, %2};" ::"l"(a), "l"(v.x), "l"(v.y) : "memory");
 }
+
+// The lanes of the whole warp whose `value` has this bit as the caller's has it. Spelled in PTX, because the compiler
+// makes twice as many instructions of a ballot and a selection.
+static __device__ __forceinline__ u32 ballot_of_equal(u32 value, u32 bit) {
+    u32 lanes;
+    asm volatile(
+        "{\n\t"
+        ".reg .pred p;\n\t"
+        "and.b32 %0, %1, %2;\n\t"
+        "setp.ne.u32 p, %0, 0;\n\t"
+        "vote.ballot.sync.b32 %0, p, 0xffffffff;\n\t"
+        "@!p not.b32 %0, %0;\n\t"
+        "}"
+        : "=r"(lanes)
+        : "r"(value), "r"(bit));
+    return lanes;
+}

@@ -176,11 +176,7 @@ TENON_DEVICE u32 warp_match(u32 digit) {
     // One ballot a bit: faster than the match instruction for 8 bits.
     u32 same = FULL_WARP;
 #pragma unroll
-    for (u32 bit = 0; bit < RADIX_BITS; bit++) {
-        bool set = digit >> bit & 1;
-        u32 votes = __ballot_sync(FULL_WARP, set);
-        same &= set ? votes : ~votes;
-    }
+    for (u32 bit = 0; bit < RADIX_BITS; bit++) same &= ballot_of_equal(digit, 1u << bit);
     return same;
 #endif
 }
@@ -246,6 +242,7 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
     const KEY* keys_in = plan.source == 0 ? p.keys_in : plan.source == 1 ? p.keys_temporary : p.keys_out;
     KEY* keys_out = plan.target == 0 ? const_cast<KEY*>(p.keys_in) : plan.target == 1 ? p.keys_temporary : p.keys_out;
     const u32 thread = threadIdx.x, lane = lane_id(), warp = warp_id();
+    const u32 lanes_upto = FULL_WARP >> (31 - lane);
     const u64 start = p.first_item + (u64)tile * TILE;
     u32* warp_counts = counts + warp * BINS;
 
@@ -258,26 +255,19 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
     // A stable pass puts what lies beyond the end behind the last bin's items; an unstable one leaves it out.
     auto counted = [&](u32 i) { return FULL || STABLE || mine[i] < valid; };
     auto digit_at = [&](u32 i) {
-        u32 digit = digit_of(code_of(keys[i], p.code), p.code.shift, p.code.mask);
+        u32 digit = digit_of_key(keys[i], p.code);
         return FULL || mine[i] < valid ? digit : BINS - 1;
     };
     // Place among the warp's items of the digit, from the warp's counter on.
     auto take_place = [&](u32 i, u32 digit) -> u32 {
 #if STABLE
+        // The last of the equal lanes takes places for all: its own number among them is how many they are.
         u32 same = warp_match(digit);
-        u32 below = __popc(same & lanes_below());
-#if VARIANT & 16
-        u32 before = warp_counts[digit];
-        __syncwarp();
-        if (below == 0) warp_counts[digit] = before + __popc(same);
-        __syncwarp();
-#else
-        u32 first = __ffs((int)same) - 1;
+        u32 leader = 31 - (u32)__clz((int)same), number = (u32)__popc(same & lanes_upto);
         u32 before = 0;
-        if (below == 0) before = atomicAdd(&warp_counts[digit], (u32)__popc(same));
-        before = __shfl_sync(FULL_WARP, before, (int)first);
-#endif
-        return before + below;
+        if (lane == leader) before = atomicAdd(&warp_counts[digit], number);
+        before = __shfl_sync(FULL_WARP, before, (int)leader);
+        return before + number - 1;
 #else
         return counted(i) ? atomicAdd(&warp_counts[digit], 1u) : 0;
 #endif
@@ -407,7 +397,7 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
         u32 at = i * THREADS + thread;
         if (FULL || at < valid) {
             KEY key = tile_keys[at];
-            u32 digit = digit_of(code_of(key, p.code), p.code.shift, p.code.mask);
+            u32 digit = digit_of_key(key, p.code);
             OFFSET place = s.base[digit] + at;
             if (keys_out) keys_out[place] = key;
 #if PAYLOAD_BYTES

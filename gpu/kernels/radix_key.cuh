@@ -36,8 +36,8 @@ TENON_DEVICE KeyBits ordered_bits(KEY key) {
 struct CodeParams {
     u64 literals[4];
     u32 shift, mask;
-    u32 code_max;  // of custom codes: larger ones count as this
-    u32 unused;
+    u32 code_max;    // of custom codes: larger ones count as this
+    u32 digit_flip;  // of other codes: the digit of the bits to turn over
 };
 
 #ifdef CUSTOM_CODE
@@ -69,3 +69,12 @@ TENON_DEVICE Code code_of(KEY key, const CodeParams& c) {
 
 /// The digit of a code.
 TENON_DEVICE u32 digit_of(Code code, u32 shift, u32 mask) { return (u32)(code >> shift) & mask; }
+
+/// The digit of a key at the parameters' shift. Bits are turned over after the shift: it is cheaper there.
+TENON_DEVICE u32 digit_of_key(KEY key, const CodeParams& c) {
+#ifdef CUSTOM_CODE
+    return digit_of(code_of(key, c), c.shift, c.mask);
+#else
+    return ((u32)(ordered_bits(key) >> c.shift) & c.mask) ^ c.digit_flip;
+#endif
+}

@@ -189,6 +189,11 @@ static __forceinline__ u32 __reduce_xor_sync(u32 mask, u32 v, u32 line = __built
     return (u32)tenon_collective(14, mask, v, 0, 32, line);
 }
 
+static __forceinline__ u32 ballot_of_equal(u32 value, u32 bit) {
+    u32 lanes = __ballot_sync(0xffffffffu, (value & bit) != 0);
+    return value & bit ? lanes : ~lanes;
+}
+
 // ---- forward progress and faults -----------------------------------------------------------------------------
 
 static __forceinline__ void tenon_spin_pause() { tenon_self()->vtable->spin(tenon_self()); }

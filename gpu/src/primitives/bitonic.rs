@@ -77,7 +77,7 @@ fn code(radix: &Radix) -> Code {
         shift: 0,
         mask: 0,
         code_max: u32::MAX,
-        unused: 0,
+        digit_flip: 0,
     }
 }
 

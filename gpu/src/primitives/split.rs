@@ -222,7 +222,7 @@ fn search_offsets(
             shift: radix.digits.first_bit,
             mask: (1 << bits) - 1,
             code_max: radix.digits.code_max,
-            unused: 0,
+            digit_flip: 0,
         },
     };
     let kernel = stream

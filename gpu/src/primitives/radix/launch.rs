@@ -17,7 +17,7 @@ pub(crate) struct Code {
     pub shift: u32,
     pub mask: u32,
     pub code_max: u32,
-    pub unused: u32,
+    pub digit_flip: u32,
 }
 
 kernel_params! {
@@ -196,12 +196,14 @@ impl Radix {
         let bits = self
             .radix_bits
             .min(self.digits.last_bit - shift.min(self.digits.last_bit));
+        let mask = (1 << bits) - 1;
+        let flip = self.digits.literals[0] as u128 | (self.digits.literals[1] as u128) << 64;
         Code {
             literals: self.digits.literals,
             shift,
-            mask: (1 << bits) - 1,
+            mask,
             code_max: self.digits.code_max,
-            unused: 0,
+            digit_flip: (flip >> shift.min(127)) as u32 & mask,
         }
     }
 
