@@ -11,6 +11,7 @@ pub mod scan;
 pub mod search;
 pub mod segmented;
 pub mod select;
+pub mod split;
 
 /// Items of a piece: a few hundred pieces at most keep all cores busy, and none smaller than is worth a task.
 pub(crate) fn piece_items(items: usize) -> usize {

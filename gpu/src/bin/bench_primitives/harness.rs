@@ -62,11 +62,18 @@ impl Bench {
         if !self.wants(name) {
             return Ok(None);
         }
-        let (warm_ups, repeats) = if self.small { (0, 1) } else { (3, 15) };
+        let warm_ups = if self.small { 0 } else { 3 };
+        let start = Instant::now();
         for run in 0..warm_ups {
             f(run)?;
         }
         self.stream.synchronize()?;
+        // Fewer repeats of what takes long: it varies less.
+        let repeats = match start.elapsed().as_millis() {
+            _ if self.small => 1,
+            0..=100 => 15,
+            _ => 5,
+        };
         let mut marks = vec![self.stream.record()?];
         for run in 0..repeats {
             f(warm_ups + run)?;

@@ -6,6 +6,7 @@ use tenon_gpu::primitives::gather::{gather, scatter};
 use tenon_gpu::primitives::map::map;
 use tenon_gpu::primitives::scan::exclusive_scan;
 use tenon_gpu::primitives::sort::{SortOptions, sort_keys};
+use tenon_gpu::primitives::split::{Partition, SplitOptions, split_keys};
 use tenon_gpu::{Result, cpu};
 
 use crate::harness::{Bench, permuted, random_at, size_text};
@@ -93,13 +94,26 @@ pub fn run(bench: &Bench) -> Result<()> {
     assert!(stream.download(sums.view())? == host_sums, "scan");
     rows.push(("scan", gpu, cpu));
 
+    let partition = Partition::Bits(0..6);
+    let gpu = bench.row(&name("split", "gpu"), items, items * 16, |run| {
+        let (tuples, output) = (tuples[run % sets].view(), output.view_mut());
+        split_keys(stream, &partition, tuples, output, None, &SplitOptions::default())
+    })?;
+    let cpu = bench.cpu_row(&name("split", "cpu"), items, items * 16, || {
+        cpu::split::split(&host, &mut host_output, 64, |x| (x & 63) as usize);
+    });
+    let (source, target) = (tuples[0].view(), output.view_mut());
+    split_keys(stream, &partition, source, target, None, &SplitOptions::default())?;
+    assert!(stream.download(output.view())? == host_output, "split");
+    rows.push(("split 64", gpu, cpu));
+
     let options = SortOptions::default();
     let gpu = bench.row(&name("sort", "gpu"), items, items * 16, |run| {
         sort_keys(stream, tuples[run % sets].view(), output.view_mut(), &options)
     })?;
     let cpu = bench.cpu_row(&name("sort", "cpu"), items, items * 16, || {
         host_output.copy_from_slice(&host);
-        host_output.par_sort_unstable();
+        cpu::split::sort_by_bits(&mut host_output, 64, |x| x);
     });
     sort_keys(stream, tuples[0].view(), output.view_mut(), &options)?;
     assert!(stream.download(output.view())? == host_output, "sort");

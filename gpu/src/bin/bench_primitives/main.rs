@@ -10,9 +10,11 @@ mod choices;
 mod elementwise;
 mod harness;
 mod he;
+mod patidar;
 mod records;
 mod scans;
 mod sorts;
+mod splits;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,7 +34,9 @@ fn run(small: bool, filter: Option<String>) -> Result<()> {
     choices::run(&bench)?;
     records::run(&bench)?;
     sorts::run(&bench)?;
+    splits::run(&bench)?;
     he::run(&bench)?;
+    patidar::run(&bench)?;
     bench.stream.synchronize()?;
     let pool = bench.device.pool();
     println!(
