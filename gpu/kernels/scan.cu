@@ -1,4 +1,5 @@
-// Prefix scan in one pass. Specialised by IN, OUT (the accumulator), REDUCTION (Sum, Least, Greatest) and INCLUSIVE.
+// Prefix scan in one pass. Specialised by IN, OUT (the accumulator), REDUCTION (Sum, Least, Greatest), INCLUSIVE,
+// and the shape: SHAPE_THREADS, SHAPE_PACKS of 16 bytes a thread, SHAPE_BLOCKS a multiprocessor.
 #include "lookback.cuh"
 #include "ops.cuh"
 #include "tile.cuh"
@@ -11,15 +12,15 @@ struct ScanParams {
     OUT* total;
 };
 
-constexpr int V = pack_items(wider<IN, OUT>()), PACKS = tuning::SCAN_PACKS, WARPS = tuning::SCAN_THREADS / 32;
-constexpr u64 TILE = (u64)tuning::SCAN_THREADS * PACKS * V;
+constexpr int V = pack_items(wider<IN, OUT>()), PACKS = SHAPE_PACKS, WARPS = SHAPE_THREADS / 32;
+constexpr u64 TILE = (u64)SHAPE_THREADS * PACKS * V;
 
 struct Prefixes {
     OUT warps[WARPS];
     OUT tile;
 };
 
-TENON_KERNEL_BOUNDS(scan, ScanParams, tuning::SCAN_THREADS, tuning::SCAN_BLOCKS) {
+TENON_KERNEL_BOUNDS(scan, ScanParams, SHAPE_THREADS, SHAPE_BLOCKS) {
     TENON_SHARED(Prefixes, prefixes);
     REDUCTION op;
     OUT identity = from_words<OUT>(p.identity, 0);

@@ -10,6 +10,9 @@ use crate::launch::LaunchConfig;
 use crate::memory::{DevicePtr, DevicePtrMut, DeviceView, DeviceViewMut, Element};
 use crate::number::words_of;
 use crate::primitives::fill::Index;
+use crate::primitives::radix::SortKey;
+use crate::primitives::sort::Payload;
+use crate::primitives::split::{Partition, SplitOptions, split_pairs};
 use crate::stream::Stream;
 use crate::{kernel_params, source, tuning};
 
@@ -245,3 +248,41 @@ pub fn scatter<T: Element, I: Index>(
         }
     }
 }
+
+/// As [`scatter`], for indexes in no order into an output larger than the L2 cache: splits the items by the high bits of
+/// their index first, so that writes of the same time fall into a part of the output that the cache holds, and whole
+/// sectors reach memory (the multi-pass scatter of He 2008, section 3.1.2, by one split of Patidar 2009, section 3).
+///
+/// At random indexes about three times as fast as a direct scatter, at indexes in order three times slower. Small
+/// outputs are scattered directly. Allocates one more array of each, and scatters directly if there is no room.
+pub fn scatter_split<T: Payload, I: Index + SortKey>(
+    stream: &Stream,
+    input: DeviceView<'_, T>,
+    indexes: DeviceView<'_, I>,
+    output: DeviceViewMut<'_, T>,
+) -> Result<()> {
+    same_len("scatter", input.len(), indexes.len())?;
+    if output.bytes() <= stream.device().info().l2_bytes / 2 {
+        return scatter(stream, input, indexes, output);
+    }
+    let items = input.len();
+    let (mut moved, mut places) = match (stream.alloc::<T>(items), stream.alloc::<I>(items)) {
+        (Ok(moved), Ok(places)) => (moved, places),
+        (Err(GpuError::OutOfMemory { .. }), _) | (_, Err(GpuError::OutOfMemory { .. })) => {
+            return scatter(stream, input, indexes, output);
+        }
+        (Err(error), _) | (_, Err(error)) => return Err(error),
+    };
+    let top = output.len().next_power_of_two().ilog2().min(I::BITS);
+    let options = SplitOptions {
+        stable: false,
+        ..SplitOptions::default()
+    };
+    let windows = Partition::Bits(top.saturating_sub(SCATTER_SPLIT_BITS)..top);
+    let (moved_out, places_out) = (moved.view_mut(), places.view_mut());
+    split_pairs(stream, &windows, indexes, input, places_out, moved_out, None, &options)?;
+    scatter(stream, moved.view(), places.view(), output)
+}
+
+/// Bits of the index by which [`scatter_split`] splits: what one pass takes.
+const SCATTER_SPLIT_BITS: u32 = 8;

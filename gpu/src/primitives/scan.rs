@@ -23,8 +23,34 @@ kernel_params! {
 
 static SOURCE: Source = source!("scan.cu", ScanParams);
 
+/// The shape of a scan's blocks: a block is a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanShape {
+    pub threads: u32,
+    /// Packs of 16 bytes that a thread holds: tiles must be large, or look-back becomes the limit.
+    pub packs: u32,
+    /// Blocks that a multiprocessor shall hold at once: bounds the registers of a thread.
+    pub blocks: u32,
+}
+
+impl ScanShape {
+    /// What measured best.
+    pub const BEST: ScanShape = ScanShape {
+        threads: tuning::SCAN_THREADS,
+        packs: tuning::SCAN_PACKS,
+        blocks: tuning::SCAN_BLOCKS,
+    };
+}
+
 fn program(item: &str, accumulator: &str, reduction: Reduction, inclusive: bool) -> Program {
+    shaped_program(item, accumulator, reduction, inclusive, ScanShape::BEST)
+}
+
+fn shaped_program(item: &str, accumulator: &str, reduction: Reduction, inclusive: bool, shape: ScanShape) -> Program {
     Program::new(&SOURCE)
+        .define("SHAPE_THREADS", shape.threads)
+        .define("SHAPE_PACKS", shape.packs)
+        .define("SHAPE_BLOCKS", shape.blocks)
         .define("IN", item)
         .define("OUT", accumulator)
         .define("REDUCTION", reduction.functor())
@@ -63,7 +89,7 @@ pub fn exclusive_scan<T: Widen<A>, A: Scannable>(
     output: DeviceViewMut<'_, A>,
     reduction: Reduction,
 ) -> Result<()> {
-    scan(stream, input, output, reduction, false)
+    scan(stream, input, output, reduction, false, ScanShape::BEST)
 }
 
 /// `output[i]` becomes the reduction of `input[0..=i]`; otherwise as [`exclusive_scan`], and of the input's length.
@@ -73,7 +99,18 @@ pub fn inclusive_scan<T: Widen<A>, A: Scannable>(
     output: DeviceViewMut<'_, A>,
     reduction: Reduction,
 ) -> Result<()> {
-    scan(stream, input, output, reduction, true)
+    scan(stream, input, output, reduction, true, ScanShape::BEST)
+}
+
+/// As [`exclusive_scan`] in another shape, to measure it.
+pub fn exclusive_scan_shaped<T: Widen<A>, A: Scannable>(
+    stream: &Stream,
+    input: DeviceView<'_, T>,
+    output: DeviceViewMut<'_, A>,
+    reduction: Reduction,
+    shape: ScanShape,
+) -> Result<()> {
+    scan(stream, input, output, reduction, false, shape)
 }
 
 fn scan<T: Widen<A>, A: Scannable>(
@@ -82,6 +119,7 @@ fn scan<T: Widen<A>, A: Scannable>(
     mut output: DeviceViewMut<'_, A>,
     reduction: Reduction,
     inclusive: bool,
+    shape: ScanShape,
 ) -> Result<()> {
     let items = input.len();
     let with_total = !inclusive && output.len() == items + 1;
@@ -95,8 +133,8 @@ fn scan<T: Widen<A>, A: Scannable>(
         return fill(stream, output, A::identity(reduction));
     }
     let width = size_of::<T>().max(size_of::<A>());
-    let tile = tuning::SCAN_THREADS as u64 * tuning::SCAN_PACKS as u64 * (16 / width as u64);
-    let config = LaunchConfig::cover(items, tile, tuning::SCAN_THREADS)?;
+    let tile = shape.threads as u64 * shape.packs as u64 * (16 / width as u64);
+    let config = LaunchConfig::cover(items, tile, shape.threads)?;
     let words = config.blocks() * (size_of::<A>() as u64 / 4);
     let mut states = stream.alloc_zeroed::<u64>(words)?;
     let address = output.ptr_mut().0;
@@ -113,7 +151,7 @@ fn scan<T: Widen<A>, A: Scannable>(
     };
     let kernel = stream
         .device()
-        .load(&program(T::C_NAME, A::C_NAME, reduction, inclusive))?
+        .load(&shaped_program(T::C_NAME, A::C_NAME, reduction, inclusive, shape))?
         .kernel::<ScanParams>("scan")?;
     // SAFETY: input and output have the lengths that the kernel uses, and the states one descriptor a block.
     unsafe { kernel.launch(stream, &config, &params) }

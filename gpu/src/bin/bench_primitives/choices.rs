@@ -2,9 +2,10 @@
 
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::number::Reduction;
+use tenon_gpu::primitives::gather::scatter_split;
 use tenon_gpu::primitives::histogram::histogram_digit;
 use tenon_gpu::primitives::map::map;
-use tenon_gpu::primitives::scan::inclusive_scan;
+use tenon_gpu::primitives::scan::{ScanShape, exclusive_scan_shaped, inclusive_scan};
 use tenon_gpu::primitives::search::lower_bound;
 use tenon_gpu::primitives::segmented::segmented_reduce;
 use tenon_gpu::primitives::select::{Predicate, run_length_encode, select_by_flags, select_where, unique};
@@ -12,13 +13,23 @@ use tenon_gpu::{Result, cpu};
 
 use crate::harness::{Bench, random_at, size_text};
 
-const ROWS: [&str; 6] = ["select", "histogram", "run_length", "unique", "segmented", "search"];
+const ROWS: [&str; 8] = [
+    "tune.scan",
+    "scatter.split",
+    "select",
+    "histogram",
+    "run_length",
+    "unique",
+    "segmented",
+    "search",
+];
 
 pub fn run(bench: &Bench) -> Result<()> {
     for full in [16 << 20, 128 << 20] {
         if !ROWS.iter().any(|name| bench.wants(name)) {
             continue;
         }
+        shapes(bench, full)?;
         selects(bench, full)?;
         histograms(bench, full)?;
         runs(bench, full)?;
@@ -29,6 +40,56 @@ pub fn run(bench: &Bench) -> Result<()> {
 
 fn buffers(count: usize, make: impl FnMut(usize) -> Result<DeviceBuffer<u32>>) -> Result<Vec<DeviceBuffer<u32>>> {
     (0..count).map(make).collect()
+}
+
+/// Shapes of the scan's blocks, and a scatter by split.
+fn shapes(bench: &Bench, full: u64) -> Result<()> {
+    let (stream, items, size) = (&bench.stream, bench.items(full), size_text(full));
+    if bench.wants("tune.scan") {
+        let sets = bench.sets(items * 8);
+        let inputs = buffers(sets, |s| bench.random_u32(items, s as u64))?;
+        let mut outputs = buffers(sets, |_| stream.alloc(items))?;
+        for (threads, packs, blocks) in [
+            (512, 4, 2),
+            (512, 4, 3),
+            (256, 4, 6),
+            (256, 8, 3),
+            (256, 6, 4),
+            (384, 4, 4),
+            (384, 6, 3),
+            (128, 8, 7),
+            (512, 6, 2),
+        ] {
+            let shape = ScanShape { threads, packs, blocks };
+            bench.row(
+                &format!("tune.scan.{threads}x{packs}x{blocks}.{size}"),
+                items,
+                items * 8,
+                |run| {
+                    let (input, output) = (inputs[run % sets].view(), outputs[run % sets].view_mut());
+                    exclusive_scan_shaped::<u32, u32>(stream, input, output, Reduction::Sum, shape)
+                },
+            )?;
+        }
+    }
+    let name = format!("scatter.split.u64.random.{size}");
+    if bench.wants(&name) {
+        let (values, places) = (bench.random_u64(items, 1)?, bench.random_u32(items, 2)?);
+        let mut below = stream.alloc::<u32>(items)?;
+        let limit = [items];
+        map(
+            stream,
+            places.view(),
+            below.view_mut(),
+            "x % literal.template get<u32>(0)",
+            &limit,
+        )?;
+        let mut output = stream.alloc::<u64>(items)?;
+        bench.row(&name, items, items * 20, |_| {
+            scatter_split(stream, values.view(), below.view(), output.view_mut())
+        })?;
+    }
+    Ok(())
 }
 
 fn selects(bench: &Bench, full: u64) -> Result<()> {

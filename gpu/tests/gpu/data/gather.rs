@@ -6,7 +6,7 @@ use tenon_gpu::Stream;
 use tenon_gpu::cpu;
 use tenon_gpu::memory::Element;
 use tenon_gpu::primitives::fill::Index;
-use tenon_gpu::primitives::gather::{gather, gather_or, scatter};
+use tenon_gpu::primitives::gather::{gather, gather_or, scatter, scatter_split};
 use tenon_gpu::primitives::gather_bits::gather_bits;
 
 use super::{sizes, upload_at, with_stream};
@@ -167,5 +167,38 @@ fn bits() {
         let places = stream.upload(&[0u32; 33]).unwrap();
         let mut output = stream.alloc::<u32>(1).unwrap();
         assert!(gather_bits(stream, None, 5, places.view(), output.view_mut()).is_err());
+    });
+}
+
+#[test]
+fn scatter_by_split() {
+    with_stream("scatter split", |stream, rng| {
+        // Above and below half of the simulator's L2 cache of 1 MiB.
+        for items in [0u64, 1, 1000, 65_536, 65_537, 100_003, 262_144] {
+            let mut places: Vec<u32> = (0..items as u32).collect();
+            places.shuffle(rng);
+            places
+                .iter_mut()
+                .step_by(7)
+                .for_each(|place| *place = u32::MAX - *place % 5);
+            let input: Vec<u64> = (0..items).map(|_| rng.random()).collect();
+            let mut expected = vec![0u64; items as usize];
+            cpu::gather::scatter(&input, &places, &mut expected);
+            let (values, indexes) = (stream.upload(&input).unwrap(), stream.upload(&places).unwrap());
+            let mut output = stream.alloc_zeroed::<u64>(items).unwrap();
+            scatter_split(stream, values.view(), indexes.view(), output.view_mut()).unwrap();
+            assert!(stream.download(output.view()).unwrap() == expected, "{items}");
+            let wide: Vec<u64> = places
+                .iter()
+                .map(|&p| if p > items as u32 { u64::MAX } else { p as u64 })
+                .collect();
+            let wide = stream.upload(&wide).unwrap();
+            stream.set_bytes(output.view_mut(), 0).unwrap();
+            scatter_split(stream, values.view(), wide.view(), output.view_mut()).unwrap();
+            assert!(
+                stream.download(output.view()).unwrap() == expected,
+                "{items} by 64-bit indexes"
+            );
+        }
     });
 }
