@@ -2,6 +2,7 @@
 
 mod gather;
 mod histogram;
+mod large;
 mod reduce;
 mod scan;
 mod search;
