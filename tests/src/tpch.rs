@@ -40,26 +40,46 @@ pub fn query(number: usize, scale: Scale) -> Result<String> {
 /// Exact, but for the columns marked approximate (averages and quotients: relative error 1e-9), and in order, but for
 /// query 11, whose order leaves ties open.
 pub fn check(number: usize, scale: Scale, rows: &[Vec<Option<String>>]) -> Result<()> {
-    let path = directory().join("answers").join(format!("sf{}", scale.name())).join(format!("q{number:02}.txt"));
+    let path = directory()
+        .join("answers")
+        .join(format!("sf{}", scale.name()))
+        .join(format!("q{number:02}.txt"));
     let answer = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let mut lines = answer.lines();
     let header: Vec<&str> = lines.next().context("empty answer file")?.split('|').collect();
     let expected: Vec<&str> = lines.collect();
     let mut found: Vec<Vec<String>> = Vec::with_capacity(rows.len());
     for row in rows {
-        ensure!(row.len() == header.len(), "{} columns, expected {}", row.len(), header.len());
+        ensure!(
+            row.len() == header.len(),
+            "{} columns, expected {}",
+            row.len(),
+            header.len()
+        );
         found.push(row.iter().map(|value| canonical(value.as_deref())).collect());
     }
     if let Some(count) = expected.first().and_then(|line| line.strip_prefix("#rows ")) {
-        let sum = expected.get(1).and_then(|line| line.strip_prefix("#sum ")).context("no #sum line")?;
+        let sum = expected
+            .get(1)
+            .and_then(|line| line.strip_prefix("#sum "))
+            .context("no #sum line")?;
         ensure!(found.len() == count.parse()?, "{} rows, expected {count}", found.len());
-        let own = found.iter().fold(0u64, |sum, row| sum.wrapping_add(fnv(&row.join("|"))));
+        let own = found
+            .iter()
+            .fold(0u64, |sum, row| sum.wrapping_add(fnv(&row.join("|"))));
         ensure!(own == sum.parse()?, "the rows' checksum is {own}, expected {sum}");
         return Ok(());
     }
-    ensure!(found.len() == expected.len(), "{} rows, expected {}", found.len(), expected.len());
-    let mut expected: Vec<Vec<String>> =
-        expected.iter().map(|line| line.split('|').map(|v| canonical(Some(v))).collect()).collect();
+    ensure!(
+        found.len() == expected.len(),
+        "{} rows, expected {}",
+        found.len(),
+        expected.len()
+    );
+    let mut expected: Vec<Vec<String>> = expected
+        .iter()
+        .map(|line| line.split('|').map(|v| canonical(Some(v))).collect())
+        .collect();
     if number == 11 {
         found.sort();
         expected.sort();
@@ -81,7 +101,11 @@ fn canonical(value: Option<&str>) -> String {
     let value = value.trim_end_matches(' ');
     let digits = value.strip_prefix('-').unwrap_or(value);
     let number = digits.contains('.') && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    if number { value.trim_end_matches('0').trim_end_matches('.').into() } else { value.into() }
+    if number {
+        value.trim_end_matches('0').trim_end_matches('.').into()
+    } else {
+        value.into()
+    }
 }
 
 fn close(a: &str, b: &str) -> Result<bool> {
@@ -91,5 +115,7 @@ fn close(a: &str, b: &str) -> Result<bool> {
 
 /// FNV-1a, 64 bits.
 fn fnv(line: &str) -> u64 {
-    line.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+    line.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+    })
 }

@@ -22,7 +22,11 @@ fn run(args: &[&str], env: &[(&str, &str)]) -> Result<Output> {
 }
 
 fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// README.md's table of settings names what --help names: no more, no less.
@@ -44,7 +48,10 @@ async fn settings_in_readme() -> Result<()> {
         .filter_map(|rest| rest.split(['`', ' ', '=']).next())
         .collect();
     table.sort_unstable();
-    ensure!(!settings.is_empty() && settings == table, "--help has {settings:?}\nREADME.md has {table:?}");
+    ensure!(
+        !settings.is_empty() && settings == table,
+        "--help has {settings:?}\nREADME.md has {table:?}"
+    );
     Ok(())
 }
 
@@ -70,7 +77,11 @@ async fn bad_settings() -> Result<()> {
     }
     // Any address but loopback needs passwords or an explicit wish.
     let output = run(&["--listen", "0.0.0.0:0"], &[])?;
-    ensure!(!output.status.success() && text(&output).contains("--insecure-trust"), "{}", text(&output));
+    ensure!(
+        !output.status.success() && text(&output).contains("--insecure-trust"),
+        "{}",
+        text(&output)
+    );
     Ok(())
 }
 
@@ -82,8 +93,14 @@ async fn sources_of_settings() -> Result<()> {
     let server = Server::start(&["--config", &path])?;
     let client = server.connect().await?;
     ensure!(value(&client, "SHOW statement_timeout").await? == "7s");
-    ensure!(server.connect().await.is_err(), "the file's max_connections does not count");
-    let server = Server::start_with(&["--config", &path], &[("TENON_STATEMENT_TIMEOUT", "8s"), ("TENON_MAX_CONNECTIONS", "2")])?;
+    ensure!(
+        server.connect().await.is_err(),
+        "the file's max_connections does not count"
+    );
+    let server = Server::start_with(
+        &["--config", &path],
+        &[("TENON_STATEMENT_TIMEOUT", "8s"), ("TENON_MAX_CONNECTIONS", "2")],
+    )?;
     let client = server.connect().await?;
     ensure!(value(&client, "SHOW statement_timeout").await? == "8s");
     ensure!(server.connect().await.is_ok());
@@ -92,7 +109,11 @@ async fn sources_of_settings() -> Result<()> {
     ensure!(value(&server.connect().await?, "SHOW statement_timeout").await? == "9s");
     std::fs::write(file.path(), "nosuch_setting = 1\n")?;
     let output = run(&["--config", &path], &[])?;
-    ensure!(!output.status.success() && text(&output).contains("nosuch_setting"), "{}", text(&output));
+    ensure!(
+        !output.status.success() && text(&output).contains("nosuch_setting"),
+        "{}",
+        text(&output)
+    );
     Ok(())
 }
 
@@ -129,7 +150,16 @@ async fn load() -> Result<()> {
     ensure!(value(&client, "SELECT count(*) FROM t WHERE b LIKE 't%'").await? == "2");
     std::fs::write(&path, "a,b\n1,one\nx,two\n")?;
     let output = run(&["load", "--to", &url, "--header", "t", &path], &[])?;
-    ensure!(!output.status.success() && text(&output).contains("line 3"), "{}", text(&output));
-    ensure!(value(&client, "SELECT count(*) FROM t").await.context("after a failed load")? == "3");
+    ensure!(
+        !output.status.success() && text(&output).contains("line 3"),
+        "{}",
+        text(&output)
+    );
+    ensure!(
+        value(&client, "SELECT count(*) FROM t")
+            .await
+            .context("after a failed load")?
+            == "3"
+    );
     Ok(())
 }

@@ -29,7 +29,11 @@ fn check(command: &mut Command) -> Result<String> {
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot run {program}: run scripts/install-test-deps.sh first"))?;
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     ensure!(output.status.success(), "{program}: {}\n{text}", output.status);
     Ok(text)
 }
@@ -37,7 +41,11 @@ fn check(command: &mut Command) -> Result<String> {
 fn psql_command(server: &Server) -> Command {
     let mut command = Command::new("psql");
     command.args(["-X", "-v", "ON_ERROR_STOP=0", "-d", &server.dsn()]);
-    command.env("PAGER", "").env("LC_ALL", "C.UTF-8").env("PSQL_HISTORY", "/dev/null").env("COLUMNS", "120");
+    command
+        .env("PAGER", "")
+        .env("LC_ALL", "C.UTF-8")
+        .env("PSQL_HISTORY", "/dev/null")
+        .env("COLUMNS", "120");
     command
 }
 
@@ -45,17 +53,37 @@ fn psql_command(server: &Server) -> Command {
 async fn psql() -> Result<()> {
     let directory = root().join("tests/drivers/psql");
     let mut compared = 0;
-    let mut inputs: Vec<PathBuf> = std::fs::read_dir(&directory)?.flatten().map(|entry| entry.path()).collect();
+    let mut inputs: Vec<PathBuf> = std::fs::read_dir(&directory)?
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
     inputs.sort();
     let mut failures = Vec::new();
-    for input in inputs.iter().filter(|path| path.extension().is_some_and(|e| e == "sql")) {
+    for input in inputs
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "sql"))
+    {
         let server = Server::start(&[])?;
-        let found = check(psql_command(&server).args(["-a", "-f"]).arg(input.file_name().context("no name")?).current_dir(&directory))?;
+        let found = check(
+            psql_command(&server)
+                .args(["-a", "-f"])
+                .arg(input.file_name().context("no name")?)
+                .current_dir(&directory),
+        )?;
         let expected = std::fs::read_to_string(input.with_extension("out"))?;
         if found.trim_end() != expected.trim_end() {
-            let differing = found.lines().zip(expected.lines()).enumerate().find(|(_, (a, b))| a != b);
-            let (line, (a, b)) = differing.unwrap_or((found.lines().count().min(expected.lines().count()), ("(end)", "(end)")));
-            failures.push(format!("{}: line {}\n found:    {a}\n expected: {b}\n all found:\n{found}", input.display(), line + 1));
+            let differing = found
+                .lines()
+                .zip(expected.lines())
+                .enumerate()
+                .find(|(_, (a, b))| a != b);
+            let (line, (a, b)) =
+                differing.unwrap_or((found.lines().count().min(expected.lines().count()), ("(end)", "(end)")));
+            failures.push(format!(
+                "{}: line {}\n found:    {a}\n expected: {b}\n all found:\n{found}",
+                input.display(),
+                line + 1
+            ));
         }
         compared += 1;
     }
@@ -72,13 +100,29 @@ async fn psql_copy() -> Result<()> {
                   COPY t FROM STDIN;\n4\tfour\n\\.\nSELECT count(*), sum(a) FROM t;\n";
     std::fs::write(directory.path().join("script.sql"), script)?;
     let found = check(
-        psql_command(&server).args(["-v", "ON_ERROR_STOP=1", "-At", "-f", "script.sql"]).current_dir(directory.path()),
+        psql_command(&server)
+            .args(["-v", "ON_ERROR_STOP=1", "-At", "-f", "script.sql"])
+            .current_dir(directory.path()),
     )?;
     ensure!(found == "CREATE TABLE\nCOPY 3\nCOPY 3\nCOPY 1\n4|10\n", "{found}");
     let out = std::fs::read_to_string(directory.path().join("out.csv"))?;
     ensure!(out == "a,b\n3,\n2,\"two, or so\"\n1,one\n", "{out}");
-    let timing = check(psql_command(&server).args(["-c", "\\timing on", "-c", "SELECT 1", "-c", "\\l", "-c", "\\df", "-c", "\\dn"]))?;
-    ensure!(timing.contains("Time: ") && timing.contains("tenon") && timing.contains("public"), "{timing}");
+    let timing = check(psql_command(&server).args([
+        "-c",
+        "\\timing on",
+        "-c",
+        "SELECT 1",
+        "-c",
+        "\\l",
+        "-c",
+        "\\df",
+        "-c",
+        "\\dn",
+    ]))?;
+    ensure!(
+        timing.contains("Time: ") && timing.contains("tenon") && timing.contains("public"),
+        "{timing}"
+    );
     Ok(())
 }
 
@@ -89,7 +133,10 @@ async fn pgbench() -> Result<()> {
     check(Command::new("pgbench").args(["-i", "-s", "1", "-q", &dsn]))?;
     for mode in ["simple", "extended", "prepared"] {
         let told = check(Command::new("pgbench").args(["-n", "-S", "-c", "2", "-t", "20", "-M", mode, &dsn]))?;
-        ensure!(told.contains("number of transactions actually processed: 40/40"), "{mode}:\n{told}");
+        ensure!(
+            told.contains("number of transactions actually processed: 40/40"),
+            "{mode}:\n{told}"
+        );
     }
     Ok(())
 }
@@ -98,8 +145,13 @@ async fn python_script(name: &'static str) -> Result<()> {
     let server = Server::start(&[])?;
     let python = root().join(".deps/venv/bin/python");
     let script = root().join("tests/drivers").join(format!("{name}.py"));
-    let told = check(Command::new(&python).arg(script).env("TENON_DSN", server.dsn()).env("PYTHONDONTWRITEBYTECODE", "1"))
-        .with_context(|| format!("the server's log:\n{}", server.log()))?;
+    let told = check(
+        Command::new(&python)
+            .arg(script)
+            .env("TENON_DSN", server.dsn())
+            .env("PYTHONDONTWRITEBYTECODE", "1"),
+    )
+    .with_context(|| format!("the server's log:\n{}", server.log()))?;
     for line in told.lines() {
         println!("drivers::{name}: {line}");
     }

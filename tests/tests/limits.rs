@@ -49,8 +49,12 @@ async fn slow_reader() -> Result<()> {
 async fn memory_limit() -> Result<()> {
     let mut server = Server::start(&["--memory-limit", "256MiB"])?;
     let client = server.connect().await?;
-    client.batch_execute("CREATE TABLE kept AS SELECT x FROM generate_series(1, 1000) g(x)").await?;
-    client.batch_execute("CREATE TABLE big (x int8, y int8, s text)").await?;
+    client
+        .batch_execute("CREATE TABLE kept AS SELECT x FROM generate_series(1, 1000) g(x)")
+        .await?;
+    client
+        .batch_execute("CREATE TABLE big (x int8, y int8, s text)")
+        .await?;
     let mut state = None;
     for _ in 0..20 {
         let insert = "INSERT INTO big SELECT x, x * 31, 'row number ' || x::text FROM generate_series(1, 1000000) g(x)";
@@ -63,8 +67,13 @@ async fn memory_limit() -> Result<()> {
     ensure!(server.is_alive()?, "{}", server.log());
     ensure!(value(&client, "SELECT sum(x) FROM kept").await? == "500500");
     client.batch_execute("DROP TABLE big").await?;
-    client.batch_execute("CREATE TABLE again AS SELECT x FROM generate_series(1, 1000000) g(x)").await?;
-    ensure!(value(&client, "SELECT count(*) FROM again").await? == "1000000", "dropped tables keep their memory");
+    client
+        .batch_execute("CREATE TABLE again AS SELECT x FROM generate_series(1, 1000000) g(x)")
+        .await?;
+    ensure!(
+        value(&client, "SELECT count(*) FROM again").await? == "1000000",
+        "dropped tables keep their memory"
+    );
     Ok(())
 }
 
@@ -72,7 +81,8 @@ async fn memory_limit() -> Result<()> {
 async fn query_memory() -> Result<()> {
     let mut server = Server::start(&["--query-memory-limit", "256MiB"])?;
     let client = server.connect().await?;
-    let sql = "SELECT count(*) FROM (SELECT array_agg(x::text || repeat('z', 200)) FROM generate_series(1, 5000000) g(x)) s";
+    let sql =
+        "SELECT count(*) FROM (SELECT array_agg(x::text || repeat('z', 200)) FROM generate_series(1, 5000000) g(x)) s";
     let state = failing(&client, sql).await?;
     ensure!(state == "53200", "{state}");
     ensure!(server.is_alive()?, "{}", server.log());

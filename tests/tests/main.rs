@@ -42,6 +42,8 @@ where
 {
     Trial::test(name, move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(body()).map_err(|error| Failed::from(format!("{error:#}")))
+        runtime
+            .block_on(body())
+            .map_err(|error| Failed::from(format!("{error:#}")))
     })
 }

@@ -63,7 +63,8 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
 }
 
 fn fixed<const N: usize>(raw: &[u8]) -> Result<[u8; N]> {
-    raw.try_into().with_context(|| format!("{} bytes, expected {N}", raw.len()))
+    raw.try_into()
+        .with_context(|| format!("{} bytes, expected {N}", raw.len()))
 }
 
 /// `shortest` is the shortest exact digits as `d.ddde±x`; positional from 1e-5 up to 10^digits.
@@ -89,14 +90,26 @@ fn float(shortest: &str, value: f64, digits: i32) -> String {
         };
         return format!("{sign}{text}");
     }
-    format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+    format!(
+        "{mantissa}e{}{:02}",
+        if exponent < 0 { '-' } else { '+' },
+        exponent.abs()
+    )
 }
 
 /// ndigits, weight, sign, display scale; then base-10000 digits.
 fn numeric(raw: &[u8]) -> Result<String> {
     ensure!(raw.len() >= 8 && raw.len() % 2 == 0, "numeric of {} bytes", raw.len());
-    let words: Vec<i16> = raw.chunks_exact(2).map(|pair| i16::from_be_bytes([pair[0], pair[1]])).collect();
-    let (count, weight, sign, scale) = (words[0] as usize, i32::from(words[1]), words[2] as u16, words[3] as usize);
+    let words: Vec<i16> = raw
+        .chunks_exact(2)
+        .map(|pair| i16::from_be_bytes([pair[0], pair[1]]))
+        .collect();
+    let (count, weight, sign, scale) = (
+        words[0] as usize,
+        i32::from(words[1]),
+        words[2] as u16,
+        words[3] as usize,
+    );
     let digits = &words[4..];
     ensure!(digits.len() == count, "{} digits, expected {count}", digits.len());
     match sign {
@@ -107,7 +120,11 @@ fn numeric(raw: &[u8]) -> Result<String> {
         other => bail!("numeric sign {other:#x}"),
     }
     let digit = |position: i32| -> i16 {
-        usize::try_from(weight - position).ok().and_then(|i| digits.get(i)).copied().unwrap_or(0)
+        usize::try_from(weight - position)
+            .ok()
+            .and_then(|i| digits.get(i))
+            .copied()
+            .unwrap_or(0)
     };
     ensure!(digits.iter().all(|d| (0..10_000).contains(d)), "a digit out of range");
     let mut text = String::from(if sign == 0x4000 { "-" } else { "" });
@@ -150,7 +167,11 @@ fn date(days: i64) -> String {
     let day = doy - (153 * mp + 2) / 5 + 1;
     let month = if mp < 10 { mp + 3 } else { mp - 9 };
     let year = yoe + era * 400 + i64::from(month <= 2);
-    if year > 0 { format!("{year:04}-{month:02}-{day:02}") } else { format!("{:04}-{month:02}-{day:02} BC", 1 - year) }
+    if year > 0 {
+        format!("{year:04}-{month:02}-{day:02}")
+    } else {
+        format!("{:04}-{month:02}-{day:02} BC", 1 - year)
+    }
 }
 
 /// Microseconds since midnight.
@@ -223,7 +244,11 @@ fn array(element: &Type, raw: &[u8]) -> Result<String> {
         let bare = !value.is_empty()
             && !value.eq_ignore_ascii_case("null")
             && !value.contains(|c: char| "{}\",\\".contains(c) || c.is_whitespace());
-        parts.push(if bare { value } else { format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")) });
+        parts.push(if bare {
+            value
+        } else {
+            format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+        });
     }
     Ok(format!("{{{}}}", parts.join(",")))
 }

@@ -1,8 +1,9 @@
 //! A server process for one test: started on a free port, killed when dropped, its log kept for a failure's report.
 
 use anyhow::{Context, Result, bail};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls};
@@ -38,12 +39,15 @@ impl Server {
             .context("cannot start the server under test")?;
         let mut server = Server { child, address, log };
         let begun = Instant::now();
-        while TcpStream::connect(address).is_err() {
+        while !answers(address) {
             if let Some(status) = server.child.try_wait()? {
                 bail!("the server ended at start with {status}; its log:\n{}", server.log());
             }
             if begun.elapsed() > START_TIMEOUT {
-                bail!("the server does not listen after {START_TIMEOUT:?}; its log:\n{}", server.log());
+                bail!(
+                    "the server does not listen after {START_TIMEOUT:?}; its log:\n{}",
+                    server.log()
+                );
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -60,7 +64,10 @@ impl Server {
 
     /// A libpq connection string. TLS is not offered.
     pub fn dsn(&self) -> String {
-        format!("host=127.0.0.1 port={} user=tenon dbname=tenon sslmode=disable", self.address.port())
+        format!(
+            "host=127.0.0.1 port={} user=tenon dbname=tenon sslmode=disable",
+            self.address.port()
+        )
     }
 
     /// A new connection.
@@ -76,7 +83,10 @@ impl Server {
     pub fn resident_bytes(&self) -> Result<(u64, u64)> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let field = |name: &str| -> Result<u64> {
-            let line = status.lines().find(|line| line.starts_with(name)).context("no such field")?;
+            let line = status
+                .lines()
+                .find(|line| line.starts_with(name))
+                .context("no such field")?;
             let kib: u64 = line.split_whitespace().nth(1).context("no value")?.parse()?;
             Ok(kib * 1024)
         };
@@ -117,9 +127,22 @@ impl Drop for Server {
     }
 }
 
-/// The program under test.
-pub fn binary() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_tenon-under-test"))
+/// Whether a server at the address lets clients in: its answer to a startup packet asks for authentication or grants it.
+fn answers(address: SocketAddr) -> bool {
+    let probe = || -> std::io::Result<u8> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(b"\0\0\0\x1f\0\x03\0\0user\0probe\0database\0x\0\0")?;
+        let mut first = [0];
+        stream.read_exact(&mut first)?;
+        Ok(first[0])
+    };
+    matches!(probe(), Ok(b'R'))
+}
+
+/// The program under test: the one built with the tests, or the one that `TENON_TEST_BINARY` names.
+pub fn binary() -> PathBuf {
+    std::env::var_os("TENON_TEST_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_tenon-under-test").into(), PathBuf::from)
 }
 
 /// The repository's root.

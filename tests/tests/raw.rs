@@ -22,7 +22,10 @@ pub struct Message {
 impl Message {
     /// An ErrorResponse's field: `C` is the SQLSTATE, `M` the message.
     pub fn field(&self, code: u8) -> Option<String> {
-        let fields = self.body.split(|b| *b == 0).find(|field| field.first() == Some(&code))?;
+        let fields = self
+            .body
+            .split(|b| *b == 0)
+            .find(|field| field.first() == Some(&code))?;
         Some(String::from_utf8_lossy(&fields[1..]).into_owned())
     }
 }
@@ -33,7 +36,11 @@ impl RawClient {
         let stream = TcpStream::connect(server.address())?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         stream.set_nodelay(true)?;
-        Ok(RawClient { reader: BufReader::with_capacity(1 << 16, stream.try_clone()?), stream, key: None })
+        Ok(RawClient {
+            reader: BufReader::with_capacity(1 << 16, stream.try_clone()?),
+            stream,
+            key: None,
+        })
     }
 
     /// A connection that is ready for queries.

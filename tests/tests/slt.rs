@@ -55,7 +55,9 @@ pub fn trials() -> Vec<Trial> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         for file in files(&suite(), "slt") {
             let config = config.clone();
-            trials.push(trial(&format!("slt::{name}::{}", short(&file)), move || on_server(file, config)));
+            trials.push(trial(&format!("slt::{name}::{}", short(&file)), move || {
+                on_server(file, config)
+            }));
         }
     }
     trials
@@ -64,16 +66,23 @@ pub fn trials() -> Vec<Trial> {
 /// The same files against a PostgreSQL, each in a database of its own.
 pub fn postgres_trials(url: &str) -> Vec<Trial> {
     let files = files(&suite(), "slt").into_iter();
-    files.map(|file| {
-        let url = url.to_string();
-        trial(&format!("slt::postgres::{}", short(&file)), move || on_postgres(file, url))
-    })
-    .collect()
+    files
+        .map(|file| {
+            let url = url.to_string();
+            trial(&format!("slt::postgres::{}", short(&file)), move || {
+                on_postgres(file, url)
+            })
+        })
+        .collect()
 }
 
 /// A file's path below the suite without its extension.
 fn short(file: &Path) -> String {
-    file.strip_prefix(suite()).unwrap_or(file).with_extension("").display().to_string()
+    file.strip_prefix(suite())
+        .unwrap_or(file)
+        .with_extension("")
+        .display()
+        .to_string()
 }
 
 /// All files with this extension below a directory, in order.
@@ -119,14 +128,21 @@ where
             failures.push(error.to_string());
         }
     }
-    anyhow::ensure!(failures.is_empty(), "{} records failed\n\n{}", failures.len(), failures.join("\n"));
+    anyhow::ensure!(
+        failures.is_empty(),
+        "{} records failed\n\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     Ok(())
 }
 
 async fn on_postgres(file: PathBuf, url: String) -> Result<()> {
     let admin = connect(&format!("{url} dbname=postgres")).await?;
     let database = format!("slt_{}", short(&file).replace(['/', '-'], "_"));
-    admin.batch_execute(&format!("DROP DATABASE IF EXISTS {database}")).await?;
+    admin
+        .batch_execute(&format!("DROP DATABASE IF EXISTS {database}"))
+        .await?;
     admin.batch_execute(&format!("CREATE DATABASE {database}")).await?;
     let dsn = format!("{url} dbname={database}");
     let set = vec!["SET TimeZone = 'UTC'".into()];
@@ -134,7 +150,10 @@ async fn on_postgres(file: PathBuf, url: String) -> Result<()> {
     if std::env::var_os("TENON_SLT_UPDATE").is_some() {
         let (validator, normalizer) = (sqllogictest::default_validator, sqllogictest::default_normalizer);
         let columns = sqllogictest::default_column_validator;
-        runner.update_test_file(&file, " ", validator, normalizer, columns).await.map_err(|e| anyhow::anyhow!("{e}"))
+        runner
+            .update_test_file(&file, " ", validator, normalizer, columns)
+            .await
+            .map_err(|e| anyhow::anyhow!("{e}"))
     } else {
         every_record(&mut runner, &file).await
     }
@@ -149,11 +168,18 @@ struct Connection {
 
 impl Connection {
     async fn new(dsn: String, protocol: Protocol, set: Vec<String>, engine: &'static str) -> Result<Self, Failure> {
-        let client = connect(&dsn).await.map_err(|error| Failure { state: None, message: format!("{error:#}") })?;
+        let client = connect(&dsn).await.map_err(|error| Failure {
+            state: None,
+            message: format!("{error:#}"),
+        })?;
         for statement in &set {
             client.batch_execute(statement).await.map_err(Failure::from)?;
         }
-        Ok(Self { client, protocol, engine })
+        Ok(Self {
+            client,
+            protocol,
+            engine,
+        })
     }
 
     async fn simple(&self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failure> {
@@ -181,7 +207,11 @@ impl Connection {
         if statement.columns().is_empty() {
             return Ok(DBOutput::StatementComplete(self.client.execute(&statement, &[]).await?));
         }
-        let types = statement.columns().iter().map(|column| column_type(column.type_())).collect();
+        let types = statement
+            .columns()
+            .iter()
+            .map(|column| column_type(column.type_()))
+            .collect();
         let mut rows = Vec::new();
         for row in self.client.query(&statement, &[]).await? {
             let mut shown_row = Vec::with_capacity(row.len());
@@ -259,15 +289,26 @@ struct Failure {
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
-            Some(db) => Failure { state: Some(db.code().code().into()), message: db.message().into() },
-            None => Failure { state: None, message: format!("{:#}", anyhow::Error::from(error)) },
+            Some(db) => Failure {
+                state: Some(db.code().code().into()),
+                message: db.message().into(),
+            },
+            None => Failure {
+                state: None,
+                message: format!("{:#}", anyhow::Error::from(error)),
+            },
         }
     }
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.message, self.state.as_deref().unwrap_or("no SQLSTATE"))
+        write!(
+            f,
+            "{} ({})",
+            self.message,
+            self.state.as_deref().unwrap_or("no SQLSTATE")
+        )
     }
 }
 

@@ -29,13 +29,15 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A join that takes hours when nothing stops it.
-const ENDLESS: &str =
-    "SELECT count(*) FROM generate_series(1, 10000000) a(x), generate_series(1, 10000000) b(y) WHERE x * 3 = y * 7 + 1 OR x < y";
+const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 10000000) a(x), generate_series(1, 10000000) b(y) WHERE x * 3 = y * 7 + 1 OR x < y";
 
 async fn alive(server: &mut Server) -> Result<()> {
     ensure!(server.is_alive()?, "the server died; its log:\n{}", server.log());
     ensure!(!server.log().contains("panicked"), "a panic:\n{}", server.log());
-    let client = server.connect().await.context("the server takes no connection any more")?;
+    let client = server
+        .connect()
+        .await
+        .context("the server takes no connection any more")?;
     ensure!(value(&client, "SELECT 41 + 1").await? == "42");
     Ok(())
 }
@@ -57,7 +59,11 @@ async fn bad_frames() -> Result<()> {
         let _ = client.send(b'S', b"");
         let messages = client.until_ready().with_context(|| format!("frame {i}"))?;
         if let Some(state) = error_state(&messages) {
-            ensure!(state == "08P01", "frame {i}: SQLSTATE {state}");
+            // The Bind names no statement that exists: either fault may be told.
+            ensure!(
+                state == "08P01" || (i == 5 && state == "26000"),
+                "frame {i}: SQLSTATE {state}"
+            );
         }
         ensure!(!messages.iter().any(|m| m.kind == b'D'), "frame {i} gave rows");
         alive(&mut server).await.with_context(|| format!("after frame {i}"))?;
@@ -102,7 +108,10 @@ async fn bad_startup() -> Result<()> {
 
 async fn vanish_mid_query() -> Result<()> {
     let mut server = Server::start(&[])?;
-    for sql in [ENDLESS, "SELECT x, md5(x::text) FROM generate_series(1, 100000000) g(x)"] {
+    for sql in [
+        ENDLESS,
+        "SELECT x, md5(x::text) FROM generate_series(1, 100000000) g(x)",
+    ] {
         let mut client = RawClient::connect(&server)?;
         client.send_query(sql)?;
         std::thread::sleep(Duration::from_millis(300));
@@ -116,7 +125,10 @@ async fn vanish_mid_query() -> Result<()> {
         if server.processor_ticks()? - before <= 10 {
             break;
         }
-        ensure!(begun.elapsed() < Duration::from_secs(30), "the query of a vanished client goes on");
+        ensure!(
+            begun.elapsed() < Duration::from_secs(30),
+            "the query of a vanished client goes on"
+        );
     }
     alive(&mut server).await
 }
@@ -134,7 +146,10 @@ async fn vanish_mid_copy() -> Result<()> {
     }
     lost.vanish();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    ensure!(value(&client, "SELECT count(*) FROM t").await? == "0", "a lost COPY left rows");
+    ensure!(
+        value(&client, "SELECT count(*) FROM t").await? == "0",
+        "a lost COPY left rows"
+    );
     // CopyFail does the same, with an error.
     let mut failing = RawClient::connect(&server)?;
     failing.send_query("COPY t FROM STDIN")?;
@@ -142,7 +157,11 @@ async fn vanish_mid_copy() -> Result<()> {
     failing.send(b'd', b"1\tx\n")?;
     failing.send(b'f', b"the client gave up\0")?;
     let messages = failing.until_ready()?;
-    ensure!(error_state(&messages).as_deref() == Some("57014"), "CopyFail: {:?}", error_state(&messages));
+    ensure!(
+        error_state(&messages).as_deref() == Some("57014"),
+        "CopyFail: {:?}",
+        error_state(&messages)
+    );
     ensure!(failing.count_rows("SELECT 1")? == (1, None));
     ensure!(value(&client, "SELECT count(*) FROM t").await? == "0");
     // An error in the middle: the rest of the data is swallowed, the session goes on.
@@ -155,7 +174,11 @@ async fn vanish_mid_copy() -> Result<()> {
     }
     bad.send(b'c', b"")?;
     let messages = bad.until_ready()?;
-    ensure!(error_state(&messages).as_deref() == Some("22P02"), "bad row: {:?}", error_state(&messages));
+    ensure!(
+        error_state(&messages).as_deref() == Some("22P02"),
+        "bad row: {:?}",
+        error_state(&messages)
+    );
     ensure!(bad.count_rows("SELECT 1")? == (1, None));
     ensure!(value(&client, "SELECT count(*) FROM t").await? == "0");
     alive(&mut server).await
@@ -175,9 +198,15 @@ async fn cancel() -> Result<()> {
     cancelled?;
     let error = result.err().context("a cancelled query answered rows")?;
     ensure!(sql_state(&error) == "57014", "cancel: {}", sql_state(&error));
-    ensure!(begun.elapsed() < Duration::from_secs(10), "cancel took {:?}", begun.elapsed());
+    ensure!(
+        begun.elapsed() < Duration::from_secs(10),
+        "cancel took {:?}",
+        begun.elapsed()
+    );
     // While rows stream, by the extended protocol.
-    let stream = client.query_raw("SELECT x FROM generate_series(1, 200000000) g(x)", Vec::<i32>::new()).await?;
+    let stream = client
+        .query_raw("SELECT x FROM generate_series(1, 200000000) g(x)", Vec::<i32>::new())
+        .await?;
     futures::pin_mut!(stream);
     for _ in 0..10 {
         stream.next().await.context("no row")??;
@@ -191,7 +220,10 @@ async fn cancel() -> Result<()> {
         }
     };
     ensure!(ended == "57014", "cancel of a stream: {ended}");
-    ensure!(value(&client, "SELECT 5").await? == "5", "the session does not go on after a cancel");
+    ensure!(
+        value(&client, "SELECT 5").await? == "5",
+        "the session does not go on after a cancel"
+    );
     alive(&mut server).await
 }
 
@@ -201,7 +233,11 @@ async fn statement_timeout() -> Result<()> {
     client.batch_execute("SET statement_timeout = 200").await?;
     let begun = Instant::now();
     ensure!(failing(&client, ENDLESS).await? == "57014");
-    ensure!(begun.elapsed() < Duration::from_secs(8), "statement_timeout took {:?}", begun.elapsed());
+    ensure!(
+        begun.elapsed() < Duration::from_secs(8),
+        "statement_timeout took {:?}",
+        begun.elapsed()
+    );
     client.batch_execute("SET statement_timeout = 0").await?;
     ensure!(value(&client, "SELECT count(*) FROM generate_series(1, 100000)").await? == "100000");
     alive(&mut server).await
@@ -219,7 +255,10 @@ async fn connection_limit() -> Result<()> {
     clients.pop();
     let begun = Instant::now();
     while server.connect().await.is_err() {
-        ensure!(begun.elapsed() < Duration::from_secs(5), "a closed connection still counts");
+        ensure!(
+            begun.elapsed() < Duration::from_secs(5),
+            "a closed connection still counts"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     clients.clear();
@@ -232,9 +271,17 @@ async fn extended_errors() -> Result<()> {
     let client = server.connect().await?;
     let error = client.prepare("SELECT nosuch").await.err().context("prepared")?;
     ensure!(sql_state(&error) == "42703", "{}", sql_state(&error));
-    let error = client.query("SELECT 10 / $1::int4", &[&0i32]).await.err().context("divided")?;
+    let error = client
+        .query("SELECT 10 / $1::int4", &[&0i32])
+        .await
+        .err()
+        .context("divided")?;
     ensure!(sql_state(&error) == "22012", "{}", sql_state(&error));
-    let error = client.query("SELECT 1; SELECT 2", &[]).await.err().context("two statements")?;
+    let error = client
+        .query("SELECT 1; SELECT 2", &[])
+        .await
+        .err()
+        .context("two statements")?;
     ensure!(sql_state(&error) == "42601", "{}", sql_state(&error));
     let row = client.query_one("SELECT $1::int4 + 1", &[&41i32]).await?;
     ensure!(row.get::<_, i32>(0) == 42);
@@ -245,7 +292,10 @@ async fn extended_errors() -> Result<()> {
     raw.send(b'E', b"\0\0\0\0\0")?;
     raw.send(b'S', b"")?;
     let messages = raw.until_ready()?;
-    ensure!(messages.iter().filter(|m| m.kind == b'E').count() == 1, "one error up to Sync");
+    ensure!(
+        messages.iter().filter(|m| m.kind == b'E').count() == 1,
+        "one error up to Sync"
+    );
     ensure!(error_state(&messages).as_deref() == Some("42703"));
     raw.send(b'B', b"\0nosuch\0\0\0\0\0\0\0")?;
     raw.send(b'S', b"")?;
@@ -261,7 +311,9 @@ async fn portals() -> Result<()> {
     let server = Server::start(&[])?;
     let mut client = server.connect().await?;
     let transaction = client.transaction().await?;
-    let statement = transaction.prepare("SELECT x FROM generate_series(1, 10) g(x) ORDER BY x").await?;
+    let statement = transaction
+        .prepare("SELECT x FROM generate_series(1, 10) g(x) ORDER BY x")
+        .await?;
     let portal = transaction.bind(&statement, &[]).await?;
     let mut sizes = Vec::new();
     let mut seen: Vec<i64> = Vec::new();
@@ -291,11 +343,20 @@ async fn simple_batches() -> Result<()> {
     let client = server.connect().await?;
     // Several statements in one query string are one transaction.
     ensure!(
-        failing(&client, "CREATE TABLE t (a int); INSERT INTO t VALUES (1); SELECT 1 / 0; CREATE TABLE u (a int)").await?
+        failing(
+            &client,
+            "CREATE TABLE t (a int); INSERT INTO t VALUES (1); SELECT 1 / 0; CREATE TABLE u (a int)"
+        )
+        .await?
             == "22012"
     );
-    ensure!(failing(&client, "SELECT * FROM t").await? == "42P01", "an implicit transaction was not rolled back");
-    client.batch_execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)").await?;
+    ensure!(
+        failing(&client, "SELECT * FROM t").await? == "42P01",
+        "an implicit transaction was not rolled back"
+    );
+    client
+        .batch_execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+        .await?;
     ensure!(value(&client, "SELECT sum(a) FROM t").await? == "3");
     let mut raw = RawClient::connect(&server)?;
     raw.send_query("")?;
@@ -303,10 +364,17 @@ async fn simple_batches() -> Result<()> {
     ensure!(kinds == *b"IZ", "an empty query answers {kinds:?}");
     raw.send_query("SELECT 1; SELECT 2, 3; -- nothing\n")?;
     let kinds: Vec<u8> = raw.until_ready()?.iter().map(|m| m.kind).collect();
-    ensure!(kinds == *b"TDCTDCZ", "a batch answers {:?}", String::from_utf8_lossy(&kinds));
+    ensure!(
+        kinds == *b"TDCTDCZ",
+        "a batch answers {:?}",
+        String::from_utf8_lossy(&kinds)
+    );
     raw.send_query("BEGIN; SELECT 1 / 0")?;
     let messages = raw.until_ready()?;
-    ensure!(messages.last().is_some_and(|m| m.body == b"E"), "the block is not failed");
+    ensure!(
+        messages.last().is_some_and(|m| m.body == b"E"),
+        "the block is not failed"
+    );
     raw.send_query("ROLLBACK")?;
     ensure!(raw.until_ready()?.last().is_some_and(|m| m.body == b"I"));
     Ok(())
@@ -321,7 +389,9 @@ async fn concurrent_writers() -> Result<()> {
         async move {
             let client = crate::process::connect(&dsn).await?;
             for n in 0..30 {
-                client.batch_execute(&format!("INSERT INTO t VALUES ({writer}, {n}), ({writer}, -{n})")).await?;
+                client
+                    .batch_execute(&format!("INSERT INTO t VALUES ({writer}, {n}), ({writer}, -{n})"))
+                    .await?;
             }
             anyhow::Ok(())
         }
@@ -333,8 +403,14 @@ async fn concurrent_writers() -> Result<()> {
         for _ in 0..60 {
             let found = rows(&client, "SELECT count(*), sum(n) FROM t").await?;
             let count: i64 = found[0][0].as_deref().unwrap_or("0").parse()?;
-            ensure!(count >= last && count % 2 == 0, "a reader saw {count} rows after {last}");
-            ensure!(matches!(found[0][1].as_deref(), None | Some("0")), "a reader saw half a statement: {found:?}");
+            ensure!(
+                count >= last && count % 2 == 0,
+                "a reader saw {count} rows after {last}"
+            );
+            ensure!(
+                matches!(found[0][1].as_deref(), None | Some("0")),
+                "a reader saw half a statement: {found:?}"
+            );
             last = count;
         }
         anyhow::Ok(())
@@ -379,8 +455,15 @@ async fn error_position() -> Result<()> {
     ensure!(position("SELECT alpha, nosuch FROM t").await? == 15);
     ensure!(position("SELECT * FROM nosuch").await? == 15);
     ensure!(position("SELEC 1").await? == 1);
-    ensure!(position("SELECT 'é☃', nosuch FROM t").await? == 14, "positions count characters");
-    let error = client.simple_query("SELECT alhpa FROM t").await.err().context("no error")?;
+    ensure!(
+        position("SELECT 'é☃', nosuch FROM t").await? == 14,
+        "positions count characters"
+    );
+    let error = client
+        .simple_query("SELECT alhpa FROM t")
+        .await
+        .err()
+        .context("no error")?;
     let hint = error.as_db_error().and_then(|e| e.hint()).unwrap_or_default();
     ensure!(hint.contains("alpha"), "hint: {hint}");
     Ok(())
@@ -389,20 +472,93 @@ async fn error_position() -> Result<()> {
 /// Statements cut off, doubled and mixed: each answers something, none ends the server.
 async fn garbage_statements() -> Result<()> {
     use rand::{Rng, SeedableRng};
-    let seed: u64 = std::env::var("TENON_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(rand::random);
+    let seed: u64 = std::env::var("TENON_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or_else(rand::random);
     println!("wire::garbage_statements: TENON_SEED={seed}");
     let mut random = rand::rngs::StdRng::seed_from_u64(seed);
     let mut server = Server::start(&[])?;
     let client = server.connect().await?;
-    client.batch_execute("SET statement_timeout = '2s'; CREATE TABLE t (id int, s text, n numeric(10, 2), d date)").await?;
-    client.batch_execute("INSERT INTO t VALUES (1, 'a', 1.5, '2024-01-01'), (2, NULL, NULL, NULL)").await?;
+    client
+        .batch_execute("SET statement_timeout = '2s'; CREATE TABLE t (id int, s text, n numeric(10, 2), d date)")
+        .await?;
+    client
+        .batch_execute("INSERT INTO t VALUES (1, 'a', 1.5, '2024-01-01'), (2, NULL, NULL, NULL)")
+        .await?;
     let words = [
-        "SELECT", "FROM", "t", "WHERE", "id", "s", "n", "d", "=", "<", "+", "*", "(", ")", ",", "1", "'x'", "NULL", "NOT",
-        "IN", "EXISTS", "JOIN", "LEFT", "ON", "USING", "GROUP BY", "ORDER BY", "LIMIT", "UNION", "WITH", "AS", "a", "b",
-        "count(*)", "sum(n)", "max(d)", "CASE", "WHEN", "THEN", "END", "BETWEEN", "AND", "::int", "::text", "::date",
-        "interval '1 day'", "OVER ()", "row_number()", "LATERAL", "VALUES", "ARRAY[1]", "[1]", ".", "-", "$1", "\"q\"",
-        "DISTINCT", "HAVING", "INSERT INTO", "UPDATE", "SET", "DELETE", "EXPLAIN", "CREATE TABLE", "DROP TABLE", "LIKE",
-        "9999999999999999999999", "1e400", "''", "generate_series(1, 3)", "date '2024-01-01'", ";",
+        "SELECT",
+        "FROM",
+        "t",
+        "WHERE",
+        "id",
+        "s",
+        "n",
+        "d",
+        "=",
+        "<",
+        "+",
+        "*",
+        "(",
+        ")",
+        ",",
+        "1",
+        "'x'",
+        "NULL",
+        "NOT",
+        "IN",
+        "EXISTS",
+        "JOIN",
+        "LEFT",
+        "ON",
+        "USING",
+        "GROUP BY",
+        "ORDER BY",
+        "LIMIT",
+        "UNION",
+        "WITH",
+        "AS",
+        "a",
+        "b",
+        "count(*)",
+        "sum(n)",
+        "max(d)",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "END",
+        "BETWEEN",
+        "AND",
+        "::int",
+        "::text",
+        "::date",
+        "interval '1 day'",
+        "OVER ()",
+        "row_number()",
+        "LATERAL",
+        "VALUES",
+        "ARRAY[1]",
+        "[1]",
+        ".",
+        "-",
+        "$1",
+        "\"q\"",
+        "DISTINCT",
+        "HAVING",
+        "INSERT INTO",
+        "UPDATE",
+        "SET",
+        "DELETE",
+        "EXPLAIN",
+        "CREATE TABLE",
+        "DROP TABLE",
+        "LIKE",
+        "9999999999999999999999",
+        "1e400",
+        "''",
+        "generate_series(1, 3)",
+        "date '2024-01-01'",
+        ";",
     ];
     for _ in 0..1500 {
         let length = random.random_range(1..14);
@@ -430,7 +586,12 @@ async fn pipeline() -> Result<()> {
     let client = server.connect().await?;
     let queries = (0..200i32).map(|i| {
         let client = &client;
-        async move { anyhow::Ok((i, client.query_one("SELECT $1::int4 * 2", &[&i]).await?.get::<_, i32>(0))) }
+        async move {
+            anyhow::Ok((
+                i,
+                client.query_one("SELECT $1::int4 * 2", &[&i]).await?.get::<_, i32>(0),
+            ))
+        }
     });
     for (i, doubled) in futures::future::try_join_all(queries).await? {
         ensure!(doubled == i * 2);
