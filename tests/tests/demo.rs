@@ -14,6 +14,7 @@ pub fn trials() -> Vec<Trial> {
         trial("demo::health", health),
         trial("demo::ends_on_sigterm", ends_on_sigterm),
         trial("demo::load", load),
+        trial("demo::readme_transcript", readme_transcript),
     ]
 }
 
@@ -45,7 +46,7 @@ async fn settings_in_readme() -> Result<()> {
     let mut table: Vec<&str> = readme
         .lines()
         .filter_map(|line| line.strip_prefix("| `--"))
-        .filter_map(|rest| rest.split(['`', ' ', '=']).next())
+        .filter_map(|rest| rest.split(['`', ' ', '=', '[']).next())
         .collect();
     table.sort_unstable();
     ensure!(
@@ -59,7 +60,7 @@ async fn settings_in_readme() -> Result<()> {
 async fn bad_settings() -> Result<()> {
     let cases: [(&[&str], &[&str]); 7] = [
         (&["--listen", "nowhere"], &["listen", "nowhere"]),
-        (&["--memory-limit", "lots"], &["memory", "lots", "GiB"]),
+        (&["--memory-limit", "lots"], &["memory", "lots", "GB"]),
         (&["--max-connections", "0"], &["max", "connections", "0"]),
         (&["--demo=-1"], &["demo", "-1"]),
         (&["--threads", "many"], &["threads", "many"]),
@@ -161,5 +162,33 @@ async fn load() -> Result<()> {
             .context("after a failed load")?
             == "3"
     );
+    Ok(())
+}
+
+/// The README's psql session is what psql shows: its statements against `--demo`, output compared line by line.
+async fn readme_transcript() -> Result<()> {
+    let readme = std::fs::read_to_string(root().join("README.md"))?;
+    let block = readme.split("```console\n").nth(1).and_then(|rest| rest.split("```").next()).context("no console block")?;
+    let mut steps: Vec<(String, String)> = Vec::new();
+    for line in block.lines().skip(1) {
+        if let Some(sql) = line.strip_prefix("tenon=# ") {
+            steps.push((sql.to_string(), String::new()));
+        } else if let Some(sql) = line.strip_prefix("tenon-# ") {
+            let step = steps.last_mut().context("a continued statement without its start")?;
+            step.0.push('\n');
+            step.0.push_str(sql);
+        } else {
+            let step = steps.last_mut().context("output before any statement")?;
+            step.1.push_str(line.trim_end());
+            step.1.push('\n');
+        }
+    }
+    ensure!(steps.iter().any(|(sql, _)| sql.starts_with("EXPLAIN")), "no EXPLAIN in the transcript");
+    let server = Server::start(&["--demo", "--threads", "2"])?;
+    for (sql, expected) in steps {
+        let output = Command::new("psql").args(["-X", "-d", &server.dsn(), "-c", &sql]).env("PAGER", "").output()?;
+        let found: String = text(&output).lines().map(|line| format!("{}\n", line.trim_end())).collect();
+        ensure!(found.trim_end() == expected.trim_end(), "{sql}\n{found}\nREADME.md has:\n{expected}");
+    }
     Ok(())
 }
