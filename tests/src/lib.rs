@@ -1,1 +1,3 @@
-//! Tenon.
+//! What the tests and the benchmarks share: TPC-H's queries with their known answers.
+
+pub mod tpch;

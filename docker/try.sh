@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Tries the image's second stage without a container engine: a plain Debian root from debootstrap, the runtime script in
+# it, the server started there as its own user, asked by `tenon health` and by psql, and stopped by SIGTERM.
+# Usage: docker/try.sh BINARY [ROOT]    (as root; needs debootstrap, and psql for the last check; ROOT is kept)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+binary=${1:?usage: docker/try.sh BINARY [ROOT]}
+root=${2:-}
+if [ -z "$root" ]; then
+    root=$(mktemp -d /tmp/tenon-root.XXXXXX)
+    trap 'rm -rf --one-file-system "$root"' EXIT
+fi
+[ -x "$root/bin/bash" ] || debootstrap --variant=minbase bookworm "$root" >/dev/null
+install -m 755 "$binary" "$root/usr/local/bin/tenon"
+install -m 755 docker/install-runtime.sh "$root/tmp/install-runtime.sh"
+chroot "$root" /tmp/install-runtime.sh /usr/local/bin/tenon
+
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+inside() { chroot --userspec=10001:10001 "$root" "$@"; }
+if inside env TENON_LISTEN=0.0.0.0:"$port" tenon 2>/dev/null; then
+    echo "started on every address without a password file" >&2
+    exit 1
+fi
+inside env TENON_LISTEN=127.0.0.1:"$port" TENON_DATA_DIR=/data tenon --demo=0.01 &
+server=$!
+for _ in $(seq 100); do
+    inside tenon health --to 127.0.0.1:"$port" >/dev/null 2>&1 && break
+    sleep 0.1
+done
+inside tenon health --to 127.0.0.1:"$port"
+[ "$(stat -c %u /proc/$server)" = 10001 ] || { echo "the server runs as user $(stat -c %u /proc/$server)" >&2; exit 1; }
+psql -XAtd "host=127.0.0.1 port=$port user=tenon dbname=tenon" -c 'SELECT count(*) FROM lineitem'
+kill -TERM $server
+wait $server
+echo "docker/try.sh: ok"

@@ -1,0 +1,63 @@
+"""asyncpg: prepared statements and binary values throughout, its pool, cursors, COPY and type introspection."""
+import asyncio
+import datetime as dt
+import os
+import uuid
+from decimal import Decimal
+
+import asyncpg
+
+PARTS = dict(part.split("=", 1) for part in os.environ["TENON_DSN"].split())
+CONNECT = {"host": PARTS["host"], "port": int(PARTS["port"]), "user": PARTS["user"], "database": PARTS["dbname"], "ssl": False}
+
+
+def expect(found, wanted):
+    assert found == wanted, f"{found!r} instead of {wanted!r}"
+
+
+async def main():
+    conn = await asyncpg.connect(**CONNECT)
+    await conn.execute("CREATE TABLE t (id int, name text, pay numeric(10, 2), born date, at timestamptz, key uuid, raw bytea)")
+    row = (1, "naïve ☃", Decimal("12.50"), dt.date(1990, 5, 6),
+           dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.timezone.utc), uuid.uuid4(), b"\x00\x01")
+    await conn.execute("INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6, $7)", *row)
+    expect(tuple(await conn.fetchrow("SELECT * FROM t WHERE id = $1", 1)), row)
+    await conn.executemany("INSERT INTO t (id, name) VALUES ($1, $2)", [(i, f"n{i}") for i in range(2, 102)])
+    expect(await conn.fetchval("SELECT count(*) FROM t WHERE name LIKE 'n%'"), 101)
+    statement = await conn.prepare("SELECT name FROM t WHERE id = $1")
+    expect(await statement.fetchval(5), "n5")
+    expect([a.name for a in statement.get_attributes()], ["name"])
+    expect(await conn.fetchval("SELECT $1::float8 + $2::float8", 1.5, 2.5), 4.0)
+    expect(await conn.fetchval("SELECT $1::interval", dt.timedelta(days=1, hours=2)), dt.timedelta(days=1, hours=2))
+    expect(await conn.fetchval("SELECT ARRAY[1, 2, 3]"), [1, 2, 3])
+    expect(await conn.fetchval("SELECT ARRAY['a', NULL]"), ["a", None])
+    async with conn.transaction():
+        expect([r["id"] async for r in conn.cursor("SELECT id FROM t ORDER BY id", prefetch=10)], list(range(1, 102)))
+    try:
+        async with conn.transaction():
+            await conn.execute("DELETE FROM t")
+            raise KeyError
+    except KeyError:
+        pass
+    expect(await conn.fetchval("SELECT count(*) FROM t"), 101)
+    await conn.copy_records_to_table("t", records=[(i, "copied") for i in range(500, 600)], columns=["id", "name"])
+    expect(await conn.fetchval("SELECT count(*) FROM t WHERE name = 'copied'"), 100)
+    try:
+        await conn.fetch("SELECT nosuch FROM t")
+        raise AssertionError("no error")
+    except asyncpg.UndefinedColumnError:
+        pass
+    try:
+        await conn.fetch("SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b", timeout=0.5)
+        raise AssertionError("no timeout")
+    except asyncio.TimeoutError:
+        pass
+    expect(await conn.fetchval("SELECT 1"), 1)
+    await conn.close()
+    async with asyncpg.create_pool(min_size=2, max_size=4, **CONNECT) as pool:
+        found = await asyncio.gather(*(pool.fetchval("SELECT $1::int * 2", i) for i in range(40)))
+        expect(found, [2 * i for i in range(40)])
+    print(f"asyncpg {asyncpg.__version__}: ok")
+
+
+asyncio.run(main())

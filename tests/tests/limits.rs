@@ -1,0 +1,91 @@
+//! Memory: results of any length in constant memory, tables bounded by `--memory-limit`, and life after either.
+
+use crate::process::{Server, failing, value};
+use crate::raw::RawClient;
+use crate::trial;
+use anyhow::{Result, ensure};
+use libtest_mimic::Trial;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("limits::ten_million_rows", ten_million_rows),
+        trial("limits::slow_reader", slow_reader),
+        trial("limits::memory_limit", memory_limit),
+        trial("limits::query_memory", query_memory),
+    ]
+}
+
+const MIB: u64 = 1 << 20;
+
+async fn ten_million_rows() -> Result<()> {
+    let server = Server::start(&[])?;
+    let mut client = RawClient::connect(&server)?;
+    client.count_rows("SELECT x, x * 2, 'some text ' || x FROM generate_series(1, 1000) g(x)")?;
+    let (before, _) = server.resident_bytes()?;
+    let (rows, error) = client.count_rows("SELECT x, x * 2, 'some text' FROM generate_series(1, 10000000) g(x)")?;
+    ensure!(error.is_none() && rows == 10_000_000, "{rows} rows, error {error:?}");
+    let (_, highest) = server.resident_bytes()?;
+    let grown = highest.saturating_sub(before) / MIB;
+    println!("limits::ten_million_rows: resident memory grew by {grown} MiB");
+    ensure!(grown < 150, "resident memory grew by {grown} MiB");
+    Ok(())
+}
+
+/// A client that does not read holds the query back instead of filling the server's memory.
+async fn slow_reader() -> Result<()> {
+    let server = Server::start(&[])?;
+    let mut client = RawClient::connect(&server)?;
+    client.count_rows("SELECT 1")?;
+    let (before, _) = server.resident_bytes()?;
+    client.send_query("SELECT x, repeat('y', 1000) FROM generate_series(1, 5000000) g(x)")?;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let (now, _) = server.resident_bytes()?;
+    let grown = now.saturating_sub(before) / MIB;
+    ensure!(grown < 150, "resident memory grew by {grown} MiB with nobody reading");
+    client.vanish();
+    Ok(())
+}
+
+async fn memory_limit() -> Result<()> {
+    let mut server = Server::start(&["--memory-limit", "256MiB"])?;
+    let client = server.connect().await?;
+    client
+        .batch_execute("CREATE TABLE kept AS SELECT x FROM generate_series(1, 1000) g(x)")
+        .await?;
+    client
+        .batch_execute("CREATE TABLE big (x int8, y int8, s text)")
+        .await?;
+    let mut state = None;
+    for _ in 0..20 {
+        let insert = "INSERT INTO big SELECT x, x * 31, 'row number ' || x::text FROM generate_series(1, 1000000) g(x)";
+        if let Err(error) = client.batch_execute(insert).await {
+            state = Some(crate::process::sql_state(&error));
+            break;
+        }
+    }
+    ensure!(state.as_deref() == Some("53200"), "filling memory answered {state:?}");
+    ensure!(server.is_alive()?, "{}", server.log());
+    ensure!(value(&client, "SELECT sum(x) FROM kept").await? == "500500");
+    client.batch_execute("DROP TABLE big").await?;
+    client
+        .batch_execute("CREATE TABLE again AS SELECT x FROM generate_series(1, 1000000) g(x)")
+        .await?;
+    ensure!(
+        value(&client, "SELECT count(*) FROM again").await? == "1000000",
+        "dropped tables keep their memory"
+    );
+    Ok(())
+}
+
+/// A query whose state does not fit fails alone.
+async fn query_memory() -> Result<()> {
+    let mut server = Server::start(&["--query-memory-limit", "256MiB"])?;
+    let client = server.connect().await?;
+    let sql =
+        "SELECT count(*) FROM (SELECT array_agg(x::text || repeat('z', 200)) FROM generate_series(1, 5000000) g(x)) s";
+    let state = failing(&client, sql).await?;
+    ensure!(state == "53200", "{state}");
+    ensure!(server.is_alive()?, "{}", server.log());
+    ensure!(value(&client, "SELECT 1").await? == "1");
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! A server process for one test: started on a free port, killed when dropped, its log kept for a failure's report.
+
+use anyhow::{Context, Result, bail};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio_postgres::{Client, NoTls};
+
+/// A whole minute: a loaded machine may be generating TPC-H for two tests at once.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    log: tempfile::NamedTempFile,
+}
+
+impl Server {
+    /// Starts the server with these arguments beside `--listen`, and waits until it accepts connections.
+    pub fn start(args: &[&str]) -> Result<Server> {
+        Self::start_with(args, &[])
+    }
+
+    /// The same with environment variables.
+    pub fn start_with(args: &[&str], env: &[(&str, &str)]) -> Result<Server> {
+        let address = free_address()?;
+        let log = tempfile::NamedTempFile::new()?;
+        let child = Command::new(binary())
+            .arg("--listen")
+            .arg(address.to_string())
+            .args(args)
+            .envs(env.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(log.reopen()?)
+            .stderr(log.reopen()?)
+            .spawn()
+            .context("cannot start the server under test")?;
+        let mut server = Server { child, address, log };
+        let begun = Instant::now();
+        while !answers(address) {
+            if let Some(status) = server.child.try_wait()? {
+                bail!("the server ended at start with {status}; its log:\n{}", server.log());
+            }
+            if begun.elapsed() > START_TIMEOUT {
+                bail!(
+                    "the server does not listen after {START_TIMEOUT:?}; its log:\n{}",
+                    server.log()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(server)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log.path()).unwrap_or_default()
+    }
+
+    /// A libpq connection string. TLS is not offered.
+    pub fn dsn(&self) -> String {
+        format!(
+            "host=127.0.0.1 port={} user=tenon dbname=tenon sslmode=disable",
+            self.address.port()
+        )
+    }
+
+    /// A new connection.
+    pub async fn connect(&self) -> Result<Client> {
+        connect(&self.dsn()).await
+    }
+
+    pub fn is_alive(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Resident memory now and at its highest, in bytes.
+    pub fn resident_bytes(&self) -> Result<(u64, u64)> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let field = |name: &str| -> Result<u64> {
+            let line = status
+                .lines()
+                .find(|line| line.starts_with(name))
+                .context("no such field")?;
+            let kib: u64 = line.split_whitespace().nth(1).context("no value")?.parse()?;
+            Ok(kib * 1024)
+        };
+        Ok((field("VmRSS:")?, field("VmHWM:")?))
+    }
+
+    /// Processor time used so far, in clock ticks of 10 ms.
+    pub fn processor_ticks(&self) -> Result<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        Ok(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?)
+    }
+
+    /// Asks the server to end, as `docker stop` does, and gives its exit status.
+    pub fn terminate(mut self) -> Result<std::process::ExitStatus> {
+        let pid = self.child.id().to_string();
+        Command::new("kill").args(["-TERM", &pid]).status()?;
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            if begun.elapsed() > Duration::from_secs(20) {
+                bail!("the server does not end on SIGTERM; its log:\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}
+
+/// Whether a server at the address lets clients in: its answer to a startup packet asks for authentication or grants it.
+fn answers(address: SocketAddr) -> bool {
+    let probe = || -> std::io::Result<u8> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(b"\0\0\0\x1f\0\x03\0\0user\0probe\0database\0x\0\0")?;
+        let mut first = [0];
+        stream.read_exact(&mut first)?;
+        Ok(first[0])
+    };
+    matches!(probe(), Ok(b'R'))
+}
+
+/// The program under test: the one built with the tests, or the one that `TENON_TEST_BINARY` names.
+pub fn binary() -> PathBuf {
+    std::env::var_os("TENON_TEST_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_tenon-under-test").into(), PathBuf::from)
+}
+
+/// The repository's root.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// A loopback address that was free a moment ago.
+pub fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// Connects with tokio-postgres; the connection's task ends with the client.
+pub async fn connect(dsn: &str) -> Result<Client> {
+    let (client, connection) = tokio_postgres::connect(dsn, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// The SQLSTATE of an error, or its text where the server did not say one.
+pub fn sql_state(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => error.code().code().to_string(),
+        None => format!("no SQLSTATE: {error}"),
+    }
+}
+
+/// Runs `sql`, expects it to fail and gives the SQLSTATE.
+pub async fn failing(client: &Client, sql: &str) -> Result<String> {
+    match client.simple_query(sql).await {
+        Ok(_) => bail!("should have failed: {sql}"),
+        Err(error) => Ok(sql_state(&error)),
+    }
+}
+
+/// The rows of one statement in text format.
+pub async fn rows(client: &Client, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
+    let messages = client.simple_query(sql).await.with_context(|| sql.to_string())?;
+    let mut rows = Vec::new();
+    for message in messages {
+        if let tokio_postgres::SimpleQueryMessage::Row(row) = message {
+            rows.push((0..row.len()).map(|i| row.get(i).map(String::from)).collect());
+        }
+    }
+    Ok(rows)
+}
+
+/// The one value of one statement in text format; NULL as "NULL".
+pub async fn value(client: &Client, sql: &str) -> Result<String> {
+    let rows = rows(client, sql).await?;
+    match rows.as_slice() {
+        [row] if row.len() == 1 => Ok(row[0].clone().unwrap_or_else(|| "NULL".into())),
+        _ => bail!("not one value but {rows:?}: {sql}"),
+    }
+}
