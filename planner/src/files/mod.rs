@@ -45,9 +45,9 @@ pub(crate) fn allowed(engine: &Engine, path: &str) -> Result<PathBuf> {
         format!("permission denied to read file \"{path}\""),
     );
     Err(if directories.is_empty() {
-        error.hint("No directory is allowed: start the server with --allow-directory, or use COPY FROM STDIN.")
+        error.hint("No directory is allowed: start the server with --data-dir, or use COPY FROM STDIN.")
     } else {
-        error.hint("Only files below the directories that the server's configuration allows can be read.")
+        error.hint("Only files below the directories of --data-dir can be read.")
     })
 }
 
