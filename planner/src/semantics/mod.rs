@@ -1,8 +1,84 @@
-//! PostgreSQL's meaning of expressions where DataFusion's differs: analyzer rules that run after type coercion.
+//! PostgreSQL's meaning of expressions where DataFusion's differs: an analyzer rule that runs after type coercion, when
+//! every conversion is an explicit cast.
+//!
+//! - integer `+`, `-`, `*` fail on overflow (22003), and float division by zero fails (22012): `arithmetic`;
+//! - text becomes a value by PostgreSQL's input rules (22P02, 22007): `parse`;
+//! - numbers become integers by rounding, not by cutting: `to_integer`;
+//! - values become text as the wire writes them: `to_text`;
+//! - `sum(int8)` fails on overflow: `sum`.
 
+mod arithmetic;
+mod casts;
+mod parse;
+mod sum;
+mod to_integer;
+mod to_text;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
 
-/// Adds the rules.
+/// Adds the rule.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder
+    builder.with_analyzer_rule(Arc::new(PostgresSemantics))
+}
+
+#[derive(Debug)]
+struct PostgresSemantics;
+
+impl AnalyzerRule for PostgresSemantics {
+    fn name(&self) -> &str {
+        "postgres_semantics"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(rewrite_node).map(|rewritten| rewritten.data)
+    }
+}
+
+fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    // Most nodes have nothing to rewrite: look before the schema is merged and names are saved.
+    let mut touched = false;
+    plan.apply_expressions(|expr| {
+        touched = touched || expr.exists(|expr| Ok(is_candidate(expr)))?;
+        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+    })?;
+    if !touched {
+        return Ok(Transformed::no(plan));
+    }
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+        schema.merge(&source);
+    }
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema))?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
+    })?;
+    if rewritten.transformed {
+        return Ok(Transformed::yes(rewritten.data.recompute_schema()?));
+    }
+    Ok(rewritten)
+}
+
+fn is_candidate(expr: &Expr) -> bool {
+    matches!(expr, Expr::Cast(_) | Expr::BinaryExpr(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_))
+}
+
+fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Cast(cast) => casts::rewrite(cast, schema),
+        Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
+        Expr::AggregateFunction(call) => sum::rewrite(call, schema),
+        Expr::WindowFunction(call) => sum::rewrite_window(call, schema),
+        other => Ok(Transformed::no(other)),
+    }
 }

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{self, Insert, OnConflictAction, OnInsert, SetExpr, TableObject, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, TableVersion, TableWriter};
+use tenon_storage::{ColumnDef, SqlType, TableVersion, TableWriter};
 
 /// An INSERT whose names are known.
 pub(super) struct Resolved {
@@ -234,7 +234,13 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
 
 /// A value as its column stores it.
 pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
-    let field = Arc::new(column.sql_type.field("", true));
+    // Lengths are checked when the row is written: a cast would cut the string instead.
+    let target = if column.sql_type.is_string() && !matches!(column.sql_type, SqlType::Json | SqlType::Jsonb) {
+        SqlType::Text
+    } else {
+        column.sql_type
+    };
+    let field = Arc::new(target.field("", true));
     Expr::Cast(Cast::new_from_field(Box::new(expr), field))
 }
 

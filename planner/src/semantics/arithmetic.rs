@@ -1,0 +1,130 @@
+//! Integer arithmetic that fails instead of wrapping around, and float division that fails on zero.
+
+use crate::error::{SqlError, state};
+use crate::errors::to_datafusion;
+use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::compute::kernels::numeric;
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use std::sync::{Arc, LazyLock};
+use tenon_storage::SqlType;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Add,
+    Subtract,
+    Multiply,
+    FloatDivide,
+}
+
+static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
+    [Kind::Add, Kind::Subtract, Kind::Multiply, Kind::FloatDivide]
+        .map(|kind| Arc::new(ScalarUDF::new_from_impl(Checked { kind, signature: Signature::any(2, Volatility::Immutable) })))
+});
+
+pub(super) fn rewrite(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let kind = match binary.op {
+        Operator::Plus => Kind::Add,
+        Operator::Minus => Kind::Subtract,
+        Operator::Multiply => Kind::Multiply,
+        Operator::Divide => Kind::FloatDivide,
+        _ => return Ok(Transformed::no(Expr::BinaryExpr(binary))),
+    };
+    let (left, right) = (binary.left.get_type(schema)?, binary.right.get_type(schema)?);
+    let wanted = match kind {
+        Kind::FloatDivide => left.is_floating() && !is_nonzero_literal(&binary.right),
+        _ => left.is_signed_integer(),
+    };
+    if left != right || !wanted {
+        return Ok(Transformed::no(Expr::BinaryExpr(binary)));
+    }
+    let function = FUNCTIONS[kind as usize].clone();
+    Ok(Transformed::yes(function.call(vec![*binary.left, *binary.right])))
+}
+
+fn is_nonzero_literal(expr: &Expr) -> bool {
+    use datafusion::common::ScalarValue;
+    match expr {
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value != 0.0,
+        Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value != 0.0,
+        _ => false,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Checked {
+    kind: Kind,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        match self.kind {
+            Kind::Add => "checked_add",
+            Kind::Subtract => "checked_subtract",
+            Kind::Multiply => "checked_multiply",
+            Kind::FloatDivide => "checked_divide",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments[0].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (left, right) = (&args.args[0], &args.args[1]);
+        let scalar = matches!((left, right), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+        let datum = |value: &ColumnarValue| match value {
+            ColumnarValue::Array(array) => Ok((array.clone(), false)),
+            ColumnarValue::Scalar(scalar) => Ok::<_, datafusion::error::DataFusionError>((scalar.to_array()?, true)),
+        };
+        let ((left, left_one), (right, right_one)) = (datum(left)?, datum(right)?);
+        if self.kind == Kind::FloatDivide && has_zero(right.as_ref()) && left.null_count() < left.len() {
+            return Err(to_datafusion(SqlError::new(state::DIVISION_BY_ZERO, "division by zero")));
+        }
+        let (a, b) = (one(&left, left_one), one(&right, right_one));
+        let result = match self.kind {
+            Kind::Add => numeric::add(a.as_ref(), b.as_ref()),
+            Kind::Subtract => numeric::sub(a.as_ref(), b.as_ref()),
+            Kind::Multiply => numeric::mul(a.as_ref(), b.as_ref()),
+            Kind::FloatDivide => numeric::div(a.as_ref(), b.as_ref()),
+        };
+        let result = result.map_err(|error| match error {
+            ArrowError::ArithmeticOverflow(_) => {
+                let name = SqlType::from_data_type(left.data_type()).map_or("value", |known| known.base_name());
+                to_datafusion(SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, format!("{name} out of range")))
+            }
+            other => other.into(),
+        })?;
+        if scalar {
+            return Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&result, 0)?));
+        }
+        Ok(ColumnarValue::Array(result))
+    }
+}
+
+fn one(array: &datafusion::arrow::array::ArrayRef, scalar: bool) -> Box<dyn datafusion::arrow::array::Datum> {
+    if scalar {
+        Box::new(datafusion::arrow::array::Scalar::new(array.clone()))
+    } else {
+        Box::new(array.clone())
+    }
+}
+
+fn has_zero(array: &dyn Array) -> bool {
+    match array.data_type() {
+        DataType::Float64 => array.as_primitive::<Float64Type>().iter().flatten().any(|value| value == 0.0),
+        DataType::Float32 => array.as_primitive::<Float32Type>().iter().flatten().any(|value| value == 0.0),
+        _ => false,
+    }
+}
