@@ -11,7 +11,9 @@ use datafusion::common::config::Dialect;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SessionState, SessionStateDefaults};
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -41,9 +43,17 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
         .with_config(config)
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(PgTypePlanner))
+        .with_expr_planners(expr_planners())
         .with_query_planner(Arc::new(optimizer::TenonQueryPlanner))
         .with_physical_optimizer_rules(optimizer::physical_rules());
     let mut state = semantics::install(builder).build();
     crate::functions::register(&mut state).map_err(|error| from_datafusion(&error))?;
     Ok(state)
+}
+
+/// DataFusion's, after the operators that PostgreSQL types otherwise.
+fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+    let mut planners = vec![crate::functions::operators::planner()];
+    planners.extend(SessionStateDefaults::default_expr_planners());
+    planners
 }

@@ -9,10 +9,10 @@ use crate::run;
 use crate::session::Session;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ObjectName, RenameTableNameKind,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ObjectName, RenameTableNameKind, TableConstraint,
 };
 use futures::StreamExt;
-use tenon_storage::Relation;
+use tenon_storage::{Relation, TableDef};
 
 pub(super) async fn table(session: &mut Session, alter: &AlterTable) -> Result<Outcome> {
     let tag = || Ok(Outcome::Command("ALTER TABLE".into()));
@@ -138,31 +138,74 @@ async fn one(
         | AlterTableOperation::ValidateConstraint { .. }
         | AlterTableOperation::SetOptionsParens { .. } => {}
         AlterTableOperation::AddConstraint { constraint, .. } => {
-            return constraint_added(session, schema, name, constraint);
+            return constraint_added(session, schema, name, constraint).await;
         }
         other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
     }
     Ok(())
 }
 
-fn constraint_added(
+async fn constraint_added(
     session: &mut Session,
-    _schema: &str,
-    _name: &str,
-    constraint: &datafusion::sql::sqlparser::ast::TableConstraint,
+    schema: &str,
+    name: &str,
+    constraint: &TableConstraint,
 ) -> Result<()> {
-    use datafusion::sql::sqlparser::ast::TableConstraint;
     match constraint {
         TableConstraint::ForeignKey(_) => {
             create::not_enforced(session, "FOREIGN KEY");
             Ok(())
         }
         TableConstraint::Unique(_) => Err(create::no_unique()),
-        TableConstraint::PrimaryKey(_) => {
-            Err(SqlError::unsupported("adding a PRIMARY KEY to a table").hint("Declare it in CREATE TABLE."))
+        TableConstraint::PrimaryKey(key) => {
+            let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
+            add_primary_key(session, schema, name, columns, key.name.as_ref().map(fold)).await
         }
         other => Err(SqlError::unsupported(format!("constraint {other}"))),
     }
+}
+
+/// Makes the table anew with the key, of the same rows.
+async fn add_primary_key(
+    session: &mut Session,
+    schema: &str,
+    name: &str,
+    columns: Vec<String>,
+    key_name: Option<String>,
+) -> Result<()> {
+    let snapshot = session.state();
+    let Some(table) = snapshot.table(schema, name) else {
+        return Err(SqlError::new(state::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table")));
+    };
+    let definition = table.definition();
+    if definition.primary_key.is_some() {
+        let message = format!("multiple primary keys for table \"{name}\" are not allowed");
+        return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
+    }
+    for column in &columns {
+        if let Some(at) = definition.column_index(column)
+            && table.statistics().columns[at].null_count > 0
+        {
+            let message = format!("column \"{column}\" of relation \"{name}\" contains null values");
+            return Err(SqlError::new(state::NOT_NULL_VIOLATION, message));
+        }
+    }
+    let new = TableDef { columns: definition.columns.clone(), primary_key: columns, primary_key_name: key_name };
+    let transaction = session.transaction()?;
+    let (table, schema, name) = (table.clone(), schema.to_string(), name.to_string());
+    run::background(&session.engine, async move {
+        transaction.lock().drop_relation(&schema, &name)?;
+        let created = transaction.lock().create_table(&schema, &name, new)?;
+        let mut writer = transaction.lock().writer(&created);
+        let all: Vec<usize> = (0..table.schema().fields().len()).collect();
+        for segment in table.segments().iter() {
+            writer.append(&segment.batch(table.schema(), &all, 0, segment.rows())?)?;
+        }
+        let segments = writer.finish()?;
+        transaction.lock().append(created.oid(), segments)?;
+        Ok(())
+    })
+    .await
 }
 
 fn last(name: &ObjectName) -> String {

@@ -1,6 +1,6 @@
 //! INSERT, and what all writers of rows share: defaults, conversion to the columns' types, the write itself.
 
-use super::{Description, parameters, query, returning};
+use super::{Description, conflict, parameters, query, returning};
 use crate::bind::{Binder, fold};
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
@@ -15,7 +15,7 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{self, Insert, OnConflictAction, OnInsert, SetExpr, TableObject, Value};
+use datafusion::sql::sqlparser::ast::{self, ConflictTarget, Insert, OnConflictAction, OnInsert, SetExpr, TableObject, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::{ColumnDef, SqlType, TableVersion, TableWriter};
@@ -290,6 +290,11 @@ pub(super) async fn run(
     };
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
+    if let Some(OnInsert::OnConflict(on)) = &insert.on
+        && let Some(ConflictTarget::Columns(names)) = &on.conflict_target
+    {
+        conflict::check_target(resolved.table.definition(), &names.iter().map(fold).collect::<Vec<_>>())?;
+    }
     if resolved.table.definition().schema_name != session.temporary_schema() {
         session.check_writable("INSERT")?;
     }
@@ -298,20 +303,22 @@ pub(super) async fn run(
         Some(source) => query::bind(source_plan(&binder, &resolved, source, &declared)?.0, params)?,
         None => default_row(&binder, &resolved.table)?,
     };
-    if do_nothing && resolved.table.definition().primary_key.is_some() {
-        return Err(SqlError::unsupported("ON CONFLICT on a table with a primary key"));
-    }
     let table = resolved.table.clone();
     let keep = insert.returning.is_some();
+    let keys = if do_nothing { conflict::Keys::of(&table)? } else { None };
     let writer = session.transaction()?.lock().writer(&table);
-    let sink = (writer, Vec::new());
-    let (writer, kept) = run::drain(
+    let definition = table.definition().clone();
+    let sink = (writer, Vec::new(), keys);
+    let (writer, kept, _) = run::drain(
         &session.engine,
         plan,
         session.cancel(),
         sink,
-        move |(writer, kept), batch| {
-            let batch = as_stored(&batch)?;
+        move |(writer, kept, keys), batch| {
+            let mut batch = as_stored(&batch)?;
+            if let Some(keys) = keys {
+                batch = keys.keep_new(&tenon_storage::writer::conform(&batch, &definition)?)?;
+            }
             writer.append(&batch)?;
             if keep {
                 kept.push(batch);

@@ -3,6 +3,7 @@
 pub(crate) mod copy;
 mod alter;
 mod change;
+mod conflict;
 mod create;
 mod cursor;
 mod drop;

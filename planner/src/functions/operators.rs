@@ -1,0 +1,126 @@
+//! Operators on dates, timestamps and intervals, with PostgreSQL's result types.
+
+use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use std::sync::Arc;
+
+const STAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+#[derive(Debug)]
+pub(crate) struct DateOperators;
+
+impl ExprPlanner for DateOperators {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
+            return Ok(PlannerResult::Original(expr));
+        };
+        let comparison = matches!(
+            expr.op,
+            BinaryOperator::Lt
+                | BinaryOperator::LtEq
+                | BinaryOperator::Gt
+                | BinaryOperator::GtEq
+                | BinaryOperator::Eq
+                | BinaryOperator::NotEq
+        );
+        if comparison {
+            return Ok(PlannerResult::Original(compared(expr, &left, &right)));
+        }
+        let planned = match (&expr.op, &left, &right) {
+            (BinaryOperator::Plus, DataType::Date32, number) if number.is_integer() => {
+                days(expr.left, Operator::Plus, expr.right)
+            }
+            (BinaryOperator::Plus, number, DataType::Date32) if number.is_integer() => {
+                days(expr.right, Operator::Plus, expr.left)
+            }
+            (BinaryOperator::Minus, DataType::Date32, number) if number.is_integer() => {
+                days(expr.left, Operator::Minus, expr.right)
+            }
+            (BinaryOperator::Minus, DataType::Date32, DataType::Date32) => {
+                binary(cast(expr.left, DataType::Int32), Operator::Minus, cast(expr.right, DataType::Int32))
+            }
+            (BinaryOperator::Plus, DataType::Date32, DataType::Interval(_)) => {
+                binary(cast(expr.left, STAMP), Operator::Plus, expr.right)
+            }
+            (BinaryOperator::Plus, DataType::Interval(_), DataType::Date32) => {
+                binary(cast(expr.right, STAMP), Operator::Plus, expr.left)
+            }
+            (BinaryOperator::Minus, DataType::Date32, DataType::Interval(_)) => {
+                binary(cast(expr.left, STAMP), Operator::Minus, expr.right)
+            }
+            (BinaryOperator::Plus, DataType::Date32, DataType::Time64(_)) => {
+                let micros = DataType::Time64(TimeUnit::Microsecond);
+                let day = cast(cast(expr.left, STAMP), DataType::Int64);
+                let time = cast(cast(expr.right, micros), DataType::Int64);
+                cast(binary(day, Operator::Plus, time), STAMP)
+            }
+            (BinaryOperator::Minus, a, b) if is_time_point(a) && is_time_point(b) => {
+                super::datetime::difference().call(vec![expr.left, expr.right])
+            }
+            (BinaryOperator::Multiply, DataType::Interval(_), number) if number.is_numeric() => {
+                super::datetime::scaled().call(vec![expr.left, cast(expr.right, DataType::Float64)])
+            }
+            (BinaryOperator::Multiply, number, DataType::Interval(_)) if number.is_numeric() => {
+                super::datetime::scaled().call(vec![expr.right, cast(expr.left, DataType::Float64)])
+            }
+            (BinaryOperator::Divide, DataType::Interval(_), number) if number.is_numeric() => {
+                let one = Expr::Literal(ScalarValue::Float64(Some(1.0)), None);
+                let factor = binary(one, Operator::Divide, cast(expr.right, DataType::Float64));
+                super::datetime::scaled().call(vec![expr.left, factor])
+            }
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        Ok(PlannerResult::Planned(planned))
+    }
+}
+
+fn is_time_point(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Timestamp(..) | DataType::Date32)
+}
+
+fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+fn days(date: Expr, op: Operator, count: Expr) -> Expr {
+    cast(binary(cast(date, DataType::Int32), op, cast(count, DataType::Int32)), DataType::Date32)
+}
+
+/// `date < date + interval '1 month'`: the sum is a timestamp, but as long as the interval has no time of day, comparing
+/// dates gives the same answer and lets zone maps work.
+fn compared(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinaryExpr {
+    let RawBinaryExpr { op, left: a, right: b } = expr;
+    let (a, b) = match (left, right) {
+        (DataType::Date32, DataType::Timestamp(_, None)) => (a, as_date(b)),
+        (DataType::Timestamp(_, None), DataType::Date32) => (as_date(a), b),
+        _ => (a, b),
+    };
+    RawBinaryExpr { op, left: a, right: b }
+}
+
+fn as_date(expr: Expr) -> Expr {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) => {
+            match (*left, *right) {
+                (Expr::Cast(promoted), Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), metadata))
+                    if value.nanoseconds == 0 && *promoted.field.data_type() == STAMP =>
+                {
+                    let interval = Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), metadata);
+                    binary(*promoted.expr, op, interval)
+                }
+                (left, right) => binary(left, op, right),
+            }
+        }
+        other => other,
+    }
+}
+
+/// The interval type of this server.
+pub(super) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+
+pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
+    Arc::new(DateOperators)
+}
