@@ -1,5 +1,5 @@
-// Segmented reduce, balanced for any mix of segment lengths. Specialised by ITEM, ACC, INDEX (of offsets) and
-// REDUCTION.
+// Segmented reduce, balanced for any mix of segment lengths. Specialised by ITEM, ACC, INDEX (of offsets),
+// REDUCTION and SEGMENT_STEPS of a thread.
 //
 // Items and segment ends are one merged sequence: an item adds to the running value, an end emits it. Every thread
 // takes the same number of steps of that sequence (merge path: Merrill and Garland 2016, "Merge-based Parallel Sparse
@@ -18,7 +18,7 @@ struct SegmentedParams {
     ACC* output;
 };
 
-constexpr u32 THREADS = tuning::SEGMENT_THREADS, STEPS = tuning::SEGMENT_STEPS * 8 / (sizeof(ACC) > 8 ? 16 : 8);
+constexpr u32 THREADS = tuning::SEGMENT_THREADS, STEPS = SEGMENT_STEPS;
 constexpr u32 TILE = THREADS * STEPS;
 
 /// How many segments end within the first `steps` steps; `end(s)` is the end of segment `s` in items.

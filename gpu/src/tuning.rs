@@ -51,8 +51,6 @@ tuning! {
     SELECT_BLOCKS: u32 = 3;
     /// Threads of a block in segmented reductions.
     SEGMENT_THREADS: u32 = 256;
-    /// Steps of the merge of items with segment ends that a thread takes.
-    SEGMENT_STEPS: u32 = 8;
     /// Bytes of shared memory for the counts of a histogram.
     HISTOGRAM_BYTES: u32 = 49152;
     /// Threads of a block in searches.

@@ -29,8 +29,19 @@ kernel_params! {
 
 static SOURCE: Source = source!("segmented.cu", SegmentedParams);
 
-fn program(item: &str, accumulator: &str, index: &str, reduction: Reduction) -> Program {
+/// Steps of the merge of items with segment ends that a thread takes. Odd, so that threads of a warp read shared
+/// memory from different banks; as many as fit there with these items.
+fn steps(item_bytes: usize, accumulator_bytes: usize) -> u32 {
+    match item_bytes.max(if accumulator_bytes > 8 { 16 } else { 0 }) {
+        0..=4 => 15,
+        5..=8 => 11,
+        _ => 7,
+    }
+}
+
+fn program(item: &str, accumulator: &str, index: &str, reduction: Reduction, steps: u32) -> Program {
     Program::new(&SOURCE)
+        .define("SEGMENT_STEPS", format!("{steps}u"))
         .define("ITEM", item)
         .define("ACC", accumulator)
         .define("INDEX", index)
@@ -39,8 +50,10 @@ fn program(item: &str, accumulator: &str, index: &str, reduction: Reduction) -> 
 
 /// Specialisations in use.
 pub fn programs() -> Vec<Program> {
-    let sums = WIDENINGS.iter().map(|(t, a)| program(t, a, "u32", Reduction::Sum));
-    let extremes = [("i64", Reduction::Min), ("f64", Reduction::Max)].map(|(t, r)| program(t, t, "u64", r));
+    let bytes = |name: &str| name[1..].parse::<usize>().map_or(0, |bits| bits / 8);
+    let of = |t: &str, a: &str, index: &str, r| program(t, a, index, r, steps(bytes(t), bytes(a)));
+    let sums = WIDENINGS.iter().map(|(t, a)| of(t, a, "u32", Reduction::Sum));
+    let extremes = [("i64", Reduction::Min), ("f64", Reduction::Max)].map(|(t, r)| of(t, t, "u64", r));
     sums.chain(extremes).collect()
 }
 
@@ -49,7 +62,7 @@ pub fn programs() -> Vec<Program> {
 /// end, and offsets that do not ascend give values without meaning.
 ///
 /// Sums of floats may differ between runs in the last bits. Reads every item and offset once. Allocates 24 to 56 bytes
-/// a tile of 2048 (of 16-byte accumulators: 1024) items and segments.
+/// a tile of 1792 to 3840 items and segments.
 pub fn segmented_reduce<T: Widen<A>, A: Number, I: Index>(
     stream: &Stream,
     input: DeviceView<'_, T>,
@@ -68,8 +81,8 @@ pub fn segmented_reduce<T: Widen<A>, A: Number, I: Index>(
         return Ok(());
     }
     let wide = size_of::<A>() > 8;
-    let steps = tuning::SEGMENT_STEPS as u64 / if wide { 2 } else { 1 };
-    let tile = tuning::SEGMENT_THREADS as u64 * steps;
+    let steps = steps(size_of::<T>(), size_of::<A>());
+    let tile = tuning::SEGMENT_THREADS as u64 * steps as u64;
     let config = LaunchConfig::cover(segments + input.len(), tile, tuning::SEGMENT_THREADS)?;
     let tiles = config.blocks();
     let mut splits = stream.alloc::<u64>(tiles + 1)?;
@@ -89,7 +102,7 @@ pub fn segmented_reduce<T: Widen<A>, A: Number, I: Index>(
     };
     let module = stream
         .device()
-        .load(&program(T::C_NAME, A::C_NAME, I::C_NAME, reduction))?;
+        .load(&program(T::C_NAME, A::C_NAME, I::C_NAME, reduction, steps))?;
     let (split, reduce) = (module.kernel("segment_splits")?, module.kernel("segmented_reduce")?);
     // SAFETY: the views have the lengths that the kernels use, and reads by offsets are checked against the input's;
     // splits and states have an element for each tile.
