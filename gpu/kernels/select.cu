@@ -1,4 +1,5 @@
 // Select and compact in one pass, stable. Specialised by
+//   SHAPE_THREADS, SHAPE_BLOCKS a multiprocessor: the shape; a block is a tile
 //   ITEM           element type
 //   CHOICE         0: by flags, 1: by the generated predicate.cuh, 2: items that differ from the one before
 //   WRITE_ITEMS    1: write the items, WRITE_REJECTED: the others, too; INDEX with WRITE_INDEXES 1: their places
@@ -25,8 +26,8 @@ struct SelectParams {
 #include "predicate.cuh"
 #endif
 
-constexpr int V = pack_items(sizeof(ITEM), 4), PACKS = 4, WARPS = tuning::SELECT_THREADS / 32;
-constexpr u32 TILE = tuning::SELECT_THREADS * PACKS * V;
+constexpr int V = pack_items(sizeof(ITEM), 4), PACKS = 4, WARPS = SHAPE_THREADS / 32;
+constexpr u32 TILE = SHAPE_THREADS * PACKS * V;
 static_assert(TILE <= 65536, "places in the tile fit 16 bits");
 
 /// Bytes of shared memory an item takes while it is staged: itself, then its place.
@@ -78,7 +79,7 @@ TENON_DEVICE u32 choose(const SelectParams& p, u64 first, u32 valid, const ITEM 
     return chosen;
 }
 
-TENON_KERNEL_BOUNDS(select, SelectParams, tuning::SELECT_THREADS, tuning::SELECT_BLOCKS) {
+TENON_KERNEL_BOUNDS(select, SelectParams, SHAPE_THREADS, SHAPE_BLOCKS) {
     TENON_SHARED(Found, found);
     TENON_SHARED_ARRAY(ITEM, staged, STAGED_BYTES * TILE / sizeof(ITEM));
     u16* staged_places = (u16*)staged;

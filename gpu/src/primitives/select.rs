@@ -58,8 +58,36 @@ struct Writes {
     indexes: Option<&'static str>,
 }
 
+/// The shape of a selection's blocks: a block is a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectShape {
+    pub threads: u32,
+    /// Blocks that a multiprocessor shall hold at once: bounds the registers of a thread.
+    pub blocks: u32,
+}
+
+impl SelectShape {
+    /// What measured best.
+    pub const BEST: SelectShape = SelectShape {
+        threads: tuning::SELECT_THREADS,
+        blocks: tuning::SELECT_BLOCKS,
+    };
+}
+
+impl Default for SelectShape {
+    fn default() -> Self {
+        SelectShape::BEST
+    }
+}
+
 fn program(item: &str, choice: &Choice<'_>, writes: Writes) -> Program {
+    shaped_program(item, choice, writes, SelectShape::BEST)
+}
+
+fn shaped_program(item: &str, choice: &Choice<'_>, writes: Writes, shape: SelectShape) -> Program {
     let program = Program::new(&SOURCE)
+        .define("SHAPE_THREADS", shape.threads)
+        .define("SHAPE_BLOCKS", shape.blocks)
         .define("ITEM", item)
         .define("WRITE_ITEMS", writes.items as u32)
         .define("WRITE_REJECTED", writes.rejected as u32)
@@ -157,6 +185,7 @@ struct Outputs {
     rejected: Output,
     indexes: Output,
     writes: Writes,
+    shape: SelectShape,
 }
 
 fn run<T: Element>(
@@ -205,8 +234,9 @@ fn run<T: Element>(
         return stream.set_bytes(count, 0);
     }
     let items_per_pack = (16 / bytes as u64).min(4);
-    let tile = tuning::SELECT_THREADS as u64 * 4 * items_per_pack;
-    let config = LaunchConfig::cover(input.len(), tile, tuning::SELECT_THREADS)?;
+    let threads = outputs.shape.threads;
+    let tile = threads as u64 * 4 * items_per_pack;
+    let config = LaunchConfig::cover(input.len(), tile, threads)?;
     let mut states = stream.alloc_zeroed::<u64>(config.blocks())?;
     let params = SelectParams {
         input: DevicePtr::new(input.ptr().0),
@@ -222,7 +252,9 @@ fn run<T: Element>(
         indexes_capacity: outputs.indexes.capacity,
         count: count.ptr_mut(),
     };
-    let module = stream.device().load(&program(item, &choice, outputs.writes))?;
+    let module = stream
+        .device()
+        .load(&shaped_program(item, &choice, outputs.writes, outputs.shape))?;
     let kernel = module.kernel::<SelectParams>("select")?;
     // SAFETY: inputs have `items` elements, writes are checked against capacities, the states have one word a block.
     unsafe { kernel.launch(stream, &config, &params) }
@@ -259,6 +291,22 @@ pub fn select_where<T: Element>(
     count: DeviceViewMut<'_, u64>,
 ) -> Result<()> {
     run(stream, input, Choice::Where(predicate), items_into(&mut output), count)
+}
+
+/// As [`select_where`] in another shape, to measure it.
+pub fn select_where_shaped<T: Element>(
+    stream: &Stream,
+    input: DeviceView<'_, T>,
+    predicate: Predicate<'_>,
+    mut output: DeviceViewMut<'_, T>,
+    count: DeviceViewMut<'_, u64>,
+    shape: SelectShape,
+) -> Result<()> {
+    let outputs = Outputs {
+        shape,
+        ..items_into(&mut output)
+    };
+    run(stream, input, Choice::Where(predicate), outputs, count)
 }
 
 /// Writes the indexes of flags that are not 0 to `output`, in order.

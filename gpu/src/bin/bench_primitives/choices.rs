@@ -8,13 +8,16 @@ use tenon_gpu::primitives::map::map;
 use tenon_gpu::primitives::scan::{ScanShape, exclusive_scan_shaped, inclusive_scan};
 use tenon_gpu::primitives::search::lower_bound;
 use tenon_gpu::primitives::segmented::segmented_reduce;
-use tenon_gpu::primitives::select::{Predicate, run_length_encode, select_by_flags, select_where, unique};
+use tenon_gpu::primitives::select::{
+    Predicate, SelectShape, run_length_encode, select_by_flags, select_where, select_where_shaped, unique,
+};
 use tenon_gpu::{Result, cpu};
 
 use crate::harness::{Bench, random_at, size_text};
 
-const ROWS: [&str; 8] = [
+const ROWS: [&str; 9] = [
     "tune.scan",
+    "tune.select",
     "scatter.split",
     "select",
     "histogram",
@@ -42,6 +45,24 @@ fn buffers(count: usize, make: impl FnMut(usize) -> Result<DeviceBuffer<u32>>) -
     (0..count).map(make).collect()
 }
 
+/// Threads, packs a thread, and blocks a multiprocessor.
+const SCAN_SHAPES: [(u32, u32, u32); 12] = [
+    (512, 4, 2),
+    (512, 4, 3),
+    (256, 4, 6),
+    (256, 8, 3),
+    (256, 6, 4),
+    (256, 7, 4),
+    (384, 4, 4),
+    (128, 8, 7),
+    (128, 7, 8),
+    (128, 6, 9),
+    (128, 4, 12),
+    (512, 6, 2),
+];
+/// Threads, and blocks a multiprocessor.
+const SELECT_SHAPES: [(u32, u32); 6] = [(512, 2), (512, 3), (384, 4), (256, 5), (256, 6), (128, 12)];
+
 /// Shapes of the scan's blocks, and a scatter by split.
 fn shapes(bench: &Bench, full: u64) -> Result<()> {
     let (stream, items, size) = (&bench.stream, bench.items(full), size_text(full));
@@ -49,17 +70,7 @@ fn shapes(bench: &Bench, full: u64) -> Result<()> {
         let sets = bench.sets(items * 8);
         let inputs = buffers(sets, |s| bench.random_u32(items, s as u64))?;
         let mut outputs = buffers(sets, |_| stream.alloc(items))?;
-        for (threads, packs, blocks) in [
-            (512, 4, 2),
-            (512, 4, 3),
-            (256, 4, 6),
-            (256, 8, 3),
-            (256, 6, 4),
-            (384, 4, 4),
-            (384, 6, 3),
-            (128, 8, 7),
-            (512, 6, 2),
-        ] {
+        for (threads, packs, blocks) in SCAN_SHAPES {
             let shape = ScanShape { threads, packs, blocks };
             bench.row(
                 &format!("tune.scan.{threads}x{packs}x{blocks}.{size}"),
@@ -68,6 +79,28 @@ fn shapes(bench: &Bench, full: u64) -> Result<()> {
                 |run| {
                     let (input, output) = (inputs[run % sets].view(), outputs[run % sets].view_mut());
                     exclusive_scan_shaped::<u32, u32>(stream, input, output, Reduction::Sum, shape)
+                },
+            )?;
+        }
+    }
+    if bench.wants("tune.select") {
+        let sets = bench.sets(items * 8);
+        let inputs = buffers(sets, |s| bench.random_u32(items, s as u64))?;
+        let mut outputs = buffers(sets, |_| stream.alloc(items))?;
+        let mut count = stream.alloc::<u64>(1)?;
+        let odd = Predicate {
+            expression: "(x & 1) != 0",
+            literals: &[],
+        };
+        for (threads, blocks) in SELECT_SHAPES {
+            let shape = SelectShape { threads, blocks };
+            bench.row(
+                &format!("tune.select.{threads}x{blocks}.{size}"),
+                items,
+                items * 6,
+                |run| {
+                    let (input, output) = (inputs[run % sets].view(), outputs[run % sets].view_mut());
+                    select_where_shaped(stream, input, odd, output, count.view_mut(), shape)
                 },
             )?;
         }
