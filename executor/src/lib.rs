@@ -1,5 +1,6 @@
 //! Physical operators: the scan over storage segments, joins, aggregation and the expressions that they are fed with.
 
+pub mod aggregate;
 pub mod expr;
 pub mod join;
 pub mod keys;

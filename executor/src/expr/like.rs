@@ -2,12 +2,17 @@
 //!
 //! DataFusion turns a pattern with more than two `%` into a regular expression; here the pieces between the `%` are
 //! searched one after the other with vector instructions. Patterns with `_` or an escape keep DataFusion's form.
+//!
+//! A column of long strings usually lies in one buffer, row after row. Then the first piece is searched in the whole
+//! stretch of bytes at once, and only rows with a hit are looked at.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, ByteView, MAX_INLINE_VIEW_LEN, RecordBatch, StringViewArray,
+};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{Result, ScalarValue};
@@ -46,6 +51,60 @@ impl Pattern {
             .map(|part| Finder::new(part).into_owned())
             .collect();
         Some(Self { prefix, middle, suffix })
+    }
+
+    /// Which rows match, if the pattern has a piece to search for and the long strings lie in order in one buffer.
+    fn search_stretch(&self, array: &StringViewArray) -> Option<BooleanBuffer> {
+        if !self.prefix.is_empty() || self.suffix.is_none() || array.data_buffers().is_empty() {
+            return None;
+        }
+        let needle = self.middle.first()?;
+        let mut bits = BooleanBufferBuilder::new(array.len());
+        bits.append_n(array.len(), false);
+        let (mut buffer, mut start, mut end) = (None, 0, 0);
+        for (row, &view) in array.views().iter().enumerate() {
+            let view = ByteView::from(view);
+            if view.length <= MAX_INLINE_VIEW_LEN {
+                let valid = array.is_valid(row);
+                bits.set_bit(row, valid && self.matches(array.value(row).as_bytes()));
+                continue;
+            }
+            match buffer {
+                None => (buffer, start) = (Some(view.buffer_index), view.offset),
+                Some(index) if index == view.buffer_index && view.offset >= end => {}
+                Some(_) => return None,
+            }
+            end = view.offset.checked_add(view.length)?;
+        }
+        let Some(buffer) = buffer else { return Some(bits.finish()) };
+        let stretch = array.data_buffers().get(buffer as usize)?.get(start as usize..end as usize)?;
+        // Strings that are spread thinly would make the stretch longer than they are.
+        if stretch.len() > array.len() * 256 {
+            return None;
+        }
+        let mut row = 0;
+        let mut at = 0;
+        while let Some(hit) = needle.find(&stretch[at..]) {
+            let hit = at + hit + start as usize;
+            // The last long string that begins at or before the hit.
+            let view = loop {
+                let view = ByteView::from(*array.views().get(row)?);
+                if view.length > MAX_INLINE_VIEW_LEN && (view.offset + view.length) as usize > hit {
+                    break view;
+                }
+                row += 1;
+            };
+            if (view.offset as usize) <= hit {
+                bits.set_bit(row, array.is_valid(row) && self.matches(array.value(row).as_bytes()));
+                at = (view.offset + view.length - start) as usize;
+            } else {
+                at = hit + 1 - start as usize;
+            }
+            if at >= stretch.len() {
+                break;
+            }
+        }
+        Some(bits.finish())
     }
 
     fn matches(&self, text: &[u8]) -> bool {
@@ -131,7 +190,11 @@ impl PhysicalExpr for FastLike {
         let bits = match array.data_type() {
             DataType::Utf8View => {
                 let array = array.as_string_view();
-                BooleanBuffer::collect_bool(array.len(), |row| test(array.value(row)))
+                match self.pattern.search_stretch(array) {
+                    Some(bits) if self.negated => !&bits,
+                    Some(bits) => bits,
+                    None => BooleanBuffer::collect_bool(array.len(), |row| test(array.value(row))),
+                }
             }
             DataType::Utf8 => {
                 let array = array.as_string::<i32>();
@@ -166,7 +229,8 @@ impl PhysicalExpr for FastLike {
 
 #[cfg(test)]
 mod tests {
-    use super::Pattern;
+    use super::*;
+    use rand::{Rng, SeedableRng, rngs::StdRng};
 
     #[test]
     fn patterns() {
@@ -194,5 +258,29 @@ mod tests {
             );
         }
         assert!(Pattern::parse("a_b").is_none());
+    }
+
+    #[test]
+    fn stretches_agree_with_single_rows() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        let words = ["ab", "special", "requests", "spec", "ialrequests", "x"];
+        for _ in 0..200 {
+            let rows = rng.random_range(0..60);
+            let text = |rng: &mut StdRng| {
+                (0..rng.random_range(0..6)).map(|_| words[rng.random_range(0..words.len())]).collect::<String>()
+            };
+            let array: StringViewArray = (0..rows).map(|_| rng.random_bool(0.9).then(|| text(&mut rng))).collect();
+            let array = array.slice(rows / 3, rows - rows / 3);
+            for pattern in ["%special%", "%special%requests%", "%special%ab", "%b%"] {
+                let pattern = Pattern::parse(pattern).unwrap();
+                if let Some(bits) = pattern.search_stretch(&array) {
+                    for row in (0..array.len()).filter(|&row| array.is_valid(row)) {
+                        assert_eq!(bits.value(row), pattern.matches(array.value(row).as_bytes()), "seed {seed}");
+                    }
+                }
+            }
+        }
     }
 }

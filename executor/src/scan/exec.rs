@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
 use tenon_storage::TableVersion;
 
 use super::filter::ScanFilter;
-use super::selection::{Selector, take_column};
+use super::selection::{Dense, Selector, take_column};
 use super::statistics;
 use crate::per_execution::PerExecution;
 use crate::runtime_filter::RuntimeFilter;
@@ -378,10 +378,14 @@ impl Running {
         }
         let table = Arc::clone(&self.scan.table);
         let own = table.schema().fields().len();
+        let dense = Dense::of(&rows);
         let rows = UInt32Array::from(rows);
         let arrays = self.scan.columns.iter().map(|&column| -> Result<ArrayRef> {
             Ok(if column < own {
-                take_column(&table.segments()[segment], column, &rows)?
+                match &dense {
+                    Some(dense) => dense.pick(&table.segments()[segment], column)?,
+                    None => take_column(&table.segments()[segment], column, &rows)?,
+                }
             } else if column == own {
                 Arc::new(UInt32Array::from_value(segment as u32, rows.len()))
             } else {

@@ -6,8 +6,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray, UInt32Array};
-use arrow::compute::take;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, StringViewArray, UInt32Array};
+use arrow::compute::{FilterBuilder, FilterPredicate, take};
 use arrow::datatypes::{Date32Type, Int32Type, Int64Type};
 use datafusion::common::Result;
 use tenon_storage::{Bound, DictionaryColumn, Segment};
@@ -247,6 +247,44 @@ pub fn take_column(segment: &Segment, column: usize, rows: &UInt32Array) -> Resu
         Some(dictionary) => take(dictionary.values.as_ref(), &take(&dictionary.codes, rows, None)?, None)?,
         None => take(&segment.column(column), rows, None)?,
     })
+}
+
+/// Rows so close together that copying runs beats picking them one by one.
+pub struct Dense {
+    offset: usize,
+    keep: FilterPredicate,
+    rows: usize,
+}
+
+impl Dense {
+    /// `rows` ascend; `None` if they are not dense.
+    pub fn of(rows: &[u32]) -> Option<Self> {
+        let (first, last) = (*rows.first()? as usize, *rows.last()? as usize);
+        let span = last + 1 - first;
+        if rows.len() * 5 < span * 4 {
+            return None;
+        }
+        let mut bits = BooleanBufferBuilder::new(span);
+        let mut next = first;
+        for &row in rows {
+            let row = row as usize;
+            bits.append_n(row - next, false);
+            bits.append(true);
+            next = row + 1;
+        }
+        let keep = FilterBuilder::new(&BooleanArray::new(bits.finish(), None)).optimize().build();
+        Some(Self { offset: first, keep, rows: span })
+    }
+
+    pub fn pick(&self, segment: &Segment, column: usize) -> Result<ArrayRef> {
+        Ok(match segment.dictionary(column) {
+            Some(dictionary) => {
+                let codes = self.keep.filter(&dictionary.codes.slice(self.offset, self.rows))?;
+                take(dictionary.values.as_ref(), &codes, None)?
+            }
+            None => self.keep.filter(&segment.column_slice(column, self.offset, self.rows))?,
+        })
+    }
 }
 
 /// The bounds of an exact column of a segment, as lanes.

@@ -1,6 +1,7 @@
 //! What Tenon does to a query after DataFusion's logical optimizer: join order by statistics, its own operators, and
 //! runtime filters.
 
+mod aggregates;
 pub mod estimate;
 mod join_order;
 mod joins;
@@ -75,6 +76,7 @@ impl PhysicalOptimizerRule for TenonOperators {
         use datafusion::common::tree_node::{Transformed, TreeNode};
         let plan = plan.transform_up(|node| {
             let node = joins::replace(node)?;
+            let node = aggregates::replace(node)?;
             Ok(Transformed::yes(projections::replace(node)?))
         })?;
         runtime_filters::place(plan.data)

@@ -12,6 +12,7 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+use tenon_executor::aggregate::GroupExec;
 use tenon_executor::join::JoinExec;
 use tenon_executor::runtime_filter::RuntimeFilter;
 use tenon_executor::scan::ScanExec;
@@ -75,6 +76,8 @@ fn push(plan: &Plan, column: usize, filter: &Arc<RuntimeFilter>) -> Result<Optio
             Some(projection) => projection.get(column).copied(),
             None => Some(column),
         }
+    } else if let Some(group) = plan.downcast_ref::<GroupExec>() {
+        group.spec().keys.get(column).and_then(|(key, _)| position(key))
     } else if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         let keys = aggregate.group_expr();
         match keys.expr().get(column) {

@@ -1,0 +1,161 @@
+//! Accumulators of Tenon's own: counts, and sums of decimals. `sum`, `avg` and `count` are made of them, and aggregates
+//! of the same argument share them. They keep what DataFusion's accumulators call their state, and hand that over at
+//! the end, so that the final value stays DataFusion's (or an extension's) business.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array, RecordBatch, UInt64Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Decimal128Type, Schema};
+use datafusion::common::Result;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_plan::PhysicalExpr;
+
+use crate::expr::{NarrowArithmetic, accelerate};
+
+/// One value a group.
+#[derive(Clone)]
+pub enum Cell {
+    /// Rows, or rows whose argument is not null.
+    Count { arg: Option<Arc<dyn PhysicalExpr>>, counts: Vec<i64> },
+    /// Sum of the argument's unscaled values.
+    Sum { arg: Arc<dyn PhysicalExpr>, sums: Vec<i128> },
+}
+
+/// An aggregate in terms of cells, by their position.
+#[derive(Clone)]
+pub enum Recipe {
+    Count(usize),
+    /// Null where the count is 0.
+    Sum { sum: usize, count: usize, data_type: DataType },
+    Average { sum: usize, count: usize, data_type: DataType },
+}
+
+impl Recipe {
+    /// How to compute `aggregate` with cells, which are added to `cells`; `None` if they cannot.
+    pub fn of(aggregate: &AggregateFunctionExpr, input: &Schema, cells: &mut Vec<Cell>) -> Result<Option<Self>> {
+        let (args, states) = (aggregate.expressions(), aggregate.state_fields()?);
+        let [arg] = &args[..] else { return Ok(None) };
+        let types: Vec<&DataType> = states.iter().map(|f| f.data_type()).collect();
+        let counted = || Ok::<_, datafusion::error::DataFusionError>(arg.nullable(input)?.then(|| Arc::clone(arg)));
+        Ok(match (aggregate.fun().name(), &types[..]) {
+            ("count", [DataType::Int64]) => Some(Self::Count(count(cells, counted()?))),
+            ("sum", [data_type @ DataType::Decimal128(_, scale)]) if is_decimal(arg, input, *scale)? => {
+                let count = count(cells, counted()?);
+                Some(Self::Sum { sum: sum(cells, arg)?, count, data_type: (*data_type).clone() })
+            }
+            ("avg", [DataType::UInt64, data_type @ DataType::Decimal128(_, scale)]) if is_decimal(arg, input, *scale)? => {
+                let count = count(cells, counted()?);
+                Some(Self::Average { sum: sum(cells, arg)?, count, data_type: (*data_type).clone() })
+            }
+            _ => None,
+        })
+    }
+
+    /// The state columns of the first `groups` groups.
+    pub fn state(&self, cells: &[Cell], groups: usize) -> Result<Vec<ArrayRef>> {
+        let counts = |at: usize| match &cells[at] {
+            Cell::Count { counts, .. } => &counts[..groups],
+            Cell::Sum { .. } => &[],
+        };
+        let sums = |at: usize, count: usize, data_type: &DataType| -> Result<ArrayRef> {
+            let sums = match &cells[at] {
+                Cell::Sum { sums, .. } => sums[..groups].to_vec(),
+                Cell::Count { .. } => vec![],
+            };
+            let seen: NullBuffer = counts(count).iter().map(|&count| count > 0).collect();
+            let seen = Some(seen).filter(|n| n.null_count() > 0);
+            Ok(Arc::new(Decimal128Array::new(sums.into(), seen).with_data_type(data_type.clone())))
+        };
+        Ok(match self {
+            Self::Count(at) => vec![Arc::new(Int64Array::from(counts(*at).to_vec()))],
+            Self::Sum { sum, count, data_type } => vec![sums(*sum, *count, data_type)?],
+            Self::Average { sum, count, data_type } => {
+                let counted: UInt64Array = counts(*count).iter().map(|&c| Some(c as u64)).collect();
+                vec![Arc::new(counted), sums(*sum, *count, data_type)?]
+            }
+        })
+    }
+}
+
+fn is_decimal(arg: &Arc<dyn PhysicalExpr>, input: &Schema, scale: i8) -> Result<bool> {
+    Ok(matches!(arg.data_type(input)?, DataType::Decimal128(_, own) if own == scale))
+}
+
+fn count(cells: &mut Vec<Cell>, arg: Option<Arc<dyn PhysicalExpr>>) -> usize {
+    let found = cells.iter().position(|c| matches!(c, Cell::Count { arg: other, .. } if *other == arg));
+    found.unwrap_or_else(|| {
+        cells.push(Cell::Count { arg, counts: vec![] });
+        cells.len() - 1
+    })
+}
+
+fn sum(cells: &mut Vec<Cell>, arg: &Arc<dyn PhysicalExpr>) -> Result<usize> {
+    let arg = accelerate(Arc::clone(arg))?;
+    let found = cells.iter().position(|c| matches!(c, Cell::Sum { arg: other, .. } if **other == *arg));
+    Ok(found.unwrap_or_else(|| {
+        cells.push(Cell::Sum { arg, sums: vec![] });
+        cells.len() - 1
+    }))
+}
+
+impl Cell {
+    /// Adds a batch whose rows belong to `groups`, of which there are `count` now.
+    pub fn update(&mut self, batch: &RecordBatch, groups: &[usize], count: usize) -> Result<()> {
+        match self {
+            Self::Count { arg, counts } => {
+                counts.resize(count.max(counts.len()), 0);
+                let nulls = match arg {
+                    Some(arg) => arg.evaluate(batch)?.into_array(batch.num_rows())?.logical_nulls(),
+                    None => None,
+                };
+                match nulls {
+                    None if count == 1 => counts[0] += groups.len() as i64,
+                    None => groups.iter().for_each(|&group| counts[group] += 1),
+                    Some(nulls) => nulls.valid_indices().for_each(|row| counts[groups[row]] += 1),
+                }
+            }
+            Self::Sum { arg, sums } => {
+                sums.resize(count.max(sums.len()), 0);
+                if let Some(narrow) = arg.downcast_ref::<NarrowArithmetic>()
+                    && let Some((values, nulls)) = narrow.evaluate_narrow(batch)?
+                {
+                    add(sums, groups, values.iter().map(|&v| i128::from(v)), nulls.as_ref(), count);
+                } else {
+                    let array = arg.evaluate(batch)?.into_array(batch.num_rows())?;
+                    let array = array.as_primitive::<Decimal128Type>();
+                    let nulls = array.nulls().filter(|n| n.null_count() > 0);
+                    add(sums, groups, array.values().iter().copied(), nulls, count);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Count { counts, .. } => counts.len() * 8,
+            Self::Sum { sums, .. } => sums.len() * 16,
+        }
+    }
+}
+
+fn add(
+    sums: &mut [i128],
+    groups: &[usize],
+    values: impl Iterator<Item = i128>,
+    nulls: Option<&NullBuffer>,
+    count: usize,
+) {
+    match nulls {
+        None if count == 1 => sums[0] = values.fold(sums[0], i128::wrapping_add),
+        None => groups.iter().zip(values).for_each(|(&group, v)| sums[group] = sums[group].wrapping_add(v)),
+        Some(nulls) => {
+            for (row, (&group, v)) in groups.iter().zip(values).enumerate() {
+                if nulls.is_valid(row) {
+                    sums[group] = sums[group].wrapping_add(v);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Group numbers: each distinct key, a row of `i64` lanes, gets the next number.
+//!
+//! One lane in a narrow range: an array indexed by the lane. Otherwise open addressing over the group numbers, with
+//! keys compared in the array of all groups' lanes. In front of that, several lanes that are all small are packed into
+//! 16 bits, which index an array of the group numbers found before.
+
+/// Entries of the array form allowed whatever the groups, for each group, and at all.
+const DIRECT_ALWAYS: u64 = 1 << 16;
+const DIRECT_PER_GROUP: u64 = 64;
+const DIRECT_MAX: u64 = 1 << 27;
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+pub struct Ids {
+    width: usize,
+    /// The lanes of every group, group by group.
+    lanes: Vec<i64>,
+    groups: usize,
+    form: Form,
+    /// Numbers plus one of keys whose lanes fit `PACKED_BITS` together; empty until such a key comes.
+    packed: Vec<u32>,
+}
+
+const PACKED_BITS: usize = 16;
+
+/// Group numbers plus one; 0 is free.
+enum Form {
+    Direct { base: i64, slots: Vec<u32> },
+    Hashed { slots: Vec<u32>, shift: u32 },
+}
+
+impl Ids {
+    pub fn new(width: usize) -> Self {
+        let form = match width {
+            1 => Form::Direct { base: 0, slots: vec![] },
+            _ => Form::Hashed { slots: vec![0; 64], shift: 58 },
+        };
+        Self { width, lanes: vec![], groups: 0, form, packed: vec![] }
+    }
+
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Lane `column` of every group.
+    pub fn lane(&self, column: usize) -> impl Iterator<Item = i64> + '_ {
+        self.lanes.iter().skip(column).step_by(self.width).copied()
+    }
+
+    pub fn bytes(&self) -> usize {
+        let (Form::Direct { slots, .. } | Form::Hashed { slots, .. }) = &self.form;
+        slots.len() * 4 + self.lanes.len() * 8
+    }
+
+    /// Appends the group number of each row; `columns` are the lanes, column by column.
+    pub fn assign(&mut self, columns: &[Vec<i64>], out: &mut Vec<usize>) {
+        if let [lanes] = columns {
+            if matches!(self.form, Form::Direct { .. }) && !self.widen(lanes) {
+                self.to_hashed();
+            }
+            if let Form::Direct { base, slots } = &mut self.form {
+                for &lane in lanes {
+                    let slot = &mut slots[lane.wrapping_sub(*base) as usize];
+                    if *slot == 0 {
+                        self.lanes.push(lane);
+                        self.groups += 1;
+                        *slot = self.groups as u32;
+                    }
+                    out.push(*slot as usize - 1);
+                }
+                return;
+            }
+        }
+        let rows = columns.first().map_or(0, Vec::len);
+        let bits = PACKED_BITS / self.width.max(1);
+        let small = |column: &Vec<i64>| column.iter().fold(0, |all, &lane| all | lane as u64) >> bits == 0;
+        if columns.len() > 1 && bits > 0 && columns.iter().all(small) {
+            self.packed.resize(1 << PACKED_BITS, 0);
+            let mut keys = vec![0u16; rows];
+            for (at, column) in columns.iter().enumerate() {
+                keys.iter_mut().zip(column).for_each(|(key, &lane)| *key |= (lane as u16) << (at * bits));
+            }
+            for (row, &key) in keys.iter().enumerate() {
+                let number = match self.packed[usize::from(key)] {
+                    0 => {
+                        let number = self.assign_row(columns, row);
+                        self.packed[usize::from(key)] = number as u32 + 1;
+                        number
+                    }
+                    known => known as usize - 1,
+                };
+                out.push(number);
+            }
+            return;
+        }
+        for row in 0..rows {
+            let number = self.assign_row(columns, row);
+            out.push(number);
+        }
+    }
+
+    /// The group number of one row, by hash.
+    fn assign_row(&mut self, columns: &[Vec<i64>], row: usize) -> usize {
+        if self.groups * 2 >= self.slots() {
+            self.rehash();
+        }
+        let Form::Hashed { slots, shift } = &mut self.form else { return 0 };
+        let mut slot = (hash(columns.iter().map(|c| c[row])) >> *shift) as usize;
+        loop {
+            match slots[slot] {
+                0 => {
+                    self.lanes.extend(columns.iter().map(|c| c[row]));
+                    self.groups += 1;
+                    slots[slot] = self.groups as u32;
+                    break self.groups - 1;
+                }
+                taken => {
+                    let known = &self.lanes[(taken as usize - 1) * self.width..][..self.width];
+                    if known.iter().zip(columns).all(|(&lane, column)| lane == column[row]) {
+                        break taken as usize - 1;
+                    }
+                    slot = (slot + 1) & (slots.len() - 1);
+                }
+            }
+        }
+    }
+
+    fn slots(&self) -> usize {
+        let (Form::Direct { slots, .. } | Form::Hashed { slots, .. }) = &self.form;
+        slots.len()
+    }
+
+    /// Makes room for `lanes` in the array form; false if their range is too wide for it.
+    fn widen(&mut self, lanes: &[i64]) -> bool {
+        let Form::Direct { base, slots } = &mut self.form else { return false };
+        let Some((mut min, mut max)) = crate::keys::lane_range(lanes, None) else { return true };
+        if !slots.is_empty() {
+            min = min.min(*base);
+            max = max.max(base.wrapping_add(slots.len() as i64 - 1));
+        }
+        let span = max.wrapping_sub(min) as u64;
+        let allowed = DIRECT_ALWAYS.max((self.groups + lanes.len()) as u64 * DIRECT_PER_GROUP).min(DIRECT_MAX);
+        if span >= allowed {
+            return false;
+        }
+        let needed = span as usize + 1;
+        if slots.is_empty() {
+            *base = min;
+        } else if min < *base {
+            let lower = base.wrapping_sub(min) as usize;
+            slots.splice(0..0, std::iter::repeat_n(0, lower));
+            *base = min;
+        }
+        if slots.len() < needed {
+            slots.resize(needed, 0);
+        }
+        true
+    }
+
+    fn to_hashed(&mut self) {
+        self.form = Form::Hashed { slots: vec![0; ((self.groups + 32) * 2).next_power_of_two()], shift: 0 };
+        self.fill();
+    }
+
+    fn rehash(&mut self) {
+        self.form = Form::Hashed { slots: vec![0; self.slots() * 4], shift: 0 };
+        self.fill();
+    }
+
+    fn fill(&mut self) {
+        let Form::Hashed { slots, shift } = &mut self.form else { return };
+        *shift = 64 - slots.len().trailing_zeros();
+        for (number, lanes) in self.lanes.chunks_exact(self.width).enumerate() {
+            let mut slot = (hash(lanes.iter().copied()) >> *shift) as usize;
+            while slots[slot] != 0 {
+                slot = (slot + 1) & (slots.len() - 1);
+            }
+            slots[slot] = number as u32 + 1;
+        }
+    }
+}
+
+fn hash(lanes: impl Iterator<Item = i64>) -> u64 {
+    lanes.fold(0, |hash, lane| {
+        let mixed = (hash ^ lane as u64).wrapping_mul(MULTIPLIER);
+        mixed ^ mixed >> 32
+    })
+    .wrapping_mul(MULTIPLIER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+    use std::collections::HashMap;
+
+    #[test]
+    fn agrees_with_a_map() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        for _ in 0..100 {
+            let width = rng.random_range(1..4);
+            let mut ids = Ids::new(width);
+            let mut reference: HashMap<Vec<i64>, usize> = HashMap::new();
+            for _ in 0..rng.random_range(1..8) {
+                // Ranges that widen both ways, and past the array form.
+                let span = [3i64, 1000, 1 << 20, 1 << 62][rng.random_range(0..4)];
+                let rows = rng.random_range(0..500);
+                let columns: Vec<Vec<i64>> =
+                    (0..width).map(|_| (0..rows).map(|_| rng.random_range(-span..span)).collect()).collect();
+                let mut numbers = vec![];
+                ids.assign(&columns, &mut numbers);
+                for (row, &number) in numbers.iter().enumerate() {
+                    let key: Vec<i64> = columns.iter().map(|c| c[row]).collect();
+                    let next = reference.len();
+                    assert_eq!(number, *reference.entry(key).or_insert(next), "seed {seed}");
+                }
+            }
+            assert_eq!(ids.groups(), reference.len());
+            for (key, number) in reference {
+                assert!(key.iter().enumerate().all(|(at, &lane)| ids.lane(at).nth(number) == Some(lane)), "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Group keys: columns in, group numbers out, and at the end one row of key columns for each group.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+
+use super::ids::Ids;
+use super::text::TextPool;
+use crate::keys::{append_exact, from_exact, is_exact};
+
+pub struct GroupKeys {
+    columns: Vec<KeyColumn>,
+    ids: Ids,
+    /// Whether keys may be null: then one more lane holds a bit for each null.
+    nullable: bool,
+    scratch: Vec<Vec<i64>>,
+}
+
+struct KeyColumn {
+    data_type: DataType,
+    text: Option<TextPool>,
+}
+
+/// Whether a column of this type can be a group key.
+pub fn is_supported(data_type: &DataType) -> bool {
+    is_exact(data_type) || *data_type == DataType::Utf8View
+}
+
+impl GroupKeys {
+    pub fn new(types: &[DataType], nullable: bool) -> Self {
+        let columns = types.iter().map(|data_type| KeyColumn {
+            data_type: data_type.clone(),
+            text: (*data_type == DataType::Utf8View).then(TextPool::default),
+        });
+        let width = types.len() + usize::from(nullable);
+        Self { columns: columns.collect(), ids: Ids::new(width.max(1)), nullable, scratch: vec![vec![]; width] }
+    }
+
+    pub fn groups(&self) -> usize {
+        self.ids.groups()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.ids.bytes() + self.columns.iter().filter_map(|c| c.text.as_ref()).map(TextPool::bytes).sum::<usize>()
+    }
+
+    /// The group number of each of `rows` rows, new groups included.
+    pub fn assign(&mut self, keys: &[ArrayRef], rows: usize, out: &mut Vec<usize>) -> Result<()> {
+        out.clear();
+        for ((column, lanes), key) in self.columns.iter_mut().zip(&mut self.scratch).zip(keys) {
+            lanes.clear();
+            match &mut column.text {
+                Some(pool) => pool.ids(key.as_string_view(), lanes),
+                None => append_exact(key, lanes)?,
+            }
+        }
+        if self.nullable {
+            let mut mask = vec![0i64; rows];
+            for (at, key) in keys.iter().enumerate() {
+                if let Some(nulls) = key.nulls().filter(|n| n.null_count() > 0) {
+                    for row in (0..rows).filter(|&row| nulls.is_null(row)) {
+                        mask[row] |= 1 << at;
+                        self.scratch[at][row] = 0;
+                    }
+                }
+            }
+            self.scratch[keys.len()] = mask;
+        }
+        self.ids.assign(&self.scratch, out);
+        Ok(())
+    }
+
+    /// The key columns, one row a group, in the order of group numbers.
+    pub fn emit(&self) -> Result<Vec<ArrayRef>> {
+        let masks: Option<Vec<i64>> = self.nullable.then(|| self.ids.lane(self.columns.len()).collect());
+        let mut arrays = vec![];
+        for (at, column) in self.columns.iter().enumerate() {
+            let valid = |group: usize| masks.as_ref().is_none_or(|masks| masks[group] >> at & 1 == 0);
+            arrays.push(match &column.text {
+                Some(pool) => {
+                    let ids = self.ids.lane(at).enumerate().map(|(group, id)| valid(group).then_some(id));
+                    Arc::new(pool.strings(ids)) as ArrayRef
+                }
+                None => {
+                    let lanes: Vec<i64> = self.ids.lane(at).collect();
+                    let nulls = masks.as_ref().map(|_| (0..lanes.len()).map(valid).collect::<NullBuffer>());
+                    from_exact(&lanes, nulls.filter(|n| n.null_count() > 0), &column.data_type)?
+                }
+            });
+        }
+        Ok(arrays)
+    }
+}
