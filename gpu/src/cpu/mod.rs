@@ -6,11 +6,13 @@
 pub mod gather;
 pub mod histogram;
 pub mod map;
+mod partition;
 pub mod reduce;
 pub mod scan;
 pub mod search;
 pub mod segmented;
 pub mod select;
+pub mod sort;
 pub mod split;
 
 /// Items of a piece: a few hundred pieces at most keep all cores busy, and none smaller than is worth a task.

@@ -11,8 +11,9 @@ use crate::primitives::fill::Index;
 use crate::stream::Stream;
 
 use super::bitonic;
-use super::radix::{Buffers, Digits, Outputs, Radix, flip_bits};
-pub use super::radix::{Order, RadixTuning, SortKey, tile_items};
+pub(crate) use super::radix::flip_bits;
+use super::radix::{Buffers, Digits, Outputs, Radix};
+pub use super::radix::{Order, RadixCode, RadixTuning, SortKey, tile_items};
 
 /// What to sort by.
 #[derive(Clone, Debug, Default)]

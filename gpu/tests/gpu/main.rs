@@ -4,6 +4,7 @@
 
 mod bench;
 mod compile_all;
+mod cpu_sort;
 mod cuda_probe;
 mod data;
 mod faults;

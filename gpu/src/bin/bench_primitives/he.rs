@@ -113,7 +113,7 @@ pub fn run(bench: &Bench) -> Result<()> {
     })?;
     let cpu = bench.cpu_row(&name("sort", "cpu"), items, items * 16, || {
         host_output.copy_from_slice(&host);
-        cpu::split::sort_by_bits(&mut host_output, 64, |x| x);
+        cpu::sort::sort_by_bits(&mut host_output, 64, |x| x);
     });
     sort_keys(stream, tuples[0].view(), output.view_mut(), &options)?;
     assert!(stream.download(output.view())? == host_output, "sort");
