@@ -83,17 +83,13 @@ fn main() -> Result<()> {
     let device = Device::open_from_env(DeviceConfig::default())?;
     let stream = device.stream()?;
     let sizes: Vec<u32> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
-    let variants = [0, 1, 2, 4, 8, 12];
-    let mut keys = shapes(&[(512, 2)], &[24], &variants);
-    keys.extend(shapes(
-        &[(384, 2), (384, 3), (512, 2), (256, 4)],
-        &[16, 20, 24, 28, 32],
-        &[0],
-    ));
-    let mut pairs = shapes(&[(384, 2)], &[24], &variants);
-    pairs.extend(shapes(&[(384, 2), (512, 2)], &[16, 20, 23, 28], &[0]));
-    let wide = shapes(&[(384, 2), (512, 2)], &[12, 16, 20, 24], &[0]);
-    let widest = shapes(&[(384, 2), (512, 2)], &[8, 10, 12, 14, 16], &[0]);
+    let variants = [0, 1];
+    let mut keys = shapes(&[(384, 2)], &[24, 28, 32], &variants);
+    keys.extend(shapes(&[(384, 3), (256, 4), (512, 2)], &[20, 24], &variants));
+    let mut pairs = shapes(&[(384, 2)], &[20, 24, 28, 32], &variants);
+    pairs.extend(shapes(&[(256, 3), (512, 2)], &[16, 24], &[0]));
+    let wide = shapes(&[(384, 2)], &[16, 20, 22], &variants);
+    let widest = shapes(&[(384, 2)], &[10, 12, 14, 16], &variants);
     for log2 in if sizes.is_empty() { vec![24] } else { sizes } {
         tune::<u32, u32>(&stream, log2, false, &keys)?;
         tune::<u32, u32>(&stream, log2, true, &pairs)?;

@@ -358,13 +358,9 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
             payload[i] = FULL || mine[i] < valid ? payload_in[start + mine[i]] : Payload();
         }
     }
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        if (counted(i)) tile_payload[ranks.get(i)] = payload[i];
-    }
 #endif
 
-    // ---- where the tile's bins go
+    // ---- where the tile's bins go (while the payload is on its way)
     if (thread < BINS) {
 #if STABLE
         u64 base = p.bases_in[thread];
@@ -381,6 +377,12 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
         s.base[thread] = (OFFSET)base - in_tile;
 #endif
     }
+#if PAYLOAD_BYTES && SCATTER_BYTES == 0
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        if (counted(i)) tile_payload[ranks.get(i)] = payload[i];
+    }
+#endif
     __syncthreads();
 
     // ---- write
