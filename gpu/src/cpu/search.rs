@@ -13,7 +13,7 @@ const BATCH: usize = 16;
 /// Whether `a` comes before `b` in a sorted array: NaN last.
 #[expect(clippy::eq_op, reason = "a NaN differs from itself")]
 fn sorts_before<T: Number>(a: T, b: T) -> bool {
-    a < b || (b != b && a == a)
+    (a < b) | ((b != b) & (a == a))
 }
 
 /// Sets `output[i]` to the first place in `sorted` whose key is not below `probes[i]`. Panics if lengths differ.
@@ -43,8 +43,10 @@ fn search<T: Number, I: Index>(sorted: &[T], probes: &[T], output: &mut [I], lie
             while length > 0 {
                 let step = length / 2 + 1;
                 for (base, &probe) in base.iter_mut().zip(probes) {
-                    let after = sorted.get(*base + step - 1).is_some_and(|&key| lies_after(key, probe));
-                    *base += if after { step } else { 0 };
+                    // Without a branch, which random probes would mispredict.
+                    let at = *base + step - 1;
+                    let after = lies_after(sorted[at.min(sorted.len() - 1)], probe) & (at < sorted.len());
+                    *base += step * after as usize;
                 }
                 length = step - 1;
             }

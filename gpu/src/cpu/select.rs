@@ -31,12 +31,17 @@ fn compact<O: Send>(
     }
     parts.into_par_iter().for_each(|(start, part)| {
         let mut rank = 0;
-        for i in range(start) {
-            if chosen(i) {
+        let range = range(start);
+        for first in range.clone().step_by(64) {
+            // A mask without branches, then its bits: random choices would defeat the branch predictor.
+            let last = (first + 64).min(range.end);
+            let mut mask = (first..last).fold(0u64, |mask, i| mask | (chosen(i) as u64) << (i - first));
+            while mask != 0 {
                 match part.get_mut(rank) {
-                    Some(to) => *to = make(i),
-                    None => break,
+                    Some(to) => *to = make(first + mask.trailing_zeros() as usize),
+                    None => return,
                 }
+                mask &= mask - 1;
                 rank += 1;
             }
         }
