@@ -2,6 +2,7 @@
 
 mod bind;
 mod catalog;
+mod cancellable;
 mod context;
 pub mod engine;
 pub mod error;
