@@ -3,7 +3,9 @@
 use crate::error::{Result, SqlError, state};
 use crate::statement::{Kind, Statement, Utility};
 use crate::statements::copy;
+use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::sync::Arc;
@@ -58,13 +60,20 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     let kind = match utility(&words) {
         Some(utility) => Kind::Utility(utility),
         None => {
-            let mut parser =
-                Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens.clone());
+            let mut parser = Parser::new(&DIALECT)
+                .with_recursion_limit(NESTING_MAX)
+                .with_tokens_with_locations(tokens.clone());
             let parsed = match words.first().map(String::as_str) {
                 Some("COPY") => copy::syntax::parse(&mut parser).map(|copy| Kind::Copy(Box::new(copy))),
-                _ => parser.parse_statement().map(|statement| Kind::Sql(Box::new(statement))),
+                _ => parser
+                    .parse_statement()
+                    .map(|statement| Kind::Sql(Box::new(unnested(statement)))),
             };
             let parsed = parsed.map_err(|error| syntax_error(text, &tokens, error))?;
+            let mut parsed = parsed;
+            if parser.peek_keyword(Keyword::WITH) {
+                with_data(&mut parser, &mut parsed);
+            }
             let next = parser.peek_token();
             if next.token != Token::EOF {
                 return Err(near(text, &tokens, next.span.start));
@@ -78,6 +87,46 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         end,
         kind,
     })
+}
+
+/// `WITH ... INSERT` is an INSERT whose source has the WITH.
+fn unnested(statement: ast::Statement) -> ast::Statement {
+    let ast::Statement::Query(mut query) = statement else {
+        return statement;
+    };
+    match (*query.body, query.with.take()) {
+        (ast::SetExpr::Insert(ast::Statement::Insert(mut insert)), with) => {
+            if let Some(source) = &mut insert.source
+                && source.with.is_none()
+            {
+                source.with = with;
+            }
+            ast::Statement::Insert(insert)
+        }
+        (body, with) => {
+            query.with = with;
+            query.body = Box::new(body);
+            ast::Statement::Query(query)
+        }
+    }
+}
+
+/// CREATE TABLE AS ... WITH [NO] DATA.
+fn with_data(parser: &mut Parser, parsed: &mut Kind) {
+    let Kind::Sql(tree) = parsed else { return };
+    let ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) = tree.as_mut() else {
+        return;
+    };
+    if parser.parse_keywords(&[Keyword::WITH, Keyword::NO, Keyword::DATA]) {
+        let none = ast::Expr::Value(ast::Value::Number("0".into(), false).into());
+        query.limit_clause = Some(ast::LimitClause::LimitOffset {
+            limit: Some(none),
+            offset: None,
+            limit_by: Vec::new(),
+        });
+    } else {
+        let _ = parser.parse_keywords(&[Keyword::WITH, Keyword::DATA]);
+    }
 }
 
 /// Statements that do nothing here, or that the parser does not know. Matched on tokens, so comments do not matter.

@@ -182,7 +182,13 @@ static KNOWN: &[Known] = &[
         "Longest time of a statement; 0: no limit.",
     ),
     known("synchronous_commit", "on", Check::Any, false, "No effect."),
-    known("TimeZone", "UTC", Check::Zone, true, "Always UTC."),
+    known(
+        "TimeZone",
+        "UTC",
+        Check::Zone,
+        true,
+        "Zone in which timestamptz values are shown; input and arithmetic are in UTC.",
+    ),
     known(
         "transaction_isolation",
         "read committed",
@@ -377,12 +383,15 @@ impl Known {
                 "sqlascii" => Ok("UTF8".into()),
                 _ => Err(SqlError::unsupported(format!("client encoding \"{value}\"")).hint("The encoding is UTF8.")),
             },
-            Check::Zone => match value.to_lowercase().as_str() {
-                "utc" | "gmt" | "zulu" | "z" | "+00" | "+00:00" | "0" | "etc/utc" | "default" | "local" => {
-                    Ok("UTC".into())
+            // Names are those of the wire's encoder; the server itself reckons in UTC.
+            Check::Zone => {
+                let plain = |c: char| c.is_ascii_alphanumeric() || "/_+-:".contains(c);
+                match value.to_lowercase().as_str() {
+                    "default" | "local" | "zulu" | "z" | "gmt" | "utc" => Ok("UTC".into()),
+                    _ if value.is_empty() || !value.chars().all(plain) => Err(invalid()),
+                    _ => Ok(value.to_string()),
                 }
-                _ => Err(SqlError::unsupported(format!("time zone \"{value}\"")).hint("The time zone is UTC.")),
-            },
+            }
         }
     }
 }

@@ -5,8 +5,8 @@ mod view;
 
 pub(crate) use lookup::{Names, Target, fold, undefined};
 
-use crate::engine::Engine;
 use crate::catalog;
+use crate::engine::Engine;
 use crate::error::Result as SqlResult;
 use crate::errors::{from_datafusion, to_datafusion};
 use crate::files;
@@ -15,7 +15,7 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, TableReference};
+use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
@@ -147,7 +147,13 @@ impl ContextProvider for Binder {
         let args = args
             .into_iter()
             .map(|arg| simplifier.coerce(arg, &schema).and_then(|arg| simplifier.simplify(arg)));
-        let args = args.collect::<Result<Vec<_>>>()?;
+        let mut args = args.collect::<Result<Vec<_>>>()?;
+        for arg in &mut args {
+            // These functions look at their arguments while planning, and know int8 alone.
+            if let Expr::Literal(ScalarValue::Int32(value), _) = arg {
+                *arg = Expr::Literal(ScalarValue::Int64(value.map(i64::from)), None);
+            }
+        }
         let arguments = TableFunctionArgs::new(&args, self.engine.state.as_ref());
         Ok(provider_as_source(function.create_table_provider_with_args(arguments)?))
     }

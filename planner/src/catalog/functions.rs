@@ -10,9 +10,7 @@ use datafusion::catalog::{MemoryCatalogProvider, TableFunction};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use datafusion::prelude::SessionContext;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use std::fmt;
@@ -70,82 +68,119 @@ type Body = dyn Fn(&[ScalarValue]) -> ScalarValue + Send + Sync;
 fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
     let own = binder.clone();
     let (returns, body): (DataType, Box<Body>) = match name {
-        "format_type" => (DataType::Utf8, Box::new(|args| {
-            let name = number(args, 0).map(|oid| names::format_type(oid, number(args, 1)).unwrap_or("???".into()));
-            ScalarValue::Utf8(name)
-        })),
+        "format_type" => (
+            DataType::Utf8,
+            Box::new(|args| {
+                let name = number(args, 0).map(|oid| names::format_type(oid, number(args, 1)).unwrap_or("???".into()));
+                ScalarValue::Utf8(name)
+            }),
+        ),
         "pg_get_userbyid" => {
             let user = binder.facts.info.user.clone();
             (DataType::Utf8, Box::new(move |_| ScalarValue::Utf8(Some(user.clone()))))
         }
-        "pg_table_is_visible" | "pg_type_is_visible" | "pg_function_is_visible" | "pg_operator_is_visible"
-        | "pg_opclass_is_visible" | "pg_collation_is_visible" | "pg_conversion_is_visible" => {
-            (DataType::Boolean, Box::new(move |args| {
+        "pg_table_is_visible"
+        | "pg_type_is_visible"
+        | "pg_function_is_visible"
+        | "pg_operator_is_visible"
+        | "pg_opclass_is_visible"
+        | "pg_collation_is_visible"
+        | "pg_conversion_is_visible" => (
+            DataType::Boolean,
+            Box::new(move |args| {
                 let schema = number(args, 0).and_then(|oid| schema_of(&own, oid));
                 ScalarValue::Boolean(Some(schema.is_none_or(|schema| own.facts.path.contains(&schema))))
-            }))
-        }
+            }),
+        ),
         "pg_get_expr" => (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(text(args, 0)))),
-        "pg_get_indexdef" => (DataType::Utf8, Box::new(move |args| {
-            let found = number(args, 0).and_then(|oid| key(&own, oid));
-            ScalarValue::Utf8(Some(found.map_or(String::new(), |table| match number(args, 1).filter(|at| *at > 0) {
-                None => keyed(&table, names::index_definition),
-                Some(at) => {
-                    let definition = table.definition();
-                    let key = definition.primary_key.as_ref();
-                    let column = key.and_then(|key| key.columns.get(at as usize - 1));
-                    column.map_or(String::new(), |at| names::quoted(&definition.columns[*at].name))
-                }
-            })))
-        })),
-        "pg_get_constraintdef" => (DataType::Utf8, Box::new(move |args| {
-            let found = number(args, 0).and_then(|oid| key(&own, oid));
-            ScalarValue::Utf8(found.map(|table| keyed(&table, names::key_definition)))
-        })),
-        "pg_get_viewdef" => (DataType::Utf8, Box::new(move |args| {
-            let relation = number(args, 0).and_then(|oid| find(&own, oid));
-            ScalarValue::Utf8(match relation {
-                Some(Relation::View(view)) => Some(format!(" {};", view.sql)),
-                _ => None,
-            })
-        })),
-        "obj_description" | "col_description" | "shobj_description" | "pg_get_ruledef" | "pg_get_triggerdef"
-        | "pg_get_serial_sequence" | "pg_tablespace_location" => {
-            (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None)))
-        }
-        "pg_get_function_result" => {
-            (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::result))))
-        }
-        "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
-            (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::arguments))))
-        }
+        "pg_get_indexdef" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let found = number(args, 0).and_then(|oid| key(&own, oid));
+                ScalarValue::Utf8(Some(found.map_or(
+                    String::new(),
+                    |table| match number(args, 1).filter(|at| *at > 0) {
+                        None => keyed(&table, names::index_definition),
+                        Some(at) => {
+                            let definition = table.definition();
+                            let key = definition.primary_key.as_ref();
+                            let column = key.and_then(|key| key.columns.get(at as usize - 1));
+                            column.map_or(String::new(), |at| names::quoted(&definition.columns[*at].name))
+                        }
+                    },
+                )))
+            }),
+        ),
+        "pg_get_constraintdef" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let found = number(args, 0).and_then(|oid| key(&own, oid));
+                ScalarValue::Utf8(found.map(|table| keyed(&table, names::key_definition)))
+            }),
+        ),
+        "pg_get_viewdef" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let relation = number(args, 0).and_then(|oid| find(&own, oid));
+                ScalarValue::Utf8(match relation {
+                    Some(Relation::View(view)) => Some(format!(" {};", view.sql)),
+                    _ => None,
+                })
+            }),
+        ),
+        "obj_description"
+        | "col_description"
+        | "shobj_description"
+        | "pg_get_ruledef"
+        | "pg_get_triggerdef"
+        | "pg_get_serial_sequence"
+        | "pg_tablespace_location" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
+        "pg_get_function_result" => (
+            DataType::Utf8,
+            Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::result))),
+        ),
+        "pg_get_function_arguments" | "pg_get_function_identity_arguments" => (
+            DataType::Utf8,
+            Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::arguments))),
+        ),
         "pg_get_functiondef" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
         "pg_encoding_to_char" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(Some("UTF8".into())))),
-        "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" => {
-            (DataType::Int64, Box::new(move |args| {
+        "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" => (
+            DataType::Int64,
+            Box::new(move |args| {
                 let relation = match args.first() {
                     Some(ScalarValue::Utf8(Some(name)) | ScalarValue::Utf8View(Some(name))) => named(&own, name),
                     _ => number(args, 0).and_then(|oid| find(&own, oid)),
                 };
                 let bytes = relation.and_then(|relation| Some(relation.as_table()?.bytes() as i64));
                 ScalarValue::Int64(Some(bytes.unwrap_or(0)))
-            }))
-        }
+            }),
+        ),
         "pg_indexes_size" => (DataType::Int64, Box::new(|_| ScalarValue::Int64(Some(0)))),
-        "pg_database_size" => {
-            (DataType::Int64, Box::new(move |_| {
-                ScalarValue::Int64(Some(own.engine.database().budget().in_use_bytes() as i64))
-            }))
-        }
-        "pg_size_pretty" => (DataType::Utf8, Box::new(|args| {
-            ScalarValue::Utf8(number(args, 0).map(size_pretty))
-        })),
-        "to_regclass" => (DataType::Int32, Box::new(move |args| {
-            let oid = text(args, 0).and_then(|name| named(&own, &name)).map(|relation| relation.oid() as i32);
-            ScalarValue::Int32(oid)
-        })),
-        "has_column_privilege" | "has_function_privilege" | "has_sequence_privilege" | "has_tablespace_privilege"
-        | "has_type_privilege" | "pg_has_role" | "row_security_active" => {
+        "pg_database_size" => (
+            DataType::Int64,
+            Box::new(move |_| ScalarValue::Int64(Some(own.engine.database().budget().in_use_bytes() as i64))),
+        ),
+        "pg_size_pretty" => (
+            DataType::Utf8,
+            Box::new(|args| ScalarValue::Utf8(number(args, 0).map(size_pretty))),
+        ),
+        "to_regclass" => (
+            DataType::Int32,
+            Box::new(move |args| {
+                let oid = text(args, 0)
+                    .and_then(|name| named(&own, &name))
+                    .map(|relation| relation.oid() as i32);
+                ScalarValue::Int32(oid)
+            }),
+        ),
+        "has_column_privilege"
+        | "has_function_privilege"
+        | "has_sequence_privilege"
+        | "has_tablespace_privilege"
+        | "has_type_privilege"
+        | "pg_has_role"
+        | "row_security_active" => {
             // The one role may do everything.
             (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(true))))
         }
@@ -161,7 +196,9 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
 }
 
 fn find(binder: &Binder, oid: i64) -> Option<Relation> {
-    relations(binder).find(|relation| i64::from(relation.oid()) == oid).cloned()
+    relations(binder)
+        .find(|relation| i64::from(relation.oid()) == oid)
+        .cloned()
 }
 
 /// A relation by the text of its name, `table` or `schema.table`, as regclass reads it.
@@ -177,13 +214,21 @@ fn named(binder: &Binder, name: &str) -> Option<Relation> {
 /// The table whose primary key has an oid.
 fn key(binder: &Binder, oid: i64) -> Option<Arc<TableVersion>> {
     let has = |table: &&Arc<TableVersion>| {
-        table.definition().primary_key.as_ref().is_some_and(|key| i64::from(key.oid) == oid)
+        table
+            .definition()
+            .primary_key
+            .as_ref()
+            .is_some_and(|key| i64::from(key.oid) == oid)
     };
     relations(binder).filter_map(Relation::as_table).find(has).cloned()
 }
 
 fn keyed(table: &TableVersion, describe: impl Fn(&TableVersion, &tenon_storage::PrimaryKey) -> String) -> String {
-    table.definition().primary_key.as_ref().map_or(String::new(), |key| describe(table, key))
+    table
+        .definition()
+        .primary_key
+        .as_ref()
+        .map_or(String::new(), |key| describe(table, key))
 }
 
 /// The schema of a relation or key of this database; None: an object that PostgreSQL ships.

@@ -14,7 +14,11 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
     let database = binder.facts.info.database.as_str();
     let (columns, rows): (&[(&str, &str)], Vec<Row>) = match name {
         "schemata" => (
-            &[("catalog_name", "text"), ("schema_name", "text"), ("schema_owner", "text")],
+            &[
+                ("catalog_name", "text"),
+                ("schema_name", "text"),
+                ("schema_owner", "text"),
+            ],
             schemata(binder, database),
         ),
         "tables" => (
@@ -29,7 +33,9 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
                 ("is_typed", "text"),
                 ("commit_action", "text"),
             ],
-            relations(binder).map(|relation| relation_row(relation, database)).collect(),
+            relations(binder)
+                .map(|relation| relation_row(relation, database))
+                .collect(),
         ),
         "views" => (
             &[
@@ -81,7 +87,9 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
                 ("initially_deferred", "text"),
                 ("enforced", "text"),
             ],
-            keys(binder).map(|(table, key)| constraint(table, key, database)).collect(),
+            keys(binder)
+                .map(|(table, key)| constraint(table, key, database))
+                .collect(),
         ),
         "key_column_usage" => (
             &[
@@ -98,7 +106,11 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
             key_columns(binder, database),
         ),
         "referential_constraints" => (
-            &[("constraint_schema", "text"), ("constraint_name", "text"), ("unique_constraint_name", "text")],
+            &[
+                ("constraint_schema", "text"),
+                ("constraint_name", "text"),
+                ("unique_constraint_name", "text"),
+            ],
             Vec::new(),
         ),
         "constraint_column_usage" => (
@@ -111,11 +123,19 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
             ],
             key_columns(binder, database),
         ),
-        "routines" => (&[("routine_schema", "text"), ("routine_name", "text"), ("routine_type", "text")], Vec::new()),
+        "routines" => (
+            &[
+                ("routine_schema", "text"),
+                ("routine_name", "text"),
+                ("routine_type", "text"),
+            ],
+            Vec::new(),
+        ),
         "sequences" => (&[("sequence_schema", "text"), ("sequence_name", "text")], Vec::new()),
-        "character_sets" => {
-            (&[("character_set_name", "text")], vec![row! { "character_set_name": "UTF8" }])
-        }
+        "character_sets" => (
+            &[("character_set_name", "text")],
+            vec![row! { "character_set_name": "UTF8" }],
+        ),
         _ => return Ok(None),
     };
     let made = rows::table(&rows::schema(columns), &[], &rows)?;
@@ -128,7 +148,9 @@ fn yes_or_no(yes: bool) -> &'static str {
 
 fn schemata(binder: &Binder, database: &str) -> Vec<Row> {
     let system = [super::PG_CATALOG, super::INFORMATION_SCHEMA];
-    let names = system.into_iter().chain(binder.snapshot.schemas().map(|(name, _)| name));
+    let names = system
+        .into_iter()
+        .chain(binder.snapshot.schemas().map(|(name, _)| name));
     let schema = |name| {
         row! { "catalog_name": database, "schema_name": name, "schema_owner": binder.facts.info.user.as_str() }
     };

@@ -82,12 +82,16 @@ fn pg_catalog(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvide
                 PgCatalogTable::Static(table) => table.data().to_vec(),
                 _ => Vec::new(),
             };
-            relations::rows(binder, name).map(|rows| rows::table(&table.schema(), &before, &rows)).transpose()
+            relations::rows(binder, name)
+                .map(|rows| rows::table(&table.schema(), &before, &rows))
+                .transpose()
         }
         None => relations::extra(binder, name),
     };
     if let Some(own) = own.map_err(told)? {
         return Ok(Some(own));
     }
-    shipped.map(|table| table.try_into_table_provider().map_err(told)).transpose()
+    shipped
+        .map(|table| table.try_into_table_provider().map_err(told))
+        .transpose()
 }

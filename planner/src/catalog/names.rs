@@ -105,13 +105,23 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
 /// A name as SQL writes it.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain {
+        name.into()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
 }
 
 fn key_columns(table: &TableVersion, key: &PrimaryKey) -> String {
     let columns = &table.definition().columns;
-    key.columns.iter().map(|at| quoted(&columns[*at].name)).collect::<Vec<_>>().join(", ")
+    key.columns
+        .iter()
+        .map(|at| quoted(&columns[*at].name))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// `pg_get_constraintdef` of a primary key.

@@ -59,7 +59,12 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
             index_definitions(binder),
         ),
         "pg_user" => (
-            &[("usename", "text"), ("usesysid", "int"), ("usecreatedb", "bool"), ("usesuper", "bool")],
+            &[
+                ("usename", "text"),
+                ("usesysid", "int"),
+                ("usecreatedb", "bool"),
+                ("usesuper", "bool"),
+            ],
             vec![row! {
                 "usename": binder.facts.info.user.as_str(), "usesysid": ROLE_OID, "usecreatedb": true, "usesuper": true,
             }],
@@ -83,7 +88,15 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 "state": "active",
             }],
         ),
-        "pg_locks" => (&[("locktype", "text"), ("pid", "int"), ("mode", "text"), ("granted", "bool")], Vec::new()),
+        "pg_locks" => (
+            &[
+                ("locktype", "text"),
+                ("pid", "int"),
+                ("mode", "text"),
+                ("granted", "bool"),
+            ],
+            Vec::new(),
+        ),
         "pg_prepared_xacts" => (&[("gid", "text"), ("owner", "text"), ("database", "text")], Vec::new()),
         "pg_sequences" => (&[("schemaname", "text"), ("sequencename", "text")], Vec::new()),
         "pg_collations" => (&[("oid", "int"), ("collname", "text")], Vec::new()),
@@ -96,10 +109,9 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
 /// Relations that a client is shown: all but other sessions' temporary tables.
 pub(super) fn relations(binder: &Binder) -> impl Iterator<Item = &Relation> {
     let own = &binder.facts.path;
-    binder
-        .snapshot
-        .relations()
-        .filter(|relation| !relation.schema_name().starts_with("pg_temp_") || own.iter().any(|s| s == relation.schema_name()))
+    binder.snapshot.relations().filter(|relation| {
+        !relation.schema_name().starts_with("pg_temp_") || own.iter().any(|s| s == relation.schema_name())
+    })
 }
 
 fn stored(binder: &Binder) -> impl Iterator<Item = &Arc<TableVersion>> {
@@ -111,7 +123,10 @@ pub(super) fn schema_oid(binder: &Binder, name: &str) -> u32 {
 }
 
 fn namespaces(binder: &Binder) -> Vec<Row> {
-    let system = [(PG_CATALOG, PG_CATALOG_OID), (INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID)];
+    let system = [
+        (PG_CATALOG, PG_CATALOG_OID),
+        (INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID),
+    ];
     let stored = binder.snapshot.schemas().map(|(name, schema)| (name, schema.oid));
     system
         .into_iter()
@@ -222,8 +237,16 @@ fn attributes(binder: &Binder) -> Vec<Row> {
     let mut out = Vec::new();
     for relation in relations(binder) {
         let columns = columns(relation);
-        out.extend(columns.iter().enumerate().map(|(number, column)| attribute(relation.oid(), number, column)));
-        if let Some(key) = relation.as_table().and_then(|table| table.definition().primary_key.as_ref()) {
+        out.extend(
+            columns
+                .iter()
+                .enumerate()
+                .map(|(number, column)| attribute(relation.oid(), number, column)),
+        );
+        if let Some(key) = relation
+            .as_table()
+            .and_then(|table| table.definition().primary_key.as_ref())
+        {
             let keyed = key.columns.iter().enumerate();
             out.extend(keyed.map(|(number, at)| attribute(key.oid, number, &columns[*at])));
         }
@@ -254,7 +277,11 @@ fn keyed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &tenon_st
 }
 
 fn positions(key: &tenon_storage::PrimaryKey, separator: &str) -> String {
-    key.columns.iter().map(|at| (at + 1).to_string()).collect::<Vec<_>>().join(separator)
+    key.columns
+        .iter()
+        .map(|at| (at + 1).to_string())
+        .collect::<Vec<_>>()
+        .join(separator)
 }
 
 fn indexes(binder: &Binder) -> Vec<Row> {

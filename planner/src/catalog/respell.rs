@@ -2,8 +2,8 @@
 //! scalar subqueries that DataFusion cannot tell to give one row.
 
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SelectItem, SetExpr, Statement, Value,
-    VisitMut, VisitorMut,
+    self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SelectItem, SetExpr, Statement,
+    Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -31,7 +31,12 @@ impl VisitorMut for Respeller {
 }
 
 fn is_named(function: &Function, name: &str) -> bool {
-    function.name.0.last().and_then(|part| part.as_ident()).is_some_and(|ident| ident.value.eq_ignore_ascii_case(name))
+    function
+        .name
+        .0
+        .last()
+        .and_then(|part| part.as_ident())
+        .is_some_and(|ident| ident.value.eq_ignore_ascii_case(name))
 }
 
 /// `ARRAY(SELECT ...)`.
@@ -40,8 +45,13 @@ fn builds_array(function: &Function) -> bool {
 }
 
 fn of_literal(function: &Function) -> bool {
-    let FunctionArguments::List(list) = &function.args else { return false };
-    matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(_)))))
+    let FunctionArguments::List(list) = &function.args else {
+        return false;
+    };
+    matches!(
+        list.args.first(),
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(_))))
+    )
 }
 
 fn null_text() -> Expr {
@@ -56,12 +66,15 @@ fn null_text() -> Expr {
 
 /// `(SELECT x FROM ...)` becomes `(SELECT first_value(x) FROM ...)`: one row, and NULL where there was none.
 fn first_row_only(query: &mut Query) {
-    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return;
+    };
     let aggregates = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if !keys.is_empty());
     if select.from.is_empty() || aggregates || select.distinct.is_some() {
         return;
     }
-    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] = select.projection.as_mut_slice()
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        select.projection.as_mut_slice()
     else {
         return;
     };
@@ -89,8 +102,17 @@ fn first_row_only(query: &mut Query) {
 }
 
 fn calls_aggregate(expr: &Expr) -> bool {
-    const AGGREGATES: [&str; 9] =
-        ["count", "max", "min", "sum", "avg", "array_agg", "string_agg", "bool_or", "first_value"];
+    const AGGREGATES: [&str; 9] = [
+        "count",
+        "max",
+        "min",
+        "sum",
+        "avg",
+        "array_agg",
+        "string_agg",
+        "bool_or",
+        "first_value",
+    ];
     struct Finder;
     impl ast::Visitor for Finder {
         type Break = ();

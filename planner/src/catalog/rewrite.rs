@@ -26,11 +26,20 @@ pub(crate) fn rewrite(statement: Statement) -> Statement {
 struct Finder;
 
 fn found(is: bool) -> ControlFlow<()> {
-    if is { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    if is {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
 }
 
 fn is_system(name: &ObjectName) -> bool {
-    let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(crate::bind::fold).collect();
+    let parts: Vec<String> = name
+        .0
+        .iter()
+        .filter_map(|part| part.as_ident())
+        .map(crate::bind::fold)
+        .collect();
     match parts.as_slice() {
         [.., schema, _] => schema == super::PG_CATALOG || schema == super::INFORMATION_SCHEMA,
         [name] => name.starts_with("pg_"),
@@ -47,8 +56,14 @@ impl Visitor for Finder {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         found(match expr {
-            Expr::Cast { data_type: DataType::Regclass, .. } => true,
-            Expr::Cast { data_type: DataType::Custom(name, _), .. } => {
+            Expr::Cast {
+                data_type: DataType::Regclass,
+                ..
+            } => true,
+            Expr::Cast {
+                data_type: DataType::Custom(name, _),
+                ..
+            } => {
                 let name = name.to_string().to_lowercase();
                 let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
                 matches!(name, "regclass" | "regtype" | "regproc" | "regnamespace" | "oid")

@@ -103,7 +103,10 @@ pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
 
 fn column(field: &Field, rows: &[Row]) -> Result<ArrayRef> {
     let values = rows.iter().map(|row| {
-        let given = row.iter().find(|(name, _)| name == field.name()).map(|(_, value)| value);
+        let given = row
+            .iter()
+            .find(|(name, _)| name == field.name())
+            .map(|(_, value)| value);
         scalar(field, given)
     });
     ScalarValue::iter_to_array(values.collect::<Result<Vec<_>>>()?)

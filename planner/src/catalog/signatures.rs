@@ -14,7 +14,9 @@ struct Signature {
 fn signatures() -> &'static HashMap<i64, Signature> {
     static SIGNATURES: OnceLock<HashMap<i64, Signature>> = OnceLock::new();
     SIGNATURES.get_or_init(|| {
-        let Some(table) = super::shipped_batches("pg_proc") else { return HashMap::new() };
+        let Some(table) = super::shipped_batches("pg_proc") else {
+            return HashMap::new();
+        };
         table.iter().flat_map(|batch| read(batch).unwrap_or_default()).collect()
     })
 }
@@ -26,8 +28,15 @@ fn read(batch: &RecordBatch) -> Option<Vec<(i64, Signature)>> {
     let sets = batch.column_by_name("proretset")?.as_boolean_opt()?;
     let name = |oid: i64| names::format_type(oid, None).unwrap_or_else(|| "-".into());
     let row = |row: usize| {
-        let types = if arguments.is_null(row) { "" } else { arguments.value(row) };
-        let types = types.split(|c: char| !c.is_ascii_digit()).filter_map(|oid| oid.parse().ok()).map(name);
+        let types = if arguments.is_null(row) {
+            ""
+        } else {
+            arguments.value(row)
+        };
+        let types = types
+            .split(|c: char| !c.is_ascii_digit())
+            .filter_map(|oid| oid.parse().ok())
+            .map(name);
         let set = if sets.value(row) { "SETOF " } else { "" };
         let signature = Signature {
             result: format!("{set}{}", name(results.value(row).into())),

@@ -20,7 +20,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError) -> SqlError {
         DataFusionError::SchemaError(error, _) => from_schema(error),
         DataFusionError::Plan(message) => wording::plan(message),
         DataFusionError::Execution(message) => wording::execution(message),
-        DataFusionError::NotImplemented(message) => SqlError::new(state::FEATURE_NOT_SUPPORTED, message.clone()),
+        DataFusionError::NotImplemented(message) => wording::unsupported(message),
         DataFusionError::Configuration(message) => SqlError::new(state::INVALID_PARAMETER_VALUE, message.clone()),
         DataFusionError::ResourcesExhausted(message) => {
             SqlError::new(state::OUT_OF_MEMORY, "out of memory").detail(message.clone())

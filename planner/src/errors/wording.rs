@@ -12,6 +12,12 @@ const INVALID_COLUMN_REFERENCE: SqlState = SqlState("42P10");
 /// An error of binding names and types.
 pub(super) fn plan(message: &str) -> SqlError {
     let first = message.lines().next().unwrap_or(message);
+    if let Some(what) = between(first, "Invalid function 'unsupported: ", "'") {
+        return SqlError::unsupported(what);
+    }
+    if first.contains("Aggregate function calls cannot be nested") {
+        return SqlError::new(state::GROUPING_ERROR, "aggregate function calls cannot be nested");
+    }
     if let Some(name) = between(first, "Invalid function '", "'") {
         let told = SqlError::new(
             state::UNDEFINED_FUNCTION,
@@ -101,8 +107,12 @@ pub(super) fn plan(message: &str) -> SqlError {
         }
     }
     if first.contains("must be >= 0") || first.contains("must be >=0") {
-        let what = if first.contains("OFFSET") { "OFFSET" } else { "LIMIT" };
-        return SqlError::new(SqlState("2201W"), format!("{what} must not be negative"));
+        let (what, code) = if first.contains("OFFSET") {
+            ("OFFSET", "2201X")
+        } else {
+            ("LIMIT", "2201W")
+        };
+        return SqlError::new(SqlState(code), format!("{what} must not be negative"));
     }
     if first.contains("have the same name. Consider aliasing") {
         let name = between(first, "the expression \"", "\"").unwrap_or_default();
@@ -212,6 +222,21 @@ fn operands(message: &str) -> Option<(String, String, String)> {
     })
 }
 
+/// What DataFusion does not do.
+pub(super) fn unsupported(message: &str) -> SqlError {
+    if message.starts_with("Unsupported CAST from") {
+        return plan(message);
+    }
+    if message.starts_with("Physical plan does not support logical expression WindowFunction") {
+        return SqlError::new(SqlState("42P20"), "window functions are not allowed in WHERE");
+    }
+    if message.starts_with("Physical plan does not support logical expression") {
+        return SqlError::unsupported("a subquery in this place")
+            .hint("EXISTS, IN and correlated subqueries can stand in WHERE, joined by AND.");
+    }
+    SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
+}
+
 /// An error of evaluation.
 pub(super) fn execution(message: &str) -> SqlError {
     let first = message.lines().next().unwrap_or(message);
@@ -224,7 +249,10 @@ pub(super) fn execution(message: &str) -> SqlError {
     if first.to_ascii_lowercase().contains("divide by zero") {
         return SqlError::new(state::DIVISION_BY_ZERO, "division by zero");
     }
-    if first.contains("overflow") || first.contains("Overflow") || first.contains("too large to store") {
+    if first.contains("to store in a Decimal") {
+        return SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").detail(first.to_string());
+    }
+    if first.contains("overflow") || first.contains("Overflow") {
         return SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range").detail(first.to_string());
     }
     if first.contains("out of range") {

@@ -6,9 +6,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::cmp;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue, plan_err};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use std::sync::Arc;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -18,7 +16,9 @@ pub(super) struct AnyEqual {
 
 impl AnyEqual {
     pub(super) fn udf() -> ScalarUDF {
-        ScalarUDF::new_from_impl(Self { signature: Signature::user_defined(Volatility::Immutable) })
+        ScalarUDF::new_from_impl(Self {
+            signature: Signature::user_defined(Volatility::Immutable),
+        })
     }
 }
 
@@ -28,7 +28,11 @@ fn list_of_text(texts: &ArrayRef) -> Result<ArrayRef> {
     let mut items: Vec<Option<String>> = Vec::new();
     let mut lengths = Vec::new();
     for text in texts.as_string_view() {
-        let inner = text.unwrap_or("{}").trim().trim_start_matches('{').trim_end_matches('}');
+        let inner = text
+            .unwrap_or("{}")
+            .trim()
+            .trim_start_matches('{')
+            .trim_end_matches('}');
         let before = items.len();
         if !inner.is_empty() {
             items.extend(inner.split(',').map(|item| {
@@ -40,7 +44,12 @@ fn list_of_text(texts: &ArrayRef) -> Result<ArrayRef> {
     }
     let values: ArrayRef = Arc::new(StringViewArray::from_iter(items));
     let field = Arc::new(Field::new("item", DataType::Utf8View, true));
-    Ok(Arc::new(ListArray::new(field, OffsetBuffer::from_lengths(lengths), values, texts.nulls().cloned())))
+    Ok(Arc::new(ListArray::new(
+        field,
+        OffsetBuffer::from_lengths(lengths),
+        values,
+        texts.nulls().cloned(),
+    )))
 }
 
 impl ScalarUDFImpl for AnyEqual {
@@ -57,7 +66,9 @@ impl ScalarUDFImpl for AnyEqual {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let [element, array] = types else { return plan_err!("= ANY takes two operands") };
+        let [element, array] = types else {
+            return plan_err!("= ANY takes two operands");
+        };
         Ok(vec![element.clone(), array.clone()])
     }
 
@@ -69,7 +80,9 @@ impl ScalarUDFImpl for AnyEqual {
             DataType::List(_) => array,
             DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => list_of_text(&array)?,
             DataType::Null => return Ok(ColumnarValue::Scalar(ScalarValue::Boolean(None))),
-            DataType::LargeList(item) | DataType::FixedSizeList(item, _) => cast(&array, &DataType::List(item.clone()))?,
+            DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                cast(&array, &DataType::List(item.clone()))?
+            }
             other => return plan_err!("op ANY/ALL (array) requires array on right side, not {other}"),
         };
         let list = list.as_list::<i32>();
@@ -78,7 +91,11 @@ impl ScalarUDFImpl for AnyEqual {
                 return Ok(None);
             }
             let items = list.value(row);
-            let items = if items.data_type() == element.data_type() { items } else { cast(&items, element.data_type())? };
+            let items = if items.data_type() == element.data_type() {
+                items
+            } else {
+                cast(&items, element.data_type())?
+            };
             let one = datafusion::arrow::array::Scalar::new(element.slice(row, 1));
             let equal: BooleanArray = cmp::eq(&items, &one)?;
             Ok(match equal.true_count() {

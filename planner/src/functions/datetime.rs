@@ -25,7 +25,10 @@ pub(super) fn difference() -> Arc<ScalarUDF> {
         let signature = Signature::any(2, Volatility::Immutable);
         Arc::new(function("timestamp_difference", signature, INTERVAL, |args, _| {
             let (a, b) = (stamps(&args[0])?, stamps(&args[1])?);
-            let (a, b) = (a.as_primitive::<TimestampMicrosecondType>(), b.as_primitive::<TimestampMicrosecondType>());
+            let (a, b) = (
+                a.as_primitive::<TimestampMicrosecondType>(),
+                b.as_primitive::<TimestampMicrosecondType>(),
+            );
             let out = a.iter().zip(b).map(|pair| {
                 let (Some(a), Some(b)) = pair else { return None };
                 let us = a.wrapping_sub(b);
@@ -40,7 +43,9 @@ pub(super) fn difference() -> Arc<ScalarUDF> {
 /// Points in time as timestamps, in UTC.
 fn stamps(values: &ArrayRef) -> Result<ArrayRef> {
     let values = match values.data_type() {
-        DataType::Timestamp(_, Some(_)) => cast(values, &DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())))?,
+        DataType::Timestamp(_, Some(_)) => {
+            cast(values, &DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())))?
+        }
         _ => values.clone(),
     };
     Ok(cast(&values, &STAMP)?)
@@ -53,9 +58,14 @@ pub(super) fn scaled() -> Arc<ScalarUDF> {
         Arc::new(function("interval_multiply", signature, INTERVAL, |args, _| {
             let wide = cast(&args[0], &INTERVAL)?;
             let factors = cast(&args[1], &DataType::Float64)?;
-            let pairs = wide.as_primitive::<IntervalMonthDayNanoType>().iter().zip(factors.as_primitive::<Float64Type>());
+            let pairs = wide
+                .as_primitive::<IntervalMonthDayNanoType>()
+                .iter()
+                .zip(factors.as_primitive::<Float64Type>());
             let out = pairs.map(|pair| {
-                let (Some(value), Some(factor)) = pair else { return Ok(None) };
+                let (Some(value), Some(factor)) = pair else {
+                    return Ok(None);
+                };
                 let months = f64::from(value.months) * factor;
                 let days = f64::from(value.days) * factor + (months - months.trunc()) * 30.0;
                 let nanoseconds = value.nanoseconds as f64 * factor + (days - days.trunc()) * DAY_US as f64 * 1000.0;
@@ -64,7 +74,11 @@ pub(super) fn scaled() -> Arc<ScalarUDF> {
                     return Err(to_datafusion(error));
                 }
                 let micros = (nanoseconds / 1000.0).round() as i64;
-                Ok(Some(IntervalMonthDayNano::new(months.trunc() as i32, days.trunc() as i32, micros * 1000)))
+                Ok(Some(IntervalMonthDayNano::new(
+                    months.trunc() as i32,
+                    days.trunc() as i32,
+                    micros * 1000,
+                )))
             });
             Ok(Arc::new(out.collect::<Result<IntervalMonthDayNanoArray>>()?) as ArrayRef)
         }))
@@ -73,7 +87,9 @@ pub(super) fn scaled() -> Arc<ScalarUDF> {
 }
 
 fn date_time(us: i64) -> chrono::NaiveDateTime {
-    chrono::DateTime::from_timestamp_micros(us).unwrap_or_default().naive_utc()
+    chrono::DateTime::from_timestamp_micros(us)
+        .unwrap_or_default()
+        .naive_utc()
 }
 
 /// `age(a, b)`: years, months, days and time between, each counted by the calendar.
@@ -89,7 +105,11 @@ fn age(a: i64, b: i64) -> IntervalMonthDayNano {
     }
     if days < 0 {
         months -= 1;
-        let (year, month) = if x.month() == 12 { (x.year() + 1, 1) } else { (x.year(), x.month() + 1) };
+        let (year, month) = if x.month() == 12 {
+            (x.year() + 1, 1)
+        } else {
+            (x.year(), x.month() + 1)
+        };
         let first = NaiveDate::from_ymd_opt(x.year(), x.month(), 1);
         let next = NaiveDate::from_ymd_opt(year, month, 1);
         if let (Some(first), Some(next)) = (first, next) {
@@ -103,49 +123,94 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     let immutable = Volatility::Immutable;
     let points = || {
         let stamp = || vec![STAMP, STAMP];
-        Signature::one_of(vec![TypeSignature::Exact(stamp()), TypeSignature::Any(2)], Volatility::Immutable)
+        Signature::one_of(
+            vec![TypeSignature::Exact(stamp()), TypeSignature::Any(2)],
+            Volatility::Immutable,
+        )
     };
     vec![
         function("age", points(), INTERVAL, |args, _| {
             let (a, b) = (stamps(&args[0])?, stamps(&args[1])?);
-            let pairs = a.as_primitive::<TimestampMicrosecondType>().iter().zip(b.as_primitive::<TimestampMicrosecondType>());
+            let pairs = a
+                .as_primitive::<TimestampMicrosecondType>()
+                .iter()
+                .zip(b.as_primitive::<TimestampMicrosecondType>());
             let out = pairs.map(|(a, b)| Some(age(a?, b?)));
             Ok(Arc::new(IntervalMonthDayNanoArray::from_iter(out)))
         }),
-        function("justify_days", Signature::exact(vec![INTERVAL], immutable), INTERVAL, |args, _| {
-            let out = args[0].as_primitive::<IntervalMonthDayNanoType>().iter().map(|value| {
-                let value = value?;
-                Some(IntervalMonthDayNano::new(value.months + value.days / 30, value.days % 30, value.nanoseconds))
-            });
-            Ok(Arc::new(IntervalMonthDayNanoArray::from_iter(out)))
-        }),
-        function("justify_hours", Signature::exact(vec![INTERVAL], immutable), INTERVAL, |args, _| {
-            let out = args[0].as_primitive::<IntervalMonthDayNanoType>().iter().map(|value| {
-                let (value, day) = (value?, DAY_US * 1000);
-                let days = value.days + (value.nanoseconds / day) as i32;
-                Some(IntervalMonthDayNano::new(value.months, days, value.nanoseconds % day))
-            });
-            Ok(Arc::new(IntervalMonthDayNanoArray::from_iter(out)))
-        }),
-        function("isfinite", Signature::any(1, immutable), DataType::Boolean, |args, _| {
-            let finite = match args[0].data_type() {
-                DataType::Interval(_) => return Ok(Arc::new(BooleanArray::from(vec![true; args[0].len()]))),
-                _ => stamps(&args[0])?,
-            };
-            let out = finite.as_primitive::<TimestampMicrosecondType>().iter();
-            Ok(Arc::new(BooleanArray::from_iter(out.map(|us| us.map(|us| us != i64::MAX && us != i64::MIN)))))
-        }),
-        function("to_char", Signature::any(2, immutable), DataType::Utf8View, |args, _| {
-            let patterns = cast(&args[1], &DataType::Utf8View)?;
-            if !matches!(args[0].data_type(), DataType::Date32 | DataType::Timestamp(..) | DataType::Null) {
-                return Err(to_datafusion(SqlError::unsupported("to_char of anything but dates and timestamps")));
-            }
-            let stamps = stamps(&args[0])?;
-            let pairs = stamps.as_primitive::<TimestampMicrosecondType>().iter().zip(patterns.as_string_view());
-            Ok(Arc::new(StringViewArray::from_iter(pairs.map(|(us, pattern)| Some(to_char(us?, pattern?))))))
-        }),
+        function(
+            "justify_days",
+            Signature::exact(vec![INTERVAL], immutable),
+            INTERVAL,
+            |args, _| {
+                let out = args[0].as_primitive::<IntervalMonthDayNanoType>().iter().map(|value| {
+                    let value = value?;
+                    Some(IntervalMonthDayNano::new(
+                        value.months + value.days / 30,
+                        value.days % 30,
+                        value.nanoseconds,
+                    ))
+                });
+                Ok(Arc::new(IntervalMonthDayNanoArray::from_iter(out)))
+            },
+        ),
+        function(
+            "justify_hours",
+            Signature::exact(vec![INTERVAL], immutable),
+            INTERVAL,
+            |args, _| {
+                let out = args[0].as_primitive::<IntervalMonthDayNanoType>().iter().map(|value| {
+                    let (value, day) = (value?, DAY_US * 1000);
+                    let days = value.days + (value.nanoseconds / day) as i32;
+                    Some(IntervalMonthDayNano::new(value.months, days, value.nanoseconds % day))
+                });
+                Ok(Arc::new(IntervalMonthDayNanoArray::from_iter(out)))
+            },
+        ),
+        function(
+            "isfinite",
+            Signature::any(1, immutable),
+            DataType::Boolean,
+            |args, _| {
+                let finite = match args[0].data_type() {
+                    DataType::Interval(_) => return Ok(Arc::new(BooleanArray::from(vec![true; args[0].len()]))),
+                    _ => stamps(&args[0])?,
+                };
+                let out = finite.as_primitive::<TimestampMicrosecondType>().iter();
+                Ok(Arc::new(BooleanArray::from_iter(
+                    out.map(|us| us.map(|us| us != i64::MAX && us != i64::MIN)),
+                )))
+            },
+        ),
+        function(
+            "to_char",
+            Signature::any(2, immutable),
+            DataType::Utf8View,
+            |args, _| {
+                let patterns = cast(&args[1], &DataType::Utf8View)?;
+                if !matches!(
+                    args[0].data_type(),
+                    DataType::Date32 | DataType::Timestamp(..) | DataType::Null
+                ) {
+                    return Err(to_datafusion(SqlError::unsupported(
+                        "to_char of anything but dates and timestamps",
+                    )));
+                }
+                let stamps = stamps(&args[0])?;
+                let pairs = stamps
+                    .as_primitive::<TimestampMicrosecondType>()
+                    .iter()
+                    .zip(patterns.as_string_view());
+                Ok(Arc::new(StringViewArray::from_iter(
+                    pairs.map(|(us, pattern)| Some(to_char(us?, pattern?))),
+                )))
+            },
+        ),
         function("to_date", Signature::any(2, immutable), DataType::Date32, |args, _| {
-            let (texts, patterns) = (cast(&args[0], &DataType::Utf8View)?, cast(&args[1], &DataType::Utf8View)?);
+            let (texts, patterns) = (
+                cast(&args[0], &DataType::Utf8View)?,
+                cast(&args[1], &DataType::Utf8View)?,
+            );
             let pairs = texts.as_string_view().iter().zip(patterns.as_string_view());
             let out = pairs.map(|pair| match pair {
                 (Some(text), Some(pattern)) => to_date(text, pattern).map(Some),
@@ -160,7 +225,8 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
 fn next_pattern(format: &str) -> Option<&'static str> {
     const PATTERNS: [&str; 34] = [
         "YYYY", "YYY", "YY", "Y", "MONTH", "Month", "month", "MON", "Mon", "mon", "MM", "DDD", "DD", "DAY", "Day",
-        "day", "DY", "Dy", "dy", "D", "HH24", "HH12", "HH", "MI", "SS", "MS", "US", "AM", "PM", "am", "pm", "Q", "WW", "FM",
+        "day", "DY", "Dy", "dy", "D", "HH24", "HH12", "HH", "MI", "SS", "MS", "US", "AM", "PM", "am", "pm", "Q", "WW",
+        "FM",
     ];
     PATTERNS.iter().copied().find(|pattern| format.starts_with(pattern))
 }
@@ -189,7 +255,13 @@ fn to_char(us: i64, format: &str) -> String {
             continue;
         };
         rest = &rest[pattern.len()..];
-        let two = |value: u32| if plain { value.to_string() } else { format!("{value:02}") };
+        let two = |value: u32| {
+            if plain {
+                value.to_string()
+            } else {
+                format!("{value:02}")
+            }
+        };
         let piece = match pattern {
             "FM" => {
                 plain = true;
@@ -234,15 +306,23 @@ fn to_date(text: &str, format: &str) -> Result<i32> {
     while let Some(c) = rest.chars().next() {
         let Some(pattern) = next_pattern(rest) else {
             rest = &rest[c.len_utf8()..];
-            left = left.strip_prefix(|own: char| own == c || (!own.is_alphanumeric() && !c.is_alphanumeric())).unwrap_or(left);
+            left = left
+                .strip_prefix(|own: char| own == c || (!own.is_alphanumeric() && !c.is_alphanumeric()))
+                .unwrap_or(left);
             continue;
         };
         rest = &rest[pattern.len()..];
         let width = if pattern == "YYYY" { 4 } else { 2 };
         if pattern.eq_ignore_ascii_case("mon") || pattern.eq_ignore_ascii_case("month") {
             let lower = left.to_lowercase();
-            let names = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-            month = names.iter().position(|name| lower.starts_with(name)).ok_or_else(invalid)? as u32 + 1;
+            let names = [
+                "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+            ];
+            month = names
+                .iter()
+                .position(|name| lower.starts_with(name))
+                .ok_or_else(invalid)? as u32
+                + 1;
             left = left.trim_start_matches(|own: char| own.is_alphabetic());
             continue;
         }
@@ -255,7 +335,11 @@ fn to_date(text: &str, format: &str) -> Result<i32> {
             "MM" => month = number as u32,
             "DD" => day = number as u32,
             "FM" | "HH24" | "HH12" | "HH" | "MI" | "SS" => {}
-            _ => return Err(to_datafusion(SqlError::unsupported(format!("to_date pattern \"{pattern}\"")))),
+            _ => {
+                return Err(to_datafusion(SqlError::unsupported(format!(
+                    "to_date pattern \"{pattern}\""
+                ))));
+            }
         }
     }
     let date = NaiveDate::from_ymd_opt(year, month, day).ok_or_else(|| {

@@ -14,7 +14,11 @@ use std::sync::Arc;
 
 /// Adds the functions that depend on no session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for function in misc::functions().into_iter().chain(datetime::functions()).chain([any::AnyEqual::udf()]) {
+    for function in misc::functions()
+        .into_iter()
+        .chain(datetime::functions())
+        .chain([any::AnyEqual::udf()])
+    {
         state.register_udf(Arc::new(function))?;
     }
     Ok(())

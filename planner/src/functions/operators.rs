@@ -39,9 +39,11 @@ impl ExprPlanner for DateOperators {
             (BinaryOperator::Minus, DataType::Date32, number) if number.is_integer() => {
                 days(expr.left, Operator::Minus, expr.right)
             }
-            (BinaryOperator::Minus, DataType::Date32, DataType::Date32) => {
-                binary(cast(expr.left, DataType::Int32), Operator::Minus, cast(expr.right, DataType::Int32))
-            }
+            (BinaryOperator::Minus, DataType::Date32, DataType::Date32) => binary(
+                cast(expr.left, DataType::Int32),
+                Operator::Minus,
+                cast(expr.right, DataType::Int32),
+            ),
             (BinaryOperator::Plus, DataType::Date32, DataType::Interval(_)) => {
                 binary(cast(expr.left, STAMP), Operator::Plus, expr.right)
             }
@@ -86,7 +88,10 @@ fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
 }
 
 fn days(date: Expr, op: Operator, count: Expr) -> Expr {
-    cast(binary(cast(date, DataType::Int32), op, cast(count, DataType::Int32)), DataType::Date32)
+    cast(
+        binary(cast(date, DataType::Int32), op, cast(count, DataType::Int32)),
+        DataType::Date32,
+    )
 }
 
 /// `date < date + interval '1 month'`: the sum is a timestamp, but as long as the interval has no time of day, comparing
@@ -103,18 +108,31 @@ fn compared(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinary
 
 fn as_date(expr: Expr) -> Expr {
     match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) => {
-            match (*left, *right) {
-                (Expr::Cast(promoted), Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), metadata))
-                    if value.nanoseconds == 0 && *promoted.field.data_type() == STAMP =>
-                {
-                    let interval = Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), metadata);
-                    binary(*promoted.expr, op, interval)
-                }
-                (left, right) => binary(left, op, right),
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: op @ (Operator::Plus | Operator::Minus),
+            right,
+        }) => match (*left, *right) {
+            (Expr::Cast(promoted), right) if *promoted.field.data_type() == STAMP && is_whole_days(&right) => {
+                binary(*promoted.expr, op, right)
             }
-        }
+            (left, right) => binary(left, op, right),
+        },
         other => other,
+    }
+}
+
+/// An interval constant without a time of day.
+fn is_whole_days(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => value.nanoseconds == 0,
+        Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Interval(_)) => match cast.expr.as_ref() {
+            Expr::Literal(text, _) => text.try_as_str().flatten().is_some_and(|text| {
+                tenon_storage::parse::parse_interval(text.as_bytes()).is_ok_and(|value| value.nanoseconds == 0)
+            }),
+            _ => false,
+        },
+        _ => false,
     }
 }
 

@@ -35,7 +35,12 @@ impl Hash for Simple {
 
 /// A function that depends on its arguments alone. `body` gets arrays of the signature's types and the number of rows.
 pub(super) fn function(name: &'static str, signature: Signature, returns: DataType, body: Body) -> ScalarUDF {
-    ScalarUDF::new_from_impl(Simple { name, signature, returns, body })
+    ScalarUDF::new_from_impl(Simple {
+        name,
+        signature,
+        returns,
+        body,
+    })
 }
 
 impl ScalarUDFImpl for Simple {
@@ -55,7 +60,11 @@ impl ScalarUDFImpl for Simple {
         let scalar = self.signature.volatility == Volatility::Immutable
             && args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if scalar { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let arrays = args
+            .args
+            .iter()
+            .map(|value| value.to_array(rows))
+            .collect::<Result<Vec<_>>>()?;
         let result = (self.body)(&arrays, rows)?;
         if scalar && result.len() == 1 {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
@@ -72,7 +81,9 @@ pub(super) struct TypeOf {
 
 impl TypeOf {
     pub(super) fn udf() -> ScalarUDF {
-        ScalarUDF::new_from_impl(Self { signature: Signature::any(1, Volatility::Stable) })
+        ScalarUDF::new_from_impl(Self {
+            signature: Signature::any(1, Volatility::Stable),
+        })
     }
 }
 
@@ -90,7 +101,11 @@ impl ScalarUDFImpl for TypeOf {
     }
 
     fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(datafusion::arrow::datatypes::Field::new("pg_typeof", DataType::Utf8View, false)))
+        Ok(Arc::new(datafusion::arrow::datatypes::Field::new(
+            "pg_typeof",
+            DataType::Utf8View,
+            false,
+        )))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

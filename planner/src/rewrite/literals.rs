@@ -4,19 +4,39 @@
 //! ORDER BY and GROUP BY, LIMIT, arguments of functions that look at them while planning) get it back.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause, OrderByKind,
-    Query, Select, Value, WindowType,
+    CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    LimitClause, OrderByKind, Query, Select, Value, WindowType,
 };
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
-const TYPED_BY_ARGUMENTS: [&str; 10] = [
-    "coalesce", "greatest", "least", "nullif", "abs", "sum", "avg", "min", "max", "mod",
+const TYPED_BY_ARGUMENTS: [&str; 11] = [
+    "pg_typeof",
+    "coalesce",
+    "greatest",
+    "least",
+    "nullif",
+    "abs",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "mod",
 ];
 
 pub(super) fn type_literal(expr: &mut Expr) {
     match expr {
         Expr::Value(value) => {
             if let Value::Number(digits, false) = &value.value
+                && far_literal(digits)
+            {
+                *expr = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(Expr::Value(Value::SingleQuotedString(digits.clone()).into())),
+                    data_type: DataType::Float8,
+                    array: false,
+                    format: None,
+                };
+            } else if let Value::Number(digits, false) = &value.value
                 && digits.parse::<i32>().is_ok()
             {
                 let bare = Box::new(Expr::Value(value.clone()));
@@ -60,7 +80,10 @@ pub(super) fn type_literal(expr: &mut Expr) {
             }
         }
         // A cast decides the type anyway.
-        Expr::Cast { expr, .. } => restore(expr),
+        Expr::Cast { expr, data_type, .. } => {
+            restore(expr);
+            exact_literal(expr, data_type);
+        }
         Expr::Substring {
             substring_from,
             substring_for,
@@ -89,6 +112,40 @@ fn restore_bound(bound: &mut datafusion::sql::sqlparser::ast::WindowFrameBound) 
     if let WindowFrameBound::Preceding(Some(count)) | WindowFrameBound::Following(Some(count)) = bound {
         restore(count);
     }
+}
+
+/// A number cast to a float is read from its digits; text or a number cast to `numeric` keeps the scale it is written
+/// with.
+fn exact_literal(expr: &mut Expr, data_type: &mut DataType) {
+    let digits = match &*expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) | Value::SingleQuotedString(digits) => digits.clone(),
+            _ => return,
+        },
+        _ => return,
+    };
+    match data_type {
+        DataType::Float8 | DataType::DoublePrecision | DataType::Float4 | DataType::Real | DataType::Float(_) => {
+            *expr = Expr::Value(Value::SingleQuotedString(digits).into());
+        }
+        DataType::Numeric(info @ ExactNumberInfo::None) | DataType::Decimal(info @ ExactNumberInfo::None) => {
+            let plain = digits.trim().trim_start_matches(['+', '-']);
+            let whole = plain.find('.').unwrap_or(plain.len());
+            let scale = plain.len().saturating_sub(whole + 1);
+            if plain.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && plain.len() <= 38 {
+                *info = ExactNumberInfo::PrecisionAndScale(38, scale as i64);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A literal too large or too small for the decimals here: a float, as its digits say.
+fn far_literal(digits: &str) -> bool {
+    let Some((_, exponent)) = digits.split_once(['e', 'E']) else {
+        return false;
+    };
+    exponent.parse::<i32>().is_ok_and(|exponent| exponent.abs() > 18)
 }
 
 /// Takes the cast off a literal again, also behind a sign.

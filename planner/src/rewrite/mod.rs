@@ -26,11 +26,19 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         names::name_outputs(select);
+        if let Some(condition) = &mut select.selection {
+            spellings::conditions(condition);
+        }
         ControlFlow::Continue(())
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         literals::restore_positions_in_select(select);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        spellings::fetch_as_limit(query);
         ControlFlow::Continue(())
     }
 

@@ -1,8 +1,9 @@
 //! PostgreSQL spellings that DataFusion's planner does not know.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart,
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, SelectItem, Statement, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
 };
 
 pub(super) fn respell(expr: &mut Expr) {
@@ -23,6 +24,11 @@ pub(super) fn respell(expr: &mut Expr) {
                 {
                     function.name.0 = vec![last];
                 }
+            }
+            if let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice()
+                && let Some(known) = synonym(&name.value)
+            {
+                *name = Ident::new(known);
             }
             if matches!(function.args, FunctionArguments::None) && function.over.is_none() {
                 function.args = empty_arguments();
@@ -46,6 +52,60 @@ pub(super) fn respell(expr: &mut Expr) {
                 });
             }
         }
+        Expr::UnaryOp {
+            op: UnaryOperator::BitwiseNot,
+            expr: inner,
+        } => {
+            let negated = Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: Box::new(Expr::Nested(Box::new(take(inner)))),
+            };
+            let one = Expr::Value(Value::Number("1".into(), false).into());
+            *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+                left: Box::new(negated),
+                op: BinaryOperator::Minus,
+                right: Box::new(one),
+            }));
+        }
+        Expr::UnaryOp {
+            op: op @ (UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot),
+            expr: inner,
+        } => {
+            let name = if *op == UnaryOperator::PGSquareRoot {
+                "sqrt"
+            } else {
+                "cbrt"
+            };
+            *expr = call(name, vec![take(inner)]);
+        }
+        Expr::UnaryOp {
+            op: UnaryOperator::PGAbs,
+            expr: inner,
+        } => *expr = call("abs", vec![take(inner)]),
+        // Read by the same parser as an interval in a table.
+        Expr::Interval(interval)
+            if interval.leading_field.is_none()
+                && matches!(&*interval.value, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) =>
+        {
+            *expr = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: std::mem::replace(&mut interval.value, Box::new(Expr::Value(Value::Null.into()))),
+                data_type: DataType::Interval {
+                    fields: None,
+                    precision: None,
+                },
+                array: false,
+                format: None,
+            };
+        }
+        Expr::Like {
+            pattern, escape_char, ..
+        }
+        | Expr::ILike {
+            pattern, escape_char, ..
+        } => {
+            unescape(pattern, escape_char);
+        }
         // Strings compare byte by byte whatever the collation says.
         Expr::Collate { expr: inner, .. } => *expr = take(inner),
         Expr::BinaryOp { op, .. } => {
@@ -54,6 +114,21 @@ pub(super) fn respell(expr: &mut Expr) {
             {
                 *op = known;
             }
+        }
+        Expr::AnyOp {
+            left,
+            compare_op: BinaryOperator::Eq,
+            right,
+            ..
+        } if !is_array(right) => *expr = in_subquery(left, right, false),
+        Expr::AllOp {
+            left,
+            compare_op: BinaryOperator::NotEq,
+            right,
+        } if !is_array(right) => *expr = in_subquery(left, right, true),
+        // Anything else over a subquery is known only as a condition of WHERE: see `conditions`.
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if !is_array(right) => {
+            *expr = call("unsupported: ANY or ALL of a subquery in this place", Vec::new());
         }
         // `x = ANY (array)`: membership.
         Expr::AnyOp {
@@ -71,7 +146,7 @@ pub(super) fn respell(expr: &mut Expr) {
         } if is_array(right) => {
             let member = contains(take(right), take(left));
             *expr = Expr::UnaryOp {
-                op: datafusion::sql::sqlparser::ast::UnaryOperator::Not,
+                op: UnaryOperator::Not,
                 expr: Box::new(Expr::Nested(Box::new(member))),
             };
         }
@@ -80,10 +155,7 @@ pub(super) fn respell(expr: &mut Expr) {
 }
 
 fn take(expr: &mut Box<Expr>) -> Expr {
-    std::mem::replace(
-        expr.as_mut(),
-        Expr::Value(datafusion::sql::sqlparser::ast::Value::Null.into()),
-    )
+    std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()))
 }
 
 fn is_array(expr: &Expr) -> bool {
@@ -124,15 +196,152 @@ fn empty_arguments() -> FunctionArguments {
     })
 }
 
+fn in_subquery(left: &mut Box<Expr>, right: &mut Box<Expr>, negated: bool) -> Expr {
+    match take(right) {
+        Expr::Subquery(subquery) => Expr::InSubquery {
+            expr: Box::new(take(left)),
+            subquery,
+            negated,
+        },
+        other => other,
+    }
+}
+
+/// DataFusion's name of a function that PostgreSQL names otherwise.
+fn synonym(name: &str) -> Option<&'static str> {
+    Some(match name.to_lowercase().as_str() {
+        "every" => "bool_and",
+        "sign" => "signum",
+        "variance" => "var_samp",
+        "ceiling" => "ceil",
+        "pow" => "power",
+        _ => return None,
+    })
+}
+
+/// A pattern with an escape character of its own becomes one with the backslash.
+fn unescape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
+    let Some(escape) = escape_char.as_ref().and_then(|value| match &value.value {
+        Value::SingleQuotedString(text) => Some(text.clone()),
+        _ => None,
+    }) else {
+        return;
+    };
+    let Expr::Value(value) = pattern else { return };
+    let Value::SingleQuotedString(text) = &value.value else {
+        return;
+    };
+    if escape == "\\" || escape.chars().count() > 1 {
+        return;
+    }
+    let escape = escape.chars().next();
+    let (mut out, mut chars) = (String::new(), text.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            c if Some(c) == escape => {
+                out.push('\\');
+                out.extend(chars.next());
+            }
+            '\\' => out.push_str("\\\\"),
+            other => out.push(other),
+        }
+    }
+    *value = Value::SingleQuotedString(out).into();
+    *escape_char = None;
+}
+
+/// `x > ANY (SELECT ...)` and `x > ALL (SELECT ...)` where they are conditions of WHERE: there, NULL is as good as false,
+/// and EXISTS says the same.
+pub(super) fn conditions(condition: &mut Expr) {
+    match condition {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
+            conditions(left);
+            conditions(right);
+        }
+        Expr::Nested(inner) => conditions(inner),
+        Expr::AnyOp {
+            left,
+            compare_op,
+            right,
+            ..
+        } if *compare_op != BinaryOperator::Eq => {
+            if let Expr::Subquery(_) = right.as_ref() {
+                *condition = exists(left, compare_op.clone(), right, false);
+            }
+        }
+        Expr::AllOp {
+            left,
+            compare_op,
+            right,
+        } if *compare_op != BinaryOperator::NotEq => {
+            if let Expr::Subquery(_) = right.as_ref() {
+                *condition = exists(left, compare_op.clone(), right, true);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `EXISTS (SELECT FROM (subquery) AS s(v) WHERE left op v)`, or with `all` its counterpart: no row without it.
+fn exists(left: &mut Box<Expr>, op: BinaryOperator, right: &mut Box<Expr>, all: bool) -> Expr {
+    let Expr::Subquery(subquery) = take(right) else {
+        return take(left);
+    };
+    let name = |text: &str| Ident::with_quote('"', text);
+    let value = Expr::CompoundIdentifier(vec![name("\u{1}any"), name("\u{1}value")]);
+    let compared = Expr::BinaryOp {
+        left: Box::new(take(left)),
+        op,
+        right: Box::new(value),
+    };
+    let condition = if all {
+        Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(compared))))
+    } else {
+        compared
+    };
+    let from = TableWithJoins {
+        relation: TableFactor::Derived {
+            lateral: false,
+            subquery,
+            alias: Some(TableAlias {
+                explicit: true,
+                name: name("\u{1}any"),
+                columns: vec![TableAliasColumnDef {
+                    name: name("\u{1}value"),
+                    data_type: None,
+                }],
+                at: None,
+            }),
+            sample: None,
+        },
+        joins: Vec::new(),
+    };
+    let item = SelectItem::UnnamedExpr(Expr::Value(Value::Boolean(true).into()));
+    match crate::statements::select_of(vec![item], vec![from], Some(condition)) {
+        Statement::Query(subquery) => Expr::Exists { subquery, negated: all },
+        _ => Expr::Value(Value::Null.into()),
+    }
+}
+
 fn contains(array: Expr, element: Expr) -> Expr {
-    let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    call("tenon_any_equal", vec![element, array])
+}
+
+fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let arguments = arguments
+        .into_iter()
+        .map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
     Expr::Function(Function {
-        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new("tenon_any_equal"))]),
+        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('"', name))]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,
-            args: vec![argument(element), argument(array)],
+            args: arguments.collect(),
             clauses: Vec::new(),
         }),
         filter: None,
@@ -140,4 +349,27 @@ fn contains(array: Expr, element: Expr) -> Expr {
         over: None,
         within_group: Vec::new(),
     })
+}
+
+/// `FETCH FIRST n ROWS ONLY` is LIMIT.
+pub(super) fn fetch_as_limit(query: &mut Query) {
+    let plain = query
+        .fetch
+        .as_ref()
+        .is_some_and(|fetch| !fetch.percent && !fetch.with_ties);
+    if !plain {
+        return;
+    }
+    let quantity = query.fetch.take().and_then(|fetch| fetch.quantity);
+    let quantity = quantity.unwrap_or_else(|| Expr::Value(Value::Number("1".into(), false).into()));
+    match &mut query.limit_clause {
+        Some(LimitClause::LimitOffset { limit, .. }) => *limit = Some(quantity),
+        _ => {
+            query.limit_clause = Some(LimitClause::LimitOffset {
+                limit: Some(quantity),
+                offset: None,
+                limit_by: Vec::new(),
+            });
+        }
+    }
 }

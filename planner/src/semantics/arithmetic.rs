@@ -24,8 +24,12 @@ enum Kind {
 }
 
 static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
-    [Kind::Add, Kind::Subtract, Kind::Multiply, Kind::FloatDivide]
-        .map(|kind| Arc::new(ScalarUDF::new_from_impl(Checked { kind, signature: Signature::any(2, Volatility::Immutable) })))
+    [Kind::Add, Kind::Subtract, Kind::Multiply, Kind::FloatDivide].map(|kind| {
+        Arc::new(ScalarUDF::new_from_impl(Checked {
+            kind,
+            signature: Signature::any(2, Volatility::Immutable),
+        }))
+    })
 });
 
 pub(super) fn rewrite(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -90,7 +94,10 @@ impl ScalarUDFImpl for Checked {
         };
         let ((left, left_one), (right, right_one)) = (datum(left)?, datum(right)?);
         if self.kind == Kind::FloatDivide && has_zero(right.as_ref()) && left.null_count() < left.len() {
-            return Err(to_datafusion(SqlError::new(state::DIVISION_BY_ZERO, "division by zero")));
+            return Err(to_datafusion(SqlError::new(
+                state::DIVISION_BY_ZERO,
+                "division by zero",
+            )));
         }
         let (a, b) = (one(&left, left_one), one(&right, right_one));
         let result = match self.kind {
@@ -102,12 +109,17 @@ impl ScalarUDFImpl for Checked {
         let result = result.map_err(|error| match error {
             ArrowError::ArithmeticOverflow(_) => {
                 let name = SqlType::from_data_type(left.data_type()).map_or("value", |known| known.base_name());
-                to_datafusion(SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, format!("{name} out of range")))
+                to_datafusion(SqlError::new(
+                    state::NUMERIC_VALUE_OUT_OF_RANGE,
+                    format!("{name} out of range"),
+                ))
             }
             other => other.into(),
         })?;
         if scalar {
-            return Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&result, 0)?));
+            return Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(
+                &result, 0,
+            )?));
         }
         Ok(ColumnarValue::Array(result))
     }
@@ -123,8 +135,16 @@ fn one(array: &datafusion::arrow::array::ArrayRef, scalar: bool) -> Box<dyn data
 
 fn has_zero(array: &dyn Array) -> bool {
     match array.data_type() {
-        DataType::Float64 => array.as_primitive::<Float64Type>().iter().flatten().any(|value| value == 0.0),
-        DataType::Float32 => array.as_primitive::<Float32Type>().iter().flatten().any(|value| value == 0.0),
+        DataType::Float64 => array
+            .as_primitive::<Float64Type>()
+            .iter()
+            .flatten()
+            .any(|value| value == 0.0),
+        DataType::Float32 => array
+            .as_primitive::<Float32Type>()
+            .iter()
+            .flatten()
+            .any(|value| value == 0.0),
         _ => false,
     }
 }

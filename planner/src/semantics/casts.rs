@@ -1,8 +1,8 @@
 //! Which casts mean something else in PostgreSQL.
 
 use super::{parse, to_integer, to_text};
-use datafusion::common::metadata::FieldMetadata;
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Cast;

@@ -38,7 +38,8 @@ impl AnalyzerRule for PostgresSemantics {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite_node).map(|rewritten| rewritten.data)
+        plan.transform_up_with_subqueries(rewrite_node)
+            .map(|rewritten| rewritten.data)
     }
 }
 
@@ -70,7 +71,10 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn is_candidate(expr: &Expr) -> bool {
-    matches!(expr, Expr::Cast(_) | Expr::BinaryExpr(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_))
+    matches!(
+        expr,
+        Expr::Cast(_) | Expr::BinaryExpr(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_)
+    )
 }
 
 fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

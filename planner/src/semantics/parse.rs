@@ -20,15 +20,19 @@ pub(super) fn one(target: SqlType, text: &str) -> Result<ArrayRef> {
 
 fn cut(target: SqlType, text: &str) -> &str {
     match target {
-        SqlType::VarcharOf(limit) | SqlType::CharOf(limit) => {
-            text.char_indices().nth(limit as usize).map_or(text, |(end, _)| &text[..end])
-        }
+        SqlType::VarcharOf(limit) | SqlType::CharOf(limit) => text
+            .char_indices()
+            .nth(limit as usize)
+            .map_or(text, |(end, _)| &text[..end]),
         _ => text,
     }
 }
 
 pub(super) fn call(expr: Expr, target: SqlType) -> Expr {
-    let function = Parse { target, signature: Signature::any(1, Volatility::Immutable) };
+    let function = Parse {
+        target,
+        signature: Signature::any(1, Volatility::Immutable),
+    };
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![expr])
 }
 
@@ -56,13 +60,18 @@ impl ScalarUDFImpl for Parse {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(self.target.field(self.name(), args.arg_fields[0].is_nullable())))
+        Ok(Arc::new(
+            self.target.field(self.name(), args.arg_fields[0].is_nullable()),
+        ))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         if let ColumnarValue::Scalar(value) = &args.args[0] {
             return match value.try_as_str().flatten() {
-                Some(text) => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one(self.target, text)?, 0)?)),
+                Some(text) => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+                    &one(self.target, text)?,
+                    0,
+                )?)),
                 None => Ok(ColumnarValue::Scalar(ScalarValue::try_from(&self.target.data_type())?)),
             };
         }

@@ -27,7 +27,10 @@ fn applies(function: &AggregateUDF, args: &[Expr], distinct: bool, schema: &DFSc
     }
     // A widened int4 would need four billion rows.
     match arg {
-        Expr::Cast(cast) => Ok(!matches!(cast.expr.get_type(schema)?, DataType::Int32 | DataType::Int16 | DataType::Int8)),
+        Expr::Cast(cast) => Ok(!matches!(
+            cast.expr.get_type(schema)?,
+            DataType::Int32 | DataType::Int16 | DataType::Int8
+        )),
         _ => Ok(true),
     }
 }
@@ -101,7 +104,9 @@ impl One {
         if self.count == 0 {
             return Ok(ScalarValue::Int64(None));
         }
-        i64::try_from(self.sum).map(|sum| ScalarValue::Int64(Some(sum))).map_err(|_| overflow())
+        i64::try_from(self.sum)
+            .map(|sum| ScalarValue::Int64(Some(sum)))
+            .map_err(|_| overflow())
     }
 }
 

@@ -17,7 +17,10 @@ pub(super) fn applies(from: &DataType, to: &DataType) -> bool {
 }
 
 pub(super) fn call(expr: Expr, to: &DataType) -> Expr {
-    let function = ToInteger { to: to.clone(), signature: Signature::any(1, Volatility::Immutable) };
+    let function = ToInteger {
+        to: to.clone(),
+        signature: Signature::any(1, Volatility::Immutable),
+    };
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![expr])
 }
 
@@ -29,7 +32,10 @@ struct ToInteger {
 
 fn out_of_range(to: &DataType) -> datafusion::error::DataFusionError {
     let name = SqlType::from_data_type(to).map_or("integer", |known| known.base_name());
-    to_datafusion(SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, format!("{name} out of range")))
+    to_datafusion(SqlError::new(
+        state::NUMERIC_VALUE_OUT_OF_RANGE,
+        format!("{name} out of range"),
+    ))
 }
 
 impl ScalarUDFImpl for ToInteger {
@@ -78,7 +84,10 @@ impl ScalarUDFImpl for ToInteger {
                 Arc::new(rounded.collect::<Result<Int64Array>>()?)
             }
         };
-        let strict = CastOptions { safe: false, ..CastOptions::default() };
+        let strict = CastOptions {
+            safe: false,
+            ..CastOptions::default()
+        };
         let narrow = cast_with_options(&wide, &self.to, &strict).map_err(|_| out_of_range(&self.to))?;
         if scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&narrow, 0)?));

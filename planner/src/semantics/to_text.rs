@@ -28,7 +28,10 @@ pub(super) fn applies(from: &DataType) -> bool {
 }
 
 pub(super) fn call(expr: Expr, to: &DataType) -> Expr {
-    let function = ToText { to: to.clone(), signature: Signature::any(1, Volatility::Immutable) };
+    let function = ToText {
+        to: to.clone(),
+        signature: Signature::any(1, Volatility::Immutable),
+    };
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![expr])
 }
 
@@ -84,9 +87,12 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
         DataType::Timestamp(_, zone) => {
             let zoned = zone.is_some();
             let micros = cast(values, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
-            collect(micros.as_primitive::<TimestampMicrosecondType>().iter(), move |value, out| {
-                timestamp(value, zoned, out);
-            })
+            collect(
+                micros.as_primitive::<TimestampMicrosecondType>().iter(),
+                move |value, out| {
+                    timestamp(value, zoned, out);
+                },
+            )
         }
         DataType::Interval(_) => {
             let wide = cast(values, &DataType::Interval(IntervalUnit::MonthDayNano))?;
@@ -149,7 +155,9 @@ fn timestamp(us: i64, zoned: bool, out: &mut String) {
     if us == i64::MAX || us == i64::MIN {
         return out.push_str(if us > 0 { "infinity" } else { "-infinity" });
     }
-    let Some(at) = chrono::DateTime::from_timestamp_micros(us) else { return out.push_str("?") };
+    let Some(at) = chrono::DateTime::from_timestamp_micros(us) else {
+        return out.push_str("?");
+    };
     let _ = write!(out, "{}", at.format("%Y-%m-%d %H:%M:%S"));
     fraction(us.rem_euclid(1_000_000), out);
     if zoned {
@@ -198,7 +206,13 @@ fn interval(value: IntervalMonthDayNano, out: &mut String) {
         out.push('-');
     }
     let us = us.unsigned_abs() as i64;
-    let _ = write!(out, "{:02}:{:02}:{:02}", us / 3_600_000_000, us / 60_000_000 % 60, us / 1_000_000 % 60);
+    let _ = write!(
+        out,
+        "{:02}:{:02}:{:02}",
+        us / 3_600_000_000,
+        us / 60_000_000 % 60,
+        us / 1_000_000 % 60
+    );
     fraction(us % 1_000_000, out);
 }
 
@@ -227,7 +241,14 @@ mod tests {
     fn intervals() {
         let text = |months, days, nanoseconds| {
             let mut out = String::new();
-            interval(IntervalMonthDayNano { months, days, nanoseconds }, &mut out);
+            interval(
+                IntervalMonthDayNano {
+                    months,
+                    days,
+                    nanoseconds,
+                },
+                &mut out,
+            );
             out
         };
         assert_eq!(text(14, 3, 0), "1 year 2 mons 3 days");

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ObjectName, RenameTableNameKind, TableConstraint,
 };
 use futures::StreamExt;
-use tenon_storage::{Relation, TableDef};
+use tenon_storage::Relation;
 
 pub(super) async fn table(session: &mut Session, alter: &AlterTable) -> Result<Outcome> {
     let tag = || Ok(Outcome::Command("ALTER TABLE".into()));
@@ -145,12 +145,7 @@ async fn one(
     Ok(())
 }
 
-async fn constraint_added(
-    session: &mut Session,
-    schema: &str,
-    name: &str,
-    constraint: &TableConstraint,
-) -> Result<()> {
+async fn constraint_added(session: &mut Session, schema: &str, name: &str, constraint: &TableConstraint) -> Result<()> {
     match constraint {
         TableConstraint::ForeignKey(_) => {
             create::not_enforced(session, "FOREIGN KEY");
@@ -165,7 +160,7 @@ async fn constraint_added(
     }
 }
 
-/// Makes the table anew with the key, of the same rows.
+/// Checks the rows that are there on the query threads.
 async fn add_primary_key(
     session: &mut Session,
     schema: &str,
@@ -173,37 +168,10 @@ async fn add_primary_key(
     columns: Vec<String>,
     key_name: Option<String>,
 ) -> Result<()> {
-    let snapshot = session.state();
-    let Some(table) = snapshot.table(schema, name) else {
-        return Err(SqlError::new(state::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table")));
-    };
-    let definition = table.definition();
-    if definition.primary_key.is_some() {
-        let message = format!("multiple primary keys for table \"{name}\" are not allowed");
-        return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
-    }
-    for column in &columns {
-        if let Some(at) = definition.column_index(column)
-            && table.statistics().columns[at].null_count > 0
-        {
-            let message = format!("column \"{column}\" of relation \"{name}\" contains null values");
-            return Err(SqlError::new(state::NOT_NULL_VIOLATION, message));
-        }
-    }
-    let new = TableDef { columns: definition.columns.clone(), primary_key: columns, primary_key_name: key_name };
     let transaction = session.transaction()?;
-    let (table, schema, name) = (table.clone(), schema.to_string(), name.to_string());
+    let (schema, name) = (schema.to_string(), name.to_string());
     run::background(&session.engine, async move {
-        transaction.lock().drop_relation(&schema, &name)?;
-        let created = transaction.lock().create_table(&schema, &name, new)?;
-        let mut writer = transaction.lock().writer(&created);
-        let all: Vec<usize> = (0..table.schema().fields().len()).collect();
-        for segment in table.segments().iter() {
-            writer.append(&segment.batch(table.schema(), &all, 0, segment.rows())?)?;
-        }
-        let segments = writer.finish()?;
-        transaction.lock().append(created.oid(), segments)?;
-        Ok(())
+        Ok(transaction.lock().add_primary_key(&schema, &name, &columns, key_name)?)
     })
     .await
 }

@@ -17,7 +17,12 @@ pub(super) struct Keys {
 
 /// The conflict target must be the primary key, or absent.
 pub(super) fn check_target(definition: &TableDefinition, names: &[String]) -> Result<()> {
-    let key: Vec<&str> = definition.primary_key.iter().flat_map(|key| &key.columns).map(|at| definition.columns[*at].name.as_str()).collect();
+    let key: Vec<&str> = definition
+        .primary_key
+        .iter()
+        .flat_map(|key| &key.columns)
+        .map(|at| definition.columns[*at].name.as_str())
+        .collect();
     let same = names.len() == key.len() && names.iter().all(|name| key.contains(&name.as_str()));
     if names.is_empty() || same {
         return Ok(());
@@ -29,10 +34,19 @@ pub(super) fn check_target(definition: &TableDefinition, names: &[String]) -> Re
 impl Keys {
     /// The keys of the table's rows; None where it has no key, so that nothing conflicts.
     pub(super) fn of(table: &TableVersion) -> Result<Option<Keys>> {
-        let Some(key) = &table.definition().primary_key else { return Ok(None) };
-        let fields = key.columns.iter().map(|at| SortField::new(table.schema().field(*at).data_type().clone()));
+        let Some(key) = &table.definition().primary_key else {
+            return Ok(None);
+        };
+        let fields = key
+            .columns
+            .iter()
+            .map(|at| SortField::new(table.schema().field(*at).data_type().clone()));
         let converter = RowConverter::new(fields.collect()).map_err(|error| from_arrow(&error))?;
-        let mut keys = Keys { columns: key.columns.clone(), converter, seen: HashSet::new() };
+        let mut keys = Keys {
+            columns: key.columns.clone(),
+            converter,
+            seen: HashSet::new(),
+        };
         for segment in table.segments().iter() {
             let columns: Vec<ArrayRef> = keys.columns.iter().map(|at| segment.column(*at)).collect();
             keys.new_rows(&columns)?;
@@ -41,7 +55,10 @@ impl Keys {
     }
 
     fn new_rows(&mut self, columns: &[ArrayRef]) -> Result<BooleanArray> {
-        let rows = self.converter.convert_columns(columns).map_err(|error| from_arrow(&error))?;
+        let rows = self
+            .converter
+            .convert_columns(columns)
+            .map_err(|error| from_arrow(&error))?;
         Ok(rows.iter().map(|row| Some(self.seen.insert(row.owned()))).collect())
     }
 

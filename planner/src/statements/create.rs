@@ -133,17 +133,28 @@ async fn create_from_file(
         return Ok(None);
     };
     let file = files::source(&session.engine, session.cancel(), &name, format)?;
-    let fields: Vec<_> = file.columns.iter().map(|column| column.sql_type.field(&column.name, true)).collect();
+    let fields: Vec<_> = file
+        .columns
+        .iter()
+        .map(|column| column.sql_type.field(&column.name, true))
+        .collect();
     let columns = columns_of(&Schema::new(fields), given)?;
-    let definition = TableDef { columns, ..TableDef::default() };
+    let definition = TableDef {
+        columns,
+        ..TableDef::default()
+    };
     let transaction = session.transaction()?;
-    let table = transaction.lock().create_table(&place.schema, &place.name, definition)?;
+    let table = transaction
+        .lock()
+        .create_table(&place.schema, &place.name, definition)?;
     let load = move || {
         let loaded = file.segments_for(&table)?;
         transaction.lock().append(table.oid(), loaded.segments)?;
         Ok(loaded.rows)
     };
-    files::in_background(&session.engine, session.cancel(), load).await.map(Some)
+    files::in_background(&session.engine, session.cancel(), load)
+        .await
+        .map(Some)
 }
 
 /// Columns of a stored relation with the names and types of a query's result, the first ones renamed.

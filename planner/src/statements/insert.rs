@@ -15,7 +15,9 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{self, ConflictTarget, Insert, OnConflictAction, OnInsert, SetExpr, TableObject, Value};
+use datafusion::sql::sqlparser::ast::{
+    self, ConflictTarget, Insert, OnConflictAction, OnInsert, SetExpr, TableObject, Value,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::{ColumnDef, SqlType, TableVersion, TableWriter};

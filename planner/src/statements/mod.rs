@@ -1,9 +1,9 @@
 //! What each kind of statement does.
 
-pub(crate) mod copy;
 mod alter;
 mod change;
 mod conflict;
+pub(crate) mod copy;
 mod create;
 mod cursor;
 mod drop;
@@ -15,6 +15,7 @@ mod qualify;
 mod query;
 mod returning;
 mod select;
+pub(crate) use select::of as select_of;
 mod set;
 pub(crate) mod text_rows;
 

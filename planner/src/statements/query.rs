@@ -34,6 +34,7 @@ fn checked(query: &ast::Query) -> Result<ast::Statement> {
     {
         return Err(SqlError::unsupported("SELECT INTO").hint("Use CREATE TABLE AS."));
     }
+    no_multiset(&query.body)?;
     let mut query = Box::new(query.clone());
     // There is no concurrent writer that a row lock could hold off: the rows are a snapshot.
     query.locks.clear();
@@ -43,6 +44,24 @@ fn checked(query: &ast::Query) -> Result<ast::Statement> {
     }
     rewrite(&mut tree);
     Ok(tree)
+}
+
+/// EXCEPT ALL and INTERSECT ALL would not count their rows.
+fn no_multiset(body: &ast::SetExpr) -> Result<()> {
+    use ast::{SetOperator, SetQuantifier};
+    match body {
+        ast::SetExpr::SetOperation {
+            op,
+            set_quantifier: SetQuantifier::All,
+            ..
+        } if *op != SetOperator::Union => Err(SqlError::unsupported(format!("{op} ALL"))),
+        ast::SetExpr::SetOperation { left, right, .. } => {
+            no_multiset(left)?;
+            no_multiset(right)
+        }
+        ast::SetExpr::Query(query) => no_multiset(&query.body),
+        _ => Ok(()),
+    }
 }
 
 /// The plan of a query, its parameters left open.

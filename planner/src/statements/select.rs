@@ -40,7 +40,7 @@ pub(super) fn over(relation: ObjectName, items: Vec<SelectItem>) -> Statement {
 }
 
 /// `SELECT items FROM from WHERE selection`.
-pub(super) fn of(items: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Statement {
+pub(crate) fn of(items: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Statement {
     let (mut query, mut select) = template();
     select.projection = items;
     select.from = from;
