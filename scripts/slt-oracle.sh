@@ -25,7 +25,7 @@ trap '"${run[@]}" $bin/pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; 
 "${run[@]}" $bin/pg_ctl -D "$dir/data" -w -l "$dir/log" start \
     -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off -c timezone=UTC" >/dev/null
 TENON_SLT_POSTGRES="host=127.0.0.1 port=$port user=$user sslmode=disable" \
-    cargo test -q -p tenon-tests --test main -- "$@"
+    cargo test -q --workspace --test server -- "$@"
 if [ -n "${TENON_SLT_UPDATE:-}" ]; then # An error is expected by its SQLSTATE alone.
     find tests/slt -name '*.slt' -exec sed -i -E 's/^statement error .*\\\(([0-9A-Z]{5})\\\)$/statement error (\1)/; s/^query +$/query/' {} +
 fi

@@ -1,4 +1,4 @@
-//! Every test that needs a running server: one binary, each test a named trial (`cargo test -p tenon-tests -- NAME`).
+//! Every test that needs a running server: one binary, each test a named trial (`cargo test --workspace --test server -- NAME`).
 //!
 //! With `TENON_SLT_POSTGRES=postgresql://...` the .slt files run against that PostgreSQL instead, and with
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
@@ -17,6 +17,7 @@ mod wire;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::future::Future;
+use std::time::Duration;
 
 fn main() {
     let args = Arguments::from_args();
@@ -34,6 +35,9 @@ fn main() {
     trials.extend(drivers::trials());
     libtest_mimic::run(&args, trials).exit();
 }
+
+/// Far more than any trial takes on two loaded cores.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A trial whose body is asynchronous and fails by an error or a panic.
 fn trial<F>(name: &str, body: impl FnOnce() -> F + Send + 'static) -> Trial

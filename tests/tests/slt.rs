@@ -109,6 +109,9 @@ async fn on_server(file: PathBuf, config: Config) -> Result<()> {
     let mut server = Server::start_with(&args, &env)?;
     let dsn = server.dsn();
     let mut runner = Runner::new(|| Connection::new(dsn.clone(), config.protocol, config.set.clone(), "tenon"));
+    if config.protocol == Protocol::Extended {
+        runner.add_label("extended");
+    }
     let result = every_record(&mut runner, &file).await;
     anyhow::ensure!(server.is_alive()?, "the server died; its log:\n{}", server.log());
     result
@@ -120,9 +123,14 @@ where
     M: sqllogictest::MakeConnection<Conn = Connection>,
 {
     let mut failures = Vec::new();
+    let mut not_run = 0;
     for record in sqllogictest::parse_file(file)? {
-        if matches!(record, sqllogictest::Record::Halt { .. }) {
-            break;
+        match &record {
+            sqllogictest::Record::Halt { .. } => break,
+            sqllogictest::Record::Statement { conditions, .. } | sqllogictest::Record::Query { conditions, .. } => {
+                not_run += usize::from(!conditions.is_empty());
+            }
+            _ => {}
         }
         if let Err(error) = runner.run_async(record).await {
             failures.push(error.to_string());
