@@ -24,7 +24,8 @@ pub struct SortOptions {
     pub bits: Option<Range<u32>>,
     /// Another shape of the pass than the usual one, to measure it.
     pub tuning: Option<RadixTuning>,
-    /// Items that one launch takes at most (0: the usual 2^28), to test inputs of several portions.
+    /// Items that one launch takes at most (0: the usual 2^28), to test what inputs above 2^32 items use: several
+    /// portions, and places of 64 bits.
     pub portion_items: u64,
 }
 
@@ -98,6 +99,7 @@ pub(crate) fn radix<K: SortKey>(payload_bytes: usize, options: &SortOptions) -> 
     }
     if options.portion_items > 0 {
         radix.portion_items = options.portion_items;
+        radix.wide = true;
     }
     Ok(radix)
 }

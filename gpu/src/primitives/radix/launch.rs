@@ -121,6 +121,8 @@ pub(crate) struct Radix {
     pub tuning: RadixTuning,
     /// Items of a portion; tests make it small.
     pub portion_items: u64,
+    /// Places of 64 bits whatever the number of items; tests ask for it.
+    pub wide: bool,
 }
 
 /// Where the items are and go: addresses, of arrays as long as the input.
@@ -161,6 +163,7 @@ impl Radix {
             digits,
             tuning: RadixTuning::of(key_bytes, payload_bytes),
             portion_items: PORTION_ITEMS,
+            wide: false,
         }
     }
 
@@ -247,7 +250,7 @@ impl Radix {
         let states_at = tickets_at + ticket_words;
         stream.set_bytes(scratch.slice_mut(counts_at..counts_at + zeroed_words)?, 0)?;
 
-        let wide = items > u32::MAX as u64;
+        let wide = items > u32::MAX as u64 || self.wide;
         let module = stream.device().load(&self.program(wide))?;
         let histogram = module.kernel::<HistogramParams>("radix_histogram")?;
         let plan = module.kernel::<PlanParams>("radix_plan")?;
