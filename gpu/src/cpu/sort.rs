@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use rayon::prelude::*;
 
 use super::partition::{count, partition};
-use super::split::split;
 use crate::error::Result;
 use crate::primitives::fill::Index;
 use crate::primitives::sort::{Order, RadixCode, SortKey, SortOptions, checked_bits, flip_bits, same_len};
@@ -190,73 +189,4 @@ pub fn digit_counts<K: SortKey>(keys: &[K], shift: u32, bits: u32) -> Vec<u64> {
         sums.iter_mut().zip(piece).for_each(|(sum, count)| *sum += count as u64);
     }
     sums
-}
-
-/// Sorts items by an unsigned key of `bits` bits. Not stable. A split by the top digit makes partitions that fit the
-/// caches of one core, which sorts them alone; a large partition is split further.
-pub fn sort_by_bits<T: Copy + Send + Sync>(items: &mut [T], bits: u32, key: impl Fn(T) -> u64 + Sync) {
-    let mut spare = items.to_vec();
-    sort_in(items, &mut spare, bits, &key);
-}
-
-fn sort_in<T: Copy + Send + Sync>(items: &mut [T], spare: &mut [T], bits: u32, key: &(impl Fn(T) -> u64 + Sync)) {
-    const CACHE_ITEMS: usize = 1 << 15;
-    if items.len() <= CACHE_ITEMS || bits == 0 {
-        items.sort_unstable_by_key(|&item| key(item));
-        return;
-    }
-    let digit = RADIX_BITS.min(bits);
-    let rest = bits - digit;
-    let mask = (1u64 << digit) - 1;
-    let offsets = split(items, spare, 1 << digit, |item| (key(item) >> rest & mask) as usize);
-    let (mut sources, mut targets): (Vec<&mut [T]>, Vec<&mut [T]>) = (Vec::new(), Vec::new());
-    let (mut items, mut spare) = (items, spare);
-    for part in offsets.windows(2) {
-        let (target, items_rest) = items.split_at_mut(part[1] - part[0]);
-        let (source, spare_rest) = spare.split_at_mut(part[1] - part[0]);
-        targets.push(target);
-        sources.push(source);
-        (items, spare) = (items_rest, spare_rest);
-    }
-    targets.into_par_iter().zip(sources).for_each(|(target, source)| {
-        target.copy_from_slice(source);
-        sort_in(target, source, rest, key);
-    });
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::{Rng, SeedableRng, rngs::StdRng};
-
-    use super::{sort_by_bits, split};
-
-    #[test]
-    fn splits_stably_and_sorts() {
-        let mut rng = StdRng::seed_from_u64(crate::testing::seed("cpu split"));
-        for items in [0usize, 1, 2, 1000, 40_000, 300_001] {
-            for partitions in [1usize, 7, 256, 1000] {
-                let input: Vec<(u64, u32)> = (0..items as u32).map(|i| (rng.random(), i)).collect();
-                let mut output = vec![(0, 0); items];
-                let of = |item: (u64, u32)| (item.0 % partitions as u64) as usize;
-                let offsets = split(&input, &mut output, partitions, of);
-                let mut expected = input.clone();
-                expected.sort_by_key(|&item| of(item));
-                assert_eq!(output, expected);
-                assert_eq!(
-                    (offsets.len(), offsets[0], offsets[partitions]),
-                    (partitions + 1, 0, items)
-                );
-                for (p, part) in offsets.windows(2).enumerate() {
-                    assert!(output[part[0]..part[1]].iter().all(|&item| of(item) == p));
-                }
-            }
-            for equal in [false, true] {
-                let mut numbers: Vec<u64> = (0..items).map(|_| if equal { 5 } else { rng.random() }).collect();
-                let mut expected = numbers.clone();
-                expected.sort_unstable();
-                sort_by_bits(&mut numbers, 64, |x| x);
-                assert!(numbers == expected);
-            }
-        }
-    }
 }
