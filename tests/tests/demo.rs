@@ -79,7 +79,7 @@ async fn bad_settings() -> Result<()> {
     // Any address but loopback needs passwords or an explicit wish.
     let output = run(&["--listen", "0.0.0.0:0"], &[])?;
     ensure!(
-        !output.status.success() && text(&output).contains("--insecure-trust"),
+        !output.status.success() && text(&output).contains("insecure_trust"),
         "{}",
         text(&output)
     );
@@ -168,7 +168,11 @@ async fn load() -> Result<()> {
 /// The README's psql session is what psql shows: its statements against `--demo`, output compared line by line.
 async fn readme_transcript() -> Result<()> {
     let readme = std::fs::read_to_string(root().join("README.md"))?;
-    let block = readme.split("```console\n").nth(1).and_then(|rest| rest.split("```").next()).context("no console block")?;
+    let block = readme
+        .split("```console\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .context("no console block")?;
     let mut steps: Vec<(String, String)> = Vec::new();
     for line in block.lines().skip(1) {
         if let Some(sql) = line.strip_prefix("tenon=# ") {
@@ -183,12 +187,24 @@ async fn readme_transcript() -> Result<()> {
             step.1.push('\n');
         }
     }
-    ensure!(steps.iter().any(|(sql, _)| sql.starts_with("EXPLAIN")), "no EXPLAIN in the transcript");
+    ensure!(
+        steps.iter().any(|(sql, _)| sql.starts_with("EXPLAIN")),
+        "no EXPLAIN in the transcript"
+    );
     let server = Server::start(&["--demo", "--threads", "2"])?;
     for (sql, expected) in steps {
-        let output = Command::new("psql").args(["-X", "-d", &server.dsn(), "-c", &sql]).env("PAGER", "").output()?;
-        let found: String = text(&output).lines().map(|line| format!("{}\n", line.trim_end())).collect();
-        ensure!(found.trim_end() == expected.trim_end(), "{sql}\n{found}\nREADME.md has:\n{expected}");
+        let output = Command::new("psql")
+            .args(["-X", "-d", &server.dsn(), "-c", &sql])
+            .env("PAGER", "")
+            .output()?;
+        let found: String = text(&output)
+            .lines()
+            .map(|line| format!("{}\n", line.trim_end()))
+            .collect();
+        ensure!(
+            found.trim_end() == expected.trim_end(),
+            "{sql}\n{found}\nREADME.md has:\n{expected}"
+        );
     }
     Ok(())
 }

@@ -136,6 +136,12 @@ where
             failures.push(error.to_string());
         }
     }
+    if not_run > 0 {
+        println!(
+            "{}: {not_run} records are for another engine or wait for a feature (skipif)",
+            short(file)
+        );
+    }
     anyhow::ensure!(
         failures.is_empty(),
         "{} records failed\n\n{}",

@@ -180,6 +180,9 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         if let Some(position) = error.position {
             field(b'P', &position.to_string());
         }
+        if let Some(context) = &error.context {
+            field(b'W', context);
+        }
         body.push(0);
         self.put_raw(kind, &body);
     }
