@@ -11,6 +11,7 @@ struct OffsetsParams {
 };
 struct InvertParams {
     const PLACE* indices;
+    const PLACE* values;  // null: the item's number
     PLACE* places;
     u64 items;
 };
@@ -30,7 +31,9 @@ TENON_KERNEL(partition_offsets, OffsetsParams) {
     p.offsets[partition] = low;
 }
 
-/// Gather index to scatter index: places[indices[i]] = i.
+/// Gather index to scatter index: places[indices[i]] = i, or = values[i].
 TENON_KERNEL(invert, InvertParams) {
-    for (u64 at = global_thread(); at < p.items; at += grid_threads()) p.places[p.indices[at]] = (PLACE)at;
+    for (u64 at = global_thread(); at < p.items; at += grid_threads()) {
+        p.places[p.indices[at]] = p.values ? p.values[at] : (PLACE)at;
+    }
 }
