@@ -6,10 +6,10 @@ use crate::wire::message::{Parameter, utf8};
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
-use tenon_planner::error::{Result, SqlError, SqlState, state};
+use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
 use tenon_storage::parse::parse_scalar;
-use tenon_storage::{SqlType, StorageError};
+use tenon_storage::SqlType;
 
 /// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.
 ///
@@ -62,12 +62,6 @@ fn malformed(number: usize) -> SqlError {
     SqlError::new(state::INVALID_BINARY_REPRESENTATION, message)
 }
 
-fn from_storage(error: StorageError) -> SqlError {
-    let mut told = SqlError::new(SqlState(error.kind.sqlstate()), error.message);
-    (told.detail, told.hint) = (error.detail, error.hint);
-    told
-}
-
 /// The type whose text form a parameter has; `None` is plain text.
 fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
     Some(match oid {
@@ -100,7 +94,7 @@ fn text(text: &str, oid: u32, data_type: &DataType) -> Result<ScalarValue> {
     let Some(sql_type) = sql_type(oid, data_type) else {
         return Ok(ScalarValue::Utf8View(Some(text.to_owned())));
     };
-    let array = parse_scalar(sql_type, text).map_err(from_storage)?;
+    let array = parse_scalar(sql_type, text)?;
     ScalarValue::try_from_array(&array, 0).map_err(SqlError::internal)
 }
 

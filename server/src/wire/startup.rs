@@ -130,6 +130,7 @@ async fn session(
             gone => Err(gone),
         };
     }
+    output.put(&Authentication::Ok);
     // `tenon` is the one database; tools that ask for `postgres`, and psql's default of the user's own name, mean it.
     let database = database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
     if database != "tenon" && database != "postgres" && database != user {
@@ -146,7 +147,6 @@ async fn session(
     }
     let secret_bytes = if version >= NEWEST_PROTOCOL { 32 } else { 4 };
     input.trust();
-    output.put(&Authentication::Ok);
     Ok(Some(Started {
         input,
         output,
