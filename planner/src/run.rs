@@ -1,5 +1,6 @@
 //! Running a plan: on the query threads, a bounded number at a time, its batches forwarded with back-pressure.
 
+use crate::cancellable::cancellable;
 use crate::engine::Engine;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
@@ -27,8 +28,10 @@ pub(crate) fn canceled() -> SqlError {
 pub(crate) async fn start(engine: &Arc<Engine>, plan: LogicalPlan, cancel: &CancellationToken) -> Result<BatchStream> {
     let (batches, receiver) = mpsc::channel(BATCHES_AHEAD);
     let (planned, ready) = oneshot::channel();
-    let (own, token) = (engine.clone(), cancel.clone());
+    // A token of this plan's own: cancelled with the statement's, and when the plan is dropped.
+    let (own, token) = (engine.clone(), cancel.child_token());
     let work = async move {
+        let _dropped = token.clone().drop_guard();
         let mut planned = Some(planned);
         let stop = token.clone();
         let job = produce(&own, plan, &batches, &mut planned, &token);
@@ -64,7 +67,7 @@ async fn produce(
     token: &CancellationToken,
 ) -> Result<()> {
     let _permit = engine.admission.acquire().await.map_err(SqlError::internal)?;
-    let plan = physical(engine, &plan).await?;
+    let plan = cancellable(physical(engine, &plan).await?, token)?;
     let mut stream = execute_stream(plan, engine.task.clone()).map_err(|error| from_datafusion(&error))?;
     if let Some(planned) = planned.take() {
         let _ = planned.send(Ok(()));

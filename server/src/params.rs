@@ -8,8 +8,8 @@ use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
-use tenon_storage::parse::parse_scalar;
 use tenon_storage::SqlType;
+use tenon_storage::parse::parse_scalar;
 
 /// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.
 ///

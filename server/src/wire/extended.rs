@@ -2,14 +2,14 @@
 
 use super::connection::{Connection, Step};
 use super::message::{Formats, Message, Parameter, Target, violation};
-use super::results::{Rows, run};
+use super::results::{Rows, run, tag_of};
 use crate::encode::row::RowEncoder;
 use crate::params;
 use datafusion::scalar::ScalarValue;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_planner::error::{Result, SqlError, state};
-use tenon_planner::outcome::Outcome;
+use tenon_planner::outcome::{Outcome, RowsTag};
 use tenon_planner::session::{Prepared, TransactionStatus};
 use tenon_planner::statement::Statement;
 
@@ -28,6 +28,8 @@ pub struct Portal {
 enum PortalState {
     New(Vec<ScalarValue>),
     Running(Rows),
+    /// All rows were sent: running it again sends none.
+    Ended(RowsTag),
     Done,
 }
 
@@ -174,6 +176,11 @@ impl Connection {
                 let message = format!("portal \"{name}\" cannot be run");
                 return Err(SqlError::new(state::INVALID_CURSOR_STATE, message).into());
             }
+            PortalState::Ended(tag) => {
+                self.output.command_complete(&tag_of(&tag, 0));
+                portal.state = PortalState::Ended(tag);
+                return Ok(());
+            }
             PortalState::Running(_) if self.session.transaction_status() == TransactionStatus::Failed => {
                 let message = "current transaction is aborted, commands ignored until end of transaction block";
                 return Err(SqlError::new(state::IN_FAILED_SQL_TRANSACTION, message).into());
@@ -228,13 +235,15 @@ impl Connection {
         let limit = if rows_max == 0 { usize::MAX } else { rows_max };
         let (sent, end) = rows.send(limit, running, &mut self.input, &mut self.output).await?;
         self.tell();
-        if end {
-            self.output.command_complete(&rows.command_tag(sent));
+        let after = if end {
+            self.output.command_complete(&tag_of(&rows.tag, sent));
+            PortalState::Ended(rows.tag)
         } else {
             self.output.portal_suspended();
-            if let Some(portal) = self.portals.get_mut(name) {
-                portal.state = PortalState::Running(rows);
-            }
+            PortalState::Running(rows)
+        };
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.state = after;
         }
         Ok(())
     }

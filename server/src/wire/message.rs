@@ -194,7 +194,9 @@ impl Body {
                 format!("unsupported format code: {code}"),
             )),
         };
-        (0..count).map(|_| self.u16().and_then(format)).collect()
+        // All of them are read before any is judged: a message too short is that first.
+        let codes = (0..count).map(|_| self.u16()).collect::<Result<Vec<_>>>()?;
+        codes.into_iter().map(format).collect()
     }
 }
 

@@ -59,13 +59,13 @@ impl Rows {
             }
         }
     }
+}
 
-    /// The command tag after `sent` rows.
-    pub fn command_tag(&self, sent: usize) -> String {
-        match self.tag {
-            RowsTag::Counted(word) => format!("{word} {sent}"),
-            RowsTag::Plain(word) => word.to_owned(),
-        }
+/// The command tag after `sent` rows.
+pub fn tag_of(tag: &RowsTag, sent: usize) -> String {
+    match tag {
+        RowsTag::Counted(word) => format!("{word} {sent}"),
+        RowsTag::Plain(word) => (*word).to_owned(),
     }
 }
 
@@ -111,7 +111,7 @@ impl Connection {
             .send(usize::MAX, running, &mut self.input, &mut self.output)
             .await?;
         self.tell();
-        self.output.command_complete(&rows.command_tag(sent));
+        self.output.command_complete(&tag_of(&rows.tag, sent));
         Ok(())
     }
 }

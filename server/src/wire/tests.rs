@@ -30,11 +30,20 @@ fn client(bytes: Vec<u8>, piece: usize) -> Input<DuplexStream> {
 
 #[tokio::test]
 async fn messages_cut_anywhere() {
-    let bytes = [frame(b'Q', b"select 1\0"), frame(b'd', b"stray"), frame(b'S', b""), frame(b'Q', b"x\0")].concat();
+    let bytes = [
+        frame(b'Q', b"select 1\0"),
+        frame(b'd', b"stray"),
+        frame(b'S', b""),
+        frame(b'Q', b"x\0"),
+    ]
+    .concat();
     for piece in [1, 3, 7, 1000] {
         let mut input = client(bytes.clone(), piece);
         assert!(matches!(input.next().await, Ok(Message::Query(sql)) if sql == "select 1"));
-        assert!(matches!(input.next().await, Ok(Message::Sync)), "stray COPY data is passed over");
+        assert!(
+            matches!(input.next().await, Ok(Message::Sync)),
+            "stray COPY data is passed over"
+        );
         assert!(matches!(input.next().await, Ok(Message::Query(_))));
         assert!(matches!(input.next().await, Err(InputError::Gone(None))));
     }
@@ -59,23 +68,38 @@ async fn frames_that_are_none() {
     }
     let (_ours, theirs) = duplex(64);
     let mut stranger = Input::new(theirs);
-    assert!(matches!(stranger.startup_packet_within().await, None), "an idle stranger is waited for");
+    assert!(
+        matches!(stranger.startup_packet_within().await, None),
+        "an idle stranger is waited for"
+    );
     let mut stranger = client([b'Q', 0, 1, 0, 0].into(), 10);
-    assert!(matches!(stranger.next().await, Err(InputError::Gone(None))), "64 KiB are fine of a known client");
+    assert!(
+        matches!(stranger.next().await, Err(InputError::Gone(None))),
+        "64 KiB are fine of a known client"
+    );
 }
 
 impl Input<DuplexStream> {
     /// The startup packet, or `None` after a moment.
     async fn startup_packet_within(&mut self) -> Option<Result<bytes::Bytes, InputError>> {
-        tokio::time::timeout(Duration::from_millis(20), self.startup_packet()).await.ok()
+        tokio::time::timeout(Duration::from_millis(20), self.startup_packet())
+            .await
+            .ok()
     }
 }
 
 #[tokio::test]
 async fn startup_packets() {
     let packet = [&12u32.to_be_bytes()[..], b"\0\x03\0\0user"].concat();
-    assert_eq!(client(packet, 1).startup_packet().await.unwrap().as_ref(), b"\0\x03\0\0user");
-    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &7u32.to_be_bytes(), &10_001u32.to_be_bytes()] {
+    assert_eq!(
+        client(packet, 1).startup_packet().await.unwrap().as_ref(),
+        b"\0\x03\0\0user"
+    );
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &7u32.to_be_bytes(),
+        &10_001u32.to_be_bytes(),
+    ] {
         let error = client(bytes.to_vec(), 100).startup_packet().await;
         assert!(matches!(error, Err(InputError::Fatal(e)) if e.state.0 == "08P01"));
     }
@@ -115,14 +139,20 @@ async fn copy_data_in_pieces() {
 }
 
 fn running(deadline: Option<Duration>) -> std::sync::Arc<Running> {
-    Running::new(CancellationToken::new(), deadline.map(|after| Instant::now() + after), CancellationToken::new())
+    Running::new(
+        CancellationToken::new(),
+        deadline.map(|after| Instant::now() + after),
+        CancellationToken::new(),
+    )
 }
 
 #[tokio::test]
 async fn a_statement_ends_with_its_client() {
     let mut input = client(Vec::new(), 1);
     let running = running(None);
-    let result = running.drive_until_stopped(&mut input, std::future::pending::<()>()).await;
+    let result = running
+        .drive_until_stopped(&mut input, std::future::pending::<()>())
+        .await;
     assert_eq!(result.unwrap_err().state.0, "08006");
     assert_eq!(running.reason(), Some(Reason::Gone));
 }
@@ -132,8 +162,14 @@ async fn a_statement_ends_with_its_time() {
     let (_ours, theirs) = duplex(64);
     let mut input = Input::new(theirs);
     let running = running(Some(Duration::from_millis(10)));
-    let error = running.drive_until_stopped(&mut input, std::future::pending::<()>()).await.unwrap_err();
-    assert_eq!((error.state.0, error.message.contains("statement timeout")), ("57014", true));
+    let error = running
+        .drive_until_stopped(&mut input, std::future::pending::<()>())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.state.0, error.message.contains("statement timeout")),
+        ("57014", true)
+    );
 }
 
 #[tokio::test]
@@ -157,7 +193,10 @@ async fn a_flush_that_is_interrupted_goes_on_where_it_was() {
     let mut piece = [0; 777];
     loop {
         // The reader is slow: every flush is cut short.
-        if tokio::time::timeout(Duration::from_millis(1), output.flush()).await.is_ok() {
+        if tokio::time::timeout(Duration::from_millis(1), output.flush())
+            .await
+            .is_ok()
+        {
             break;
         }
         let bytes = theirs.read(&mut piece).await.unwrap();
