@@ -1,6 +1,7 @@
 //! SQL sessions: parsing, catalog binding, statistics, join ordering and plans.
 
 mod bind;
+mod cancellable;
 mod catalog;
 mod cancellable;
 mod context;
