@@ -2,8 +2,8 @@
 
 mod bind;
 mod cancellable;
-mod catalog;
 mod cancellable;
+mod catalog;
 mod context;
 pub mod engine;
 pub mod error;

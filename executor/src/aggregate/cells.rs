@@ -17,9 +17,15 @@ use crate::expr::{NarrowArithmetic, accelerate};
 #[derive(Clone)]
 pub enum Cell {
     /// Rows, or rows whose argument is not null.
-    Count { arg: Option<Arc<dyn PhysicalExpr>>, counts: Vec<i64> },
+    Count {
+        arg: Option<Arc<dyn PhysicalExpr>>,
+        counts: Vec<i64>,
+    },
     /// Sum of the argument's unscaled values.
-    Sum { arg: Arc<dyn PhysicalExpr>, sums: Vec<i128> },
+    Sum {
+        arg: Arc<dyn PhysicalExpr>,
+        sums: Vec<i128>,
+    },
 }
 
 /// An aggregate in terms of cells, by their position.
@@ -27,8 +33,16 @@ pub enum Cell {
 pub enum Recipe {
     Count(usize),
     /// Null where the count is 0.
-    Sum { sum: usize, count: usize, data_type: DataType },
-    Average { sum: usize, count: usize, data_type: DataType },
+    Sum {
+        sum: usize,
+        count: usize,
+        data_type: DataType,
+    },
+    Average {
+        sum: usize,
+        count: usize,
+        data_type: DataType,
+    },
 }
 
 impl Recipe {
@@ -42,11 +56,21 @@ impl Recipe {
             ("count", [DataType::Int64]) => Some(Self::Count(count(cells, counted()?))),
             ("sum", [data_type @ DataType::Decimal128(_, scale)]) if is_decimal(arg, input, *scale)? => {
                 let count = count(cells, counted()?);
-                Some(Self::Sum { sum: sum(cells, arg)?, count, data_type: (*data_type).clone() })
+                Some(Self::Sum {
+                    sum: sum(cells, arg)?,
+                    count,
+                    data_type: (*data_type).clone(),
+                })
             }
-            ("avg", [DataType::UInt64, data_type @ DataType::Decimal128(_, scale)]) if is_decimal(arg, input, *scale)? => {
+            ("avg", [DataType::UInt64, data_type @ DataType::Decimal128(_, scale)])
+                if is_decimal(arg, input, *scale)? =>
+            {
                 let count = count(cells, counted()?);
-                Some(Self::Average { sum: sum(cells, arg)?, count, data_type: (*data_type).clone() })
+                Some(Self::Average {
+                    sum: sum(cells, arg)?,
+                    count,
+                    data_type: (*data_type).clone(),
+                })
             }
             _ => None,
         })
@@ -65,7 +89,9 @@ impl Recipe {
             };
             let seen: NullBuffer = counts(count).iter().map(|&count| count > 0).collect();
             let seen = Some(seen).filter(|n| n.null_count() > 0);
-            Ok(Arc::new(Decimal128Array::new(sums.into(), seen).with_data_type(data_type.clone())))
+            Ok(Arc::new(
+                Decimal128Array::new(sums.into(), seen).with_data_type(data_type.clone()),
+            ))
         };
         Ok(match self {
             Self::Count(at) => vec![Arc::new(Int64Array::from(counts(*at).to_vec()))],
@@ -83,7 +109,9 @@ fn is_decimal(arg: &Arc<dyn PhysicalExpr>, input: &Schema, scale: i8) -> Result<
 }
 
 fn count(cells: &mut Vec<Cell>, arg: Option<Arc<dyn PhysicalExpr>>) -> usize {
-    let found = cells.iter().position(|c| matches!(c, Cell::Count { arg: other, .. } if *other == arg));
+    let found = cells
+        .iter()
+        .position(|c| matches!(c, Cell::Count { arg: other, .. } if *other == arg));
     found.unwrap_or_else(|| {
         cells.push(Cell::Count { arg, counts: vec![] });
         cells.len() - 1
@@ -92,7 +120,9 @@ fn count(cells: &mut Vec<Cell>, arg: Option<Arc<dyn PhysicalExpr>>) -> usize {
 
 fn sum(cells: &mut Vec<Cell>, arg: &Arc<dyn PhysicalExpr>) -> Result<usize> {
     let arg = accelerate(Arc::clone(arg))?;
-    let found = cells.iter().position(|c| matches!(c, Cell::Sum { arg: other, .. } if **other == *arg));
+    let found = cells
+        .iter()
+        .position(|c| matches!(c, Cell::Sum { arg: other, .. } if **other == *arg));
     Ok(found.unwrap_or_else(|| {
         cells.push(Cell::Sum { arg, sums: vec![] });
         cells.len() - 1
@@ -120,7 +150,13 @@ impl Cell {
                 if let Some(narrow) = arg.downcast_ref::<NarrowArithmetic>()
                     && let Some((values, nulls)) = narrow.evaluate_narrow(batch)?
                 {
-                    add(sums, groups, values.iter().map(|&v| i128::from(v)), nulls.as_ref(), count);
+                    add(
+                        sums,
+                        groups,
+                        values.iter().map(|&v| i128::from(v)),
+                        nulls.as_ref(),
+                        count,
+                    );
                 } else {
                     let array = arg.evaluate(batch)?.into_array(batch.num_rows())?;
                     let array = array.as_primitive::<Decimal128Type>();
@@ -149,7 +185,10 @@ fn add(
 ) {
     match nulls {
         None if count == 1 => sums[0] = values.fold(sums[0], i128::wrapping_add),
-        None => groups.iter().zip(values).for_each(|(&group, v)| sums[group] = sums[group].wrapping_add(v)),
+        None => groups
+            .iter()
+            .zip(values)
+            .for_each(|(&group, v)| sums[group] = sums[group].wrapping_add(v)),
         Some(nulls) => {
             for (row, (&group, v)) in groups.iter().zip(values).enumerate() {
                 if nulls.is_valid(row) {

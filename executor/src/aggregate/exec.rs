@@ -55,9 +55,13 @@ impl GroupSpec {
     pub fn is_supported(&self) -> bool {
         let keys = self.keys.iter().enumerate();
         let keys = keys.map(|(at, (key, _))| (key.data_type(&self.input_schema), self.schema.field(at).data_type()));
-        keys.into_iter().all(|(own, out)| own.is_ok_and(|own| own == *out && is_supported(&own)))
+        keys.into_iter()
+            .all(|(own, out)| own.is_ok_and(|own| own == *out && is_supported(&own)))
             && self.keys.len() < 63
-            && self.aggregates.iter().all(|a| !a.is_distinct() && a.order_bys().is_empty())
+            && self
+                .aggregates
+                .iter()
+                .all(|a| !a.is_distinct() && a.order_bys().is_empty())
             && self.aggregates.iter().all(|a| a.groups_accumulator_supported())
     }
 
@@ -85,7 +89,11 @@ struct Gathered {
 
 impl GroupExec {
     pub fn new(input: Arc<dyn ExecutionPlan>, spec: GroupSpec) -> Self {
-        let partitions = if spec.keys.is_empty() { 1 } else { input.output_partitioning().partition_count() };
+        let partitions = if spec.keys.is_empty() {
+            1
+        } else {
+            input.output_partitioning().partition_count()
+        };
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&spec.schema)),
             Partitioning::UnknownPartitioning(partitions),
@@ -110,7 +118,12 @@ impl DisplayAs for GroupExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         let keys: Vec<_> = self.spec.keys.iter().map(|(key, _)| key.to_string()).collect();
         let aggregates: Vec<_> = self.spec.aggregates.iter().map(|a| a.name().to_string()).collect();
-        write!(f, "GroupExec: by [{}], aggregates [{}]", keys.join(", "), aggregates.join(", "))
+        write!(
+            f,
+            "GroupExec: by [{}], aggregates [{}]",
+            keys.join(", "),
+            aggregates.join(", ")
+        )
     }
 }
 
@@ -135,8 +148,20 @@ impl ExecutionPlan for GroupExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let args = self.spec.aggregates.iter().flat_map(|a| a.expressions()).collect::<Vec<_>>();
-        for expr in self.spec.keys.iter().map(|(key, _)| key).chain(&args).chain(self.spec.filters.iter().flatten()) {
+        let args = self
+            .spec
+            .aggregates
+            .iter()
+            .flat_map(|a| a.expressions())
+            .collect::<Vec<_>>();
+        for expr in self
+            .spec
+            .keys
+            .iter()
+            .map(|(key, _)| key)
+            .chain(&args)
+            .chain(self.spec.filters.iter().flatten())
+        {
             if f(expr)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }
@@ -167,7 +192,10 @@ impl ExecutionPlan for GroupExec {
             Ok::<_, datafusion::error::DataFusionError>(slices(batch, context.session_config().batch_size()))
         };
         let output = futures::stream::once(output).map_ok(|b| futures::stream::iter(b.into_iter().map(Ok)));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), output.try_flatten())))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            self.schema(),
+            output.try_flatten(),
+        )))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -177,7 +205,9 @@ impl ExecutionPlan for GroupExec {
 
 fn slices(batch: RecordBatch, rows: usize) -> Vec<RecordBatch> {
     let starts = (0..batch.num_rows()).step_by(rows.max(1));
-    starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))).collect()
+    starts
+        .map(|start| batch.slice(start, rows.min(batch.num_rows() - start)))
+        .collect()
 }
 
 /// Runs every input partition to its end, each as a task of its own.
@@ -189,7 +219,10 @@ async fn gather(input: &Arc<dyn ExecutionPlan>, spec: &Arc<GroupSpec>, context: 
         let mut share = reservation.new_empty();
         partials.push(gather_one(input, 0, spec, context, &mut share).await?);
         reservation.grow(share.free());
-        return Ok(Gathered { partials, _reservation: reservation });
+        return Ok(Gathered {
+            partials,
+            _reservation: reservation,
+        });
     }
     let tasks: Vec<_> = (0..partitions)
         .map(|partition| {
@@ -209,7 +242,10 @@ async fn gather(input: &Arc<dyn ExecutionPlan>, spec: &Arc<GroupSpec>, context: 
         reservation.grow(share.free());
         partials.push(partial);
     }
-    Ok(Gathered { partials, _reservation: reservation })
+    Ok(Gathered {
+        partials,
+        _reservation: reservation,
+    })
 }
 
 async fn gather_one(
@@ -236,10 +272,18 @@ fn merge(spec: &GroupSpec, partials: &[Partial], partition: usize, partitions: u
         return Ok(RecordBatch::new_empty(Arc::clone(&spec.schema)));
     }
     let mut keys = (!spec.keys.is_empty()).then(|| spec.group_keys());
-    let accumulators = spec.aggregates.iter().map(|a| a.create_groups_accumulator()).collect::<Result<Vec<_>>>();
+    let accumulators = spec
+        .aggregates
+        .iter()
+        .map(|a| a.create_groups_accumulator())
+        .collect::<Result<Vec<_>>>();
     let mut accumulators = accumulators?;
     let mut numbers = vec![];
-    let shares = if alone { vec![None; partials.len()] } else { share(spec, partials, partition, partitions)? };
+    let shares = if alone {
+        vec![None; partials.len()]
+    } else {
+        share(spec, partials, partition, partitions)?
+    };
     for (partial, rows) in partials.iter().zip(shares) {
         let pick = |array: &ArrayRef| match &rows {
             None => Ok(Arc::clone(array)),
@@ -265,11 +309,20 @@ fn merge(spec: &GroupSpec, partials: &[Partial], partition: usize, partitions: u
         columns.push(accumulator.evaluate(EmitTo::All)?);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(groups));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(&spec.schema), columns, &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(&spec.schema),
+        columns,
+        &options,
+    )?)
 }
 
 /// For each partial, the groups that fall to `partition`.
-fn share(spec: &GroupSpec, partials: &[Partial], partition: usize, partitions: usize) -> Result<Vec<Option<UInt32Array>>> {
+fn share(
+    spec: &GroupSpec,
+    partials: &[Partial],
+    partition: usize,
+    partitions: usize,
+) -> Result<Vec<Option<UInt32Array>>> {
     let by_value = spec.keys.len() == 1 && is_exact(spec.schema.field(0).data_type());
     let mut lanes = vec![];
     for partial in partials {
@@ -286,7 +339,10 @@ fn share(spec: &GroupSpec, partials: &[Partial], partition: usize, partitions: u
     let width = (max.wrapping_sub(min) as u64 / partitions as u64).saturating_add(1);
     let falls_to = |lane: i64| (lane.wrapping_sub(min) as u64 / width) as usize;
     let bounds = |lanes: &Vec<i64>| -> UInt32Array {
-        let rows = lanes.iter().enumerate().filter(|&(_, &lane)| falls_to(lane) == partition);
+        let rows = lanes
+            .iter()
+            .enumerate()
+            .filter(|&(_, &lane)| falls_to(lane) == partition);
         rows.map(|(row, _)| row as u32).collect::<Vec<_>>().into()
     };
     Ok(lanes.iter().map(|lanes| Some(bounds(lanes))).collect())

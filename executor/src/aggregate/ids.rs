@@ -32,9 +32,18 @@ impl Ids {
     pub fn new(width: usize) -> Self {
         let form = match width {
             1 => Form::Direct { base: 0, slots: vec![] },
-            _ => Form::Hashed { slots: vec![0; 64], shift: 58 },
+            _ => Form::Hashed {
+                slots: vec![0; 64],
+                shift: 58,
+            },
         };
-        Self { width, lanes: vec![], groups: 0, form, packed: vec![] }
+        Self {
+            width,
+            lanes: vec![],
+            groups: 0,
+            form,
+            packed: vec![],
+        }
     }
 
     pub fn groups(&self) -> usize {
@@ -77,7 +86,9 @@ impl Ids {
             self.packed.resize(1 << PACKED_BITS, 0);
             let mut keys = vec![0u16; rows];
             for (at, column) in columns.iter().enumerate() {
-                keys.iter_mut().zip(column).for_each(|(key, &lane)| *key |= (lane as u16) << (at * bits));
+                keys.iter_mut()
+                    .zip(column)
+                    .for_each(|(key, &lane)| *key |= (lane as u16) << (at * bits));
             }
             for (row, &key) in keys.iter().enumerate() {
                 let number = match self.packed[usize::from(key)] {
@@ -103,7 +114,9 @@ impl Ids {
         if self.groups * 2 >= self.slots() {
             self.rehash();
         }
-        let Form::Hashed { slots, shift } = &mut self.form else { return 0 };
+        let Form::Hashed { slots, shift } = &mut self.form else {
+            return 0;
+        };
         let mut slot = (hash(columns.iter().map(|c| c[row])) >> *shift) as usize;
         loop {
             match slots[slot] {
@@ -131,14 +144,20 @@ impl Ids {
 
     /// Makes room for `lanes` in the array form; false if their range is too wide for it.
     fn widen(&mut self, lanes: &[i64]) -> bool {
-        let Form::Direct { base, slots } = &mut self.form else { return false };
-        let Some((mut min, mut max)) = crate::keys::lane_range(lanes, None) else { return true };
+        let Form::Direct { base, slots } = &mut self.form else {
+            return false;
+        };
+        let Some((mut min, mut max)) = crate::keys::lane_range(lanes, None) else {
+            return true;
+        };
         if !slots.is_empty() {
             min = min.min(*base);
             max = max.max(base.wrapping_add(slots.len() as i64 - 1));
         }
         let span = max.wrapping_sub(min) as u64;
-        let allowed = DIRECT_ALWAYS.max((self.groups + lanes.len()) as u64 * DIRECT_PER_GROUP).min(DIRECT_MAX);
+        let allowed = DIRECT_ALWAYS
+            .max((self.groups + lanes.len()) as u64 * DIRECT_PER_GROUP)
+            .min(DIRECT_MAX);
         if span >= allowed {
             return false;
         }
@@ -157,17 +176,25 @@ impl Ids {
     }
 
     fn to_hashed(&mut self) {
-        self.form = Form::Hashed { slots: vec![0; ((self.groups + 32) * 2).next_power_of_two()], shift: 0 };
+        self.form = Form::Hashed {
+            slots: vec![0; ((self.groups + 32) * 2).next_power_of_two()],
+            shift: 0,
+        };
         self.fill();
     }
 
     fn rehash(&mut self) {
-        self.form = Form::Hashed { slots: vec![0; self.slots() * 4], shift: 0 };
+        self.form = Form::Hashed {
+            slots: vec![0; self.slots() * 4],
+            shift: 0,
+        };
         self.fill();
     }
 
     fn fill(&mut self) {
-        let Form::Hashed { slots, shift } = &mut self.form else { return };
+        let Form::Hashed { slots, shift } = &mut self.form else {
+            return;
+        };
         *shift = 64 - slots.len().trailing_zeros();
         for (number, lanes) in self.lanes.chunks_exact(self.width).enumerate() {
             let mut slot = (hash(lanes.iter().copied()) >> *shift) as usize;
@@ -180,11 +207,12 @@ impl Ids {
 }
 
 fn hash(lanes: impl Iterator<Item = i64>) -> u64 {
-    lanes.fold(0, |hash, lane| {
-        let mixed = (hash ^ lane as u64).wrapping_mul(MULTIPLIER);
-        mixed ^ mixed >> 32
-    })
-    .wrapping_mul(MULTIPLIER)
+    lanes
+        .fold(0, |hash, lane| {
+            let mixed = (hash ^ lane as u64).wrapping_mul(MULTIPLIER);
+            mixed ^ mixed >> 32
+        })
+        .wrapping_mul(MULTIPLIER)
 }
 
 #[cfg(test)]
@@ -206,8 +234,9 @@ mod tests {
                 // Ranges that widen both ways, and past the array form.
                 let span = [3i64, 1000, 1 << 20, 1 << 62][rng.random_range(0..4)];
                 let rows = rng.random_range(0..500);
-                let columns: Vec<Vec<i64>> =
-                    (0..width).map(|_| (0..rows).map(|_| rng.random_range(-span..span)).collect()).collect();
+                let columns: Vec<Vec<i64>> = (0..width)
+                    .map(|_| (0..rows).map(|_| rng.random_range(-span..span)).collect())
+                    .collect();
                 let mut numbers = vec![];
                 ids.assign(&columns, &mut numbers);
                 for (row, &number) in numbers.iter().enumerate() {
@@ -218,7 +247,12 @@ mod tests {
             }
             assert_eq!(ids.groups(), reference.len());
             for (key, number) in reference {
-                assert!(key.iter().enumerate().all(|(at, &lane)| ids.lane(at).nth(number) == Some(lane)), "seed {seed}");
+                assert!(
+                    key.iter()
+                        .enumerate()
+                        .all(|(at, &lane)| ids.lane(at).nth(number) == Some(lane)),
+                    "seed {seed}"
+                );
             }
         }
     }

@@ -36,7 +36,12 @@ impl GroupKeys {
             text: (*data_type == DataType::Utf8View).then(TextPool::default),
         });
         let width = types.len() + usize::from(nullable);
-        Self { columns: columns.collect(), ids: Ids::new(width.max(1)), nullable, scratch: vec![vec![]; width] }
+        Self {
+            columns: columns.collect(),
+            ids: Ids::new(width.max(1)),
+            nullable,
+            scratch: vec![vec![]; width],
+        }
     }
 
     pub fn groups(&self) -> usize {
@@ -44,7 +49,13 @@ impl GroupKeys {
     }
 
     pub fn bytes(&self) -> usize {
-        self.ids.bytes() + self.columns.iter().filter_map(|c| c.text.as_ref()).map(TextPool::bytes).sum::<usize>()
+        self.ids.bytes()
+            + self
+                .columns
+                .iter()
+                .filter_map(|c| c.text.as_ref())
+                .map(TextPool::bytes)
+                .sum::<usize>()
     }
 
     /// The group number of each of `rows` rows, new groups included.
@@ -81,12 +92,18 @@ impl GroupKeys {
             let valid = |group: usize| masks.as_ref().is_none_or(|masks| masks[group] >> at & 1 == 0);
             arrays.push(match &column.text {
                 Some(pool) => {
-                    let ids = self.ids.lane(at).enumerate().map(|(group, id)| valid(group).then_some(id));
+                    let ids = self
+                        .ids
+                        .lane(at)
+                        .enumerate()
+                        .map(|(group, id)| valid(group).then_some(id));
                     Arc::new(pool.strings(ids)) as ArrayRef
                 }
                 None => {
                     let lanes: Vec<i64> = self.ids.lane(at).collect();
-                    let nulls = masks.as_ref().map(|_| (0..lanes.len()).map(valid).collect::<NullBuffer>());
+                    let nulls = masks
+                        .as_ref()
+                        .map(|_| (0..lanes.len()).map(valid).collect::<NullBuffer>());
                     from_exact(&lanes, nulls.filter(|n| n.null_count() > 0), &column.data_type)?
                 }
             });

@@ -46,7 +46,13 @@ impl Local {
             });
         }
         let keys = (!spec.keys.is_empty()).then(|| spec.group_keys());
-        Ok(Self { spec, keys, cells, aggregates, numbers: vec![] })
+        Ok(Self {
+            spec,
+            keys,
+            cells,
+            aggregates,
+            numbers: vec![],
+        })
     }
 
     fn groups(&self) -> usize {
@@ -57,7 +63,11 @@ impl Local {
         let rows = batch.num_rows();
         match &mut self.keys {
             Some(keys) => {
-                let columns = self.spec.keys.iter().map(|(key, _)| key.evaluate(batch)?.into_array(rows));
+                let columns = self
+                    .spec
+                    .keys
+                    .iter()
+                    .map(|(key, _)| key.evaluate(batch)?.into_array(rows));
                 keys.assign(&columns.collect::<Result<Vec<_>>>()?, rows, &mut self.numbers)?;
             }
             None => {
@@ -70,9 +80,14 @@ impl Local {
             cell.update(batch, &self.numbers, groups)?;
         }
         for (at, aggregate) in self.aggregates.iter_mut().enumerate() {
-            let Aggregate::Foreign(accumulator) = aggregate else { continue };
+            let Aggregate::Foreign(accumulator) = aggregate else {
+                continue;
+            };
             let args = self.spec.aggregates[at].expressions();
-            let args = args.iter().map(|arg| arg.evaluate(batch)?.into_array(rows)).collect::<Result<Vec<_>>>()?;
+            let args = args
+                .iter()
+                .map(|arg| arg.evaluate(batch)?.into_array(rows))
+                .collect::<Result<Vec<_>>>()?;
             let filter: Option<BooleanArray> = match &self.spec.filters[at] {
                 Some(filter) => Some(filter.evaluate(batch)?.into_array(rows)?.as_boolean().clone()),
                 None => None,

@@ -66,7 +66,8 @@ impl TextPool {
             return id;
         }
         let id = self.values.len() as u32;
-        self.table.insert_unique(hash, id, |&id| hasher.hash_one(&*values[id as usize]));
+        self.table
+            .insert_unique(hash, id, |&id| hasher.hash_one(&*values[id as usize]));
         self.values.push(text.into());
         self.bytes += text.len() + 32;
         id

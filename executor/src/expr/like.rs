@@ -11,7 +11,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, ByteView, MAX_INLINE_VIEW_LEN, RecordBatch, StringViewArray,
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, ByteView, MAX_INLINE_VIEW_LEN, RecordBatch,
+    StringViewArray,
 };
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Schema};
@@ -76,8 +77,13 @@ impl Pattern {
             }
             end = view.offset.checked_add(view.length)?;
         }
-        let Some(buffer) = buffer else { return Some(bits.finish()) };
-        let stretch = array.data_buffers().get(buffer as usize)?.get(start as usize..end as usize)?;
+        let Some(buffer) = buffer else {
+            return Some(bits.finish());
+        };
+        let stretch = array
+            .data_buffers()
+            .get(buffer as usize)?
+            .get(start as usize..end as usize)?;
         // Strings that are spread thinly would make the stretch longer than they are.
         if stretch.len() > array.len() * 256 {
             return None;
@@ -269,15 +275,23 @@ mod tests {
         for _ in 0..200 {
             let rows = rng.random_range(0..60);
             let text = |rng: &mut StdRng| {
-                (0..rng.random_range(0..6)).map(|_| words[rng.random_range(0..words.len())]).collect::<String>()
+                (0..rng.random_range(0..6))
+                    .map(|_| words[rng.random_range(0..words.len())])
+                    .collect::<String>()
             };
-            let array: StringViewArray = (0..rows).map(|_| rng.random_bool(0.9).then(|| text(&mut rng))).collect();
+            let array: StringViewArray = (0..rows)
+                .map(|_| rng.random_bool(0.9).then(|| text(&mut rng)))
+                .collect();
             let array = array.slice(rows / 3, rows - rows / 3);
             for pattern in ["%special%", "%special%requests%", "%special%ab", "%b%"] {
                 let pattern = Pattern::parse(pattern).unwrap();
                 if let Some(bits) = pattern.search_stretch(&array) {
                     for row in (0..array.len()).filter(|&row| array.is_valid(row)) {
-                        assert_eq!(bits.value(row), pattern.matches(array.value(row).as_bytes()), "seed {seed}");
+                        assert_eq!(
+                            bits.value(row),
+                            pattern.matches(array.value(row).as_bytes()),
+                            "seed {seed}"
+                        );
                     }
                 }
             }

@@ -272,8 +272,14 @@ impl Dense {
             bits.append(true);
             next = row + 1;
         }
-        let keep = FilterBuilder::new(&BooleanArray::new(bits.finish(), None)).optimize().build();
-        Some(Self { offset: first, keep, rows: span })
+        let keep = FilterBuilder::new(&BooleanArray::new(bits.finish(), None))
+            .optimize()
+            .build();
+        Some(Self {
+            offset: first,
+            keep,
+            rows: span,
+        })
     }
 
     pub fn pick(&self, segment: &Segment, column: usize) -> Result<ArrayRef> {
@@ -282,7 +288,9 @@ impl Dense {
                 let codes = self.keep.filter(&dictionary.codes.slice(self.offset, self.rows))?;
                 take(dictionary.values.as_ref(), &codes, None)?
             }
-            None => self.keep.filter(&segment.column_slice(column, self.offset, self.rows))?,
+            None => self
+                .keep
+                .filter(&segment.column_slice(column, self.offset, self.rows))?,
         })
     }
 }

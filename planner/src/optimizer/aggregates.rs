@@ -9,11 +9,17 @@ use tenon_executor::aggregate::{GroupExec, GroupSpec};
 
 /// `plan` as a `GroupExec`, if it is an aggregation (in one step or two) that `GroupExec` computes; else `plan`.
 pub fn replace(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let Some(last) = plan.downcast_ref::<AggregateExec>() else { return Ok(plan) };
+    let Some(last) = plan.downcast_ref::<AggregateExec>() else {
+        return Ok(plan);
+    };
     let first = match last.mode() {
         AggregateMode::Single | AggregateMode::SinglePartitioned => last,
         AggregateMode::Final | AggregateMode::FinalPartitioned => {
-            match last.input().downcast_ref::<AggregateExec>().filter(|first| *first.mode() == AggregateMode::Partial) {
+            match last
+                .input()
+                .downcast_ref::<AggregateExec>()
+                .filter(|first| *first.mode() == AggregateMode::Partial)
+            {
                 Some(first) => first,
                 None => return Ok(plan),
             }
