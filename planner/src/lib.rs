@@ -2,7 +2,6 @@
 
 mod bind;
 mod cancellable;
-mod cancellable;
 mod catalog;
 mod context;
 pub mod engine;
