@@ -194,6 +194,13 @@ impl ExecutionPlan for ScanExec {
         Ok(self)
     }
 
+    /// For the next round of a recursive query, which runs under the same task context: the rows come anew, and filters
+    /// of the round before do not hold.
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let (next_row, runtime) = (Arc::default(), vec![]);
+        Ok(Arc::new(Self { next_row, runtime, ..self.as_ref().clone() }))
+    }
+
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         if partition >= self.partitions {
             return internal_err!("the scan has no partition {partition}");

@@ -1,0 +1,242 @@
+//! `bench tpch`: the 22 TPC-H queries through the wire of a server in this process, timed, with their answers checked
+//! against DuckDB's over the same rows.
+//!
+//! `--sf 1` scale factor; `--query N` (repeatable); `--runs 5`, of which the best counts after a warm-up; `--threads 2`
+//! for both engines; `--no-peer` leaves DuckDB out; `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
+//! process over one run: on a busy machine it tells more than the clock.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use tenon::config::Config;
+use tenon::config::cli::SettingArgs;
+use tenon::serve::Server;
+use tenon_storage::Database;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+struct Options {
+    factor: f64,
+    queries: Vec<usize>,
+    runs: usize,
+    threads: usize,
+    peer: bool,
+    explain: bool,
+    directory: PathBuf,
+}
+
+/// Milliseconds of clock and of CPU, and the rows as text.
+struct Measured {
+    ms: f64,
+    cpu_ms: f64,
+    rows: Vec<Vec<Option<String>>>,
+}
+
+fn main() -> Result<()> {
+    let options = options()?;
+    let mut environment = vec![("TENON_LISTEN", "127.0.0.1:0".to_owned())];
+    environment.push(("TENON_THREADS", options.threads.to_string()));
+    let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let config = Config::load(&SettingArgs::default(), environment)?;
+    let server = Server::new(&config)?;
+    tenon::demo::load(server.engine.database(), options.factor, options.threads)?;
+    let mut peer = if options.peer {
+        duckdb(&options, server.engine.database())?
+    } else {
+        BTreeMap::new()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let listeners = server.bind(&config.listen).await?;
+        let address = *server.listen(listeners)?.first().context("no address")?;
+        let connect = format!("host={} port={} user=bench", address.ip(), address.port());
+        let (client, connection) = tokio_postgres::connect(&connect, NoTls).await?;
+        let connection = tokio::spawn(connection);
+        println!("query    tenon ms   cpu ms |  duckdb ms   cpu ms | answers");
+        let mut all = vec![];
+        for &number in &options.queries {
+            let sql = std::fs::read_to_string(options.directory.join(format!("q{number:02}.sql")))?;
+            if options.explain {
+                for row in query(&client, &format!("EXPLAIN ANALYZE {sql}"))
+                    .await?
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                {
+                    println!("{row}");
+                }
+            }
+            let own = measure(&client, &sql, options.runs).await?;
+            let theirs = peer.remove(&number);
+            let verdict = theirs
+                .as_ref()
+                .map_or(String::new(), |theirs| compare(&own.rows, &theirs.rows));
+            let (ms, cpu_ms) = theirs.map_or((f64::NAN, f64::NAN), |t| (t.ms, t.cpu_ms));
+            println!(
+                "q{number:<6} {:9.1} {:8.1} | {ms:10.1} {cpu_ms:8.1} | {verdict}",
+                own.ms, own.cpu_ms
+            );
+            all.push([own.ms, own.cpu_ms, ms, cpu_ms]);
+        }
+        let mean = |at: usize| (all.iter().map(|one| one[at].ln()).sum::<f64>() / all.len() as f64).exp();
+        println!(
+            "geomean {:9.1} {:8.1} | {:10.1} {:8.1} |",
+            mean(0),
+            mean(1),
+            mean(2),
+            mean(3)
+        );
+        drop(client);
+        connection.await??;
+        server.stop().await;
+        Ok(())
+    })
+}
+
+fn options() -> Result<Options> {
+    let mut options = Options {
+        factor: 1.0,
+        queries: vec![],
+        runs: 5,
+        threads: 2,
+        peer: true,
+        explain: false,
+        directory: PathBuf::from("tests/tpch"),
+    };
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() != Some("tpch") {
+        bail!("usage: bench tpch [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]");
+    }
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{arg} wants a value"));
+        match arg.as_str() {
+            "--sf" => options.factor = value()?.parse()?,
+            "--query" => options.queries.push(value()?.parse()?),
+            "--runs" => options.runs = value()?.parse()?,
+            "--threads" => options.threads = value()?.parse()?,
+            "--no-peer" => options.peer = false,
+            "--explain" => options.explain = true,
+            other => bail!("unknown option {other}"),
+        }
+    }
+    if options.queries.is_empty() {
+        options.queries = (1..=22).collect();
+    }
+    Ok(options)
+}
+
+async fn measure(client: &tokio_postgres::Client, sql: &str, runs: usize) -> Result<Measured> {
+    let rows = query(client, sql).await?;
+    let (mut ms, mut cpu_ms) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..runs {
+        let (start, cpu) = (Instant::now(), process_cpu_ms());
+        query(client, sql).await?;
+        ms = ms.min(start.elapsed().as_secs_f64() * 1e3);
+        cpu_ms = cpu_ms.min(process_cpu_ms() - cpu);
+    }
+    Ok(Measured { ms, cpu_ms, rows })
+}
+
+async fn query(client: &tokio_postgres::Client, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
+    let mut rows = vec![];
+    for message in client.simple_query(sql).await? {
+        if let SimpleQueryMessage::Row(row) = message {
+            rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect());
+        }
+    }
+    Ok(rows)
+}
+
+/// CPU time of this process's threads so far, from /proc; 0 where there is none.
+fn process_cpu_ms() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let of_task = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    };
+    tasks.filter_map(of_task).sum::<f64>() / 1e6
+}
+
+/// DuckDB's times and answers over the same rows, which go to it as Parquet files.
+fn duckdb(options: &Options, database: &Database) -> Result<BTreeMap<usize, Measured>> {
+    let directory = PathBuf::from(format!(".deps/tpch-sf{}", options.factor));
+    export(database, &directory)?;
+    let mut command = std::process::Command::new(".deps/venv/bin/python");
+    command
+        .arg("tests/bench/duckdb_tpch.py")
+        .arg(&directory)
+        .arg(&options.directory)
+        .arg(options.threads.to_string());
+    command
+        .arg(options.runs.to_string())
+        .args(options.queries.iter().map(usize::to_string));
+    let output = command
+        .output()
+        .context("DuckDB: run tests/bench/install_peers.sh first")?;
+    if !output.status.success() {
+        bail!("DuckDB failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut answers = BTreeMap::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let value: serde_json::Value = serde_json::from_str(line)?;
+        let number = value["query"].as_u64().context("query")? as usize;
+        let (ms, cpu_ms) = (
+            value["ms"].as_f64().context("ms")?,
+            value["cpu_ms"].as_f64().context("cpu_ms")?,
+        );
+        answers.insert(
+            number,
+            Measured {
+                ms,
+                cpu_ms,
+                rows: serde_json::from_value(value["rows"].clone())?,
+            },
+        );
+    }
+    Ok(answers)
+}
+
+fn export(database: &Database, directory: &Path) -> Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let unfinished = directory.with_extension("unfinished");
+    std::fs::create_dir_all(&unfinished)?;
+    for relation in database.snapshot().relations() {
+        let Some(table) = relation.as_table() else { continue };
+        let file = std::fs::File::create(unfinished.join(format!("{}.parquet", table.name())))?;
+        let mut writer = parquet::arrow::ArrowWriter::try_new(file, table.schema().clone(), None)?;
+        let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
+        for segment in table.segments().iter() {
+            writer.write(&segment.batch(table.schema(), &columns, 0, segment.rows())?)?;
+        }
+        writer.close()?;
+    }
+    Ok(std::fs::rename(unfinished, directory)?)
+}
+
+/// Row by row, in order; numbers may differ in their last digits (averages and ratios have other scales).
+fn compare(own: &[Vec<Option<String>>], theirs: &[Vec<Option<String>>]) -> String {
+    if own.len() != theirs.len() {
+        return format!("WRONG: {} rows, DuckDB {}", own.len(), theirs.len());
+    }
+    for (at, (own, theirs)) in own.iter().zip(theirs).enumerate() {
+        for (value, other) in own.iter().zip(theirs) {
+            let same = match (value, other) {
+                (Some(value), Some(other)) => match (value.parse::<f64>(), other.parse::<f64>()) {
+                    (Ok(a), Ok(b)) => (a - b).abs() <= 1e-5 * a.abs().max(b.abs()).max(1.0),
+                    _ => value.trim_end() == other.trim_end(),
+                },
+                (value, other) => value == other,
+            };
+            if !same {
+                return format!("WRONG: row {at}: {value:?}, DuckDB {other:?}");
+            }
+        }
+    }
+    "same".into()
+}
