@@ -1,10 +1,13 @@
 //! Kernels that fail give ordinary errors, and the device stays usable. On the simulator only: on a GPU a fault
 //! ends the CUDA context, which `compute-sanitizer` covers.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tenon_gpu::compile::{Program, Source};
 use tenon_gpu::memory::DevicePtrMut;
+use tenon_gpu::number::Reduction;
+use tenon_gpu::primitives::scan::exclusive_scan;
 use tenon_gpu::{Device, DeviceConfig, DeviceKind, GpuError, KernelParams, LaunchConfig, SimConfig, kernel_params};
 
 kernel_params! {
@@ -63,6 +66,132 @@ fn faults_are_errors_and_the_device_stays_usable() {
         );
     }
     assert_eq!(device.pool().in_use(), 0);
+}
+
+#[test]
+fn divergence_overruns_and_deep_stacks_are_errors() {
+    let device = Device::sim(1 << 30).unwrap();
+    let launch = |name: &str, which: u64, config: LaunchConfig| {
+        let stream = device.stream()?;
+        let mut data = stream.alloc::<u32>(ITEMS)?;
+        let kernel = device.load(&Program::new(&SOURCE))?.kernel::<FaultParams>(name)?;
+        let params = FaultParams {
+            data: data.ptr_mut(),
+            items: ITEMS,
+            which,
+        };
+        // SAFETY: on the simulator a kernel's fault is an error.
+        unsafe { kernel.launch(&stream, &config, &params)? };
+        Ok::<u32, GpuError>(stream.download(data.slice(..1)?)?[0])
+    };
+    let message = |name: &str, which: u64, config: LaunchConfig| launch(name, which, config).unwrap_err().to_string();
+    let one_warp = LaunchConfig::new(1, 32);
+    let text = message("divergent_collective", 0, one_warp);
+    assert!(
+        text.contains("divergent warp collective: lane 16 is in Ballot"),
+        "{text}"
+    );
+    let text = message("foreign_mask", 0, one_warp);
+    assert!(
+        text.contains("lane 1 calls a warp collective with mask 0x1, not its own"),
+        "{text}"
+    );
+    assert_eq!(launch("dynamic_shared", 100, one_warp.shared(400)).unwrap(), 99);
+    let text = message("dynamic_shared", 1025, one_warp.shared(4096));
+    assert!(text.contains("illegal address"), "{text}");
+    let text = message("dynamic_shared", 1, one_warp.shared(1 << 30));
+    assert!(text.contains("1073741824 bytes of shared memory exceed"), "{text}");
+    let deep = Program::new(&SOURCE).define("DEEP", 1);
+    match device.load(&deep).map(drop) {
+        Err(GpuError::Compile { log, .. }) => assert!(log.contains("frame size"), "{log}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(
+        launch("dynamic_shared", 7, one_warp.shared(400)).unwrap(),
+        6,
+        "the device stays usable"
+    );
+    assert_eq!(device.pool().in_use(), 0);
+}
+
+#[test]
+fn several_os_threads_and_random_orders_give_the_same() {
+    for (threads, order_seed) in [(1, 0), (3, 0), (1, 1), (4, 12345)] {
+        let config = DeviceConfig {
+            budget_bytes: Some(1 << 30),
+            sim: SimConfig {
+                threads: Some(threads),
+                order_seed: Some(order_seed),
+                window: Some(2),
+                ..SimConfig::default()
+            },
+            ..DeviceConfig::default()
+        };
+        let device = Device::open(DeviceKind::Sim, config).unwrap();
+        {
+            let stream = device.stream().unwrap();
+            let host: Vec<u32> = (0..100_003u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+            let input = stream.upload(&host).unwrap();
+            let mut sums = stream.alloc::<u64>(input.len()).unwrap();
+            exclusive_scan(&stream, input.view(), sums.view_mut(), Reduction::Sum).unwrap();
+            let mut expected = 0u64;
+            for (sum, x) in stream.download(sums.view()).unwrap().into_iter().zip(&host) {
+                assert_eq!(sum, expected, "{threads} threads, order {order_seed}");
+                expected += *x as u64;
+            }
+        }
+        assert_eq!(device.pool().in_use(), 0);
+        assert!(matches!(run(&device, "fault", 1, 64), Err(GpuError::Kernel { .. })));
+    }
+}
+
+#[test]
+fn damaged_and_unwritable_kernel_caches() {
+    let directory = std::env::temp_dir().join(format!("tenon-cache-test-{}", std::process::id()));
+    let config = || DeviceConfig {
+        budget_bytes: Some(1 << 30),
+        cache_directory: Some(directory.clone()),
+        ..DeviceConfig::default()
+    };
+    let compiled = |device: &Device| {
+        assert_eq!(
+            run(device, "fault", 0, 64).unwrap(),
+            (0..ITEMS as u32).collect::<Vec<_>>()
+        );
+        device.compiled()
+    };
+    let open = || Device::open(DeviceKind::Sim, config()).unwrap();
+    assert_eq!(compiled(&open()), 1);
+    assert_eq!(compiled(&open()), 0, "the cache serves the second process");
+    let files = || -> Vec<PathBuf> {
+        std::fs::read_dir(&directory)
+            .unwrap()
+            .map(|f| f.unwrap().path())
+            .collect()
+    };
+    assert_eq!(files().len(), 1, "no temporary file stays");
+    let whole = std::fs::read(&files()[0]).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for damaged in [&whole[..whole.len() - 1], &whole[..10], &[], &flipped[..]] {
+        // A new file: a process that loaded the old one keeps it.
+        let cached = files().remove(0);
+        std::fs::remove_file(&cached).unwrap();
+        std::fs::write(&cached, damaged).unwrap();
+        assert_eq!(
+            compiled(&open()),
+            1,
+            "a damaged file of {} bytes is rebuilt",
+            damaged.len()
+        );
+        assert_eq!(std::fs::read(&files()[0]).unwrap().len(), whole.len());
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+    // A file in the directory's place: a cache of this process only takes over.
+    std::fs::write(&directory, b"in the way").unwrap();
+    let device = open();
+    assert_eq!(compiled(&device), 1);
+    std::fs::remove_file(&directory).unwrap();
 }
 
 #[test]

@@ -48,6 +48,35 @@ TENON_KERNEL(fault, FaultParams) {
     }
 }
 
+// Half of the lanes in one collective, half in another, each waiting for all.
+TENON_KERNEL(divergent_collective, FaultParams) {
+    u32 lane = lane_id();
+    if (lane < 16) p.data[0] = __shfl_sync(FULL_WARP, lane, 0);
+    else
+        p.data[1] = __ballot_sync(FULL_WARP, lane == 20);
+}
+
+// A collective whose mask does not name the caller.
+TENON_KERNEL(foreign_mask, FaultParams) { p.data[0] = __ballot_sync(0x1u, 1); }
+
+// `which` words of dynamic shared memory.
+TENON_KERNEL(dynamic_shared, FaultParams) {
+    TENON_DYNAMIC_SHARED(u32, words);
+    if (threadIdx.x == 0) {
+        for (u64 i = 0; i < p.which; i++) words[i] = (u32)i;
+        p.data[0] = words[p.which - 1];
+    }
+}
+
+#ifdef DEEP
+// More local memory than a fiber's stack has: refused when it is compiled.
+TENON_KERNEL(deep, FaultParams) {
+    volatile u8 local[58 << 10];
+    for (u32 i = 0; i < sizeof(local); i++) local[i] = (u8)i;
+    p.data[0] = local[p.which];
+}
+#endif
+
 // Waits for a flag that nobody sets.
 TENON_KERNEL(forever, FaultParams) {
     while (ld_acquire(p.data) != 12345) {}
