@@ -119,3 +119,15 @@ static __device__ __forceinline__ u32 ballot_of_equal(u32 value, u32 bit) {
         : "r"(value), "r"(bit));
     return lanes;
 }
+
+// ---- copies to shared memory that the thread does not wait for ---------------------------------------------------
+
+// 8 or 16 bytes, both addresses multiples of that. The copying thread sees them after `copy_async_wait`.
+template <int BYTES>
+static __device__ __forceinline__ void copy_async(void* shared, const void* global) {
+    static_assert(BYTES == 8 || BYTES == 16, "asynchronous copies take 8 or 16 bytes");
+    u32 to = (u32)__cvta_generic_to_shared(shared);
+    if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(global) : "memory");
+}
+static __device__ __forceinline__ void copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }

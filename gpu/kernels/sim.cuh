@@ -291,6 +291,14 @@ static __forceinline__ void st_relaxed_16(U64x2* a, U64x2 v) {
     *(volatile tenon_v2u64*)a = tenon_v2u64{v.x, v.y};
 }
 
+// Copies to shared memory that the thread does not wait for: here they happen at once.
+template <int BYTES>
+static __forceinline__ void copy_async(void* shared, const void* global) {
+    TENON_ASSERT((u64)shared % BYTES == 0 && (u64)global % BYTES == 0);
+    memcpy(shared, global, BYTES);
+}
+static __forceinline__ void copy_async_wait() {}
+
 template <class T>
 static __forceinline__ T __ldg(const T* a) { return *a; }
 template <class T>

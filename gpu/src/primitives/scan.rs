@@ -15,6 +15,7 @@ kernel_params! {
         input: DevicePtr<u8>,
         items: u64,
         identity: u64,
+        tiles: u64,
         states: DevicePtrMut<u64>,
         output: DevicePtrMut<u8>,
         total: DevicePtrMut<u8>,
@@ -31,6 +32,8 @@ pub struct ScanShape {
     pub packs: u32,
     /// Blocks that a multiprocessor shall hold at once: bounds the registers of a thread.
     pub blocks: u32,
+    /// Whether blocks stay and fetch their next tile ahead, instead of taking one tile each.
+    pub pipelined: bool,
 }
 
 impl ScanShape {
@@ -39,6 +42,7 @@ impl ScanShape {
         threads: tuning::SCAN_THREADS,
         packs: tuning::SCAN_PACKS,
         blocks: tuning::SCAN_BLOCKS,
+        pipelined: false,
     };
 }
 
@@ -51,6 +55,7 @@ fn shaped_program(item: &str, accumulator: &str, reduction: Reduction, inclusive
         .define("SHAPE_THREADS", shape.threads)
         .define("SHAPE_PACKS", shape.packs)
         .define("SHAPE_BLOCKS", shape.blocks)
+        .define("PIPELINED", shape.pipelined as u32)
         .define("IN", item)
         .define("OUT", accumulator)
         .define("REDUCTION", reduction.functor())
@@ -65,6 +70,14 @@ pub fn programs() -> Vec<Program> {
         if item == accumulator {
             programs.extend([Reduction::Min, Reduction::Max].map(|r| program(item, item, r, true)));
         }
+    }
+    let ahead = ScanShape {
+        blocks: 2,
+        pipelined: true,
+        ..ScanShape::BEST
+    };
+    for accumulator in ["u32", "u64"] {
+        programs.push(shaped_program("u32", accumulator, Reduction::Sum, false, ahead));
     }
     programs
 }
@@ -134,7 +147,7 @@ fn scan<T: Widen<A>, A: Scannable>(
     }
     let width = size_of::<T>().max(size_of::<A>());
     let tile = shape.threads as u64 * shape.packs as u64 * (16 / width as u64);
-    let config = LaunchConfig::cover(items, tile, shape.threads)?;
+    let mut config = LaunchConfig::cover(items, tile, shape.threads)?;
     let words = config.blocks() * (size_of::<A>() as u64 / 4);
     let mut states = stream.alloc_zeroed::<u64>(words)?;
     let address = output.ptr_mut().0;
@@ -142,6 +155,7 @@ fn scan<T: Widen<A>, A: Scannable>(
         input: DevicePtr::new(input.ptr().0),
         items,
         identity: words_of(A::identity(reduction))[0],
+        tiles: config.blocks(),
         states: states.ptr_mut(),
         output: DevicePtrMut::new(address),
         total: match with_total {
@@ -153,6 +167,10 @@ fn scan<T: Widen<A>, A: Scannable>(
         .device()
         .load(&shaped_program(T::C_NAME, A::C_NAME, reduction, inclusive, shape))?
         .kernel::<ScanParams>("scan")?;
-    // SAFETY: input and output have the lengths that the kernel uses, and the states one descriptor a block.
+    if shape.pipelined {
+        let resident = kernel.resident_blocks(shape.threads, 0)?.max(1);
+        config.grid.0 = config.grid.0.min(resident * stream.device().info().multiprocessors);
+    }
+    // SAFETY: input and output have the lengths that the kernel uses, and the states one descriptor a tile.
     unsafe { kernel.launch(stream, &config, &params) }
 }

@@ -46,19 +46,23 @@ fn buffers(count: usize, make: impl FnMut(usize) -> Result<DeviceBuffer<u32>>) -
 }
 
 /// Threads, packs a thread, and blocks a multiprocessor.
-const SCAN_SHAPES: [(u32, u32, u32); 12] = [
-    (512, 4, 2),
-    (512, 4, 3),
-    (256, 4, 6),
-    (256, 8, 3),
-    (256, 6, 4),
-    (256, 7, 4),
-    (384, 4, 4),
-    (128, 8, 7),
-    (128, 7, 8),
-    (128, 6, 9),
-    (128, 4, 12),
-    (512, 6, 2),
+const SCAN_SHAPES: [(u32, u32, u32, bool); 16] = [
+    (512, 4, 2, false),
+    (512, 4, 3, false),
+    (256, 4, 6, false),
+    (256, 8, 3, false),
+    (256, 6, 4, false),
+    (256, 7, 4, false),
+    (384, 4, 4, false),
+    (128, 8, 7, false),
+    (128, 7, 8, false),
+    (128, 6, 9, false),
+    (128, 4, 12, false),
+    (512, 6, 2, false),
+    (512, 4, 2, true),
+    (512, 4, 3, true),
+    (256, 4, 4, true),
+    (256, 4, 5, true),
 ];
 /// Threads, and blocks a multiprocessor.
 const SELECT_SHAPES: [(u32, u32); 6] = [(512, 2), (512, 3), (384, 4), (256, 5), (256, 6), (128, 12)];
@@ -70,10 +74,16 @@ fn shapes(bench: &Bench, full: u64) -> Result<()> {
         let sets = bench.sets(items * 8);
         let inputs = buffers(sets, |s| bench.random_u32(items, s as u64))?;
         let mut outputs = buffers(sets, |_| stream.alloc(items))?;
-        for (threads, packs, blocks) in SCAN_SHAPES {
-            let shape = ScanShape { threads, packs, blocks };
+        for (threads, packs, blocks, pipelined) in SCAN_SHAPES {
+            let shape = ScanShape {
+                threads,
+                packs,
+                blocks,
+                pipelined,
+            };
+            let ahead = if pipelined { ".ahead" } else { "" };
             bench.row(
-                &format!("tune.scan.{threads}x{packs}x{blocks}.{size}"),
+                &format!("tune.scan.{threads}x{packs}x{blocks}{ahead}.{size}"),
                 items,
                 items * 8,
                 |run| {

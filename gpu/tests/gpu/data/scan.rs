@@ -2,7 +2,7 @@ use rand::{Rng, rngs::StdRng};
 use tenon_gpu::Stream;
 use tenon_gpu::cpu;
 use tenon_gpu::number::{Reduction, Widen};
-use tenon_gpu::primitives::scan::{Scannable, exclusive_scan, inclusive_scan};
+use tenon_gpu::primitives::scan::{ScanShape, Scannable, exclusive_scan, exclusive_scan_shaped, inclusive_scan};
 
 use super::{sizes, upload_at, with_stream};
 
@@ -58,6 +58,41 @@ fn integers() {
         check::<u64, u64>(stream, rng, &[Reduction::Sum], |r| r.random());
         check::<i64, i64>(stream, rng, &Reduction::ALL, |r| r.random());
         check::<i32, i64>(stream, rng, &[Reduction::Sum], |r| r.random());
+    });
+}
+
+#[test]
+fn shapes() {
+    with_stream("scan shapes", |stream, rng| {
+        for (threads, packs, pipelined) in [(512, 4, true), (256, 4, true), (128, 8, false), (128, 7, true)] {
+            let shape = ScanShape {
+                threads,
+                packs,
+                blocks: 2,
+                pipelined,
+            };
+            for (i, items) in sizes().into_iter().enumerate() {
+                let host: Vec<u32> = (0..items).map(|_| rng.random()).collect();
+                let offset = [0, 4, 1][i % 3];
+                let input = upload_at(stream, &host, offset);
+                let view = input.slice(offset..).unwrap();
+                let (mut narrow, mut wide) = (vec![0u32; items as usize + 1], vec![0u64; items as usize + 1]);
+                cpu::scan::exclusive_scan(&host, &mut narrow, Reduction::Sum);
+                cpu::scan::exclusive_scan(&host, &mut wide, Reduction::Sum);
+                let mut output = stream.alloc::<u32>(items + 1).unwrap();
+                exclusive_scan_shaped(stream, view, output.view_mut(), Reduction::Sum, shape).unwrap();
+                assert!(
+                    stream.download(output.view()).unwrap() == narrow,
+                    "{items} in {shape:?}"
+                );
+                let mut output = stream.alloc::<u64>(items + 1).unwrap();
+                exclusive_scan_shaped(stream, view, output.view_mut(), Reduction::Sum, shape).unwrap();
+                assert!(
+                    stream.download(output.view()).unwrap() == wide,
+                    "{items} wide in {shape:?}"
+                );
+            }
+        }
     });
 }
 
