@@ -198,7 +198,11 @@ impl ExecutionPlan for ScanExec {
     /// of the round before do not hold.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let (next_row, runtime) = (Arc::default(), vec![]);
-        Ok(Arc::new(Self { next_row, runtime, ..self.as_ref().clone() }))
+        Ok(Arc::new(Self {
+            next_row,
+            runtime,
+            ..self.as_ref().clone()
+        }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
