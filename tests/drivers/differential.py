@@ -78,7 +78,7 @@ def on(rng, left, right):
     pairs = [(a, b) for a, ka in left for b, kb in right if ka == kb or {ka, kb} == {"i", "b"}]
     parts = []
     for a, b in rng.sample(pairs, min(len(pairs), rng.choice([1, 1, 2]))):
-        parts.append(f"{a} {'=' if rng.random() < 0.8 else rng.choice(['<', '>=', '<>', 'is not distinct from'])} {b}")
+        parts.append(f"({a} {'=' if rng.random() < 0.8 else rng.choice(['<', '>=', '<>', 'is not distinct from'])} {b})")
     if rng.random() < 0.2:
         parts.append(condition(rng, left + right, 1))
     return " and ".join(parts)
