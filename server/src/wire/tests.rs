@@ -69,12 +69,19 @@ async fn frames_that_are_none() {
     let (_ours, theirs) = duplex(64);
     let mut stranger = Input::new(theirs);
     assert!(
-        matches!(stranger.startup_packet_within().await, None),
+        stranger.startup_packet_within().await.is_none(),
         "an idle stranger is waited for"
     );
-    let mut stranger = client([b'Q', 0, 1, 0, 0].into(), 10);
+    let (mut ours, theirs) = duplex(64);
+    ours.write_all(&[b'Q', 0, 1, 0, 0]).await.unwrap();
+    let long = Input::new(theirs).next().await;
     assert!(
-        matches!(stranger.next().await, Err(InputError::Gone(None))),
+        matches!(long, Err(InputError::Fatal(_))),
+        "a stranger may send short messages only"
+    );
+    let mut known = client([b'Q', 0, 1, 0, 0].into(), 10);
+    assert!(
+        matches!(known.next().await, Err(InputError::Gone(None))),
         "64 KiB are fine of a known client"
     );
 }
