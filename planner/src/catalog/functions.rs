@@ -63,6 +63,27 @@ pub(crate) fn function(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
     shipped()?.scalar_functions().get(*name).cloned()
 }
 
+/// `value = ANY (array)` where the array is the text of one: `{1,2}`, or `1 2` for int2vector.
+pub(super) const TEXT_ARRAY_HAS: &str = "tenon_text_array_has";
+
+fn text_array_has(args: &[ScalarValue]) -> Option<bool> {
+    let array = text(args, 0)?;
+    let value = args.get(1)?;
+    if value.is_null() {
+        return None;
+    }
+    let value = value.to_string();
+    let elements = array
+        .trim_matches(['{', '}'])
+        .split([',', ' '])
+        .filter(|element| !element.is_empty());
+    Some(
+        elements
+            .map(|element| element.trim_matches('"'))
+            .any(|element| element == value),
+    )
+}
+
 type Body = dyn Fn(&[ScalarValue]) -> ScalarValue + Send + Sync;
 
 fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
@@ -184,6 +205,10 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
             // The one role may do everything.
             (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(true))))
         }
+        TEXT_ARRAY_HAS => (
+            DataType::Boolean,
+            Box::new(|args| ScalarValue::Boolean(text_array_has(args))),
+        ),
         "pg_is_other_temp_schema" => (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(false)))),
         _ => return None,
     };

@@ -23,6 +23,21 @@ impl VisitorMut for Respeller {
             Expr::Function(function) if is_named(function, "array_to_string") && !of_literal(function) => {
                 *expr = null_text();
             }
+            Expr::Function(function) if is_named(function, "array_contains") || is_named(function, "array_has") => {
+                if of_column(function) {
+                    function.name = ast::ObjectName::from(vec![ast::Ident::new(super::functions::TEXT_ARRAY_HAS)]);
+                }
+            }
+            Expr::AnyOp {
+                left,
+                compare_op: ast::BinaryOperator::Eq,
+                right,
+                ..
+            } if is_column(right) => {
+                let args =
+                    [right.as_ref(), left.as_ref()].map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg.clone())));
+                *expr = call(super::functions::TEXT_ARRAY_HAS, args.into());
+            }
             Expr::Subquery(query) => first_row_only(query),
             _ => {}
         }
@@ -52,6 +67,18 @@ fn of_literal(function: &Function) -> bool {
         list.args.first(),
         Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(_))))
     )
+}
+
+/// The array is a column: those of system tables are texts such as `{1,2}`.
+fn of_column(function: &Function) -> bool {
+    let FunctionArguments::List(list) = &function.args else {
+        return false;
+    };
+    matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(array))) if is_column(array))
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
 fn null_text() -> Expr {
@@ -84,13 +111,20 @@ fn first_row_only(query: &mut Query) {
     query.limit_clause = None;
     query.order_by = None;
     let argument = std::mem::replace(item, Expr::Value(Value::Null.into()));
+    *item = call(
+        "first_value",
+        vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))],
+    );
+}
+
+fn call(name: &str, args: Vec<FunctionArg>) -> Expr {
     let list = ast::FunctionArgumentList {
         duplicate_treatment: None,
-        args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))],
+        args,
         clauses: Vec::new(),
     };
-    *item = Expr::Function(Function {
-        name: ast::ObjectName::from(vec![ast::Ident::new("first_value")]),
+    Expr::Function(Function {
+        name: ast::ObjectName::from(vec![ast::Ident::new(name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(list),
@@ -98,7 +132,7 @@ fn first_row_only(query: &mut Query) {
         null_treatment: None,
         over: None,
         within_group: Vec::new(),
-    });
+    })
 }
 
 fn calls_aggregate(expr: &Expr) -> bool {

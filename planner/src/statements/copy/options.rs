@@ -174,7 +174,10 @@ fn text<'a>(name: &str, value: &'a OptionValue) -> Result<&'a str> {
 fn character(name: &str, value: &OptionValue) -> Result<u8> {
     match text(name, value)?.as_bytes() {
         [byte] => Ok(*byte),
-        _ => Err(invalid(format!("COPY {name} must be a single one-byte character"))),
+        _ => Err(SqlError::new(
+            state::FEATURE_NOT_SUPPORTED,
+            format!("COPY {name} must be a single one-byte character"),
+        )),
     }
 }
 
