@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, new_null_array};
 use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
@@ -61,6 +61,9 @@ impl Local {
 
     pub fn update(&mut self, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows();
+        if rows == 0 {
+            return Ok(()); // An accumulator would take every group for one with values.
+        }
         match &mut self.keys {
             Some(keys) => {
                 let columns = self
@@ -107,11 +110,31 @@ impl Local {
             + foreign.sum::<usize>()
     }
 
+    /// Without keys the one group exists even if there are no rows: a row that every filter refuses makes its state,
+    /// and leaves it NULL where no row has given a value.
+    fn add_row_of_nothing(&mut self) -> Result<()> {
+        let empty = RecordBatch::new_empty(Arc::clone(&self.spec.input_schema));
+        for cell in &mut self.cells {
+            cell.update(&empty, &[], 1)?;
+        }
+        let refused = BooleanArray::from(vec![false]);
+        for (aggregate, spec) in self.aggregates.iter_mut().zip(&self.spec.aggregates) {
+            let Aggregate::Foreign(accumulator) = aggregate else {
+                continue;
+            };
+            let args = spec.expressions();
+            let nulls = args
+                .iter()
+                .map(|arg| Ok(new_null_array(&arg.data_type(&self.spec.input_schema)?, 1)));
+            accumulator.update_batch(&nulls.collect::<Result<Vec<_>>>()?, &[0], Some(&refused), 1)?;
+        }
+        Ok(())
+    }
+
     pub fn finish(mut self) -> Result<Partial> {
         let groups = self.groups();
         if self.keys.is_none() {
-            // The one group exists without rows too: an empty update makes its state.
-            self.update(&RecordBatch::new_empty(Arc::clone(&self.spec.input_schema)))?;
+            self.add_row_of_nothing()?;
         }
         let mut states = vec![];
         for aggregate in &mut self.aggregates {

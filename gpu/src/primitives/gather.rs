@@ -253,7 +253,8 @@ pub fn scatter<T: Element, I: Index>(
 /// their index first, so that writes of the same time fall into a part of the output that the cache holds, and whole
 /// sectors reach memory (the multi-pass scatter of He 2008, section 3.1.2, by one split of Patidar 2009, section 3).
 ///
-/// At random indexes about three times as fast as a direct scatter, at indexes in order three times slower. Small
+/// At random indexes 1.6 times as fast as a direct scatter of 16 M to 128 M numbers on an H100, at indexes in order
+/// several times slower. Small
 /// outputs are scattered directly. Allocates one more array of each, and scatters directly if there is no room.
 pub fn scatter_split<T: Payload, I: Index + SortKey>(
     stream: &Stream,

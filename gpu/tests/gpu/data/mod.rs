@@ -28,7 +28,9 @@ fn with_stream(name: &str, test: impl FnOnce(&Stream, &mut StdRng)) {
 /// Sizes of [`SIZES`], around tiles of the families, and many tiles.
 fn sizes() -> Vec<u64> {
     let mut sizes = SIZES.to_vec();
-    sizes.extend([4095, 4096, 4097, 8191, 8192, 8193, 16_385, 100_003]);
+    sizes.extend([
+        4095, 4096, 4097, 8191, 8192, 8193, 12_287, 12_288, 12_289, 16_385, 100_003,
+    ]);
     sizes
 }
 
