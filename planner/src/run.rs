@@ -56,6 +56,7 @@ pub(crate) async fn start(engine: &Arc<Engine>, plan: LogicalPlan, cancel: &Canc
         let next = receiver.recv().await?;
         Some((next, receiver))
     })
+    .fuse()
     .boxed())
 }
 

@@ -72,3 +72,21 @@ fn cursors_and_names() {
     let plan = c.run("EXPLAIN SELECT 1");
     assert!(!plan.is_empty());
 }
+
+#[test]
+fn aggregates_of_nothing_are_null() {
+    let mut c = Client::new();
+    c.run("CREATE TABLE e (x int, y int8, f float8, n numeric(10, 2), u uuid)");
+    let sql = "SELECT sum(x), max(x), min(f), sum(y), sum(n), avg(f), count(*), count(x) FROM e WHERE x > 5";
+    let nothing = "NULL|NULL|NULL|NULL|NULL|NULL|0|0";
+    assert_eq!(c.run(sql), [nothing]);
+    c.run("INSERT INTO e VALUES (1, 1, 1, 1, '00000000-0000-0000-0000-00000000002a')");
+    assert_eq!(c.run(sql), [nothing]);
+    assert_eq!(
+        c.run("SELECT count(*) FROM e WHERE u = '00000000-0000-0000-0000-00000000002A'"),
+        ["1"]
+    );
+    c.run("BEGIN; DECLARE c CURSOR FOR SELECT x FROM e; FETCH 5 FROM c");
+    assert_eq!(c.run("FETCH 5 FROM c"), Vec::<String>::new());
+    assert_eq!(c.run("FETCH 5 FROM c"), Vec::<String>::new());
+}

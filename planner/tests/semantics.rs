@@ -105,3 +105,21 @@ fn select_shapes() {
         ["2|1,2,2"]
     );
 }
+
+#[test]
+fn rows_and_quantifiers() {
+    let mut c = Client::new();
+    assert_eq!(
+        c.run("SELECT (1, 2) = (1, 2), (1, 2) < (1, 3), (2, 1) > (1, 9), (1, NULL) = (2, NULL), (1, 2) <> (1, 3)"),
+        ["true|true|true|false|true"]
+    );
+    c.run("CREATE TABLE e (id int, d int, pay int)");
+    c.run("INSERT INTO e VALUES (1, 1, 30), (2, 1, 20), (3, 2, 10), (4, 3, 15)");
+    let all = "SELECT id FROM e WHERE pay > ALL (SELECT pay FROM e WHERE d = 2) ORDER BY id";
+    assert_eq!(c.run(all), ["1", "2", "4"]);
+    let any = "SELECT id FROM e WHERE pay >= ANY (SELECT pay FROM e WHERE d = 1) ORDER BY id";
+    assert_eq!(c.run(any), ["1", "2"]);
+    assert_eq!(c.fails("SELECT pay > ALL (SELECT 1) FROM e"), "0A000");
+    assert_eq!(c.fails("SELECT id FROM e EXCEPT ALL SELECT 1"), "0A000");
+    assert_eq!(c.fails("SELECT * FROM e a FULL JOIN e b USING (id)"), "0A000");
+}

@@ -2,6 +2,7 @@
 
 use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
@@ -101,9 +102,20 @@ fn compared(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinary
     let (a, b) = match (left, right) {
         (DataType::Date32, DataType::Timestamp(_, None)) => (a, as_date(b)),
         (DataType::Timestamp(_, None), DataType::Date32) => (as_date(a), b),
+        (DataType::FixedSizeBinary(16), text) if text.is_string() => (a, as_uuid(b)),
+        (text, DataType::FixedSizeBinary(16)) if text.is_string() => (as_uuid(a), b),
         _ => (a, b),
     };
     RawBinaryExpr { op, left: a, right: b }
+}
+
+/// `uuid = '...'`: the string constant is a uuid.
+fn as_uuid(expr: Expr) -> Expr {
+    if !matches!(expr, Expr::Literal(..)) {
+        return expr;
+    }
+    let field = Arc::new(tenon_storage::SqlType::Uuid.field("", true));
+    Expr::Cast(Cast::new_from_field(Box::new(expr), field))
 }
 
 fn as_date(expr: Expr) -> Expr {

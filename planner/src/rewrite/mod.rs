@@ -26,6 +26,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         names::name_outputs(select);
+        spellings::refuse_full_using(select);
         if let Some(condition) = &mut select.selection {
             spellings::conditions(condition);
         }

@@ -2,8 +2,9 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, SelectItem, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
+    FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value,
+    ValueWithSpan,
 };
 
 pub(super) fn respell(expr: &mut Expr) {
@@ -108,6 +109,11 @@ pub(super) fn respell(expr: &mut Expr) {
         }
         // Strings compare byte by byte whatever the collation says.
         Expr::Collate { expr: inner, .. } => *expr = take(inner),
+        Expr::BinaryOp { left, op, right } if is_row(left) && is_row(right) => {
+            if let Some(compared) = compare_rows(left, op, right) {
+                *expr = compared;
+            }
+        }
         Expr::BinaryOp { op, .. } => {
             if let BinaryOperator::PGCustomBinaryOperator(parts) = op
                 && let Some(known) = parts.last().and_then(|name| operator(name))
@@ -204,6 +210,66 @@ fn in_subquery(left: &mut Box<Expr>, right: &mut Box<Expr>, negated: bool) -> Ex
             negated,
         },
         other => other,
+    }
+}
+
+fn is_row(expr: &Expr) -> bool {
+    matches!(expr, Expr::Tuple(values) if values.len() > 1)
+}
+
+/// Rows compared column by column, with NULL as SQL has it. None for other operators, or rows of different lengths.
+fn compare_rows(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
+    let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) else {
+        return None;
+    };
+    if left.len() != right.len() {
+        return None;
+    }
+    let pair = |at: usize, op: &BinaryOperator| Expr::BinaryOp {
+        left: Box::new(left[at].clone()),
+        op: op.clone(),
+        right: Box::new(right[at].clone()),
+    };
+    let join = |a: Expr, op: BinaryOperator, b: Expr| {
+        Expr::Nested(Box::new(Expr::BinaryOp {
+            left: Box::new(a),
+            op,
+            right: Box::new(b),
+        }))
+    };
+    let last = left.len() - 1;
+    match op {
+        BinaryOperator::Eq => (0..=last)
+            .map(|at| pair(at, op))
+            .reduce(|a, b| join(a, BinaryOperator::And, b)),
+        BinaryOperator::NotEq => (0..=last)
+            .map(|at| pair(at, op))
+            .reduce(|a, b| join(a, BinaryOperator::Or, b)),
+        BinaryOperator::Lt | BinaryOperator::Gt | BinaryOperator::LtEq | BinaryOperator::GtEq => {
+            let strict = match op {
+                BinaryOperator::LtEq => BinaryOperator::Lt,
+                BinaryOperator::GtEq => BinaryOperator::Gt,
+                other => other.clone(),
+            };
+            let mut out = pair(last, op);
+            for at in (0..last).rev() {
+                let tied = join(pair(at, &BinaryOperator::Eq), BinaryOperator::And, out);
+                out = join(pair(at, &strict), BinaryOperator::Or, tied);
+            }
+            Some(out)
+        }
+        _ => None,
+    }
+}
+
+/// FULL JOIN ... USING is refused: its merged column would be the left table's alone.
+pub(super) fn refuse_full_using(select: &mut Select) {
+    for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
+        if let JoinOperator::FullOuter(constraint @ (JoinConstraint::Using(_) | JoinConstraint::Natural)) =
+            &mut join.join_operator
+        {
+            *constraint = JoinConstraint::On(call("unsupported: FULL JOIN with USING", Vec::new()));
+        }
     }
 }
 
