@@ -39,9 +39,10 @@ macro_rules! functions {
                             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) -> u32>(address)
                         }
                     },)*
-                    // SAFETY: as above.
-                    cuFuncGetParamInfo: symbol(library, "cuFuncGetParamInfo")
-                        .map(|address| unsafe { std::mem::transmute(address) }),
+                    cuFuncGetParamInfo: symbol(library, "cuFuncGetParamInfo").map(|address| {
+                        // SAFETY: as above.
+                        unsafe { std::mem::transmute(address) }
+                    }),
                 })
             }
         }
