@@ -32,7 +32,8 @@ pub struct ScanShape {
     pub packs: u32,
     /// Blocks that a multiprocessor shall hold at once: bounds the registers of a thread.
     pub blocks: u32,
-    /// Whether blocks stay and fetch their next tile ahead, instead of taking one tile each.
+    /// Whether blocks stay and fetch their next tile ahead, instead of taking one tile each: the tile, less than 48 KiB,
+    /// then lies in shared memory, too.
     pub pipelined: bool,
 }
 
@@ -72,6 +73,7 @@ pub fn programs() -> Vec<Program> {
         }
     }
     let ahead = ScanShape {
+        packs: 4,
         blocks: 2,
         pipelined: true,
         ..ScanShape::BEST
