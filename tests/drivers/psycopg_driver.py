@@ -1,4 +1,4 @@
-"""psycopg 3: text and binary results, prepared statements, server-side cursors, COPY, transactions, errors."""
+"""psycopg 3: text and binary results, prepared statements, COPY, transactions, errors."""
 import datetime as dt
 import os
 import uuid
@@ -51,12 +51,6 @@ with psycopg.connect(DSN, autocommit=True) as conn:
     expect(conn.execute("SELECT label FROM things WHERE id = %s", [11], prepare=True).fetchone(), ("row 11",))
     expect(conn.execute("UPDATE things SET label = 'new' WHERE id >= %s", [50]).rowcount, 10)
     expect(conn.execute("DELETE FROM things WHERE label = 'new'").statusmessage, "DELETE 10")
-
-    with conn.transaction():
-        with conn.cursor(name="pieces") as named:  # DECLARE, FETCH, CLOSE.
-            named.itersize = 7
-            named.execute("SELECT id FROM things WHERE id >= 10 ORDER BY id")
-            expect([row[0] for row in named], list(range(10, 50)))
 
     with conn.cursor().copy("COPY things (id, label, amount) FROM STDIN") as copy:
         for i in range(1000, 1100):
