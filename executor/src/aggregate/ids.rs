@@ -64,7 +64,7 @@ impl Ids {
     pub fn assign(&mut self, columns: &[Vec<i64>], out: &mut Vec<usize>) {
         if let [lanes] = columns {
             if matches!(self.form, Form::Direct { .. }) && !self.widen(lanes) {
-                self.to_hashed();
+                self.become_hashed();
             }
             if let Form::Direct { base, slots } = &mut self.form {
                 for &lane in lanes {
@@ -175,7 +175,7 @@ impl Ids {
         true
     }
 
-    fn to_hashed(&mut self) {
+    fn become_hashed(&mut self) {
         self.form = Form::Hashed {
             slots: vec![0; ((self.groups + 32) * 2).next_power_of_two()],
             shift: 0,
