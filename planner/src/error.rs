@@ -94,7 +94,7 @@ pub struct SqlError {
     pub hint: Option<String>,
     pub position: Option<usize>,
     /// Where in the input it happened (`COPY t, line 3, column b`): PostgreSQL's CONTEXT.
-    pub context: Option<String>,
+    pub context: Option<Box<str>>,
 }
 
 impl SqlError {

@@ -10,7 +10,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 pub fn trials() -> Vec<Trial> {
-    let python = ["psycopg_driver", "psycopg_cursors", "asyncpg_driver", "sqlalchemy_driver", "differential"];
+    let python = [
+        "psycopg_driver",
+        "psycopg_cursors",
+        "asyncpg_driver",
+        "sqlalchemy_driver",
+        "differential",
+    ];
     let mut trials = vec![
         trial("drivers::psql", psql),
         trial("drivers::psql_copy", psql_copy),

@@ -23,10 +23,10 @@ impl VisitorMut for Respeller {
             Expr::Function(function) if is_named(function, "array_to_string") && !of_literal(function) => {
                 *expr = null_text();
             }
-            Expr::Function(function) if is_named(function, "array_contains") || is_named(function, "array_has") => {
-                if of_column(function) {
-                    function.name = ast::ObjectName::from(vec![ast::Ident::new(super::functions::TEXT_ARRAY_HAS)]);
-                }
+            Expr::Function(function)
+                if of_column(function) && (is_named(function, "array_contains") || is_named(function, "array_has")) =>
+            {
+                function.name = ast::ObjectName::from(vec![ast::Ident::new(super::functions::TEXT_ARRAY_HAS)]);
             }
             Expr::AnyOp {
                 left,

@@ -15,7 +15,7 @@ impl From<StorageError> for SqlError {
         let mut told = SqlError::new(SqlState(error.sqlstate()), error.message);
         told.detail = error.detail;
         told.hint = error.hint;
-        told.context = error.context;
+        told.context = error.context.map(String::into_boxed_str);
         told
     }
 }

@@ -156,7 +156,7 @@ fn timestamp(us: i64, zoned: bool, out: &mut String) {
         return out.push_str(if us > 0 { "infinity" } else { "-infinity" });
     }
     let Some(at) = chrono::DateTime::from_timestamp_micros(us) else {
-        return out.push_str("?");
+        return out.push('?');
     };
     let _ = write!(out, "{}", at.format("%Y-%m-%d %H:%M:%S"));
     fraction(us.rem_euclid(1_000_000), out);

@@ -174,9 +174,6 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         if let Some(hint) = &error.hint {
             field(b'H', hint);
         }
-        if let Some(context) = &error.context {
-            field(b'W', context);
-        }
         if let Some(position) = error.position {
             field(b'P', &position.to_string());
         }
