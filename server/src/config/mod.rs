@@ -225,7 +225,7 @@ impl Layers {
             Ok(Value::Array(_, items)) => items.iter().filter_map(scalar).collect(),
             Ok(one) => scalar(&one)
                 .map(|text| text.split(':').map(str::to_owned).collect())
-                .unwrap_or_else(Vec::new),
+                .unwrap_or_default(),
         };
         let mut found = Vec::new();
         for text in list.into_iter().filter(|text| !text.is_empty()) {
