@@ -99,7 +99,11 @@ fn float(shortest: &str, value: f64, digits: i32) -> String {
 
 /// ndigits, weight, sign, display scale; then base-10000 digits.
 fn numeric(raw: &[u8]) -> Result<String> {
-    ensure!(raw.len() >= 8 && raw.len() % 2 == 0, "numeric of {} bytes", raw.len());
+    ensure!(
+        raw.len() >= 8 && raw.len().is_multiple_of(2),
+        "numeric of {} bytes",
+        raw.len()
+    );
     let words: Vec<i16> = raw
         .chunks_exact(2)
         .map(|pair| i16::from_be_bytes([pair[0], pair[1]]))

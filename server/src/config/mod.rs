@@ -220,7 +220,7 @@ impl Layers {
 
     /// A list of directories: an array, or text with colons between them.
     fn directories(&self) -> anyhow::Result<Vec<PathBuf>> {
-        let list = match self.0.find_value("data_dir") {
+        let list: Vec<String> = match self.0.find_value("data_dir") {
             Err(_) => return Ok(Vec::new()),
             Ok(Value::Array(_, items)) => items.iter().filter_map(scalar).collect(),
             Ok(one) => scalar(&one)
