@@ -26,7 +26,7 @@ tuning! {
     /// Threads of a block in the single-pass scans: a block is a tile.
     SCAN_THREADS: u32 = 512;
     /// Packs of 16 bytes that a thread of a scan holds: tiles must be large, or look-back becomes the limit.
-    SCAN_PACKS: u32 = 6;
+    SCAN_PACKS: u32 = 7;
     /// Blocks of a scan that a multiprocessor shall hold at once.
     SCAN_BLOCKS: u32 = 2;
     /// Threads of a block in gather and scatter.

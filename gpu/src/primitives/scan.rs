@@ -97,7 +97,7 @@ impl Scannable for f64 {}
 /// items, the last becomes the reduction of all: counts become offsets.
 ///
 /// Sums of floats may differ between runs in the last bits: tiles are added in the order in which they finish.
-/// One pass: reads and writes every item once. Allocates 8 or 16 bytes a tile of 48 KiB.
+/// One pass: reads and writes every item once. Allocates 8 or 16 bytes a tile of 56 KiB.
 pub fn exclusive_scan<T: Widen<A>, A: Scannable>(
     stream: &Stream,
     input: DeviceView<'_, T>,

@@ -46,7 +46,7 @@ fn buffers(count: usize, make: impl FnMut(usize) -> Result<DeviceBuffer<u32>>) -
 }
 
 /// Threads, packs a thread, and blocks a multiprocessor.
-const SCAN_SHAPES: [(u32, u32, u32, bool); 16] = [
+const SCAN_SHAPES: [(u32, u32, u32, bool); 23] = [
     (512, 4, 2, false),
     (512, 4, 3, false),
     (256, 4, 6, false),
@@ -59,6 +59,13 @@ const SCAN_SHAPES: [(u32, u32, u32, bool); 16] = [
     (128, 6, 9, false),
     (128, 4, 12, false),
     (512, 6, 2, false),
+    (512, 7, 2, false),
+    (512, 8, 2, false),
+    (384, 7, 3, false),
+    (384, 6, 3, false),
+    (256, 9, 3, false),
+    (256, 8, 4, false),
+    (384, 8, 2, false),
     (512, 4, 2, true),
     (512, 4, 3, true),
     (256, 4, 4, true),

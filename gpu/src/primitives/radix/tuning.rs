@@ -18,17 +18,18 @@ impl RadixTuning {
     /// The shape for keys and payload of these sizes. Large tiles make long runs a bin, but registers (keys and
     /// payload of a thread) and shared memory (keys and payload of a tile) must leave room for two blocks and more.
     pub fn of(key_bytes: u32, payload_bytes: u32) -> RadixTuning {
-        let items = match (key_bytes, key_bytes.max(4) + payload_bytes) {
-            (..=4, ..=8) => 28,
-            (_, ..=8) => 20,
-            (_, ..=12) => 16,
-            (_, ..=16) => 14,
-            (_, ..=20) => 10,
-            (_, ..=24) => 9,
-            _ => 6,
+        let (threads, items) = match (key_bytes, key_bytes.max(4) + payload_bytes) {
+            (_, ..=4) => (512, 24),
+            (..=4, ..=8) => (384, 24),
+            (_, ..=8) => (384, 20),
+            (_, ..=12) => (384, 16),
+            (_, ..=16) => (384, 14),
+            (_, ..=20) => (384, 10),
+            (_, ..=24) => (384, 9),
+            _ => (384, 6),
         };
         RadixTuning {
-            threads: 384,
+            threads,
             items,
             blocks: 2,
             variant: 0,
