@@ -63,7 +63,8 @@ pub fn sort_pairs<K: SortKey, V: Copy + Send + Sync>(
         partition(keys, values, keys_out, values_out, mask + 1, digit(shift, mask));
         return Ok(());
     }
-    let mut temporary = (keys.to_vec(), values.to_vec());
+    // By all cores: the first touch of fresh pages costs as much as a pass.
+    let mut temporary: (Vec<K>, Vec<V>) = (keys.par_iter().copied().collect(), values.par_iter().copied().collect());
     // The last pass must end in the output.
     let mut in_output = later.len().is_multiple_of(2);
     if in_output {
@@ -106,7 +107,7 @@ pub fn sort_keys<K: SortKey>(keys: &[K], output: &mut [K], options: &SortOptions
 /// The order of the keys as indices, equal keys in input order.
 pub fn sort_indices<K: SortKey, I: Index>(keys: &[K], indices: &mut [I], options: &SortOptions) -> Result<()> {
     let numbers: Vec<I> = (0..keys.len() as u64).into_par_iter().map(I::from_low).collect();
-    let mut sorted = keys.to_vec();
+    let mut sorted: Vec<K> = keys.par_iter().copied().collect();
     sort_pairs(keys, &numbers, &mut sorted, indices, options)
 }
 

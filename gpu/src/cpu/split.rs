@@ -34,7 +34,7 @@ pub fn split_pairs<K: Copy + Send + Sync, V: Copy + Send + Sync>(
     // Least significant digit first; both passes are stable.
     let low_bins = 1usize << (usize::BITS - (partitions - 1).leading_zeros()).div_ceil(2);
     let high_bins = partitions.div_ceil(low_bins);
-    let mut temporary = (keys.to_vec(), values.to_vec());
+    let mut temporary: (Vec<K>, Vec<V>) = (keys.par_iter().copied().collect(), values.par_iter().copied().collect());
     let (t, v) = (&mut temporary.0, &mut temporary.1);
     partition(keys, values, t, v, low_bins, |key| part(key) % low_bins);
     partition(t, v, keys_out, values_out, high_bins, |key| part(key) / low_bins);
@@ -75,7 +75,7 @@ pub fn split_indices<K: Copy + Send + Sync, I: Index>(
     part: impl Fn(K) -> usize + Sync,
 ) -> Result<()> {
     let numbers: Vec<I> = (0..keys.len() as u64).into_par_iter().map(I::from_low).collect();
-    let mut moved = keys.to_vec();
+    let mut moved: Vec<K> = keys.par_iter().copied().collect();
     split_pairs(keys, &numbers, &mut moved, indices, offsets, partitions, part)
 }
 
