@@ -37,7 +37,6 @@ const SHIPPED: &[&str] = &[
     "has_database_privilege",
     "has_any_column_privilege",
     "pg_get_partkeydef",
-    "pg_relation_is_publishable",
     "pg_get_statisticsobjdef_columns",
     "pg_stat_get_numscans",
     "quote_ident",
@@ -201,6 +200,7 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
         | "has_tablespace_privilege"
         | "has_type_privilege"
         | "pg_has_role"
+        | "pg_relation_is_publishable"
         | "row_security_active" => {
             // The one role may do everything.
             (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(true))))
