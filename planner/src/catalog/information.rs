@@ -1,7 +1,7 @@
 //! `information_schema` (SQL standard part 11), as far as tools read it.
 
 use super::names;
-use super::relations::{Column, columns, relations};
+use super::relations::{Column, columns, keyed, relations};
 use super::rows::{self, Row, row};
 use crate::bind::Binder;
 use datafusion::datasource::TableProvider;
@@ -87,7 +87,7 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
                 ("initially_deferred", "text"),
                 ("enforced", "text"),
             ],
-            keys(binder)
+            keyed(binder)
                 .map(|(table, key)| constraint(table, key, database))
                 .collect(),
         ),
@@ -266,12 +266,6 @@ fn udt_name(of: SqlType) -> &'static str {
     }
 }
 
-fn keys(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &PrimaryKey)> {
-    relations(binder)
-        .filter_map(Relation::as_table)
-        .filter_map(|table| Some((table, table.definition().primary_key.as_ref()?)))
-}
-
 fn constraint(table: &TableVersion, key: &PrimaryKey, database: &str) -> Row {
     let schema = table.definition().schema_name.as_str();
     row! {
@@ -290,7 +284,7 @@ fn constraint(table: &TableVersion, key: &PrimaryKey, database: &str) -> Row {
 
 fn key_columns(binder: &Binder, database: &str) -> Vec<Row> {
     let mut out = Vec::new();
-    for (table, key) in keys(binder) {
+    for (table, key) in keyed(binder) {
         let schema = table.definition().schema_name.as_str();
         for (number, at) in key.columns.iter().enumerate() {
             out.push(row! {

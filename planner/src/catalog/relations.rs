@@ -272,7 +272,7 @@ fn defaults(binder: &Binder) -> Vec<Row> {
 }
 
 /// Tables with a primary key.
-fn keyed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &tenon_storage::PrimaryKey)> {
+pub(super) fn keyed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &tenon_storage::PrimaryKey)> {
     stored(binder).filter_map(|table| Some((table, table.definition().primary_key.as_ref()?)))
 }
 
