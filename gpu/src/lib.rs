@@ -15,6 +15,7 @@
 //! | tuning numbers shared with kernels | [`tuning`] |
 //! | every program that tests compile | [`registry`] |
 //! | primitives | [`primitives`] |
+//! | joins; their twins on the CPU | [`join`], [`cpu::join`] |
 //!
 //! # How to add a primitive
 //!
@@ -36,6 +37,7 @@ pub mod compile;
 pub mod cpu;
 pub mod detect;
 pub mod error;
+pub mod join;
 pub mod memory;
 pub mod number;
 pub mod primitives;

@@ -19,4 +19,5 @@ headers![
     "ops.cuh",
     "radix_key.cuh",
     "literals.cuh",
+    "residual_params.cuh",
 ];

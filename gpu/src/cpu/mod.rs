@@ -5,6 +5,7 @@
 
 pub mod gather;
 pub mod histogram;
+pub mod join;
 pub mod map;
 mod partition;
 pub mod reduce;

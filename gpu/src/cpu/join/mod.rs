@@ -1,0 +1,5 @@
+//! CPU twins of the join operators (He 2008, section 4): the same keys, the same pairs, on the host's cores.
+
+mod matcher;
+
+pub use matcher::{Emit, Matcher, PAIRS_MAX};

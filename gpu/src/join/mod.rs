@@ -1,0 +1,26 @@
+//! Joins over device buffers (He 2008, section 4): every operator finds pairs of row numbers; which rows come out of them
+//! is the same for all (`run`).
+//!
+//! | what | where |
+//! | --- | --- |
+//! | which rows come out | [`JoinKind`] |
+//! | keys of one side | [`Side`], [`Keys`] |
+//! | a condition beyond the keys, compiled in | [`Residual`] |
+//! | what an operator does | [`Matcher`] |
+//! | kinds, passes, output of bounded size | [`JoinRun`] |
+//!
+//! Keys are unsigned words of 32 or 64 bits. A key of one column of at most 8 bytes is its order-preserving bits. Any
+//! other key (several columns, strings, 128 bits) is a hash, and the residual compares the columns. Rows whose key is
+//! null are not among the keys at all: they match nothing, and the run knows of them by the side's row count.
+
+mod kind;
+mod matcher;
+mod residual;
+mod run;
+mod side;
+
+pub use kind::JoinKind;
+pub use matcher::{Flags, Matcher, PairsMut};
+pub use residual::{RESIDUAL_BUFFERS_MAX, RESIDUAL_LITERALS_MAX, Residual, ResidualParams};
+pub use run::{JoinOutput, JoinRun, Pairs, RunLimits};
+pub use side::{Keys, Side};
