@@ -4,6 +4,7 @@ pub mod aggregate;
 pub mod expr;
 pub mod join;
 pub mod keys;
+pub mod options;
 pub mod per_execution;
 pub mod runtime_filter;
 pub mod scan;

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tenon_executor::options::JoinOptions;
 use tenon_storage::{Database, MemoryBudget};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -19,6 +20,8 @@ pub struct EngineOptions {
     pub memory_limit_bytes: usize,
     /// Bytes that running queries may use for hash tables, sorts and the like, all together.
     pub query_memory_limit_bytes: usize,
+    /// Bytes of GPU memory that the server may use; None: what is free.
+    pub gpu_memory_limit_bytes: Option<usize>,
     /// Directories whose files COPY and `FROM 'file'` may read; empty: none.
     pub allowed_directories: Vec<PathBuf>,
     /// Partitions that a query's work is split into.
@@ -35,6 +38,7 @@ impl Default for EngineOptions {
         Self {
             memory_limit_bytes: usize::MAX,
             query_memory_limit_bytes: usize::MAX,
+            gpu_memory_limit_bytes: None,
             allowed_directories: Vec::new(),
             target_partitions: cores,
             query_threads: cores,
@@ -74,21 +78,10 @@ impl Engine {
             .build()
             .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))?;
         let state = Arc::new(context::build(&options)?);
-        let none = HashMap::new;
-        let task = TaskContext::new(
-            None,
-            "tenon".into(),
-            state.config().clone(),
-            none(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            state.runtime_env().clone(),
-        );
         Ok(Arc::new(Engine {
             database: Database::new(MemoryBudget::new(options.memory_limit_bytes)),
+            task: task(&state),
             state,
-            task: Arc::new(task),
             admission: Arc::new(Semaphore::new(options.max_concurrent_queries.max(1))),
             runtime: Some(runtime),
             sessions: AtomicU64::new(0),
@@ -110,6 +103,27 @@ impl Engine {
         Session::new(self.clone(), info, number)
     }
 
+    /// What the server as a whole asks of joins.
+    fn join_options(&self) -> JoinOptions {
+        JoinOptions {
+            gpu_memory_limit_bytes: self.options.gpu_memory_limit_bytes,
+            ..JoinOptions::default()
+        }
+    }
+
+    /// The state that plans are made with and the one that they run with, under a session's wishes for its joins.
+    pub(crate) fn under(&self, mut options: JoinOptions) -> (Arc<SessionState>, Arc<TaskContext>) {
+        let limits = [options.gpu_memory_limit_bytes, self.options.gpu_memory_limit_bytes];
+        options.gpu_memory_limit_bytes = limits.into_iter().flatten().min();
+        if options == self.join_options() {
+            return (self.state.clone(), self.task.clone());
+        }
+        let mut state = self.state.as_ref().clone();
+        state.config_mut().set_extension(Arc::new(options));
+        let task = task(&state);
+        (Arc::new(state), task)
+    }
+
     /// Where query work runs.
     pub(crate) fn handle(&self) -> Result<&tokio::runtime::Handle> {
         match &self.runtime {
@@ -119,10 +133,53 @@ impl Engine {
     }
 }
 
+/// The state of running plans. Functions are in the plans themselves.
+fn task(state: &SessionState) -> Arc<TaskContext> {
+    Arc::new(TaskContext::new(
+        None,
+        "tenon".into(),
+        state.config().clone(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        state.runtime_env().clone(),
+    ))
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session's wishes reach its running plans, and never exceed the server's limit.
+    #[test]
+    fn join_options_reach_running_plans() {
+        let options = EngineOptions {
+            gpu_memory_limit_bytes: Some(1000),
+            ..EngineOptions::default()
+        };
+        let engine = Engine::new(options).unwrap();
+        let limit = |asked| {
+            let wish = JoinOptions {
+                gpu_memory_limit_bytes: asked,
+                ..JoinOptions::default()
+            };
+            let (state, task) = engine.under(wish);
+            let found = JoinOptions::of(task.session_config());
+            assert_eq!(found, JoinOptions::of(state.config()));
+            found.gpu_memory_limit_bytes
+        };
+        assert_eq!(limit(None), Some(1000));
+        assert_eq!(limit(Some(10)), Some(10));
+        assert_eq!(limit(Some(5000)), Some(1000));
+        assert!(Arc::ptr_eq(&engine.under(engine.join_options()).1, &engine.task));
     }
 }

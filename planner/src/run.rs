@@ -6,6 +6,7 @@ use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::outcome::BatchStream;
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, StreamExt};
@@ -19,22 +20,36 @@ use tokio_util::sync::CancellationToken;
 /// Batches that may wait for the client.
 const BATCHES_AHEAD: usize = 4;
 
+/// What a statement's plans are made and run with.
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub engine: Arc<Engine>,
+    /// Of the engine, with the session's wishes for its joins.
+    pub state: Arc<SessionState>,
+    pub task: Arc<TaskContext>,
+    pub cancel: CancellationToken,
+}
+
 pub(crate) fn canceled() -> SqlError {
     SqlError::new(state::QUERY_CANCELED, "canceling statement due to user request")
 }
 
 /// Optimizes and starts a plan. Errors of planning come back here, those of running in the stream; dropping the
 /// stream stops the work.
-pub(crate) async fn start(engine: &Arc<Engine>, plan: LogicalPlan, cancel: &CancellationToken) -> Result<BatchStream> {
+pub(crate) async fn start(run: &Run, plan: LogicalPlan) -> Result<BatchStream> {
     let (batches, receiver) = mpsc::channel(BATCHES_AHEAD);
     let (planned, ready) = oneshot::channel();
     // A token of this plan's own: cancelled with the statement's, and when the plan is dropped.
-    let (own, token) = (engine.clone(), cancel.child_token());
+    let token = run.cancel.child_token();
+    let own = Run {
+        cancel: token.clone(),
+        ..run.clone()
+    };
     let work = async move {
         let _dropped = token.clone().drop_guard();
         let mut planned = Some(planned);
         let stop = token.clone();
-        let job = produce(&own, plan, &batches, &mut planned, &token);
+        let job = produce(&own, plan, &batches, &mut planned);
         let result = tokio::select! {
             biased;
             _ = stop.cancelled() => Err(canceled()),
@@ -47,7 +62,7 @@ pub(crate) async fn start(engine: &Arc<Engine>, plan: LogicalPlan, cancel: &Canc
             (None, Ok(())) => {}
         }
     };
-    engine.handle()?.spawn(work);
+    run.engine.handle()?.spawn(work);
     match ready.await {
         Ok(result) => result?,
         Err(_) => return Err(SqlError::internal("the query ended without a result")),
@@ -61,21 +76,20 @@ pub(crate) async fn start(engine: &Arc<Engine>, plan: LogicalPlan, cancel: &Canc
 }
 
 async fn produce(
-    engine: &Arc<Engine>,
+    run: &Run,
     plan: LogicalPlan,
     batches: &mpsc::Sender<Result<RecordBatch>>,
     planned: &mut Option<oneshot::Sender<Result<()>>>,
-    token: &CancellationToken,
 ) -> Result<()> {
-    let _permit = engine.admission.acquire().await.map_err(SqlError::internal)?;
-    let plan = cancellable(physical(engine, &plan).await?, token)?;
-    let mut stream = execute_stream(plan, engine.task.clone()).map_err(|error| from_datafusion(&error))?;
+    let _permit = run.engine.admission.acquire().await.map_err(SqlError::internal)?;
+    let plan = cancellable(physical(run, &plan).await?, &run.cancel)?;
+    let mut stream = execute_stream(plan, run.task.clone()).map_err(|error| from_datafusion(&error))?;
     if let Some(planned) = planned.take() {
         let _ = planned.send(Ok(()));
     }
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| from_datafusion(&error))?;
-        if token.is_cancelled() {
+        if run.cancel.is_cancelled() {
             return Err(canceled());
         }
         if batch.num_rows() > 0 && batches.send(Ok(batch)).await.is_err() {
@@ -86,9 +100,8 @@ async fn produce(
 }
 
 /// The physical plan of a logical one.
-pub(crate) async fn physical(engine: &Engine, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
-    engine
-        .state
+pub(crate) async fn physical(run: &Run, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+    run.state
         .create_physical_plan(plan)
         .await
         .map_err(|error| from_datafusion(&error))
@@ -96,15 +109,14 @@ pub(crate) async fn physical(engine: &Engine, plan: &LogicalPlan) -> Result<Arc<
 
 /// Runs a plan to its end, giving each batch to `take` on the query threads.
 pub(crate) async fn drain<T: Send + 'static>(
-    engine: &Arc<Engine>,
+    run: &Run,
     plan: LogicalPlan,
-    cancel: &CancellationToken,
     mut sink: T,
     mut take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
 ) -> Result<T> {
-    let (own, token) = (engine.clone(), cancel.clone());
-    background(engine, async move {
-        let mut stream = start(&own, plan, &token).await?;
+    let own = run.clone();
+    background(&run.engine, async move {
+        let mut stream = start(&own, plan).await?;
         while let Some(batch) = stream.next().await {
             take(&mut sink, batch?)?;
         }

@@ -58,6 +58,7 @@ impl Server {
         let engine = Engine::new(EngineOptions {
             memory_limit_bytes: config.memory_limit_bytes,
             query_memory_limit_bytes: config.query_memory_limit_bytes,
+            gpu_memory_limit_bytes: config.gpu_memory_limit_bytes,
             allowed_directories: config.data_directories.clone(),
             target_partitions: config.target_partitions,
             query_threads: config.threads,

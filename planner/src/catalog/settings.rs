@@ -2,21 +2,32 @@
 
 use super::rows::{Row, row};
 use crate::bind::Binder;
+use crate::settings::{Shown, milliseconds};
 
 pub(super) fn rows(binder: &Binder) -> Vec<Row> {
-    let setting = |(name, value, description): (String, String, String)| {
-        row! {
-            "name": name,
-            "setting": value.as_str(),
-            "category": "Session",
-            "short_desc": description,
-            "context": "user",
-            "vartype": "string",
-            "source": "session",
-            "boot_val": value.as_str(),
-            "reset_val": value.as_str(),
-            "pending_restart": false,
-        }
+    let facts = &binder.facts;
+    facts.settings.all(&facts.startup).into_iter().map(row_of).collect()
+}
+
+fn row_of(of: Shown) -> Row {
+    // SHOW gives times with their unit, this table the plain number.
+    let plain = |text: String| match milliseconds(&text) {
+        Some(ms) if of.duration => ms.to_string(),
+        _ => text,
     };
-    binder.facts.settings.all().into_iter().map(setting).collect()
+    let changed = of.value != of.reset;
+    row! {
+        "name": of.name,
+        "setting": plain(of.value),
+        "unit": of.duration.then_some("ms"),
+        "category": if of.name.starts_with("tenon.") { "Tenon" } else { "Session" },
+        "short_desc": of.about,
+        "context": if of.fixed { "internal" } else { "user" },
+        "vartype": of.kind,
+        "enumvals": of.words.map(|words| format!("{{{}}}", words.join(","))),
+        "source": if changed { "session" } else { "default" },
+        "boot_val": of.boot,
+        "reset_val": plain(of.reset),
+        "pending_restart": false,
+    }
 }

@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Facts {
     pub info: Arc<SessionInfo>,
     pub settings: Settings,
+    /// What RESET goes back to.
+    pub startup: Settings,
     /// Schemas in which names are looked up, those that exist.
     pub path: Vec<String>,
     /// When the transaction and the statement began: microseconds since 1970, UTC.

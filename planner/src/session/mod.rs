@@ -91,6 +91,12 @@ impl Session {
         let mut settings = Settings::default();
         settings.put("application_name".into(), info.application_name.clone());
         settings.put("session_authorization".into(), info.user.clone());
+        if let Some(limit_bytes) = engine.options.gpu_memory_limit_bytes {
+            settings.put(
+                "tenon.gpu_memory_limit".into(),
+                crate::settings::bytes_text(limit_bytes),
+            );
+        }
         Self {
             engine,
             info: Arc::new(info),

@@ -4,6 +4,7 @@ use super::{Block, Isolation, Session};
 use crate::bind::Binder;
 use crate::error::{Result, SqlError, state};
 use crate::functions::session::Facts;
+use crate::run::Run;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::{State, Transaction};
@@ -73,6 +74,17 @@ impl Session {
         }
     }
 
+    /// What the statement's plans run with.
+    pub(crate) fn run(&self) -> Run {
+        let (state, task) = self.engine.under(self.settings.join_options());
+        Run {
+            engine: self.engine.clone(),
+            state,
+            task,
+            cancel: self.cancel().clone(),
+        }
+    }
+
     /// What names mean in the current snapshot.
     pub(crate) fn binder(&self) -> Binder {
         let snapshot = self.state();
@@ -88,6 +100,7 @@ impl Session {
         Arc::new(Facts {
             info: self.info.clone(),
             settings: self.settings.clone(),
+            startup: self.startup().clone(),
             path,
             transaction_start_us: self
                 .block

@@ -194,7 +194,7 @@ pub(super) async fn value_of_default(
         .project([expr.alias("value")])
         .and_then(LogicalPlanBuilder::build);
     let plan = plan.map_err(|error| from_datafusion(&error))?;
-    let mut stream = run::start(&session.engine, plan, session.cancel()).await?;
+    let mut stream = run::start(&session.run(), plan).await?;
     match stream.next().await {
         Some(batch) => Ok(batch?.column(0).clone()),
         None => Err(SqlError::new(state::INTERNAL_ERROR, "a default has no value")),

@@ -283,7 +283,7 @@ async fn run(
         batches: Vec::new(),
     };
     let schema = table.schema().clone();
-    let found = run::drain(&session.engine, plan, session.cancel(), found, move |found, batch| {
+    let found = run::drain(&session.run(), plan, found, move |found, batch| {
         take(found, &sizes, &schema, &batch)
     })
     .await?;

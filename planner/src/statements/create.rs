@@ -113,7 +113,7 @@ async fn create_as(
         .lock()
         .create_table(&place.schema, &place.name, definition)?;
     let writer = transaction.lock().writer(&table);
-    let writer = run::drain(&session.engine, plan, session.cancel(), writer, |writer, batch| {
+    let writer = run::drain(&session.run(), plan, writer, |writer, batch| {
         Ok(writer.append(&insert::as_stored(&batch)?)?)
     })
     .await?;

@@ -38,7 +38,9 @@ pub(super) async fn declare(
     let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
     let columns = describe_columns(plan.schema());
     // The cursor outlives the statement, so the statement's cancel token must not be its.
-    let stream = run::start(&session.engine, plan, &Default::default()).await?;
+    let mut own = session.run();
+    own.cancel = Default::default();
+    let stream = run::start(&own, plan).await?;
     session.cursors.insert(
         name,
         Cursor {

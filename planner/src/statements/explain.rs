@@ -105,20 +105,20 @@ pub(super) async fn run(
         }
     };
     let plan = query::bound_plan(&session.binder(), query, &prepared.param_fields, params)?;
-    let (engine, cancel) = (session.engine.clone(), session.cancel().clone());
+    let own = session.run();
     let analyze = options.analyze;
     let (plan, times) = run::background(&session.engine, async move {
         let begin = Instant::now();
-        let physical = run::physical(&engine, &plan).await?;
+        let physical = run::physical(&own, &plan).await?;
         let planned = begin.elapsed();
         if analyze {
-            let _permit = engine.admission.acquire().await.map_err(SqlError::internal)?;
-            let mut stream = execute_stream(physical.clone(), engine.task.clone())
+            let _permit = own.engine.admission.acquire().await.map_err(SqlError::internal)?;
+            let mut stream = execute_stream(physical.clone(), own.task.clone())
                 .map_err(|error| crate::errors::from_datafusion(&error))?;
             loop {
                 tokio::select! {
                     biased;
-                    _ = cancel.cancelled() => return Err(run::canceled()),
+                    _ = own.cancel.cancelled() => return Err(run::canceled()),
                     batch = stream.next() => match batch {
                         Some(batch) => drop(batch.map_err(|error| crate::errors::from_datafusion(&error))?),
                         None => break,

@@ -311,23 +311,17 @@ pub(super) async fn run(
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
-    let (writer, kept, _) = run::drain(
-        &session.engine,
-        plan,
-        session.cancel(),
-        sink,
-        move |(writer, kept, keys), batch| {
-            let mut batch = as_stored(&batch)?;
-            if let Some(keys) = keys {
-                batch = keys.keep_new(&tenon_storage::writer::conform(&batch, &definition)?)?;
-            }
-            writer.append(&batch)?;
-            if keep {
-                kept.push(batch);
-            }
-            Ok(())
-        },
-    )
+    let (writer, kept, _) = run::drain(&session.run(), plan, sink, move |(writer, kept, keys), batch| {
+        let mut batch = as_stored(&batch)?;
+        if let Some(keys) = keys {
+            batch = keys.keep_new(&tenon_storage::writer::conform(&batch, &definition)?)?;
+        }
+        writer.append(&batch)?;
+        if keep {
+            kept.push(batch);
+        }
+        Ok(())
+    })
     .await?;
     let rows = finish(session, table.oid(), writer).await?;
     match &insert.returning {

@@ -112,7 +112,7 @@ async fn evaluate(
         .project([expr.alias("value")])
         .and_then(LogicalPlanBuilder::build);
     let plan = plan.map_err(|error| from_datafusion(&error))?;
-    let mut stream = run::start(&session.engine, plan, session.cancel()).await?;
+    let mut stream = run::start(&session.run(), plan).await?;
     match stream.next().await {
         Some(batch) => {
             let value = cast(batch?.column(0), field.data_type()).map_err(|error| from_arrow(&error))?;

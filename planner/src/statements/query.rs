@@ -111,7 +111,7 @@ pub(super) async fn run(
             "cached plan must not change result type",
         ));
     }
-    let stream = run::start(&session.engine, bind(plan, params)?, session.cancel()).await?;
+    let stream = run::start(&session.run(), bind(plan, params)?).await?;
     Ok(Outcome::Rows {
         columns,
         stream,

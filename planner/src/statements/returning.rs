@@ -60,7 +60,7 @@ pub(super) async fn rows(
         .map(|batch| Ok(tenon_storage::writer::conform(&batch, table.definition())?));
     let plan = plan(&session.binder(), table, alias, items, rows.collect::<Result<_>>()?)?;
     let columns = describe_columns(plan.schema());
-    let stream = run::start(&session.engine, plan, session.cancel()).await?;
+    let stream = run::start(&session.run(), plan).await?;
     Ok(Outcome::Rows {
         columns,
         stream,

@@ -152,9 +152,9 @@ pub(super) fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
     if name.eq_ignore_ascii_case("all") {
         let rows = session
             .settings
-            .all()
+            .all(session.startup())
             .into_iter()
-            .map(|(name, value, about)| vec![name, value, about])
+            .map(|of| vec![of.name.into(), of.value, of.about.into()])
             .collect();
         return Ok(text_rows::outcome(
             &["name", "setting", "description"],

@@ -2,45 +2,21 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
+use tenon_planner::settings;
 
 /// `512MiB`, `16 GB`, `1000000` or `60%` of `whole_bytes` (no percentages where that is 0).
 pub fn size(text: &str, whole_bytes: usize) -> Option<usize> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let number: f64 = text[..digits].parse().ok()?;
-    let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1e3,
-        "m" | "mb" => 1e6,
-        "g" | "gb" => 1e9,
-        "t" | "tb" => 1e12,
-        "kib" => 1024.0,
-        "mib" => 1024.0 * 1024.0,
-        "gib" => 1024.0 * 1024.0 * 1024.0,
-        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        "%" if whole_bytes > 0 && number <= 100.0 => whole_bytes as f64 / 100.0,
-        _ => return None,
+    let Some(percent) = text.strip_suffix('%') else {
+        return settings::bytes(text);
     };
-    let bytes = number * unit;
-    (bytes >= 1.0 && bytes <= i64::MAX as f64).then_some(bytes as usize)
+    let percent: f64 = percent.trim().parse().ok()?;
+    let bytes = whole_bytes as f64 / 100.0 * percent;
+    (percent <= 100.0 && bytes >= 1.0).then_some(bytes as usize)
 }
 
 /// `500ms`, `30s`, `5min`, `2h`; a bare number is milliseconds, as in PostgreSQL.
 pub fn duration(text: &str) -> Option<Duration> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let number: f64 = text[..digits].parse().ok()?;
-    let seconds = match text[digits..].trim() {
-        "" | "ms" => 1e-3,
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86400.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(number * seconds).ok()
+    settings::milliseconds(text).map(Duration::from_millis)
 }
 
 pub fn boolean(text: &str) -> Option<bool> {

@@ -264,7 +264,7 @@ impl Connection {
     pub(super) fn begin_statement(&mut self) -> (Arc<Running>, Entered) {
         let timeout = self.session.setting("statement_timeout");
         let timeout = timeout
-            .and_then(|text| super::settings::duration_ms(&text))
+            .and_then(|text| tenon_planner::settings::milliseconds(&text))
             .filter(|ms| *ms > 0);
         let deadline = timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
         let running = Running::new(self.session.cancel_token(), deadline, self.server.shutdown.clone());

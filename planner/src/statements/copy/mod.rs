@@ -62,7 +62,7 @@ async fn to(session: &mut Session, copy: &Copy, source: &ast::Query) -> Result<O
         return Err(SqlError::unsupported("COPY TO STDOUT in the format of a file"));
     }
     let format = options.output(&names)?;
-    let stream = run::start(&session.engine, plan, session.cancel()).await?;
+    let stream = run::start(&session.run(), plan).await?;
     Ok(Outcome::CopyOut(CopyOut {
         columns,
         stream,

@@ -1,0 +1,115 @@
+//! What a session asks of its joins (`SET tenon.join_operator` and its like), as operators read it when they run:
+//! `JoinOptions::of(context.session_config())`.
+
+use datafusion::prelude::SessionConfig;
+
+/// The operator that joins must use; a join whose predicate it cannot evaluate takes the next best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JoinOperator {
+    /// Chosen from the facts of each join.
+    #[default]
+    Auto,
+    /// Non-indexed nested loops (He 2008, section 4.1).
+    Ninlj,
+    /// Indexed nested loops on a CSS-tree (He 2008, section 4.2).
+    Inlj,
+    /// Sort-merge (He 2008, section 4.3).
+    Smj,
+    /// Hash join in device memory (He 2008, section 4.4).
+    Hj,
+    /// Hash join whose state exceeds the device (Lutz 2022).
+    Triton,
+}
+
+impl JoinOperator {
+    /// The names that the setting takes.
+    pub const NAMES: &[&str] = &["auto", "ninlj", "inlj", "smj", "hj", "triton"];
+
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "auto" => Self::Auto,
+            "ninlj" => Self::Ninlj,
+            "inlj" => Self::Inlj,
+            "smj" => Self::Smj,
+            "hj" => Self::Hj,
+            "triton" => Self::Triton,
+            _ => return None,
+        })
+    }
+}
+
+/// Where joins must run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// Where the costs say.
+    #[default]
+    Auto,
+    /// On the GPU wherever there is one that can.
+    Gpu,
+    Cpu,
+}
+
+impl DeviceChoice {
+    /// The names that the setting takes.
+    pub const NAMES: &[&str] = &["auto", "gpu", "cpu"];
+
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "auto" => Self::Auto,
+            "gpu" => Self::Gpu,
+            "cpu" => Self::Cpu,
+            _ => return None,
+        })
+    }
+}
+
+/// One a statement, carried as an extension of DataFusion's `SessionConfig`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JoinOptions {
+    pub operator: JoinOperator,
+    pub device: DeviceChoice,
+    /// Device memory that one statement may reserve, in bytes; None: what is free.
+    pub gpu_memory_limit_bytes: Option<usize>,
+}
+
+impl JoinOptions {
+    /// The options of a running plan: those of its session, or the defaults where a plan runs without one.
+    pub fn of(config: &SessionConfig) -> Self {
+        config.get_extension::<Self>().map_or_else(Self::default, |own| *own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn every_name_is_taken_and_the_first_is_the_default() {
+        let operators: Vec<_> = JoinOperator::NAMES
+            .iter()
+            .map(|name| JoinOperator::named(name))
+            .collect();
+        assert!(operators.iter().all(Option::is_some));
+        assert_eq!(operators[0], Some(JoinOperator::default()));
+        let devices: Vec<_> = DeviceChoice::NAMES
+            .iter()
+            .map(|name| DeviceChoice::named(name))
+            .collect();
+        assert!(devices.iter().all(Option::is_some));
+        assert_eq!(devices[0], Some(DeviceChoice::default()));
+        assert_eq!(JoinOperator::named("hash"), None);
+    }
+
+    #[test]
+    fn options_travel_in_the_configuration() {
+        assert_eq!(JoinOptions::of(&SessionConfig::new()), JoinOptions::default());
+        let options = JoinOptions {
+            operator: JoinOperator::Triton,
+            device: DeviceChoice::Cpu,
+            gpu_memory_limit_bytes: Some(1 << 30),
+        };
+        let config = SessionConfig::new().with_extension(Arc::new(options));
+        assert_eq!(JoinOptions::of(&config), options);
+    }
+}

@@ -1,0 +1,220 @@
+//! The settings that have an effect or that drivers ask for.
+
+use super::check::Check;
+use super::{SERVER_VERSION, SERVER_VERSION_NUM};
+use tenon_executor::options::{DeviceChoice, JoinOperator};
+
+pub(super) struct Known {
+    pub name: &'static str,
+    pub default: &'static str,
+    pub check: Check,
+    /// Reported to the client when it changes.
+    pub report: bool,
+    pub about: &'static str,
+}
+
+const fn known(name: &'static str, default: &'static str, check: Check, report: bool, about: &'static str) -> Known {
+    Known {
+        name,
+        default,
+        check,
+        report,
+        about,
+    }
+}
+
+const ISOLATION: Check = Check::OneOf(&["read committed", "read uncommitted", "repeatable read", "serializable"]);
+
+pub(super) static KNOWN: &[Known] = &[
+    known(
+        "application_name",
+        "",
+        Check::Any,
+        true,
+        "The client's name for itself.",
+    ),
+    known(
+        "bytea_output",
+        "hex",
+        Check::OneOf(&["hex"]),
+        false,
+        "Output format of bytea.",
+    ),
+    known(
+        "check_function_bodies",
+        "on",
+        Check::Bool,
+        false,
+        "No effect: there are no functions to create.",
+    ),
+    known("client_encoding", "UTF8", Check::Utf8, true, "Always UTF8."),
+    known(
+        "client_min_messages",
+        "notice",
+        Check::Any,
+        false,
+        "Least severe messages sent to the client.",
+    ),
+    known("DateStyle", "ISO, MDY", Check::Any, true, "Output of dates is ISO."),
+    known("default_tablespace", "", Check::Any, false, "No effect."),
+    known("default_table_access_method", "heap", Check::Any, false, "No effect."),
+    known(
+        "default_transaction_isolation",
+        "read committed",
+        ISOLATION,
+        false,
+        "Isolation of new transactions.",
+    ),
+    known(
+        "default_transaction_read_only",
+        "off",
+        Check::Bool,
+        true,
+        "Read-only state of new transactions.",
+    ),
+    known(
+        "extra_float_digits",
+        "1",
+        Check::Integer(-15, 3),
+        false,
+        "Floats are written in shortest exact form.",
+    ),
+    known(
+        "idle_in_transaction_session_timeout",
+        "0",
+        Check::Duration,
+        false,
+        "Longest idle time in a transaction.",
+    ),
+    known("in_hot_standby", "off", Check::Fixed, true, "Always off."),
+    known("integer_datetimes", "on", Check::Fixed, true, "Always on."),
+    known(
+        "IntervalStyle",
+        "postgres",
+        Check::OneOf(&["postgres"]),
+        true,
+        "Output style of intervals.",
+    ),
+    known(
+        "is_superuser",
+        "on",
+        Check::Fixed,
+        true,
+        "Every user may do everything.",
+    ),
+    known("jit", "off", Check::Bool, false, "No effect."),
+    known(
+        "lock_timeout",
+        "0",
+        Check::Duration,
+        false,
+        "No effect: nothing waits for locks.",
+    ),
+    known(
+        "max_connections",
+        "100",
+        Check::Fixed,
+        false,
+        "See the server's configuration.",
+    ),
+    known("max_identifier_length", "63", Check::Fixed, false, "Longest name."),
+    known("row_security", "on", Check::Bool, false, "No effect."),
+    known(
+        "search_path",
+        "\"$user\", public",
+        Check::Any,
+        false,
+        "Schemas in which names are looked up.",
+    ),
+    known("server_encoding", "UTF8", Check::Fixed, true, "Always UTF8."),
+    known(
+        "server_version",
+        SERVER_VERSION,
+        Check::Fixed,
+        true,
+        "The PostgreSQL release spoken.",
+    ),
+    known(
+        "server_version_num",
+        SERVER_VERSION_NUM,
+        Check::Fixed,
+        false,
+        "The same as a number.",
+    ),
+    known(
+        "session_authorization",
+        "",
+        Check::Fixed,
+        true,
+        "The user of the session.",
+    ),
+    known(
+        "standard_conforming_strings",
+        "on",
+        Check::OneOf(&["on"]),
+        true,
+        "Backslashes in strings are plain.",
+    ),
+    known(
+        "statement_timeout",
+        "0",
+        Check::Duration,
+        false,
+        "Longest time of a statement; 0: no limit.",
+    ),
+    known("synchronous_commit", "on", Check::Any, false, "No effect."),
+    known(
+        "tenon.device",
+        "auto",
+        Check::OneOf(DeviceChoice::NAMES),
+        false,
+        "Where joins run.",
+    ),
+    known(
+        "tenon.gpu_memory_limit",
+        "auto",
+        Check::Size,
+        false,
+        "GPU memory that one statement may use, never more than the server's own limit; auto: what is free.",
+    ),
+    known(
+        "tenon.join_operator",
+        "auto",
+        Check::OneOf(JoinOperator::NAMES),
+        false,
+        "The operator that joins use.",
+    ),
+    known(
+        "TimeZone",
+        "UTC",
+        Check::Zone,
+        true,
+        "Zone in which timestamptz values are shown; input and arithmetic are in UTC.",
+    ),
+    known(
+        "transaction_isolation",
+        "read committed",
+        ISOLATION,
+        false,
+        "Isolation of the current transaction.",
+    ),
+    known(
+        "transaction_read_only",
+        "off",
+        Check::Bool,
+        false,
+        "Whether the current transaction may write.",
+    ),
+    known(
+        "work_mem",
+        "4MB",
+        Check::Any,
+        false,
+        "No effect: see the server's configuration.",
+    ),
+    known("xmloption", "content", Check::Any, false, "No effect."),
+];
+
+pub(super) fn find(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.name.eq_ignore_ascii_case(name))
+}
