@@ -22,6 +22,8 @@ use crate::stream::Stream;
 pub struct DeviceConfig {
     /// Bytes that the pool may take; none means 90% of what is free when the device is opened.
     pub budget_bytes: Option<u64>,
+    /// Bytes of pinned host memory that the device may hold, besides what others register; none means no bound.
+    pub pinned_budget_bytes: Option<u64>,
     /// Directory of the kernel cache; none means [`compile::default_directory`].
     pub cache_directory: Option<PathBuf>,
     /// Synchronise and check after every launch. `TENON_GPU_SYNC=1` sets it too.
@@ -92,7 +94,7 @@ impl Device {
             inner: Arc::new(DeviceInner {
                 pool: Pool::new(backend.clone(), events.clone(), budget_bytes),
                 events,
-                host: HostPool::new(backend.clone()),
+                host: HostPool::new(backend.clone(), config.pinned_budget_bytes.unwrap_or(u64::MAX)),
                 registered: Registered::new(backend.clone()),
                 idle_streams: Mutex::default(),
                 backend,

@@ -18,6 +18,13 @@ pub enum GpuError {
         budget_bytes: u64,
         detail: String,
     },
+    /// The budget of pinned host memory does not hold the request. As ordinary as the device's.
+    #[error("out of pinned memory: {requested_bytes} bytes asked for, {mapped_bytes} of {budget_bytes} in use")]
+    OutOfPinnedMemory {
+        requested_bytes: u64,
+        mapped_bytes: u64,
+        budget_bytes: u64,
+    },
     /// A kernel source did not compile. The log shows the source lines.
     #[error("kernel source {program} does not compile:\n{log}")]
     Compile { program: String, log: String },
@@ -49,7 +56,7 @@ pub enum GpuError {
 impl GpuError {
     /// Whether trying with less memory, or on the CPU, is the sensible answer.
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, GpuError::OutOfMemory { .. })
+        matches!(self, GpuError::OutOfMemory { .. } | GpuError::OutOfPinnedMemory { .. })
     }
 
     pub(crate) fn io(context: impl Into<String>, source: std::io::Error) -> GpuError {

@@ -127,15 +127,20 @@ pub(crate) struct HostPool {
     /// Ranges that somebody holds, by start.
     held: RwLock<BTreeMap<usize, usize>>,
     registrations: AtomicU64,
+    /// Bytes mapped, held or idle, and how many there may be.
+    mapped_bytes: Mutex<u64>,
+    budget_bytes: u64,
 }
 
 impl HostPool {
-    pub fn new(backend: Arc<dyn Backend>) -> Arc<HostPool> {
+    pub fn new(backend: Arc<dyn Backend>, budget_bytes: u64) -> Arc<HostPool> {
         Arc::new(HostPool {
             backend,
             idle: Mutex::default(),
             held: RwLock::default(),
             registrations: AtomicU64::new(0),
+            mapped_bytes: Mutex::new(0),
+            budget_bytes,
         })
     }
 
@@ -153,7 +158,32 @@ impl HostPool {
 
     /// Unmaps what nobody holds.
     pub fn trim(&self) {
-        self.idle.lock().clear();
+        let idle = std::mem::take(&mut *self.idle.lock());
+        let bytes: usize = idle.iter().map(|memory| memory.bytes).sum();
+        drop(idle);
+        *self.mapped_bytes.lock() -= bytes as u64;
+    }
+
+    /// Counts `bytes` more as mapped. What nobody holds makes room.
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        if !self.try_reserve(bytes) {
+            self.trim();
+            if !self.try_reserve(bytes) {
+                return Err(GpuError::OutOfPinnedMemory {
+                    requested_bytes: bytes,
+                    mapped_bytes: *self.mapped_bytes.lock(),
+                    budget_bytes: self.budget_bytes,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn try_reserve(&self, bytes: u64) -> bool {
+        let mut mapped = self.mapped_bytes.lock();
+        let fits = mapped.saturating_add(bytes) <= self.budget_bytes;
+        *mapped += if fits { bytes } else { 0 };
+        fits
     }
 
     /// Room for `len` elements; their bytes are arbitrary.
@@ -183,8 +213,9 @@ impl HostPool {
                 return Ok(idle.swap_remove(best));
             }
         }
+        self.reserve(bytes as u64)?;
         self.registrations.fetch_add(1, Ordering::Relaxed);
-        HostMemory::new(&self.backend, bytes)
+        HostMemory::new(&self.backend, bytes).inspect_err(|_| *self.mapped_bytes.lock() -= bytes as u64)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Kernels that fail give ordinary errors, and the device stays usable. On the simulator only: on a GPU a fault
-//! ends the CUDA context, which `compute-sanitizer` covers.
+//! Kernels that fail give ordinary errors, and the device stays usable. On the simulator, but for the last: on a GPU a
+//! fault ends the device's context.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,9 @@ use tenon_gpu::compile::{Program, Source};
 use tenon_gpu::memory::DevicePtrMut;
 use tenon_gpu::number::Reduction;
 use tenon_gpu::primitives::scan::exclusive_scan;
-use tenon_gpu::{Device, DeviceConfig, DeviceKind, GpuError, KernelParams, LaunchConfig, SimConfig, kernel_params};
+use tenon_gpu::{
+    Device, DeviceConfig, DeviceKind, GpuError, KernelParams, LaunchConfig, SimConfig, kernel_params, testing,
+};
 
 kernel_params! {
     struct FaultParams { data: DevicePtrMut<u32>, items: u64, which: u64 }
@@ -255,4 +257,30 @@ fn wrong_launches_are_errors() {
     assert!(kernel_error(2048).contains("2048 threads a block, 1 to 1024 allowed"));
     let missing = run(&device, "nothing", 0, 32).unwrap_err().to_string();
     assert!(missing.contains("there is no kernel nothing"), "{missing}");
+}
+
+#[test]
+fn a_trap_on_a_gpu_ends_that_device_only() {
+    if testing::device_kind() != DeviceKind::Cuda {
+        println!("NOT RUN: a trap that ends a CUDA context needs a GPU (TENON_DEVICE=cuda)");
+        return;
+    }
+    let bystander = testing::device_with_budget(1 << 28);
+    let device = testing::device_with_budget(1 << 28);
+    let error = run(&device, "fault", 3, 64).unwrap_err();
+    println!("after a trap: {error}");
+    assert!(run(&device, "fault", 0, 64).is_err(), "the context is gone");
+    drop(device);
+    let right: Vec<u32> = (0..ITEMS as u32).collect();
+    assert_eq!(
+        run(&bystander, "fault", 0, 64).unwrap(),
+        right,
+        "another device of the same GPU"
+    );
+    let opened_again = testing::device_with_budget(1 << 28);
+    assert_eq!(
+        run(&opened_again, "fault", 0, 64).unwrap(),
+        right,
+        "the GPU, opened again"
+    );
 }

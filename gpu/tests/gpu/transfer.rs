@@ -3,7 +3,7 @@
 use tenon_gpu::number::Reduction;
 use tenon_gpu::primitives::fill::iota;
 use tenon_gpu::primitives::reduce::{reduce, reduce_into};
-use tenon_gpu::testing;
+use tenon_gpu::{Device, DeviceConfig, testing};
 
 /// More than one staging piece, and not a multiple of it.
 const ITEMS: u64 = 5_000_003;
@@ -49,6 +49,28 @@ fn pinned_memory_is_kept_and_copied_directly() {
     assert!(device.host_registrations() <= 1 + 3, "{}", device.host_registrations());
     assert!(device.pinned::<u64>(0).unwrap().is_empty());
     assert!(device.pinned::<u64>(u64::MAX / 4).is_err());
+}
+
+#[test]
+fn pinned_memory_is_bounded() {
+    let config = DeviceConfig {
+        budget_bytes: Some(1 << 30),
+        pinned_budget_bytes: Some(40 << 20),
+        ..DeviceConfig::default()
+    };
+    let device = Device::open(testing::device_kind(), config).unwrap();
+    let first = device.pinned::<u8>(20 << 20).unwrap();
+    let error = device.pinned::<u8>(20 << 20).err().unwrap();
+    assert!(error.is_out_of_memory(), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "out of pinned memory: 25165824 bytes asked for, 25165824 of 41943040 in use"
+    );
+    drop(first);
+    // What is idle makes room for another size.
+    drop(device.pinned::<u8>(39 << 20).unwrap());
+    assert_eq!(device.pinned::<u8>(5 << 20).unwrap().len(), 5 << 20);
+    assert!(device.pinned::<u8>(41 << 20).is_err());
 }
 
 #[test]

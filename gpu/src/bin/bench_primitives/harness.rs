@@ -178,7 +178,12 @@ pub fn random_at(index: u64, salt: u64) -> u64 {
 
 /// Prints one row of the table.
 pub fn print_row(name: &str, items: u64, bytes: u64, ms: f64) {
-    let floor_ms = bytes as f64 / FLOOR_BYTES_PER_S * 1e3;
+    print_row_over(name, items, bytes, ms, FLOOR_BYTES_PER_S);
+}
+
+/// The same with another rate as the floor.
+pub fn print_row_over(name: &str, items: u64, bytes: u64, ms: f64, floor_bytes_per_s: f64) {
+    let floor_ms = bytes as f64 / floor_bytes_per_s * 1e3;
     let gb_per_s = bytes as f64 / ms / 1e6;
     println!(
         "{name:<34} {items:>10} {ms:>9.4} {gb_per_s:>7.0} {floor_ms:>9.4} {:>6.2}",

@@ -7,6 +7,7 @@
 //! `bench_primitives --compile NVRTC DIRECTORY ARCHITECTURE...` fills a kernel cache and needs no GPU.
 
 mod choices;
+mod copies;
 mod elementwise;
 mod harness;
 mod he;
@@ -29,6 +30,7 @@ fn run(small: bool, filter: Option<String>) -> Result<()> {
     let device = Device::open_from_env(DeviceConfig::default())?;
     println!("device: {} ({})", device.info().name, device.info().compiler);
     let bench = Bench::new(device, small, filter)?;
+    copies::run(&bench)?;
     elementwise::run(&bench)?;
     scans::run(&bench)?;
     choices::run(&bench)?;
