@@ -1,0 +1,3 @@
+//! Joins over sorted keys, and nested loops, against plain references.
+
+mod css_tree_cpu;
