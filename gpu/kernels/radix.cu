@@ -250,6 +250,29 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) keys[i] = FULL || mine[i] < valid ? keys_in[start + mine[i]] : KEY();
 
+#if PAYLOAD_BYTES && SCATTER_BYTES == 0
+    const Payload* payload_in =
+        plan.source == 0 ? p.payload_in : plan.source == 1 ? p.payload_temporary : p.payload_out;
+    Payload* payload_out = plan.target == 0   ? const_cast<Payload*>(p.payload_in)
+                           : plan.target == 1 ? p.payload_temporary
+                                              : p.payload_out;
+    Payload payload[ITEMS];
+    auto load_payload = [&]() {
+        if (payload_in == nullptr) {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) payload[i] = (Payload)(start + mine[i]);
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) {
+                payload[i] = FULL || mine[i] < valid ? payload_in[start + mine[i]] : Payload();
+            }
+        }
+    };
+#if VARIANT & 2
+    load_payload();
+#endif
+#endif
+
     // A stable pass puts what lies beyond the end behind the last bin's items; an unstable one leaves it out.
     auto counted = [&](u32 i) { return FULL || STABLE || mine[i] < valid; };
     auto digit_at = [&](u32 i) {
@@ -341,21 +364,9 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
     }
 #if PAYLOAD_BYTES && SCATTER_BYTES == 0
     Payload* tile_payload = reinterpret_cast<Payload*>(dynamic + TILE * sizeof(KEY));
-    const Payload* payload_in =
-        plan.source == 0 ? p.payload_in : plan.source == 1 ? p.payload_temporary : p.payload_out;
-    Payload* payload_out = plan.target == 0   ? const_cast<Payload*>(p.payload_in)
-                           : plan.target == 1 ? p.payload_temporary
-                                              : p.payload_out;
-    Payload payload[ITEMS];
-    if (payload_in == nullptr) {
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) payload[i] = (Payload)(start + mine[i]);
-    } else {
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) {
-            payload[i] = FULL || mine[i] < valid ? payload_in[start + mine[i]] : Payload();
-        }
-    }
+#if !(VARIANT & 2)
+    load_payload();
+#endif
 #endif
 
     // ---- where the tile's bins go (while the payload is on its way)
