@@ -20,16 +20,11 @@ fn time(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<f32> {
     Ok(best)
 }
 
-fn shapes(configs: &[(u32, u32)], items: &[u32], variants: &[u32]) -> Vec<RadixTuning> {
+fn shapes(configs: &[(u32, u32)], items: &[u32]) -> Vec<RadixTuning> {
     let mut shapes = Vec::new();
     for &(threads, blocks) in configs {
         for &items in items {
-            shapes.extend(variants.iter().map(|&variant| RadixTuning {
-                threads,
-                items,
-                blocks,
-                variant,
-            }));
+            shapes.push(RadixTuning { threads, items, blocks });
         }
     }
     shapes
@@ -60,7 +55,7 @@ fn tune<K: SortKey, V: Payload>(stream: &Stream, log2: u32, pairs: bool, shapes:
         };
         match (run(0..K::BITS), run(0..8)) {
             (Ok(all), Ok(one)) => println!(
-                "2^{log2} {}{} threads {} items {:2} blocks {} variant {:2}: {all:.3} ms, {:.1} G/s; 8 bits {one:.3} ms",
+                "2^{log2} {}{} threads {} items {:2} blocks {}: {all:.3} ms, {:.1} G/s; 8 bits {one:.3} ms",
                 K::C_NAME,
                 if pairs {
                     format!("+{}", V::C_NAME)
@@ -70,7 +65,6 @@ fn tune<K: SortKey, V: Payload>(stream: &Stream, log2: u32, pairs: bool, shapes:
                 tuning.threads,
                 tuning.items,
                 tuning.blocks,
-                tuning.variant,
                 items as f64 / all as f64 / 1e6,
             ),
             (Err(error), _) | (_, Err(error)) => println!("{tuning:?}: {error}"),
@@ -83,13 +77,12 @@ fn main() -> Result<()> {
     let device = Device::open_from_env(DeviceConfig::default())?;
     let stream = device.stream()?;
     let sizes: Vec<u32> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
-    let variants = [0, 1];
-    let mut keys = shapes(&[(384, 2)], &[24, 28, 32], &variants);
-    keys.extend(shapes(&[(384, 3), (256, 4), (512, 2)], &[20, 24], &variants));
-    let mut pairs = shapes(&[(384, 2)], &[20, 24, 28, 32], &variants);
-    pairs.extend(shapes(&[(256, 3), (512, 2)], &[16, 24], &[0]));
-    let wide = shapes(&[(384, 2)], &[16, 20, 22], &variants);
-    let widest = shapes(&[(384, 2)], &[10, 12, 14, 16], &variants);
+    let mut keys = shapes(&[(384, 2)], &[24, 28, 32]);
+    keys.extend(shapes(&[(384, 3), (256, 4), (512, 2)], &[20, 24]));
+    let mut pairs = shapes(&[(384, 2)], &[20, 24, 28, 32]);
+    pairs.extend(shapes(&[(256, 3), (512, 2)], &[16, 24]));
+    let wide = shapes(&[(384, 2)], &[16, 20, 22]);
+    let widest = shapes(&[(384, 2)], &[10, 12, 14, 16]);
     for log2 in if sizes.is_empty() { vec![24] } else { sizes } {
         tune::<u32, u32>(&stream, log2, false, &keys)?;
         tune::<u32, u32>(&stream, log2, true, &pairs)?;

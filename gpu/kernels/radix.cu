@@ -250,29 +250,6 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) keys[i] = FULL || mine[i] < valid ? keys_in[start + mine[i]] : KEY();
 
-#if PAYLOAD_BYTES && SCATTER_BYTES == 0
-    const Payload* payload_in =
-        plan.source == 0 ? p.payload_in : plan.source == 1 ? p.payload_temporary : p.payload_out;
-    Payload* payload_out = plan.target == 0   ? const_cast<Payload*>(p.payload_in)
-                           : plan.target == 1 ? p.payload_temporary
-                                              : p.payload_out;
-    Payload payload[ITEMS];
-    auto load_payload = [&]() {
-        if (payload_in == nullptr) {
-#pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) payload[i] = (Payload)(start + mine[i]);
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                payload[i] = FULL || mine[i] < valid ? payload_in[start + mine[i]] : Payload();
-            }
-        }
-    };
-#if VARIANT & 2
-    load_payload();
-#endif
-#endif
-
     // A stable pass puts what lies beyond the end behind the last bin's items; an unstable one leaves it out.
     auto counted = [&](u32 i) { return FULL || STABLE || mine[i] < valid; };
     auto digit_at = [&](u32 i) {
@@ -295,16 +272,11 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
     };
 
     Ranks ranks = {};
-#if VARIANT & 1
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) ranks.set(i, take_place(i, digit_at(i)));
-#else
     // Counting before ranking publishes the counts early: the tiles before have theirs ready when they are needed.
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         if (counted(i)) atomicAdd(&warp_counts[digit_at(i)], 1u);
     }
-#endif
     const u32 padding = STABLE ? TILE - valid : 0;  // counted in the last bin
     __syncthreads();
 
@@ -352,11 +324,7 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
     // ---- exchange: items of equal digits side by side
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-#if VARIANT & 1
-        u32 place = warp_counts[digit_at(i)] + ranks.get(i);
-#else
         u32 place = take_place(i, digit_at(i));
-#endif
         ranks.set(i, place);
 #if SCATTER_BYTES == 0
         if (counted(i)) tile_keys[place] = keys[i];
@@ -364,9 +332,21 @@ TENON_DEVICE void pass_tile(const PassParams& p, const PassPlan& plan, PassShare
     }
 #if PAYLOAD_BYTES && SCATTER_BYTES == 0
     Payload* tile_payload = reinterpret_cast<Payload*>(dynamic + TILE * sizeof(KEY));
-#if !(VARIANT & 2)
-    load_payload();
-#endif
+    const Payload* payload_in =
+        plan.source == 0 ? p.payload_in : plan.source == 1 ? p.payload_temporary : p.payload_out;
+    Payload* payload_out = plan.target == 0   ? const_cast<Payload*>(p.payload_in)
+                           : plan.target == 1 ? p.payload_temporary
+                                              : p.payload_out;
+    Payload payload[ITEMS];
+    if (payload_in == nullptr) {
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) payload[i] = (Payload)(start + mine[i]);
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            payload[i] = FULL || mine[i] < valid ? payload_in[start + mine[i]] : Payload();
+        }
+    }
 #endif
 
     // ---- where the tile's bins go (while the payload is on its way)

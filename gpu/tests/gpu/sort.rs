@@ -190,7 +190,6 @@ fn larger_inputs_of_many_tiles_and_portions() {
                 threads: 256,
                 items: 2,
                 blocks: 1,
-                variant: 0,
             }),
             portion_items: 5 * 512,
             ..SortOptions::descending()

@@ -103,7 +103,6 @@ const SMALL: RadixTuning = RadixTuning {
     threads: 256,
     items: 3,
     blocks: 1,
-    variant: 0,
 };
 const SIZES: [usize; 9] = [0, 1, 31, 33, 767, 768, 769, 2000, 5 * 768 + 1];
 

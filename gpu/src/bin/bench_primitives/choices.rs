@@ -5,21 +5,17 @@ use tenon_gpu::number::Reduction;
 use tenon_gpu::primitives::gather::scatter_split;
 use tenon_gpu::primitives::histogram::histogram_digit;
 use tenon_gpu::primitives::map::map;
-use tenon_gpu::primitives::radix::RadixTuning;
 use tenon_gpu::primitives::scan::{ScanShape, exclusive_scan_shaped, inclusive_scan};
 use tenon_gpu::primitives::search::lower_bound;
 use tenon_gpu::primitives::segmented::segmented_reduce;
 use tenon_gpu::primitives::select::{
     Predicate, SelectShape, run_length_encode, select_by_flags, select_where, select_where_shaped, unique,
 };
-use tenon_gpu::primitives::sort::{SortOptions, sort_pairs};
-use tenon_gpu::primitives::split::{Partition, SplitOptions, split_pairs};
 use tenon_gpu::{Result, cpu};
 
 use crate::harness::{Bench, random_at, size_text};
 
-const ROWS: [&str; 10] = [
-    "tune.radix",
+const ROWS: [&str; 9] = [
     "tune.scan",
     "tune.select",
     "scatter.split",
@@ -126,7 +122,6 @@ fn shapes(bench: &Bench, full: u64) -> Result<()> {
             )?;
         }
     }
-    radix_shapes(bench, full)?;
     let name = format!("scatter.split.u64.random.{size}");
     if bench.wants(&name) {
         let (values, places) = (bench.random_u64(items, 1)?, bench.random_u32(items, 2)?);
@@ -143,71 +138,6 @@ fn shapes(bench: &Bench, full: u64) -> Result<()> {
         bench.row(&name, items, items * 20, |_| {
             scatter_split(stream, values.view(), below.view(), output.view_mut())
         })?;
-    }
-    Ok(())
-}
-
-/// Threads, items a thread, blocks a multiprocessor.
-const RADIX_SHAPES: [(u32, u32, u32); 6] = [
-    (384, 28, 2),
-    (384, 24, 2),
-    (384, 24, 3),
-    (384, 20, 3),
-    (512, 20, 2),
-    (256, 28, 3),
-];
-
-/// Shapes and forms of the radix pass over pairs of 32 bits: a whole sort, and a split into 64 and 256.
-fn radix_shapes(bench: &Bench, full: u64) -> Result<()> {
-    if !bench.wants("tune.radix") {
-        return Ok(());
-    }
-    let (stream, items, size) = (&bench.stream, bench.items(full), size_text(full));
-    let (keys, values) = (bench.random_u32(items, 1)?, bench.random_u32(items, 2)?);
-    let (mut keys_out, mut values_out) = (stream.alloc::<u32>(items)?, stream.alloc::<u32>(items)?);
-    for (threads, per_thread, blocks) in RADIX_SHAPES {
-        for variant in [0, 2, 3] {
-            let tuning = RadixTuning {
-                threads,
-                items: per_thread,
-                blocks,
-                variant,
-            };
-            let shape = format!("{threads}x{per_thread}x{blocks}.{variant}.{size}");
-            let options = SortOptions {
-                tuning: Some(tuning),
-                ..SortOptions::default()
-            };
-            bench.row(&format!("tune.radix.pairs.{shape}"), items, items * 16, |_| {
-                let (keys_out, values_out) = (keys_out.view_mut(), values_out.view_mut());
-                sort_pairs(stream, keys.view(), values.view(), keys_out, values_out, &options)
-            })?;
-            for bits in [6, 8] {
-                let options = SplitOptions {
-                    tuning: Some(tuning),
-                    ..SplitOptions::default()
-                };
-                bench.row(
-                    &format!("tune.radix.split{}.{shape}", 1 << bits),
-                    items,
-                    items * 16,
-                    |_| {
-                        let (keys_out, values_out) = (keys_out.view_mut(), values_out.view_mut());
-                        let partition = Partition::Bits(0..bits);
-                        split_pairs(
-                            stream,
-                            &partition,
-                            keys.view(),
-                            values.view(),
-                            keys_out,
-                            values_out,
-                            None,
-                            &options,
-                        )
-                    },
-                )?;
-            }
-        }
     }
     Ok(())
 }

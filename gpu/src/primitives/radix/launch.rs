@@ -186,8 +186,7 @@ impl Radix {
             .define("SCATTER_BYTES", self.scatter_bytes)
             .define("THREADS", self.tuning.threads)
             .define("ITEMS", self.tuning.items)
-            .define("BLOCKS", self.tuning.blocks)
-            .define("VARIANT", self.tuning.variant);
+            .define("BLOCKS", self.tuning.blocks);
         match &self.digits.custom {
             Some(text) => program.define("CUSTOM_CODE", 1).header("code.cuh", text.clone()),
             None => program,

@@ -10,8 +10,6 @@ pub struct RadixTuning {
     pub items: u32,
     /// Blocks that registers must allow on a multiprocessor.
     pub blocks: u32,
-    /// Bits that choose among forms of the kernel, to measure them; 0 is the one in use.
-    pub variant: u32,
 }
 
 impl RadixTuning {
@@ -32,7 +30,6 @@ impl RadixTuning {
             threads,
             items,
             blocks: 2,
-            variant: 0,
         }
     }
 
