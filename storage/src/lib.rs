@@ -10,6 +10,7 @@
 //! | where the bytes are, and who is told of them | `arena` |
 //! | what the memory limit counts | `memory` |
 //! | minimum, maximum, distinct count, order | `statistics` |
+//! | what is shown of a numeric; quotients | `numeric` |
 //! | text and binary input of each type | `parse` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |
@@ -19,6 +20,7 @@ pub mod catalog;
 pub mod error;
 pub mod load;
 pub mod memory;
+pub mod numeric;
 pub mod parse;
 pub mod segment;
 pub mod statistics;

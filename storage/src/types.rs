@@ -1,6 +1,7 @@
 //! The SQL types of columns and how each is stored: the one mapping between `SqlType` and Arrow fields.
 
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::numeric::{QUOTIENT_PRECISION, QUOTIENT_SCALE, Shown};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use std::fmt;
 
@@ -77,7 +78,10 @@ impl SqlType {
     /// The field of a column: metadata is present only where the Arrow type does not say the SQL type.
     pub fn field(self, name: impl Into<String>, nullable: bool) -> Field {
         let field = Field::new(name, self.data_type(), nullable);
-        if SqlType::from_data_type(field.data_type()) == Some(self) {
+        let told = SqlType::from_data_type(field.data_type()) == Some(self);
+        // A declared scale is shown whole; the type alone would not say so.
+        let exact = matches!(self, SqlType::NumericOf(..)) && Shown::of(field.data_type()) != Shown::Exact;
+        if told && !exact {
             field
         } else {
             field.with_metadata([(TYPE_KEY.to_string(), self.to_string())].into())
@@ -103,11 +107,15 @@ impl SqlType {
             DataType::UInt16 | DataType::Int32 => SqlType::Int4,
             DataType::UInt32 | DataType::Int64 => SqlType::Int8,
             DataType::UInt64 => SqlType::NumericOf(20, 0),
+            DataType::Decimal128(NUMERIC_PRECISION, NUMERIC_SCALE) => SqlType::Numeric,
             DataType::Float16 | DataType::Float32 => SqlType::Float4,
             DataType::Float64 => SqlType::Float8,
             DataType::Decimal32(precision, scale)
             | DataType::Decimal64(precision, scale)
             | DataType::Decimal128(precision, scale) => SqlType::NumericOf(*precision, *scale),
+            DataType::Decimal256(_, scale) if *scale >= QUOTIENT_SCALE => {
+                SqlType::NumericOf(QUOTIENT_PRECISION, QUOTIENT_SCALE)
+            }
             DataType::Decimal256(_, scale) => SqlType::NumericOf(38, *scale),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => SqlType::Text,
             DataType::Date32 => SqlType::Date,

@@ -1,4 +1,4 @@
-//! Accumulators of Tenon's own: counts, and sums of decimals. `sum`, `avg` and `count` are made of them, and aggregates
+//! Accumulators of Tenon's own: counts, and sums of decimals and integers. `sum`, `avg` and `count` are made of them, and aggregates
 //! of the same argument share them. They keep what DataFusion's accumulators call their state, and hand that over at
 //! the end, so that the final value stays DataFusion's (or an extension's) business.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array, RecordBatch, UInt64Array};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Decimal128Type, Schema};
+use arrow::datatypes::{DataType, Decimal128Type, Int16Type, Int32Type, Int64Type, Schema};
 use datafusion::common::Result;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::PhysicalExpr;
@@ -54,7 +54,7 @@ impl Recipe {
         let counted = || Ok::<_, datafusion::error::DataFusionError>(arg.nullable(input)?.then(|| Arc::clone(arg)));
         Ok(match (aggregate.fun().name(), &types[..]) {
             ("count", [DataType::Int64]) => Some(Self::Count(count(cells, counted()?))),
-            ("sum", [data_type @ DataType::Decimal128(_, scale)]) if is_decimal(arg, input, *scale)? => {
+            ("sum", [data_type @ DataType::Decimal128(_, scale)]) if is_exact(arg, input, *scale)? => {
                 let count = count(cells, counted()?);
                 Some(Self::Sum {
                     sum: sum(cells, arg)?,
@@ -63,7 +63,7 @@ impl Recipe {
                 })
             }
             ("avg", [DataType::UInt64, data_type @ DataType::Decimal128(_, scale)])
-                if is_decimal(arg, input, *scale)? =>
+                if is_exact(arg, input, *scale)? =>
             {
                 let count = count(cells, counted()?);
                 Some(Self::Average {
@@ -104,8 +104,13 @@ impl Recipe {
     }
 }
 
-fn is_decimal(arg: &Arc<dyn PhysicalExpr>, input: &Schema, scale: i8) -> Result<bool> {
-    Ok(matches!(arg.data_type(input)?, DataType::Decimal128(_, own) if own == scale))
+/// Decimals of the sum's own scale, or integers.
+fn is_exact(arg: &Arc<dyn PhysicalExpr>, input: &Schema, scale: i8) -> Result<bool> {
+    Ok(match arg.data_type(input)? {
+        DataType::Decimal128(_, own) => own == scale,
+        DataType::Int16 | DataType::Int32 | DataType::Int64 => scale == 0,
+        _ => false,
+    })
 }
 
 fn count(cells: &mut Vec<Cell>, arg: Option<Arc<dyn PhysicalExpr>>) -> usize {
@@ -159,9 +164,19 @@ impl Cell {
                     );
                 } else {
                     let array = arg.evaluate(batch)?.into_array(batch.num_rows())?;
-                    let array = array.as_primitive::<Decimal128Type>();
                     let nulls = array.nulls().filter(|n| n.null_count() > 0);
-                    add(sums, groups, array.values().iter().copied(), nulls, count);
+                    macro_rules! add_all {
+                        ($arrow:ty) => {{
+                            let values = array.as_primitive::<$arrow>().values();
+                            add(sums, groups, values.iter().map(|&v| i128::from(v)), nulls, count);
+                        }};
+                    }
+                    match array.data_type() {
+                        DataType::Int16 => add_all!(Int16Type),
+                        DataType::Int32 => add_all!(Int32Type),
+                        DataType::Int64 => add_all!(Int64Type),
+                        _ => add_all!(Decimal128Type),
+                    }
                 }
             }
         }

@@ -1,10 +1,13 @@
 //! Functions that PostgreSQL has and DataFusion lacks.
 
+pub(crate) mod aggregate;
 mod any;
 pub(crate) mod constant;
 mod datetime;
 mod misc;
+mod numeric;
 pub(crate) mod operators;
+mod rounding;
 pub(crate) mod session;
 mod simple;
 
@@ -17,9 +20,13 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for function in misc::functions()
         .into_iter()
         .chain(datetime::functions())
+        .chain(rounding::functions())
         .chain([any::AnyEqual::udf()])
     {
         state.register_udf(Arc::new(function))?;
+    }
+    for function in aggregate::functions() {
+        state.register_udaf(Arc::new(function))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Operators on dates, timestamps and intervals, with PostgreSQL's result types.
+//! Operators on numerics, dates, timestamps and intervals, with PostgreSQL's result types.
 
 use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
@@ -11,9 +11,9 @@ use std::sync::Arc;
 const STAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 #[derive(Debug)]
-pub(crate) struct DateOperators;
+pub(crate) struct PostgresOperators;
 
-impl ExprPlanner for DateOperators {
+impl ExprPlanner for PostgresOperators {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));
@@ -29,6 +29,15 @@ impl ExprPlanner for DateOperators {
         );
         if comparison {
             return Ok(PlannerResult::Original(compared(expr, &left, &right)));
+        }
+        let numerics = match expr.op {
+            BinaryOperator::Divide => super::numeric::quotient(&expr.left, &expr.right, (&left, &right)),
+            BinaryOperator::Multiply => super::numeric::widened_factor(&expr.left, (&left, &right))
+                .map(|wide| binary(wide, Operator::Multiply, expr.right.clone())),
+            _ => None,
+        };
+        if let Some(planned) = numerics {
+            return Ok(PlannerResult::Planned(planned));
         }
         let planned = match (&expr.op, &left, &right) {
             (BinaryOperator::Plus, DataType::Date32, number) if number.is_integer() => {
@@ -152,5 +161,5 @@ fn is_whole_days(expr: &Expr) -> bool {
 pub(super) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
-    Arc::new(DateOperators)
+    Arc::new(PostgresOperators)
 }

@@ -5,15 +5,15 @@
 //! - text becomes a value by PostgreSQL's input rules (22P02, 22007): `parse`;
 //! - numbers become integers by rounding, not by cutting: `to_integer`;
 //! - values become text as the wire writes them: `to_text`;
-//! - `sum(int8)` fails on overflow: `sum`.
+//! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
 
 mod arithmetic;
 mod casts;
 mod parse;
-mod sum;
 mod to_integer;
 mod to_text;
 
+use crate::functions::aggregate;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
@@ -81,8 +81,8 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Cast(cast) => casts::rewrite(cast, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
-        Expr::AggregateFunction(call) => sum::rewrite(call, schema),
-        Expr::WindowFunction(call) => sum::rewrite_window(call, schema),
+        Expr::AggregateFunction(call) => aggregate::lower(call, schema),
+        Expr::WindowFunction(call) => aggregate::lower_window(call, schema),
         other => Ok(Transformed::no(other)),
     }
 }

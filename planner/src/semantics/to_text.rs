@@ -3,7 +3,7 @@
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
     TimestampMicrosecondType,
 };
 use datafusion::common::{Result, ScalarValue};
@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
 };
 use std::fmt::Write;
 use std::sync::Arc;
+use tenon_storage::numeric::Shown;
 
 pub(super) fn applies(from: &DataType) -> bool {
     matches!(
@@ -24,7 +25,7 @@ pub(super) fn applies(from: &DataType) -> bool {
             | DataType::Binary
             | DataType::LargeBinary
             | DataType::BinaryView
-    )
+    ) || Shown::of(from) != Shown::Exact
 }
 
 pub(super) fn call(expr: Expr, to: &DataType) -> Expr {
@@ -84,6 +85,18 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
         DataType::Float64 => collect(values.as_primitive::<Float64Type>().iter(), |value, out| {
             float(&format!("{value:e}"), value, 15, out);
         }),
+        DataType::Decimal128(_, scale) => {
+            let (shown, scale) = (Shown::of(values.data_type()), *scale);
+            collect(values.as_primitive::<Decimal128Type>().iter(), move |value, out| {
+                numeric(&value.to_string(), shown, scale, out);
+            })
+        }
+        DataType::Decimal256(_, scale) => {
+            let (shown, scale) = (Shown::of(values.data_type()), *scale);
+            collect(values.as_primitive::<Decimal256Type>().iter(), move |value, out| {
+                numeric(&value.to_string(), shown, scale, out);
+            })
+        }
         DataType::Timestamp(_, zone) => {
             let zoned = zone.is_some();
             let micros = cast(values, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
@@ -116,6 +129,22 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
             })
         }
     })
+}
+
+/// An unscaled numeric, without the digits after the point that are not shown.
+fn numeric(unscaled: &str, shown: Shown, scale: i8, out: &mut String) {
+    let digits = unscaled.trim_start_matches('-');
+    let kept = shown.scale(digits.as_bytes(), scale) as usize;
+    let width = scale.max(0) as usize;
+    let padded = format!("{digits:0>least$}", least = width + 1);
+    let (whole, part) = padded.split_at(padded.len() - width);
+    if unscaled.starts_with('-') {
+        out.push('-');
+    }
+    out.push_str(whole);
+    if kept > 0 {
+        let _ = write!(out, ".{}", &part[..kept]);
+    }
 }
 
 /// A float from its shortest scientific form: plain while the exponent is small, as `%g` with `digits` has it.

@@ -31,8 +31,14 @@ impl Column<'_> {
             Values::F64(v) => self.write_float(v[row], out),
             Values::Decimal32(v, scale) => Digits::of_i128(v[row].into()).write_binary(*scale, out),
             Values::Decimal64(v, scale) => Digits::of_i128(v[row].into()).write_binary(*scale, out),
-            Values::Decimal128(v, scale) => Digits::of_i128(v[row]).write_binary(*scale, out),
-            Values::Decimal256(v, scale) => Digits::of_i256(v[row]).write_binary(*scale, out),
+            Values::Decimal128(v, scale, shown) => {
+                let (digits, scale) = Digits::of_i128(v[row]).shown(*shown, *scale);
+                digits.write_binary(scale, out);
+            }
+            Values::Decimal256(v, scale, shown) => {
+                let (digits, scale) = Digits::of_i256(v[row]).shown(*shown, *scale);
+                digits.write_binary(scale, out);
+            }
             Values::Utf8(v) => self.write_string(v.value(row), out),
             Values::LargeUtf8(v) => self.write_string(v.value(row), out),
             Values::Utf8View(v) => self.write_string(v.value(row), out),

@@ -7,6 +7,7 @@ use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
+use tenon_storage::numeric::Shown;
 
 /// A column of a batch and the PostgreSQL type that the client was told.
 pub struct Column<'a> {
@@ -34,8 +35,8 @@ pub(super) enum Values<'a> {
     F64(&'a [f64]),
     Decimal32(&'a [i32], i8),
     Decimal64(&'a [i64], i8),
-    Decimal128(&'a [i128], i8),
-    Decimal256(&'a [i256], i8),
+    Decimal128(&'a [i128], i8, Shown),
+    Decimal256(&'a [i256], i8, Shown),
     Utf8(&'a StringArray),
     LargeUtf8(&'a LargeStringArray),
     Utf8View(&'a StringViewArray),
@@ -93,6 +94,12 @@ impl<'a> Column<'a> {
     /// one, and the length of `char(n)`.
     pub fn new(array: &'a dyn Array, announced: PgType) -> Result<Self> {
         let oid = announced.oid;
+        // A declared precision and scale say what is shown.
+        let shown = if announced.typmod < 0 {
+            Shown::of(array.data_type())
+        } else {
+            Shown::Exact
+        };
         macro_rules! primitive {
             ($variant:ident, $arrow:ty $(, $extra:expr)*) => {
                 Values::$variant(array.as_primitive::<$arrow>().values() $(, $extra)*)
@@ -114,8 +121,8 @@ impl<'a> Column<'a> {
             DataType::Float64 => primitive!(F64, Float64Type),
             DataType::Decimal32(_, scale) => primitive!(Decimal32, Decimal32Type, *scale),
             DataType::Decimal64(_, scale) => primitive!(Decimal64, Decimal64Type, *scale),
-            DataType::Decimal128(_, scale) => primitive!(Decimal128, Decimal128Type, *scale),
-            DataType::Decimal256(_, scale) => primitive!(Decimal256, Decimal256Type, *scale),
+            DataType::Decimal128(_, scale) => primitive!(Decimal128, Decimal128Type, *scale, shown),
+            DataType::Decimal256(_, scale) => primitive!(Decimal256, Decimal256Type, *scale, shown),
             DataType::Utf8 => Values::Utf8(array.as_string()),
             DataType::LargeUtf8 => Values::LargeUtf8(array.as_string()),
             DataType::Utf8View => Values::Utf8View(array.as_string_view()),

@@ -26,8 +26,14 @@ impl Column<'_> {
             Values::F64(v) => number::write_f64(v[row], out),
             Values::Decimal32(v, scale) => Digits::of_i128(v[row].into()).write_text(*scale, out),
             Values::Decimal64(v, scale) => Digits::of_i128(v[row].into()).write_text(*scale, out),
-            Values::Decimal128(v, scale) => Digits::of_i128(v[row]).write_text(*scale, out),
-            Values::Decimal256(v, scale) => Digits::of_i256(v[row]).write_text(*scale, out),
+            Values::Decimal128(v, scale, shown) => {
+                let (digits, scale) = Digits::of_i128(v[row]).shown(*shown, *scale);
+                digits.write_text(scale, out);
+            }
+            Values::Decimal256(v, scale, shown) => {
+                let (digits, scale) = Digits::of_i256(v[row]).shown(*shown, *scale);
+                digits.write_text(scale, out);
+            }
             Values::Utf8(v) => self.write_padded(v.value(row), out),
             Values::LargeUtf8(v) => self.write_padded(v.value(row), out),
             Values::Utf8View(v) => self.write_padded(v.value(row), out),
