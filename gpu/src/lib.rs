@@ -15,6 +15,7 @@
 //! | tuning numbers shared with kernels | [`tuning`] |
 //! | every program that tests compile | [`registry`] |
 //! | primitives | [`primitives`] |
+//! | what the benchmark binaries share | [`bench`] |
 //! | joins; their twins on the CPU | [`join`], [`cpu::join`] |
 //!
 //! # How to add a primitive
@@ -33,6 +34,7 @@
 //!
 //! [`primitives::fill`] and [`primitives::map`] are the models.
 
+pub mod bench;
 pub mod compile;
 pub mod cpu;
 pub mod detect;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::compile::{Cache, Nvrtc, Program};
 use crate::error::{GpuError, Result};
+use crate::join;
 use crate::primitives;
 
 /// Architectures that every program must compile for: Ampere, Hopper, Blackwell.
@@ -31,6 +32,7 @@ pub fn programs() -> Vec<Program> {
         primitives::quick_sort::programs,
         primitives::sort_columns::programs,
         primitives::sort_strings::programs,
+        join::hash::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

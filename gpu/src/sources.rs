@@ -20,4 +20,5 @@ headers![
     "radix_key.cuh",
     "literals.cuh",
     "residual_params.cuh",
+    "join_hash.cuh",
 ];

@@ -13,6 +13,8 @@
 //! other key (several columns, strings, 128 bits) is a hash, and the residual compares the columns. Rows whose key is
 //! null are not among the keys at all: they match nothing, and the run knows of them by the side's row count.
 
+pub mod hash;
+
 mod kind;
 mod matcher;
 mod residual;

@@ -22,6 +22,14 @@ impl Keys<'_> {
         self.len() == 0
     }
 
+    /// The address, for a kernel's parameters.
+    pub(crate) fn address(&self) -> u64 {
+        match self {
+            Keys::U32(keys) => keys.ptr().0,
+            Keys::U64(keys) => keys.ptr().0,
+        }
+    }
+
     /// The type's name in kernel sources.
     pub fn c_name(&self) -> &'static str {
         match self {

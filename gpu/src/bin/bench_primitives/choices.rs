@@ -13,7 +13,7 @@ use tenon_gpu::primitives::select::{
 };
 use tenon_gpu::{Result, cpu};
 
-use crate::harness::{Bench, random_at, size_text};
+use tenon_gpu::bench::{Bench, random_at, size_text};
 
 const ROWS: [&str; 9] = [
     "tune.scan",

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tenon_gpu::Result;
 
-use crate::harness::{Bench, print_row_over, size_text};
+use tenon_gpu::bench::{Bench, print_row_over, size_text};
 
 /// What the bus reaches (PCIe 5 x16).
 const BUS_BYTES_PER_S: f64 = 52.0e9;

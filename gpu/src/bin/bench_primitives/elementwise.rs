@@ -3,7 +3,7 @@
 use tenon_gpu::Result;
 use tenon_gpu::primitives::{fill::fill, map::map};
 
-use crate::harness::{Bench, random_at, size_text};
+use tenon_gpu::bench::{Bench, random_at, size_text};
 
 pub fn run(bench: &Bench) -> Result<()> {
     for full in [16 << 20, 128 << 20] {

@@ -9,7 +9,7 @@ use tenon_gpu::primitives::sort::{SortOptions, sort_keys};
 use tenon_gpu::primitives::split::{Partition, SplitOptions, split_keys};
 use tenon_gpu::{Result, cpu};
 
-use crate::harness::{Bench, permuted, random_at, size_text};
+use tenon_gpu::bench::{Bench, permuted, random_at, size_text};
 
 const FULL: u64 = 16 << 20;
 

@@ -9,7 +9,6 @@
 mod choices;
 mod copies;
 mod elementwise;
-mod harness;
 mod he;
 mod patidar;
 mod records;
@@ -24,12 +23,13 @@ use tenon_gpu::compile::Cache;
 use tenon_gpu::registry::compile_all_kernels;
 use tenon_gpu::{Device, DeviceConfig, GpuError, Result};
 
-use harness::Bench;
+use tenon_gpu::bench::{Bench, print_head};
 
 fn run(small: bool, filter: Option<String>) -> Result<()> {
     let device = Device::open_from_env(DeviceConfig::default())?;
     println!("device: {} ({})", device.info().name, device.info().compiler);
     let bench = Bench::new(device, small, filter)?;
+    print_head();
     copies::run(&bench)?;
     elementwise::run(&bench)?;
     scans::run(&bench)?;

@@ -7,7 +7,7 @@ use tenon_gpu::memory::{DeviceView, DeviceViewMut};
 use tenon_gpu::primitives::sort::{SortOptions, sort_indices};
 use tenon_gpu::primitives::sort_records::sort_records;
 
-use crate::harness::{Bench, random_at, size_text};
+use tenon_gpu::bench::{Bench, random_at, size_text};
 
 const RECORDS: [u64; 4] = [8 << 20, 16 << 20, 32 << 20, 64 << 20];
 

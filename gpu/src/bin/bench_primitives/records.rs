@@ -6,7 +6,7 @@ use tenon_gpu::memory::DeviceViewMut;
 use tenon_gpu::primitives::fill::iota;
 use tenon_gpu::primitives::gather::{gather, scatter};
 
-use crate::harness::{Bench, permuted, random_at, size_text};
+use tenon_gpu::bench::{Bench, permuted, random_at, size_text};
 
 pub fn run(bench: &Bench) -> Result<()> {
     for full in [16 << 20, 128 << 20] {

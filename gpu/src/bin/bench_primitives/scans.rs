@@ -5,7 +5,7 @@ use tenon_gpu::number::Reduction;
 use tenon_gpu::primitives::{reduce, scan};
 use tenon_gpu::{Result, cpu};
 
-use crate::harness::{Bench, random_at, size_text};
+use tenon_gpu::bench::{Bench, random_at, size_text};
 
 pub fn run(bench: &Bench) -> Result<()> {
     for full in [16 << 20, 128 << 20] {

@@ -7,7 +7,7 @@ use tenon_gpu::primitives::fill::{Index, iota};
 use tenon_gpu::primitives::radix::SortKey;
 use tenon_gpu::primitives::sort::{Payload, SortOptions, sort_keys, sort_pairs};
 
-use crate::harness::{Bench, random_at, size_text};
+use tenon_gpu::bench::{Bench, random_at, size_text};
 
 /// Numbers that the rows sort.
 trait Random: SortKey + Ord {

@@ -1,10 +1,13 @@
-//! Measuring one operation: warm-up, repeats timed by events, the median, and the floor it is compared with.
+//! What the benchmark binaries share. Measuring one operation: warm-up, repeats timed by events, the median, and the
+//! floor it is compared with; inputs that device and host make alike.
 
 use std::time::Instant;
 
-use tenon_gpu::memory::{DeviceBuffer, Element};
-use tenon_gpu::primitives::{fill::iota, map::map};
-use tenon_gpu::{Device, Result, Stream};
+use crate::device::Device;
+use crate::error::Result;
+use crate::memory::{DeviceBuffer, Element};
+use crate::primitives::{fill::iota, map::map};
+use crate::stream::Stream;
 
 /// Bytes a second that the floor assumes: what a copy reaches on an H100.
 pub const FLOOR_BYTES_PER_S: f64 = 3.0e12;
@@ -22,10 +25,6 @@ pub struct Bench {
 impl Bench {
     pub fn new(device: Device, small: bool, filter: Option<String>) -> Result<Bench> {
         let stream = device.stream()?;
-        println!(
-            "{:<34} {:>10} {:>9} {:>7} {:>9} {:>6}",
-            "row", "items", "ms", "GB/s", "floor ms", "ratio"
-        );
         Ok(Bench {
             device,
             stream,
@@ -52,16 +51,17 @@ impl Bench {
 
     /// Times `f`, which gets the number of the run, and prints the row. `bytes` is the least that must move.
     /// Returns milliseconds; none if the row is filtered out.
-    pub fn row(
-        &self,
-        name: &str,
-        items: u64,
-        bytes: u64,
-        mut f: impl FnMut(usize) -> Result<()>,
-    ) -> Result<Option<f64>> {
+    pub fn row(&self, name: &str, items: u64, bytes: u64, f: impl FnMut(usize) -> Result<()>) -> Result<Option<f64>> {
         if !self.wants(name) {
             return Ok(None);
         }
+        let ms = self.measure(f)?;
+        print_row(name, items, bytes, ms);
+        Ok(Some(ms))
+    }
+
+    /// Times `f`, which gets the number of the run, on the device. Returns milliseconds.
+    pub fn measure(&self, mut f: impl FnMut(usize) -> Result<()>) -> Result<f64> {
         let warm_ups = if self.small { 0 } else { 3 };
         let start = Instant::now();
         for run in 0..warm_ups {
@@ -84,16 +84,21 @@ impl Bench {
         for pair in marks.windows(2) {
             times.push(pair[1].elapsed_ms_since(&pair[0])? as f64);
         }
-        let ms = median(times);
-        print_row(name, items, bytes, ms);
-        Ok(Some(ms))
+        Ok(median(times))
     }
 
     /// Times `f` on the host and prints the row. Returns milliseconds; none if the row is filtered out.
-    pub fn cpu_row(&self, name: &str, items: u64, bytes: u64, mut f: impl FnMut()) -> Option<f64> {
+    pub fn cpu_row(&self, name: &str, items: u64, bytes: u64, f: impl FnMut()) -> Option<f64> {
         if !self.wants(name) {
             return None;
         }
+        let ms = self.measure_cpu(f);
+        print_row(name, items, bytes, ms);
+        Some(ms)
+    }
+
+    /// Times `f` on the host. Returns milliseconds.
+    pub fn measure_cpu(&self, mut f: impl FnMut()) -> f64 {
         let repeats = if self.small { 1 } else { 5 };
         let times = (0..repeats)
             .map(|_| {
@@ -102,9 +107,7 @@ impl Bench {
                 start.elapsed().as_secs_f64() * 1e3
             })
             .collect();
-        let ms = median(times);
-        print_row(name, items, bytes, ms);
-        Some(ms)
+        median(times)
     }
 
     /// `items` pseudo-random numbers, the same as [`random_at`] gives, made on the device.
@@ -133,25 +136,26 @@ impl Bench {
         self.numbers(items, PERMUTE, &[salt, items - 1, half])
     }
 
-    fn random<T: Element>(&self, items: u64, salt: u64) -> Result<DeviceBuffer<T>> {
-        self.numbers(items, RANDOM, &[salt])
-    }
-
-    fn numbers<T: Element>(&self, items: u64, expression: &str, literals: &[u64]) -> Result<DeviceBuffer<T>> {
+    /// An expression of `map` over the numbers 0 to `items`, the number being `x`.
+    pub fn numbers<T: Element>(&self, items: u64, expression: &str, literals: &[u64]) -> Result<DeviceBuffer<T>> {
         let mut numbers = self.stream.alloc::<u64>(items)?;
         iota(&self.stream, numbers.view_mut(), 0)?;
         let mut output = self.stream.alloc::<T>(items)?;
         map(&self.stream, numbers.view(), output.view_mut(), expression, literals)?;
         Ok(output)
     }
+
+    fn random<T: Element>(&self, items: u64, salt: u64) -> Result<DeviceBuffer<T>> {
+        self.numbers(items, RANDOM, &[salt])
+    }
 }
 
 /// A mixing function (splitmix64) as an expression of `map`.
-const RANDOM: &str = "[](u64 z) { z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull; \
+pub const RANDOM: &str = "[](u64 z) { z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull; \
     z = (z ^ z >> 27) * 0x94d049bb133111ebull; return z ^ z >> 31; }((x + literal.template get<u64>(0)) * 0x9e3779b97f4a7c15ull)";
 
 /// Invertible steps within the bits of the mask: adding, multiplying by odd numbers, folding the upper half down.
-const PERMUTE: &str = "[](u64 z, u64 mask, u64 half) { \
+pub const PERMUTE: &str = "[](u64 z, u64 mask, u64 half) { \
     z = z * 0x9e3779b97f4a7c15ull & mask; z ^= z >> half; \
     z = z * 0xbf58476d1ce4e5b9ull & mask; z ^= z >> half; \
     z = z * 0x94d049bb133111ebull & mask; return z ^ z >> half; \
@@ -174,6 +178,14 @@ pub fn random_at(index: u64, salt: u64) -> u64 {
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
+}
+
+/// Prints the table's head.
+pub fn print_head() {
+    println!(
+        "{:<34} {:>10} {:>9} {:>7} {:>9} {:>6}",
+        "row", "items", "ms", "GB/s", "floor ms", "ratio"
+    );
 }
 
 /// Prints one row of the table.

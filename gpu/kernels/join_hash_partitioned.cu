@@ -1,0 +1,301 @@
+// The join of partitions (He 2008, section 4.3): a block builds a table of one partition's build tuples in shared
+// memory, then probes it with a piece of the partition's probe tuples. Build partitions beyond the table's capacity are
+// joined chunk by chunk; many probe tuples of one partition are cut into pieces, so that neither serialises the grid.
+//
+//   partition_work  which pieces meet which build tuples
+//   join            by MODE: 0 count the partners of each position, 1 write pairs at given places,
+//                   2 mark, 3 write all at once, 4 count and sum of products
+//
+// The table: `heads` by linear probing at a load of about one half, one slot a distinct key, so that equal keys do not
+// make long ways for others. A key's tuples form a list (`next`). Where their number is enough (GROUPED), the first
+// tuple of a key counts the others, and any number of equal keys on both sides costs no more than different ones.
+//
+// Macros: those of join_hash.cuh; MODE, HAS_RESIDUAL, BUILD_VALUE, PROBE_VALUE, THREADS, ITEMS, BLOCKS.
+#include "join_hash.cuh"
+#include "block.cuh"
+#include "residual_params.cuh"
+
+constexpr u32 NONE = 0xffffffffu, TILE = THREADS * ITEMS, WARPS = THREADS / 32;
+constexpr bool GROUPED = MODE == 4 || ((MODE == 0 || MODE == 2) && !HAS_RESIDUAL);
+constexpr u32 MARKED = 1u << 31;
+
+struct WorkParams {
+    const u32* build_offsets;
+    const u32* probe_offsets;
+    Work* work;
+    u32* count;  // zeroed
+    u64 from, to;  // of the probe tuples
+    u32 partitions, capacity, piece, unused;
+};
+struct JoinParams {
+    const Tuple* build;
+    const Tuple* probe;
+    const Work* work;
+    const u32* work_count;
+    u64 from;           // position of counts[0] and offsets[0]
+    u32* counts;        // zeroed
+    const u64* offsets;
+    u64 window_from, window_to;
+    KEY* keys_out;  // null: not wanted
+    BUILD_VALUE* build_out;
+    PROBE_VALUE* probe_out;
+    u64 capacity_out;
+    u64* count_out;
+    u64* sum_out;
+    u8* build_flags;  // null: not wanted
+    u8* probe_flags;
+    u32 capacity, slots_log2, slot_shift, unused;
+    ResidualParams residual;
+};
+
+/// A warp a partition.
+TENON_KERNEL(partition_work, WorkParams) {
+    u32 partition = (u32)(global_thread() / 32), lane = lane_id();
+    if (partition >= p.partitions) return;
+    u32 build_from = p.build_offsets[partition], build_to = p.build_offsets[partition + 1];
+    u32 from = (u32)max_of<u64>(p.probe_offsets[partition], p.from);
+    u32 to = (u32)min_of<u64>(p.probe_offsets[partition + 1], p.to);
+    if (build_from == build_to || from >= to) return;
+    // A table that serves one piece only is worth a piece of one tile.
+    u32 piece = build_to - build_from > p.capacity ? TILE : p.piece;
+    u32 pieces = ceil_div(to - from, piece), place = 0;
+    if (lane == 0) place = atomicAdd(p.count, pieces);
+    place = shuffle(place, 0);
+    for (u32 i = lane; i < pieces; i += 32) {
+        u32 start = from + i * piece;
+        p.work[place + i] = Work{build_from, build_to, start, to - start > piece ? start + piece : to};
+    }
+}
+
+struct Table {
+    Tuple* tuples;  // [capacity]
+    u64* sums;      // [capacity], MODE 4: of the key's values
+    u32* heads;     // [slots]
+    u32* groups;    // [capacity], GROUPED: tuples of the key, and whether it is marked, at its first tuple
+    u16* links;     // [capacity]: the next tuple of the key; GROUPED: its first
+    u32 mask, shift, size;
+
+    TENON_METHOD u32 slot_of(KEY key) const { return hash_of(key) >> shift & mask; }
+    /// A tuple of this key, or NONE.
+    TENON_METHOD u32 find(KEY key) const {
+        u32 slot = slot_of(key);
+        while (true) {
+            u32 head = heads[slot];
+            if (head == NONE || (KEY)tuples[head].key == key) return head;
+            slot = (slot + 1) & mask;
+        }
+    }
+    TENON_METHOD u32 next(u32 tuple) const {
+        u32 link = links[tuple];
+        return link == 0xffffu ? NONE : link;
+    }
+};
+
+TENON_DEVICE Table table_at(u8* dynamic, const JoinParams& p) {
+    Table t;
+    t.tuples = reinterpret_cast<Tuple*>(dynamic);
+    dynamic += (u64)p.capacity * sizeof(Tuple);
+    t.sums = reinterpret_cast<u64*>(dynamic);
+    if (MODE == 4) dynamic += (u64)p.capacity * 8;
+    t.heads = reinterpret_cast<u32*>(dynamic);
+    dynamic += (u64)4 << p.slots_log2;
+    t.groups = reinterpret_cast<u32*>(dynamic);
+    if (GROUPED) dynamic += (u64)p.capacity * 4;
+    t.links = reinterpret_cast<u16*>(dynamic);
+    t.mask = (1u << p.slots_log2) - 1;
+    t.shift = p.slot_shift;
+    t.size = 0;
+    return t;
+}
+
+/// The table of these build tuples. All threads together; begins and ends with a barrier.
+TENON_DEVICE void build_table(Table& t, const Tuple* build, u32 size) {
+    __syncthreads();
+    t.size = size;
+    for (u32 i = threadIdx.x; i <= t.mask; i += THREADS) t.heads[i] = NONE;
+#pragma unroll 4
+    for (u32 i = threadIdx.x; i < size; i += THREADS) {
+        t.tuples[i] = build[i];
+        if (GROUPED) t.groups[i] = 0;
+        if (MODE == 4) t.sums[i] = 0;
+    }
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < size; i += THREADS) {
+        KEY key = (KEY)t.tuples[i].key;
+        u32 slot = t.slot_of(key);
+        while (true) {
+            u32 head = atomicCAS(&t.heads[slot], NONE, i);
+            bool is_first = head == NONE;
+            if (is_first || (KEY)t.tuples[head].key == key) {
+                if (GROUPED) {
+                    u32 first = is_first ? i : head;
+                    t.links[i] = (u16)first;
+                    atomicAdd(&t.groups[first], 1u);
+                    if (MODE == 4) atomicAdd(&t.sums[first], (u64)(BUILD_VALUE)t.tuples[i].value);
+                } else {
+                    t.links[i] = is_first ? (u16)0xffffu : (u16)atomicExch(&t.heads[slot], i);
+                }
+                break;
+            }
+            slot = (slot + 1) & t.mask;
+        }
+    }
+    __syncthreads();
+}
+
+/// Marks the build rows whose key is marked, of the table that is about to go.
+TENON_DEVICE void spread_marks(const Table& t, const JoinParams& p) {
+    if (!(GROUPED && MODE != 4) || !p.build_flags) return;
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < t.size; i += THREADS) {
+        if (t.groups[t.links[i]] & MARKED) p.build_flags[t.tuples[i].value] = 1;
+    }
+}
+
+TENON_DEVICE bool holds(const JoinParams& p, const Table& t, u32 build, const Tuple& probe) {
+#if HAS_RESIDUAL
+    return residual(p.residual, (u32)t.tuples[build].value, (u32)probe.value);
+#else
+    return true;
+#endif
+}
+
+/// Sets the flags of a pair.
+TENON_DEVICE void flag(const JoinParams& p, const Table& t, u32 build, const Tuple& probe) {
+    if (p.build_flags) p.build_flags[t.tuples[build].value] = 1;
+    if (p.probe_flags) p.probe_flags[probe.value] = 1;
+}
+
+struct Shared {
+    u32 warps[WARPS];
+    u64 place;
+    BlockStorage<u64> sums;
+};
+
+/// Partners of a probe tuple in the table (MODE 0, 2); sets the flags.
+TENON_DEVICE u32 partners(const JoinParams& p, const Table& t, const Tuple& probe) {
+    u32 head = t.find((KEY)probe.key);
+    if (head == NONE) return 0;
+    if (GROUPED) {
+        u32 group = t.groups[head];
+        if (p.build_flags && !(group & MARKED)) atomicOr(&t.groups[head], MARKED);
+        if (p.probe_flags) p.probe_flags[probe.value] = 1;
+        return group & ~MARKED;
+    }
+    u32 found = 0;
+    for (u32 build = head; build != NONE; build = t.next(build)) {
+        if (!holds(p, t, build, probe)) continue;
+        found++;
+        flag(p, t, build, probe);
+        if (MODE == 2 && !p.build_flags) break;
+    }
+    return found;
+}
+
+/// Writes all pairs of the tile's tuples: the block takes places for all, each warp writes its own side by side.
+TENON_DEVICE void write_all(const JoinParams& p, Shared& s, const Table& t, const Tuple (&probes)[ITEMS],
+                            const bool (&valid)[ITEMS]) {
+    u32 heads[ITEMS], found = 0;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        heads[i] = valid[i] ? t.find((KEY)probes[i].key) : NONE;
+        for (u32 build = heads[i]; build != NONE; build = t.next(build)) found += holds(p, t, build, probes[i]);
+    }
+    found = warp_reduce(found, Sum());
+    __syncthreads();
+    if (lane_id() == 0) s.warps[warp_id()] = found;
+    __syncthreads();
+    u32 of_warp = lane_id() < WARPS ? s.warps[lane_id()] : 0;
+    u32 scanned = warp_inclusive_scan(of_warp, Sum());
+    u32 before = shuffle(scanned - of_warp, warp_id()), all = shuffle(scanned, 31);
+    if (threadIdx.x == 0) s.place = all ? atomicAdd(p.count_out, (u64)all) : 0;
+    __syncthreads();
+    u64 place = s.place + before;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        u32 build = heads[i];
+        while (__any_sync(FULL_WARP, build != NONE)) {
+            bool is_pair = build != NONE && holds(p, t, build, probes[i]);
+            u32 lanes = __ballot_sync(FULL_WARP, is_pair);
+            u64 to = place + (u32)__popc(lanes & lanes_below());
+            if (is_pair) {
+                flag(p, t, build, probes[i]);
+                if (to < p.capacity_out) {
+                    if (p.keys_out) p.keys_out[to] = (KEY)probes[i].key;
+                    if (p.build_out) p.build_out[to] = (BUILD_VALUE)t.tuples[build].value;
+                    if (p.probe_out) p.probe_out[to] = (PROBE_VALUE)probes[i].value;
+                }
+            }
+            place += (u32)__popc(lanes);
+            if (build != NONE) build = t.next(build);
+        }
+    }
+}
+
+TENON_KERNEL_BOUNDS(join, JoinParams, THREADS, BLOCKS) {
+    TENON_DYNAMIC_SHARED(u8, dynamic);
+    TENON_SHARED(Shared, s);
+    if (blockIdx.x >= *p.work_count) return;
+    const Work work = p.work[blockIdx.x];
+    Table t = table_at(dynamic, p);
+    u32 built = NONE;  // start of the chunk that the table holds
+    u64 count = 0, sum = 0;
+    for (u32 tile = work.probe_from; tile < work.probe_to; tile += TILE) {
+        Tuple probes[ITEMS];
+        bool valid[ITEMS];
+        u64 places[ITEMS];
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 at = tile + i * THREADS + threadIdx.x;
+            valid[i] = at < work.probe_to && at >= tile;
+            if (valid[i]) probes[i] = p.probe[at];
+            if (MODE == 1 && valid[i]) places[i] = p.offsets[at - p.from];
+        }
+        for (u32 from = work.build_from; from < work.build_to; from += p.capacity) {
+            if (built != from) {
+                if (built != NONE) spread_marks(t, p);
+                build_table(t, p.build + from, min_of(work.build_to - from, p.capacity));
+                built = from;
+            }
+            if (MODE == 3) {
+                write_all(p, s, t, probes, valid);
+                continue;
+            }
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) {
+                if (!valid[i]) continue;
+                if (MODE == 0) {
+                    u32 found = partners(p, t, probes[i]);
+                    if (found) p.counts[tile + i * THREADS + threadIdx.x - p.from] += found;
+                } else if (MODE == 1) {
+                    u32 build = t.find((KEY)probes[i].key);
+                    for (; build != NONE; build = t.next(build)) {
+                        if (!holds(p, t, build, probes[i])) continue;
+                        u64 place = places[i]++;
+                        if (place >= p.window_from && place < p.window_to) {
+                            p.build_out[place - p.window_from] = (BUILD_VALUE)t.tuples[build].value;
+                            p.probe_out[place - p.window_from] = (PROBE_VALUE)probes[i].value;
+                        }
+                    }
+                } else if (MODE == 2) {
+                    partners(p, t, probes[i]);
+                } else {
+                    u32 head = t.find((KEY)probes[i].key);
+                    if (head != NONE) {
+                        count += t.groups[head];
+                        sum += t.sums[head] * (u64)(PROBE_VALUE)probes[i].value;
+                    }
+                }
+            }
+        }
+    }
+    spread_marks(t, p);
+    if (MODE == 4) {
+        count = block_reduce(count, Sum(), (u64)0, s.sums);
+        sum = block_reduce(sum, Sum(), (u64)0, s.sums);
+        if (threadIdx.x == 0) {
+            atomicAdd(p.count_out, count);
+            atomicAdd(p.sum_out, sum);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Joins of one key and one payload a side, written out, and their aggregates.
+
+use tenon_gpu::Result;
+use tenon_gpu::bench::Bench;
+use tenon_gpu::join::hash::{HashOptions, join_aggregated, join_materialised};
+use tenon_gpu::memory::DeviceView;
+
+use crate::report::Report;
+use crate::workload::{Inputs, Spread, Word, Workload};
+
+pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
+    for size in [16 << 20, 128 << 20] {
+        let workload = Workload::new(size, size);
+        row::<u32>(bench, report, &workload)?;
+        row::<u64>(bench, report, &workload)?;
+    }
+    let size = 16 << 20;
+    let usual = Workload::new(size, size);
+    for spread in [
+        Spread::Zipf(1.25),
+        Spread::OneKey,
+        Spread::Sparse(10),
+        Spread::Sparse(100),
+    ] {
+        row::<u32>(bench, report, &Workload { spread, ..usual })?;
+    }
+    for duplicates in [2, 8] {
+        row::<u32>(bench, report, &Workload { duplicates, ..usual })?;
+    }
+    for ratio in [4, 16, 32] {
+        row::<u32>(bench, report, &Workload::new(size / ratio, size))?;
+    }
+    Ok(())
+}
+
+fn row<K: Word>(bench: &Bench, report: &mut Report, workload: &Workload) -> Result<()> {
+    let (name, sum) = (
+        format!("hash.pairs.{}.{}", K::C_NAME, workload.name()),
+        format!("hash.sum.{}.{}", K::C_NAME, workload.name()),
+    );
+    if !bench.wants(&name) && !bench.wants(&sum) {
+        return Ok(());
+    }
+    let stream = &bench.stream;
+    let inputs = Inputs::<K>::new(bench, workload, 1)?;
+    let (build, probe) = inputs.columns();
+    let host = inputs.download(stream)?;
+    let options = HashOptions::default();
+    if bench.wants(&name) {
+        check(bench, &name, &inputs, &host, &options)?;
+        let ms = bench.measure(|_| join_materialised(stream, build, probe, Some(host.pairs), &options).map(drop))?;
+        report.row(&name, inputs.tuples(), inputs.bytes(host.pairs), ms)?;
+    }
+    if bench.wants(&sum) {
+        let found = join_aggregated(stream, build, probe, &options)?;
+        assert_eq!(found, (host.pairs, host.products), "{sum}");
+        let ms = bench.measure(|_| join_aggregated(stream, build, probe, &options).map(drop))?;
+        report.row(&sum, inputs.tuples(), inputs.bytes(0), ms)?;
+    }
+    Ok(())
+}
+
+/// Joins once and compares every row.
+pub fn check<K: Word>(
+    bench: &Bench,
+    name: &str,
+    inputs: &Inputs<K>,
+    host: &crate::workload::Host<K>,
+    options: &HashOptions,
+) -> Result<()> {
+    let stream = &bench.stream;
+    let (build, probe) = inputs.columns();
+    let found = join_materialised(stream, build, probe, Some(host.pairs), options)?;
+    let of = |view: DeviceView<'_, u8>| stream.download(view.cast::<K>()?);
+    host.check(
+        name,
+        Some(&of(found.keys.view())?),
+        &of(found.build_values.view())?,
+        &of(found.probe_values.view())?,
+    );
+    Ok(())
+}

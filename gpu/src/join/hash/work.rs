@@ -1,0 +1,212 @@
+//! The join of partitions: launching its kernels for every mode.
+
+use std::ops::Range;
+
+use super::partition::{Layout, Partitioned};
+use super::shape::JoinShape;
+use crate::compile::{Program, Source};
+use crate::error::Result;
+use crate::join::{Residual, ResidualParams};
+use crate::launch::LaunchConfig;
+use crate::memory::{DevicePtr, DevicePtrMut};
+use crate::stream::Stream;
+use crate::{kernel_params, source};
+
+kernel_params! {
+    /// Which pieces of the probe tuples `from..to` meet which build tuples.
+    struct WorkParams {
+        build_offsets: DevicePtr<u32>,
+        probe_offsets: DevicePtr<u32>,
+        work: DevicePtrMut<[u32; 4]>,
+        count: DevicePtrMut<u32>,
+        from: u64,
+        to: u64,
+        partitions: u32,
+        capacity: u32,
+        piece: u32,
+        unused: u32,
+    }
+}
+kernel_params! {
+    /// What a mode reads and writes; null pointers where it does not.
+    pub(super) struct JoinParams {
+        build: DevicePtr<u64>,
+        probe: DevicePtr<u64>,
+        work: DevicePtr<[u32; 4]>,
+        work_count: DevicePtr<u32>,
+        from: u64,
+        counts: DevicePtrMut<u32>,
+        offsets: DevicePtr<u64>,
+        window_from: u64,
+        window_to: u64,
+        keys_out: DevicePtrMut<u8>,
+        build_out: DevicePtrMut<u8>,
+        probe_out: DevicePtrMut<u8>,
+        capacity_out: u64,
+        count_out: DevicePtrMut<u64>,
+        sum_out: DevicePtrMut<u64>,
+        build_flags: DevicePtrMut<u8>,
+        probe_flags: DevicePtrMut<u8>,
+        capacity: u32,
+        slots_log2: u32,
+        slot_shift: u32,
+        unused: u32,
+        residual: ResidualParams,
+    }
+}
+
+static SOURCE: Source = source!("join_hash_partitioned.cu", WorkParams, JoinParams);
+
+/// What a launch finds out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Count = 0,
+    Write = 1,
+    Mark = 2,
+    WriteAtOnce = 3,
+    Aggregate = 4,
+}
+
+/// Both sides partitioned alike, and how they are joined.
+pub(super) struct PartitionPair<'a> {
+    pub build: &'a Partitioned,
+    pub probe: &'a Partitioned,
+    pub layout: Layout,
+    pub shape: JoinShape,
+    /// Types of the values as they come out.
+    pub values: (&'static str, &'static str),
+    pub residual: &'a Residual,
+}
+
+fn program(layout: Layout, shape: JoinShape, values: (&str, &str), residual: &Residual, mode: Mode) -> Program {
+    residual
+        .into_program(layout.define(Program::new(&SOURCE)))
+        .define("BUILD_VALUE", values.0)
+        .define("PROBE_VALUE", values.1)
+        .define("MODE", mode as u32)
+        .define("THREADS", shape.threads)
+        .define("ITEMS", shape.items)
+        .define("BLOCKS", shape.blocks)
+}
+
+/// Specialisations that the tests compile.
+pub(super) fn programs() -> Vec<Program> {
+    let residual = Residual {
+        body: "return p.value<u32>(0, build_row) < p.value<u32>(1, probe_row);".into(),
+        ..Residual::default()
+    };
+    let mut programs = Vec::new();
+    for (key, value, wide) in [("u32", "u32", false), ("u64", "u32", true), ("u64", "u64", true)] {
+        let layout = Layout {
+            key,
+            wide,
+            equal_hashes: false,
+        };
+        for mode in [Mode::Count, Mode::Write, Mode::Mark, Mode::WriteAtOnce, Mode::Aggregate] {
+            let residuals = if value == "u32" && mode != Mode::Aggregate {
+                vec![Residual::none(), residual.clone()]
+            } else {
+                vec![Residual::none()]
+            };
+            for residual in residuals {
+                programs.push(program(layout, JoinShape::USUAL, (value, value), &residual, mode));
+            }
+        }
+    }
+    programs
+}
+
+impl JoinParams {
+    /// Nothing is written.
+    pub fn none() -> JoinParams {
+        JoinParams {
+            build: DevicePtr::null(),
+            probe: DevicePtr::null(),
+            work: DevicePtr::null(),
+            work_count: DevicePtr::null(),
+            from: 0,
+            counts: DevicePtrMut::null(),
+            offsets: DevicePtr::null(),
+            window_from: 0,
+            window_to: 0,
+            keys_out: DevicePtrMut::null(),
+            build_out: DevicePtrMut::null(),
+            probe_out: DevicePtrMut::null(),
+            capacity_out: 0,
+            count_out: DevicePtrMut::null(),
+            sum_out: DevicePtrMut::null(),
+            build_flags: DevicePtrMut::null(),
+            probe_flags: DevicePtrMut::null(),
+            capacity: 0,
+            slots_log2: 0,
+            slot_shift: 0,
+            unused: 0,
+            residual: ResidualParams {
+                buffers: [DevicePtr::null(); crate::join::RESIDUAL_BUFFERS_MAX],
+                literals: [0; crate::join::RESIDUAL_LITERALS_MAX],
+            },
+        }
+    }
+}
+
+impl PartitionPair<'_> {
+    /// Bytes of shared memory of a block: tuples, heads and lists, and what counting groups takes.
+    fn shared_bytes(&self, mode: Mode) -> u32 {
+        let grouped = match mode {
+            Mode::Count | Mode::Mark => self.residual.is_none(),
+            Mode::Aggregate => true,
+            Mode::Write | Mode::WriteAtOnce => false,
+        };
+        let a_tuple = self.layout.tuple_bytes() as u32
+            + 2
+            + if grouped { 4 } else { 0 }
+            + if mode == Mode::Aggregate { 8 } else { 0 };
+        self.shape.capacity * a_tuple + (4 << self.shape.slots_log2())
+    }
+
+    /// Joins the probe tuples at these positions.
+    ///
+    /// # Safety
+    /// What `params` points to fits the mode: counts and offsets cover the positions, outputs the window or
+    /// `capacity_out`, flags the rows that the values name; the residual's buffers its rows.
+    pub unsafe fn run(&self, stream: &Stream, mode: Mode, positions: Range<u64>, params: JoinParams) -> Result<()> {
+        let device = stream.device();
+        let module = device.load(&program(self.layout, self.shape, self.values, self.residual, mode))?;
+        let partitions = 1u32 << self.build.bits;
+        let rows = positions.end - positions.start;
+        // A partition's last piece may be short, and a partition larger than the table is cut into tiles.
+        let work_max = rows.div_ceil(self.shape.tile() as u64) + partitions as u64;
+        let mut work = stream.alloc::<[u32; 4]>(work_max)?;
+        let mut work_count = stream.alloc_zeroed::<u32>(1)?;
+        let planning = WorkParams {
+            build_offsets: self.build.offsets.ptr(),
+            probe_offsets: self.probe.offsets.ptr(),
+            work: work.ptr_mut(),
+            count: work_count.ptr_mut(),
+            from: positions.start,
+            to: positions.end,
+            partitions,
+            capacity: self.shape.capacity,
+            piece: self.shape.tile() * self.shape.tiles,
+            unused: 0,
+        };
+        let plan = module.kernel::<WorkParams>("partition_work")?;
+        // SAFETY: offsets of `partitions` partitions; room for as much work as there may be.
+        unsafe { plan.launch(stream, &LaunchConfig::cover(partitions as u64, 8, 256)?, &planning)? };
+        let params = JoinParams {
+            build: self.build.tuples.ptr(),
+            probe: self.probe.tuples.ptr(),
+            work: work.ptr(),
+            work_count: work_count.ptr(),
+            from: positions.start,
+            capacity: self.shape.capacity,
+            slots_log2: self.shape.slots_log2(),
+            slot_shift: (32 - self.build.bits).saturating_sub(self.shape.slots_log2()),
+            residual: self.residual.params()?,
+            ..params
+        };
+        let config = LaunchConfig::cover(work_max, 1, self.shape.threads)?.shared(self.shared_bytes(mode));
+        // SAFETY: the caller's promise; work lies within both sides.
+        unsafe { module.kernel::<JoinParams>("join")?.launch(stream, &config, &params) }
+    }
+}
