@@ -2,6 +2,7 @@
 // search on a diagonal which part of each run makes its part of the output. Stable: of equal keys those of A come first.
 //
 // Macros: KEY, KEY_FLOAT, PAYLOAD_BYTES (0, 4, 8, 16).
+#include "merge_path.cuh"
 #include "radix_key.cuh"
 
 #if PAYLOAD_BYTES == 4
@@ -31,17 +32,8 @@ struct MergeShared {
     u64 cut[2];
 };
 
-/// Items of A among the first `diagonal` of the output.
-template <class Index, class A, class B>
-TENON_DEVICE Index merge_path(Index diagonal, Index items_a, Index items_b, A a, B b) {
-    Index low = diagonal > items_b ? diagonal - items_b : 0, high = min_of(diagonal, items_a);
-    while (low < high) {
-        Index middle = low + (high - low) / 2;
-        if (b(diagonal - 1 - middle) < a(middle)) high = middle;
-        else low = middle + 1;
-    }
-    return low;
-}
+/// B first only if strictly below: stable.
+TENON_DEVICE bool b_first(Code b, Code a) { return b < a; }
 
 TENON_KERNEL_BOUNDS(merge, MergeParams, THREADS, 1) {
     TENON_SHARED(MergeShared, s);
@@ -51,7 +43,7 @@ TENON_KERNEL_BOUNDS(merge, MergeParams, THREADS, 1) {
         u64 diagonal = threadIdx.x == 0 ? start : end;
         s.cut[threadIdx.x] = merge_path(
             diagonal, p.items_a, p.items_b, [&](u64 i) { return code_of(p.keys_a[i], p.code); },
-            [&](u64 i) { return code_of(p.keys_b[i], p.code); });
+            [&](u64 i) { return code_of(p.keys_b[i], p.code); }, b_first);
     }
     __syncthreads();
     u64 a0 = s.cut[0], b0 = start - a0;
@@ -62,7 +54,7 @@ TENON_KERNEL_BOUNDS(merge, MergeParams, THREADS, 1) {
     __syncthreads();
     u32 place = min_of(threadIdx.x * ITEMS, count), last = min_of(place + ITEMS, count);
     u32 a = merge_path(
-        place, count_a, count_b, [&](u32 i) { return s.codes[i]; }, [&](u32 i) { return s.codes[count_a + i]; });
+        place, count_a, count_b, [&](u32 i) { return s.codes[i]; }, [&](u32 i) { return s.codes[count_a + i]; }, b_first);
     u32 b = place - a;
     for (; place < last; place++) {
         bool from_b = a == count_a || (b < count_b && s.codes[count_a + b] < s.codes[a]);

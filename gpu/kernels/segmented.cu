@@ -6,6 +6,7 @@
 // Matrix-Vector Multiplication"), so that neither one huge segment nor millions of empty ones unbalance the work.
 #include "block.cuh"
 #include "lookback.cuh"
+#include "merge_path.cuh"
 #include "ops.cuh"
 
 struct SegmentedParams {
@@ -20,18 +21,6 @@ struct SegmentedParams {
 
 constexpr u32 THREADS = tuning::SEGMENT_THREADS, STEPS = SEGMENT_STEPS;
 constexpr u32 TILE = THREADS * STEPS;
-
-/// How many segments end within the first `steps` steps; `end(s)` is the end of segment `s` in items.
-template <class N, class End>
-TENON_DEVICE N segments_within(N steps, N segments, N items, End end) {
-    N low = steps > items ? steps - items : 0, high = min_of(steps, segments);
-    while (low < high) {
-        N middle = low + (high - low) / 2;
-        if (end(middle) <= steps - middle - 1) low = middle + 1;
-        else high = middle;
-    }
-    return low;
-}
 
 /// First item and number of items of all segments, within the input whatever the offsets say.
 struct Covered {

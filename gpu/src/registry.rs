@@ -6,8 +6,7 @@ use rayon::prelude::*;
 
 use crate::compile::{Cache, Nvrtc, Program};
 use crate::error::{GpuError, Result};
-use crate::join;
-use crate::primitives;
+use crate::{join, primitives};
 
 /// Architectures that every program must compile for: Ampere, Hopper, Blackwell.
 pub const ARCHITECTURES: [u32; 3] = [80, 90, 100];
@@ -33,6 +32,11 @@ pub fn programs() -> Vec<Program> {
         primitives::sort_columns::programs,
         primitives::sort_strings::programs,
         join::hash::programs,
+        join::css_tree::programs,
+        join::spans::programs,
+        join::expand::programs,
+        join::band::programs,
+        join::nested_loop::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

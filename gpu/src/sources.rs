@@ -21,4 +21,6 @@ headers![
     "literals.cuh",
     "residual_params.cuh",
     "join_hash.cuh",
+    "merge_path.cuh",
+    "join_spans.cuh",
 ];

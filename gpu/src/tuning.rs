@@ -67,4 +67,28 @@ tuning! {
     MERGE_THREADS: u32 = 256;
     /// Items that one of them merges: odd, so that neighbours read from different banks.
     MERGE_ITEMS: u32 = 9;
+    /// Threads of a block that probes a CSS-tree.
+    CSS_THREADS: u32 = 512;
+    /// Probes that one of its threads takes down at once.
+    CSS_PROBES: u32 = 2;
+    /// Keys of a node: a sector of 32-bit keys, two of 64-bit ones.
+    CSS_NODE_KEYS: u32 = 8;
+    /// Keys of upper levels that a block keeps in shared memory: four levels of nodes of 8.
+    CSS_SHARED_KEYS: u32 = 4680;
+    /// Threads of a block that merges probes with build keys.
+    JOIN_MERGE_THREADS: u32 = 256;
+    /// Keys that one of them merges: odd, so that neighbours read from different banks.
+    JOIN_MERGE_ITEMS: u32 = 9;
+    /// Threads of a block that expands spans to pairs.
+    EXPAND_THREADS: u32 = 256;
+    /// Pairs and ends of spans of one of them.
+    EXPAND_STEPS: u32 = 8;
+    /// Threads of a block of nested loops.
+    NESTED_THREADS: u32 = 256;
+    /// Build rows that such a block takes at a time.
+    NESTED_TILE: u32 = 1024;
+    /// Blocks of nested loops to cut for a multiprocessor, most of which wait for their turn.
+    NESTED_BLOCKS: u32 = 32;
+    /// Pairs that a warp of nested loops gathers before it takes places for them.
+    NESTED_STAGE: u32 = 128;
 }

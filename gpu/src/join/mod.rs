@@ -8,18 +8,29 @@
 //! | a condition beyond the keys, compiled in | [`Residual`] |
 //! | what an operator does | [`Matcher`] |
 //! | kinds, passes, output of bounded size | [`JoinRun`] |
+//! | NINLJ: any condition, cross join | [`nested_loop`] |
+//! | INLJ, SMJ: spans of a sorted build side | [`ranges`], [`css_tree`], [`sort_merge`] |
+//! | band joins and inequalities | [`band`], [`probe`] |
 //!
 //! Keys are unsigned words of 32 or 64 bits. A key of one column of at most 8 bytes is its order-preserving bits. Any
 //! other key (several columns, strings, 128 bits) is a hash, and the residual compares the columns. Rows whose key is
 //! null are not among the keys at all: they match nothing, and the run knows of them by the side's row count.
 
+pub mod band;
+pub mod css_tree;
+pub(crate) mod expand;
 pub mod hash;
-
 mod kind;
 mod matcher;
+pub mod nested_loop;
+pub mod probe;
+pub mod ranges;
 mod residual;
 mod run;
 mod side;
+pub mod sort_merge;
+pub mod sorted;
+pub(crate) mod spans;
 
 pub use kind::JoinKind;
 pub use matcher::{Flags, Matcher, PairsMut};

@@ -1,7 +1,9 @@
 //! One input of a join.
 
+use std::ops::Range;
+
 use crate::error::{GpuError, Result};
-use crate::memory::DeviceView;
+use crate::memory::{DevicePtr, DeviceView};
 
 /// Keys in device memory, compared as unsigned numbers.
 #[derive(Clone, Copy)]
@@ -10,7 +12,7 @@ pub enum Keys<'a> {
     U64(DeviceView<'a, u64>),
 }
 
-impl Keys<'_> {
+impl<'a> Keys<'a> {
     pub fn len(&self) -> u64 {
         match self {
             Keys::U32(keys) => keys.len(),
@@ -36,6 +38,22 @@ impl Keys<'_> {
             Keys::U32(_) => "u32",
             Keys::U64(_) => "u64",
         }
+    }
+
+    /// A part of them.
+    pub fn slice(&self, range: Range<u64>) -> Result<Keys<'a>> {
+        Ok(match self {
+            Keys::U32(keys) => Keys::U32(keys.slice(range)?),
+            Keys::U64(keys) => Keys::U64(keys.slice(range)?),
+        })
+    }
+
+    /// For a kernel's parameters.
+    pub fn ptr(&self) -> DevicePtr<u8> {
+        DevicePtr::new(match self {
+            Keys::U32(keys) => keys.ptr().0,
+            Keys::U64(keys) => keys.ptr().0,
+        })
     }
 
     /// Bytes of one key.
