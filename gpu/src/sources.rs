@@ -23,4 +23,5 @@ headers![
     "join_hash.cuh",
     "merge_path.cuh",
     "join_spans.cuh",
+    "join_hash_table.cuh",
 ];

@@ -9,6 +9,7 @@
 //! | what an operator does | [`Matcher`] |
 //! | kinds, passes, output of bounded size | [`JoinRun`] |
 //! | NINLJ: any condition, cross join | [`nested_loop`] |
+//! | HJ: a shared table, or radix-partitioned | [`hash`] |
 //! | INLJ, SMJ: spans of a sorted build side | [`ranges`], [`css_tree`], [`sort_merge`] |
 //! | band joins and inequalities | [`band`], [`probe`] |
 //!

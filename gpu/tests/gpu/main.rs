@@ -8,6 +8,7 @@ mod cpu_sort;
 mod cuda_probe;
 mod data;
 mod faults;
+mod join;
 mod join_ordered;
 mod pool;
 mod primitives_basic;

@@ -6,26 +6,38 @@
 //!
 //! | operator | build side |
 //! | --- | --- |
-//! | [`TableJoin`] | one table in device memory: while it fits the L2 cache, or where keys are dense |
+//! | [`TableJoin`] over [`HashTable`] | one table in device memory: while it fits the L2 cache, or where keys are dense |
 //! | [`PartitionedJoin`] | radix-partitioned by hash, tables in shared memory |
 //! | [`join_materialised`], [`join_aggregated`] | the same over key and payload columns, without row numbers |
 //!
-//! Both are [`Matcher`](super::Matcher)s and take any duplicates and any skew.
+//! The first two are [`Matcher`](super::Matcher)s and take any duplicates and any skew; [`hash_join`] chooses.
 
+mod choice;
 mod materialised;
 mod partition;
 mod partitioned;
 mod shape;
+mod table;
+mod table_join;
 mod work;
 
+pub use choice::hash_join;
 pub use materialised::{Column, Materialised, join_aggregated, join_materialised};
 pub use partition::{PartitionShape, Partitioned, partition};
 pub use partitioned::PartitionedJoin;
 pub use shape::{HashOptions, JoinShape};
+pub use table::HashTable;
+pub use table_join::TableJoin;
 
 use crate::compile::Program;
 
 /// Specialisations that the tests compile.
 pub fn programs() -> Vec<Program> {
-    [partition::programs(), work::programs()].concat()
+    [
+        partition::programs(),
+        work::programs(),
+        table::programs(),
+        table_join::programs(),
+    ]
+    .concat()
 }

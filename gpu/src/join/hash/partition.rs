@@ -7,7 +7,8 @@ use super::materialised::Column;
 use super::shape::HashOptions;
 use crate::compile::{Program, Source};
 use crate::error::{GpuError, Result};
-use crate::launch::LaunchConfig;
+use crate::kernel::Kernel;
+use crate::launch::{KernelParams, LaunchConfig};
 use crate::memory::{DeviceBuffer, DevicePtr, DevicePtrMut};
 use crate::stream::Stream;
 use crate::{kernel_params, source};
@@ -291,6 +292,23 @@ fn second_pass(
             .kernel::<PassParams>("partition_pass")?
             .launch(stream, &config, &params)
     }
+}
+
+/// Launches a grid-stride kernel over so many items, with no more blocks than fill the device.
+///
+/// # Safety
+/// As [`Kernel::launch`].
+pub(super) unsafe fn launch_over<P: KernelParams>(
+    stream: &Stream,
+    kernel: &Kernel<P>,
+    items: u64,
+    params: &P,
+) -> Result<()> {
+    let threads = 256;
+    let fill = kernel.resident_blocks(threads, 0)?.max(1) * stream.device().info().multiprocessors;
+    let blocks = items.div_ceil(threads as u64).min(fill as u64) as u32;
+    // SAFETY: the caller's promise.
+    unsafe { kernel.launch(stream, &LaunchConfig::new(blocks, threads), params) }
 }
 
 /// Partitions a key and a value column, as a join does, to measure it alone.

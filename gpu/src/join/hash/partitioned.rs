@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::materialised::Column;
 use super::partition::{Layout, Partitioned, partition_tuples};
 use super::shape::{HashOptions, JoinShape, usual_passes};
+use super::table_join::{check_len, flag_pointer};
 use super::work::{JoinParams, Mode, PartitionPair};
 use crate::error::{GpuError, Result};
 use crate::join::{Flags, Matcher, PairsMut, Residual, Side};
@@ -60,6 +61,13 @@ impl PartitionedJoin {
         })
     }
 
+    /// Build rows of the largest partition, and those that a table in shared memory holds. Waits for the device.
+    pub fn largest_partition(&self, stream: &Stream) -> Result<(u64, u64)> {
+        let offsets = stream.download(self.build.offsets.view())?;
+        let largest = offsets.windows(2).map(|pair| pair[1] - pair[0]).max();
+        Ok((largest.unwrap_or(0) as u64, self.shape.capacity as u64))
+    }
+
     fn run(
         &self,
         stream: &Stream,
@@ -75,14 +83,9 @@ impl PartitionedJoin {
                 len: self.probe.items,
             });
         }
-        let pointer = |flags: &mut Option<DeviceViewMut<'_, u8>>, rows: u64| match flags {
-            None => Ok(DevicePtrMut::null()),
-            Some(flags) if flags.len() >= rows => Ok(flags.ptr_mut()),
-            Some(flags) => Err(GpuError::Invalid(format!("{} flags of {rows} rows", flags.len()))),
-        };
         let params = JoinParams {
-            build_flags: pointer(&mut flags.build, self.rows.0)?,
-            probe_flags: pointer(&mut flags.probe, self.rows.1)?,
+            build_flags: flag_pointer(&mut flags.build, self.rows.0)?,
+            probe_flags: flag_pointer(&mut flags.probe, self.rows.1)?,
             ..params
         };
         let pair = PartitionPair {
@@ -96,14 +99,6 @@ impl PartitionedJoin {
         // SAFETY: the callers' checks of lengths; flags were checked above.
         unsafe { pair.run(stream, mode, positions, params) }
     }
-}
-
-/// An error unless there are as many as needed.
-fn check_len(what: &str, found: u64, needed: u64) -> Result<()> {
-    if found >= needed {
-        return Ok(());
-    }
-    Err(GpuError::Invalid(format!("{found} {what}, {needed} needed")))
 }
 
 impl Matcher for PartitionedJoin {

@@ -1,0 +1,92 @@
+//! The operators under test: one line each.
+
+use std::sync::Arc;
+
+use tenon_gpu::join::hash::{HashOptions, HashTable, JoinShape, PartitionShape, PartitionedJoin, TableJoin, hash_join};
+use tenon_gpu::join::{Matcher, Residual, Side};
+use tenon_gpu::{Result, Stream, cpu};
+
+use super::case::Case;
+
+/// Build and probe side on the device, a condition, and what else the case asks for.
+pub type GpuOperator = for<'a> fn(&Stream, Side<'a>, Side<'a>, Residual, &Case) -> Result<Box<dyn Matcher + 'a>>;
+
+pub const GPU: &[(&str, GpuOperator)] = &[
+    ("hash join by a shared table", shared_table),
+    ("hash join by partitions, one pass", one_pass),
+    ("hash join by partitions, two passes", two_passes),
+    ("hash join", |stream, build, probe, residual, case| {
+        hash_join(stream, build, probe, residual, &options(case, None))
+    }),
+];
+
+/// Keys and rows of both sides: nulls left out.
+pub struct CpuSides<'a> {
+    pub build: (&'a [u64], &'a [u32]),
+    pub probe: (&'a [u64], &'a [u32]),
+}
+
+pub type CpuOperator = for<'a> fn(CpuSides<'a>) -> Box<dyn cpu::join::Matcher + 'a>;
+
+pub const CPU: &[(&str, CpuOperator)] = &[];
+
+fn options(case: &Case, passes: Option<Vec<PartitionShape>>) -> HashOptions {
+    HashOptions {
+        equal_hashes: case.equal_hashes,
+        passes,
+        // Small tiles and tables, so that small inputs have several of each, and tables are too small for some.
+        join: Some(JoinShape {
+            threads: 64,
+            items: 2,
+            blocks: 1,
+            capacity: 100,
+            tiles: 2,
+        }),
+    }
+}
+
+fn pass(bits: u32) -> PartitionShape {
+    PartitionShape {
+        bits,
+        threads: 64,
+        items: 4,
+        blocks: 1,
+    }
+}
+
+fn shared_table<'a>(
+    stream: &Stream,
+    build: Side<'a>,
+    probe: Side<'a>,
+    residual: Residual,
+    case: &Case,
+) -> Result<Box<dyn Matcher + 'a>> {
+    let table = Arc::new(HashTable::new(stream, build, &options(case, None))?);
+    Ok(Box::new(TableJoin::new(table, probe, residual)?))
+}
+
+fn one_pass<'a>(
+    stream: &Stream,
+    build: Side<'a>,
+    probe: Side<'a>,
+    residual: Residual,
+    case: &Case,
+) -> Result<Box<dyn Matcher + 'a>> {
+    let options = options(case, Some(vec![pass(3)]));
+    Ok(Box::new(PartitionedJoin::new(
+        stream, build, probe, residual, &options,
+    )?))
+}
+
+fn two_passes<'a>(
+    stream: &Stream,
+    build: Side<'a>,
+    probe: Side<'a>,
+    residual: Residual,
+    case: &Case,
+) -> Result<Box<dyn Matcher + 'a>> {
+    let options = options(case, Some(vec![pass(2), pass(7)]));
+    Ok(Box::new(PartitionedJoin::new(
+        stream, build, probe, residual, &options,
+    )?))
+}

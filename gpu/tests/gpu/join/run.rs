@@ -1,0 +1,117 @@
+//! Runs one operator over one case.
+
+use std::ops::ControlFlow;
+
+use tenon_gpu::Stream;
+use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Residual, Side};
+use tenon_gpu::memory::{DeviceBuffer, DevicePtr};
+
+use super::case::{Case, Outcome};
+use super::operators::{CpuOperator, CpuSides, GpuOperator};
+
+/// Keys that are not null, and their rows.
+fn without_nulls(keys: &[Option<u64>]) -> (Vec<u64>, Vec<u32>) {
+    let rows = keys.iter().enumerate();
+    rows.filter_map(|(row, key)| key.map(|key| (key, row as u32))).unzip()
+}
+
+/// One side on the device.
+struct DeviceSide {
+    narrow: DeviceBuffer<u32>,
+    wide: DeviceBuffer<u64>,
+    rows: DeviceBuffer<u32>,
+    row_count: u64,
+    is_wide: bool,
+}
+
+impl DeviceSide {
+    fn new(stream: &Stream, keys: &[Option<u64>], is_wide: bool) -> DeviceSide {
+        let (found, rows) = without_nulls(keys);
+        let narrow: Vec<u32> = found.iter().map(|&key| key as u32).collect();
+        DeviceSide {
+            narrow: stream.upload(if is_wide { &[] } else { &narrow }).unwrap(),
+            wide: stream.upload(if is_wide { &found } else { &[] }).unwrap(),
+            rows: stream.upload(&rows).unwrap(),
+            row_count: keys.len() as u64,
+            is_wide,
+        }
+    }
+
+    fn side(&self) -> Side<'_> {
+        let keys = if self.is_wide {
+            Keys::U64(self.wide.view())
+        } else {
+            Keys::U32(self.narrow.view())
+        };
+        // Without nulls, half of the cases go without a mapping.
+        let has_rows = keys.len() != self.row_count || self.row_count.is_multiple_of(2);
+        Side::with_rows(keys, has_rows.then(|| self.rows.view()), self.row_count).unwrap()
+    }
+}
+
+pub fn on_device(stream: &Stream, case: &Case, operator: GpuOperator) -> Outcome {
+    let build = DeviceSide::new(stream, &case.build, case.wide);
+    let probe = DeviceSide::new(stream, &case.probe, case.wide);
+    let build_values = stream.upload(&case.build_values).unwrap();
+    let probe_values = stream.upload(&case.probe_values).unwrap();
+    let residual = if case.has_residual {
+        Residual {
+            body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
+            buffers: vec![
+                DevicePtr::new(build_values.ptr().0),
+                DevicePtr::new(probe_values.ptr().0),
+            ],
+            ..Residual::default()
+        }
+    } else {
+        Residual::none()
+    };
+    let matcher = operator(stream, build.side(), probe.side(), residual, case).unwrap();
+    let rows = (case.build.len() as u64, case.probe.len() as u64);
+    let mut run = JoinRun::new(stream, matcher.as_ref(), case.kind, rows.0, rows.1, case.limits).unwrap();
+    let mut found = Outcome::default();
+    while let Some(output) = run.next_output().unwrap() {
+        match output {
+            JoinOutput::Pairs(pairs) => {
+                let build_rows = stream.download(pairs.build_rows.view()).unwrap();
+                let probe_rows = stream.download(pairs.probe_rows.view()).unwrap();
+                assert!(build_rows.len() as u64 <= case.limits.pairs_max);
+                found.pairs.extend(build_rows.into_iter().zip(probe_rows));
+            }
+            JoinOutput::BuildRows(rows) => found.build_rows.extend(stream.download(rows.view()).unwrap()),
+            JoinOutput::ProbeRows(rows) => found.probe_rows.extend(stream.download(rows.view()).unwrap()),
+            JoinOutput::Marks(marks) => found.marks = stream.download(marks.view()).unwrap(),
+        }
+    }
+    found.pairs.sort_unstable();
+    found
+}
+
+/// The CPU's operators give pairs; the condition and the kinds are made of those. The operator is also stopped once
+/// after its first pairs.
+pub fn on_cpu(case: &Case, operator: CpuOperator) -> Outcome {
+    let (build, probe) = (without_nulls(&case.build), without_nulls(&case.probe));
+    let matcher = operator(CpuSides {
+        build: (&build.0, &build.1),
+        probe: (&probe.0, &probe.1),
+    });
+    let mut pairs = Vec::new();
+    let step = (case.limits.positions_max as usize).min(matcher.positions().max(1));
+    for from in (0..matcher.positions()).step_by(step) {
+        let to = matcher.positions().min(from + step);
+        let flow = matcher.pairs(from..to, &mut |build_rows, probe_rows| {
+            assert!(build_rows.len() <= tenon_gpu::cpu::join::PAIRS_MAX && build_rows.len() == probe_rows.len());
+            pairs.extend(build_rows.iter().copied().zip(probe_rows.iter().copied()));
+            ControlFlow::Continue(())
+        });
+        assert!(flow.is_continue());
+    }
+    if !pairs.is_empty() {
+        let flow = matcher.pairs(0..matcher.positions(), &mut |_, _| ControlFlow::Break(()));
+        assert!(flow.is_break());
+    }
+    pairs.retain(|&(build, probe)| case.holds(build, probe));
+    let outcome = case.outcome(pairs);
+    debug_assert!(case.kind != JoinKind::Inner || outcome.build_rows.is_empty());
+    outcome
+}
