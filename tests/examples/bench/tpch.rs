@@ -1,30 +1,15 @@
 //! `bench tpch`: the 22 TPC-H queries through the wire of a server in this process, timed, with their answers checked
 //! against DuckDB's over the same rows.
-//!
-//! `--sf 1` scale factor; `--query N` (repeatable); `--runs 5`, of which the best counts after a warm-up; `--threads 2`
-//! for both engines; `--no-peer` leaves DuckDB out; `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
-//! process over one run: on a busy machine it tells more than the clock.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use tenon::config::Config;
-use tenon::config::cli::SettingArgs;
-use tenon::serve::Server;
 use tenon_storage::Database;
-use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-struct Options {
-    factor: f64,
-    queries: Vec<usize>,
-    runs: usize,
-    threads: usize,
-    peer: bool,
-    explain: bool,
-    directory: PathBuf,
-}
+use crate::Options;
+use crate::served::{Served, process_cpu_ms, query};
 
 /// Milliseconds of clock and of CPU, and the rows as text.
 struct Measured {
@@ -33,35 +18,20 @@ struct Measured {
     rows: Vec<Vec<Option<String>>>,
 }
 
-fn main() -> Result<()> {
-    let options = options()?;
-    let mut environment = vec![("TENON_LISTEN", "127.0.0.1:0".to_owned())];
-    environment.push(("TENON_THREADS", options.threads.to_string()));
-    let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value));
-    let config = Config::load(&SettingArgs::default(), environment)?;
-    let server = Server::new(&config)?;
-    tenon::demo::load(server.engine.database(), options.factor, options.threads)?;
+pub fn run(options: &Options) -> Result<()> {
+    let served = Served::new(options, &[])?;
     let mut peer = if options.peer {
-        duckdb(&options, server.engine.database())?
+        duckdb(options, served.database())?
     } else {
         BTreeMap::new()
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let listeners = server.bind(&config.listen).await?;
-        let address = *server.listen(listeners)?.first().context("no address")?;
-        let connect = format!("host={} port={} user=bench", address.ip(), address.port());
-        let (client, connection) = tokio_postgres::connect(&connect, NoTls).await?;
-        let connection = tokio::spawn(connection);
+    served.run(async |client| {
         println!("query    tenon ms   cpu ms |  duckdb ms   cpu ms | answers");
         let mut all = vec![];
         for &number in &options.queries {
             let sql = std::fs::read_to_string(options.directory.join(format!("q{number:02}.sql")))?;
             if options.explain {
-                for row in query(&client, &format!("EXPLAIN ANALYZE {sql}"))
+                for row in query(client, &format!("EXPLAIN ANALYZE {sql}"))
                     .await?
                     .into_iter()
                     .flatten()
@@ -70,7 +40,7 @@ fn main() -> Result<()> {
                     println!("{row}");
                 }
             }
-            let own = measure(&client, &sql, options.runs).await?;
+            let own = measure(client, &sql, options.runs).await?;
             let theirs = peer.remove(&number);
             let verdict = theirs
                 .as_ref()
@@ -90,43 +60,8 @@ fn main() -> Result<()> {
             mean(2),
             mean(3)
         );
-        drop(client);
-        connection.await??;
-        server.stop().await;
         Ok(())
     })
-}
-
-fn options() -> Result<Options> {
-    let mut options = Options {
-        factor: 1.0,
-        queries: vec![],
-        runs: 5,
-        threads: 2,
-        peer: true,
-        explain: false,
-        directory: PathBuf::from("tests/tpch"),
-    };
-    let mut args = std::env::args().skip(1);
-    if args.next().as_deref() != Some("tpch") {
-        bail!("usage: bench tpch [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]");
-    }
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().with_context(|| format!("{arg} wants a value"));
-        match arg.as_str() {
-            "--sf" => options.factor = value()?.parse()?,
-            "--query" => options.queries.push(value()?.parse()?),
-            "--runs" => options.runs = value()?.parse()?,
-            "--threads" => options.threads = value()?.parse()?,
-            "--no-peer" => options.peer = false,
-            "--explain" => options.explain = true,
-            other => bail!("unknown option {other}"),
-        }
-    }
-    if options.queries.is_empty() {
-        options.queries = (1..=22).collect();
-    }
-    Ok(options)
 }
 
 async fn measure(client: &tokio_postgres::Client, sql: &str, runs: usize) -> Result<Measured> {
@@ -141,29 +76,9 @@ async fn measure(client: &tokio_postgres::Client, sql: &str, runs: usize) -> Res
     Ok(Measured { ms, cpu_ms, rows })
 }
 
-async fn query(client: &tokio_postgres::Client, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
-    let mut rows = vec![];
-    for message in client.simple_query(sql).await? {
-        if let SimpleQueryMessage::Row(row) = message {
-            rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect());
-        }
-    }
-    Ok(rows)
-}
-
-/// CPU time of this process's threads so far, from /proc; 0 where there is none.
-fn process_cpu_ms() -> f64 {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let of_task = |task: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<f64>().ok()
-    };
-    tasks.filter_map(of_task).sum::<f64>() / 1e6
-}
-
 /// DuckDB's times and answers over the same rows, which go to it as Parquet files.
 fn duckdb(options: &Options, database: &Database) -> Result<BTreeMap<usize, Measured>> {
-    let directory = PathBuf::from(format!(".deps/tpch-sf{}", options.factor));
+    let directory = options.data_directory();
     export(database, &directory)?;
     let mut command = std::process::Command::new(".deps/venv/bin/python");
     command
@@ -200,7 +115,8 @@ fn duckdb(options: &Options, database: &Database) -> Result<BTreeMap<usize, Meas
     Ok(answers)
 }
 
-fn export(database: &Database, directory: &Path) -> Result<()> {
+/// Writes every table to `TABLE.parquet` in the directory, unless it is there.
+pub fn export(database: &Database, directory: &Path) -> Result<()> {
     if directory.is_dir() {
         return Ok(());
     }

@@ -1,0 +1,74 @@
+//! A server in this process with the TPC-H tables, and a client of it.
+
+use anyhow::{Context, Result};
+use tenon::config::Config;
+use tenon::config::cli::SettingArgs;
+use tenon::serve::Server;
+use tenon_storage::Database;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+use crate::Options;
+
+pub struct Served {
+    server: Server,
+    config: Config,
+}
+
+impl Served {
+    /// `settings`: more of the environment, such as `("TENON_DATA_DIR", "/data")`.
+    pub fn new(options: &Options, settings: &[(&str, String)]) -> Result<Served> {
+        let threads = options.threads.to_string();
+        let fixed = [("TENON_LISTEN", "127.0.0.1:0".to_owned()), ("TENON_THREADS", threads)];
+        let environment = fixed.iter().chain(settings);
+        let environment = environment.map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let config = Config::load(&SettingArgs::default(), environment)?;
+        let server = Server::new(&config)?;
+        tenon::demo::load(server.engine.database(), options.factor, options.threads)?;
+        Ok(Served { server, config })
+    }
+
+    pub fn database(&self) -> &Database {
+        self.server.engine.database()
+    }
+
+    /// Serves while `work` runs with a client.
+    pub fn run(self, work: impl AsyncFnOnce(&Client) -> Result<()>) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let listeners = self.server.bind(&self.config.listen).await?;
+            let address = *self.server.listen(listeners)?.first().context("no address")?;
+            let connect = format!("host={} port={} user=bench", address.ip(), address.port());
+            let (client, connection) = tokio_postgres::connect(&connect, NoTls).await?;
+            let connection = tokio::spawn(connection);
+            work(&client).await?;
+            drop(client);
+            connection.await??;
+            self.server.stop().await;
+            Ok(())
+        })
+    }
+}
+
+/// The rows as text.
+pub async fn query(client: &Client, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
+    let mut rows = vec![];
+    for message in client.simple_query(sql).await? {
+        if let SimpleQueryMessage::Row(row) = message {
+            rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect());
+        }
+    }
+    Ok(rows)
+}
+
+/// CPU time of this process's threads so far, from /proc; 0 where there is none.
+pub fn process_cpu_ms() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let of_task = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    };
+    tasks.filter_map(of_task).sum::<f64>() / 1e6
+}
