@@ -2,7 +2,7 @@
 // side, in any order within a partition.
 //
 //   partition_histogram  one read of the keys counts all partitions of all passes
-//   partition_plan       first place of each partition; the cursors of each pass
+//   partition_cursors    of each pass, from the first places of the partitions
 //   partition_pieces     cuts the partitions of the first pass into tiles of the second
 //   partition_pass       a tile: load -> rank by an atomic of the bin's counter -> take the bins' places in the output
 //                        from global cursors -> exchange through shared memory -> write runs of equal bins
@@ -25,11 +25,10 @@ struct HistogramParams {
     u32* counts;
     u32 bits, unused;
 };
-struct PlanParams {
-    const u32* counts;  // [partitions]
-    u32* offsets;       // [partitions + 1]
-    u32* cursors;       // [partitions]: of the last pass
-    u32* first;         // [partitions >> second_bits]: of the first pass, if there are two
+struct CursorsParams {
+    const u32* offsets;
+    u32* cursors;  // [partitions]: of the last pass
+    u32* first;    // null, or [partitions >> second_bits]: of the first pass of two
     u32 partitions, second_bits;
 };
 struct PiecesParams {
@@ -63,21 +62,12 @@ TENON_KERNEL(partition_histogram, HistogramParams) {
     }
 }
 
-/// One block: each thread sums consecutive partitions.
-TENON_KERNEL(partition_plan, PlanParams) {
-    TENON_SHARED(BlockStorage<u32>, storage);
-    u32 own = ceil_div(p.partitions, blockDim.x);
-    u32 from = min_of(threadIdx.x * own, p.partitions), to = min_of(from + own, p.partitions);
-    u32 sum = 0, total;
-    for (u32 i = from; i < to; i++) sum += p.counts[i];
-    u32 place = block_exclusive_scan(sum, Sum(), 0u, storage, total);
-    for (u32 i = from; i < to; i++) {
-        p.offsets[i] = place;
-        p.cursors[i] = place;
-        if (p.first && (i & ((1u << p.second_bits) - 1)) == 0) p.first[i >> p.second_bits] = place;
-        place += p.counts[i];
-    }
-    if (threadIdx.x == 0) p.offsets[p.partitions] = total;
+TENON_KERNEL(partition_cursors, CursorsParams) {
+    u32 i = (u32)global_thread();
+    if (i >= p.partitions) return;
+    u32 place = p.offsets[i];
+    p.cursors[i] = place;
+    if (p.first && (i & ((1u << p.second_bits) - 1)) == 0) p.first[i >> p.second_bits] = place;
 }
 
 /// A warp a partition.

@@ -6,9 +6,10 @@
 //   join            by MODE: 0 count the partners of each position, 1 write pairs at given places,
 //                   2 mark, 3 write all at once, 4 count and sum of products
 //
-// The table: `heads` by linear probing at a load of about one half, one slot a distinct key, so that equal keys do not
-// make long ways for others. A key's tuples form a list (`next`). Where their number is enough (GROUPED), the first
-// tuple of a key counts the others, and any number of equal keys on both sides costs no more than different ones.
+// The table: twice as many slots as tuples. Where pairs come out, a slot is the head of a list (`links`) of all tuples
+// with its hash: putting one in is one exchange. Where the number of a key's tuples is enough (GROUPED), a slot is for one
+// key, by linear probing: its first tuple counts the others, and any number of equal keys on both sides costs no more
+// than different ones.
 //
 // Macros: those of join_hash.cuh; MODE, HAS_RESIDUAL, BUILD_VALUE, PROBE_VALUE, THREADS, ITEMS, BLOCKS.
 #include "join_hash.cuh"
@@ -69,14 +70,14 @@ TENON_KERNEL(partition_work, WorkParams) {
 
 struct Table {
     Tuple* tuples;  // [capacity]
-    u64* sums;      // [capacity], MODE 4: of the key's values
+    u64* sums;      // [capacity], MODE 4: at a key's first tuple, the sum of the others' values
     u32* heads;     // [slots]
-    u32* groups;    // [capacity], GROUPED: tuples of the key, and whether it is marked, at its first tuple
-    u16* links;     // [capacity]: the next tuple of the key; GROUPED: its first
+    u32* groups;    // [capacity], GROUPED: at a key's first tuple, the number of others, and whether it is marked
+    u16* links;     // [capacity]: the next tuple of the slot; GROUPED: the first of the key
     u32 mask, shift, size;
 
     TENON_METHOD u32 slot_of(KEY key) const { return hash_of(key) >> shift & mask; }
-    /// A tuple of this key, or NONE.
+    /// GROUPED: the first tuple of this key, or NONE.
     TENON_METHOD u32 find(KEY key) const {
         u32 slot = slot_of(key);
         while (true) {
@@ -84,6 +85,11 @@ struct Table {
             if (head == NONE || (KEY)tuples[head].key == key) return head;
             slot = (slot + 1) & mask;
         }
+    }
+    /// The first of this key in the list from `tuple` on, or NONE.
+    TENON_METHOD u32 match(u32 tuple, KEY key) const {
+        while (tuple != NONE && (KEY)tuples[tuple].key != key) tuple = next(tuple);
+        return tuple;
     }
     TENON_METHOD u32 next(u32 tuple) const {
         u32 link = links[tuple];
@@ -108,36 +114,47 @@ TENON_DEVICE Table table_at(u8* dynamic, const JoinParams& p) {
     return t;
 }
 
+/// Counts a tuple with the first of its key, or makes it the first.
+TENON_DEVICE void insert_group(const Table& t, u32 tuple) {
+    KEY key = (KEY)t.tuples[tuple].key;
+    u32 slot = t.slot_of(key);
+    while (true) {
+        u32 head = atomicCAS(&t.heads[slot], NONE, tuple);
+        if (head == NONE) {
+            if (MODE != 4) t.links[tuple] = (u16)tuple;
+            return;
+        }
+        if ((KEY)t.tuples[head].key == key) {
+            atomicAdd(&t.groups[head], 1u);
+            if (MODE == 4) atomicAdd(&t.sums[head], (u64)(BUILD_VALUE)t.tuples[tuple].value);
+            else t.links[tuple] = (u16)head;
+            return;
+        }
+        slot = (slot + 1) & t.mask;
+    }
+}
+
 /// The table of these build tuples. All threads together; begins and ends with a barrier.
 TENON_DEVICE void build_table(Table& t, const Tuple* build, u32 size) {
     __syncthreads();
     t.size = size;
     for (u32 i = threadIdx.x; i <= t.mask; i += THREADS) t.heads[i] = NONE;
+    if (GROUPED) {
 #pragma unroll 4
-    for (u32 i = threadIdx.x; i < size; i += THREADS) {
-        t.tuples[i] = build[i];
-        if (GROUPED) t.groups[i] = 0;
-        if (MODE == 4) t.sums[i] = 0;
-    }
-    __syncthreads();
-    for (u32 i = threadIdx.x; i < size; i += THREADS) {
-        KEY key = (KEY)t.tuples[i].key;
-        u32 slot = t.slot_of(key);
-        while (true) {
-            u32 head = atomicCAS(&t.heads[slot], NONE, i);
-            bool is_first = head == NONE;
-            if (is_first || (KEY)t.tuples[head].key == key) {
-                if (GROUPED) {
-                    u32 first = is_first ? i : head;
-                    t.links[i] = (u16)first;
-                    atomicAdd(&t.groups[first], 1u);
-                    if (MODE == 4) atomicAdd(&t.sums[first], (u64)(BUILD_VALUE)t.tuples[i].value);
-                } else {
-                    t.links[i] = is_first ? (u16)0xffffu : (u16)atomicExch(&t.heads[slot], i);
-                }
-                break;
-            }
-            slot = (slot + 1) & t.mask;
+        for (u32 i = threadIdx.x; i < size; i += THREADS) {
+            t.tuples[i] = build[i];
+            t.groups[i] = 0;
+            if (MODE == 4) t.sums[i] = 0;
+        }
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < size; i += THREADS) insert_group(t, i);
+    } else {
+        __syncthreads();
+#pragma unroll 8
+        for (u32 i = threadIdx.x; i < size; i += THREADS) {
+            Tuple tuple = build[i];
+            t.tuples[i] = tuple;
+            t.links[i] = (u16)atomicExch(&t.heads[t.slot_of((KEY)tuple.key)], i);
         }
     }
     __syncthreads();
@@ -172,22 +189,30 @@ struct Shared {
     BlockStorage<u64> sums;
 };
 
+/// The first partner of a probe tuple in the list from `tuple` on, or NONE.
+TENON_DEVICE u32 partner(const JoinParams& p, const Table& t, u32 tuple, const Tuple& probe) {
+    KEY key = (KEY)probe.key;
+    tuple = t.match(tuple, key);
+    while (HAS_RESIDUAL && tuple != NONE && !holds(p, t, tuple, probe)) tuple = t.match(t.next(tuple), key);
+    return tuple;
+}
+
 /// Partners of a probe tuple in the table (MODE 0, 2); sets the flags.
-TENON_DEVICE u32 partners(const JoinParams& p, const Table& t, const Tuple& probe) {
-    u32 head = t.find((KEY)probe.key);
-    if (head == NONE) return 0;
+TENON_DEVICE u32 count_partners(const JoinParams& p, const Table& t, const Tuple& probe) {
     if (GROUPED) {
+        u32 head = t.find((KEY)probe.key);
+        if (head == NONE) return 0;
         u32 group = t.groups[head];
         if (p.build_flags && !(group & MARKED)) atomicOr(&t.groups[head], MARKED);
         if (p.probe_flags) p.probe_flags[probe.value] = 1;
-        return group & ~MARKED;
+        return 1 + (group & ~MARKED);
     }
-    u32 found = 0;
-    for (u32 build = head; build != NONE; build = t.next(build)) {
-        if (!holds(p, t, build, probe)) continue;
+    u32 found = 0, build = partner(p, t, t.heads[t.slot_of((KEY)probe.key)], probe);
+    while (build != NONE) {
         found++;
         flag(p, t, build, probe);
         if (MODE == 2 && !p.build_flags) break;
+        build = partner(p, t, t.next(build), probe);
     }
     return found;
 }
@@ -195,11 +220,21 @@ TENON_DEVICE u32 partners(const JoinParams& p, const Table& t, const Tuple& prob
 /// Writes all pairs of the tile's tuples: the block takes places for all, each warp writes its own side by side.
 TENON_DEVICE void write_all(const JoinParams& p, Shared& s, const Table& t, const Tuple (&probes)[ITEMS],
                             const bool (&valid)[ITEMS]) {
-    u32 heads[ITEMS], found = 0;
+    u32 firsts[ITEMS], found = 0;
+    u32 several = 0;  // bit `i`: more than one partner
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-        heads[i] = valid[i] ? t.find((KEY)probes[i].key) : NONE;
-        for (u32 build = heads[i]; build != NONE; build = t.next(build)) found += holds(p, t, build, probes[i]);
+        firsts[i] = valid[i] ? t.heads[t.slot_of((KEY)probes[i].key)] : NONE;
+    }
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        u32 build = firsts[i] = partner(p, t, firsts[i], probes[i]);
+        if (build == NONE) continue;
+        found++;
+        while ((build = partner(p, t, t.next(build), probes[i])) != NONE) {
+            found++;
+            several |= 1u << i;
+        }
     }
     found = warp_reduce(found, Sum());
     __syncthreads();
@@ -213,21 +248,23 @@ TENON_DEVICE void write_all(const JoinParams& p, Shared& s, const Table& t, cons
     u64 place = s.place + before;
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-        u32 build = heads[i];
-        while (__any_sync(FULL_WARP, build != NONE)) {
-            bool is_pair = build != NONE && holds(p, t, build, probes[i]);
-            u32 lanes = __ballot_sync(FULL_WARP, is_pair);
+        u32 build = firsts[i];
+        u32 lanes = __ballot_sync(FULL_WARP, build != NONE);
+        while (lanes) {
             u64 to = place + (u32)__popc(lanes & lanes_below());
-            if (is_pair) {
-                flag(p, t, build, probes[i]);
+            if (build != NONE) {
+                WORD value = t.tuples[build].value;
+                if (p.build_flags) p.build_flags[value] = 1;
+                if (p.probe_flags) p.probe_flags[probes[i].value] = 1;
                 if (to < p.capacity_out) {
                     if (p.keys_out) p.keys_out[to] = (KEY)probes[i].key;
-                    if (p.build_out) p.build_out[to] = (BUILD_VALUE)t.tuples[build].value;
-                    if (p.probe_out) p.probe_out[to] = (PROBE_VALUE)probes[i].value;
+                    p.build_out[to] = (BUILD_VALUE)value;
+                    p.probe_out[to] = (PROBE_VALUE)probes[i].value;
                 }
             }
             place += (u32)__popc(lanes);
-            if (build != NONE) build = t.next(build);
+            build = several >> i & 1 && build != NONE ? partner(p, t, t.next(build), probes[i]) : NONE;
+            lanes = __ballot_sync(FULL_WARP, build != NONE);
         }
     }
 }
@@ -265,12 +302,11 @@ TENON_KERNEL_BOUNDS(join, JoinParams, THREADS, BLOCKS) {
             for (u32 i = 0; i < ITEMS; i++) {
                 if (!valid[i]) continue;
                 if (MODE == 0) {
-                    u32 found = partners(p, t, probes[i]);
+                    u32 found = count_partners(p, t, probes[i]);
                     if (found) p.counts[tile + i * THREADS + threadIdx.x - p.from] += found;
                 } else if (MODE == 1) {
-                    u32 build = t.find((KEY)probes[i].key);
-                    for (; build != NONE; build = t.next(build)) {
-                        if (!holds(p, t, build, probes[i])) continue;
+                    u32 build = partner(p, t, t.heads[t.slot_of((KEY)probes[i].key)], probes[i]);
+                    for (; build != NONE; build = partner(p, t, t.next(build), probes[i])) {
                         u64 place = places[i]++;
                         if (place >= p.window_from && place < p.window_to) {
                             p.build_out[place - p.window_from] = (BUILD_VALUE)t.tuples[build].value;
@@ -278,12 +314,13 @@ TENON_KERNEL_BOUNDS(join, JoinParams, THREADS, BLOCKS) {
                         }
                     }
                 } else if (MODE == 2) {
-                    partners(p, t, probes[i]);
+                    count_partners(p, t, probes[i]);
                 } else {
                     u32 head = t.find((KEY)probes[i].key);
                     if (head != NONE) {
-                        count += t.groups[head];
-                        sum += t.sums[head] * (u64)(PROBE_VALUE)probes[i].value;
+                        count += 1 + t.groups[head];
+                        u64 values = t.sums[head] + (u64)(BUILD_VALUE)t.tuples[head].value;
+                        sum += values * (u64)(PROBE_VALUE)probes[i].value;
                     }
                 }
             }

@@ -12,6 +12,18 @@ pub enum Keys<'a> {
     U64(DeviceView<'a, u64>),
 }
 
+impl<'a> From<DeviceView<'a, u32>> for Keys<'a> {
+    fn from(keys: DeviceView<'a, u32>) -> Self {
+        Keys::U32(keys)
+    }
+}
+
+impl<'a> From<DeviceView<'a, u64>> for Keys<'a> {
+    fn from(keys: DeviceView<'a, u64>) -> Self {
+        Keys::U64(keys)
+    }
+}
+
 impl<'a> Keys<'a> {
     pub fn len(&self) -> u64 {
         match self {

@@ -1,11 +1,10 @@
-//! The benchmark runs small, so that its checks of answers are among the tests.
+//! The benchmarks run small, so that their checks of answers are among the tests.
 
 use std::process::Command;
 
-#[test]
-fn the_benchmark_runs_small_and_its_answers_are_right() {
+fn run(binary: &str, rows: &[&str]) {
     let kind = std::env::var("TENON_DEVICE").unwrap_or_else(|_| "sim".into());
-    let output = Command::new(env!("CARGO_BIN_EXE_bench_primitives"))
+    let output = Command::new(binary)
         .arg("--small")
         .env("TENON_DEVICE", kind)
         .output()
@@ -15,7 +14,23 @@ fn the_benchmark_runs_small_and_its_answers_are_right() {
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(output.status.success(), "{text}\n{errors}");
-    for row in ["copy.u32.16M", "map.u32.128M"] {
-        assert!(text.contains(row), "{text}");
+    for row in rows {
+        assert!(text.contains(row), "{row}: {text}");
     }
+}
+
+#[test]
+fn primitives_run_small_and_their_answers_are_right() {
+    run(
+        env!("CARGO_BIN_EXE_bench_primitives"),
+        &["copy.u32.16M", "map.u32.128M"],
+    );
+}
+
+#[test]
+fn joins_run_small_and_their_answers_are_right() {
+    run(
+        env!("CARGO_BIN_EXE_bench_joins"),
+        &["hash.pairs.u32.16Mx16M", "he.ninlj", "cpu.hash.sum.u64.128Mx128M"],
+    );
 }

@@ -57,7 +57,49 @@ fn row<K: Word>(bench: &Bench, report: &mut Report, workload: &Workload) -> Resu
         let ms = bench.measure(|_| join_aggregated(stream, build, probe, &options).map(drop))?;
         report.row(&sum, inputs.tuples(), inputs.bytes(0), ms)?;
     }
-    Ok(())
+    copied(bench, report, &inputs, &host)
+}
+
+/// The same with inputs copied from pinned host memory, and the result back to it.
+fn copied<K: Word>(
+    bench: &Bench,
+    report: &mut Report,
+    inputs: &Inputs<K>,
+    host: &crate::workload::Host<K>,
+) -> Result<()> {
+    let name = format!("hash.pairs.{}.{}.copied", K::C_NAME, inputs.name);
+    if !inputs.is_usual() || !bench.wants(&name) {
+        return Ok(());
+    }
+    let (stream, device) = (&bench.stream, &bench.device);
+    let columns = [&inputs.build.0, &inputs.build.1, &inputs.probe.0, &inputs.probe.1];
+    let mut sources = Vec::new();
+    for column in columns {
+        let mut source = device.pinned::<K>(column.len())?;
+        stream.download_into(column.view(), &mut source)?;
+        sources.push(source);
+    }
+    let bytes = host.pairs * size_of::<K>() as u64;
+    let mut targets = (
+        device.pinned::<u8>(bytes)?,
+        device.pinned::<u8>(bytes)?,
+        device.pinned::<u8>(bytes)?,
+    );
+    let mut join = || -> Result<()> {
+        let mut on_device = Vec::new();
+        for source in &sources {
+            on_device.push(stream.upload(source)?);
+        }
+        let column = |i: usize| K::column(on_device[i].view());
+        let (build, probe) = ((column(0), column(1)), (column(2), column(3)));
+        let found = join_materialised(stream, build, probe, Some(host.pairs), &HashOptions::default())?;
+        stream.download_into(found.keys.view(), &mut targets.0)?;
+        stream.download_into(found.build_values.view(), &mut targets.1)?;
+        stream.download_into(found.probe_values.view(), &mut targets.2)
+    };
+    join()?;
+    let ms = bench.measure_cpu(|| join().expect("a join that ran before"));
+    report.row(&name, inputs.tuples(), inputs.bytes(host.pairs), ms)
 }
 
 /// Joins once and compares every row.

@@ -79,26 +79,17 @@ fn partitions(width: u64, size: u64, small: bool) -> Vec<Vec<PartitionShape>> {
     }
     let mut shapes = Vec::new();
     let half = |items: u32| if width == 8 { items / 2 } else { items };
-    for bits in [8, 11, 12, 13, 14] {
-        let tiles: &[(u32, u32, u32)] = match bits {
-            8 => &[(256, 16, 4), (512, 16, 2), (512, 24, 2), (1024, 16, 1)],
-            11 | 12 => &[(512, 16, 2), (512, 24, 2), (1024, 8, 2), (1024, 16, 1), (1024, 20, 1)],
-            _ => &[(1024, 8, 1), (1024, 16, 1)],
-        };
-        for &(threads, items, blocks) in tiles {
-            shapes.push(vec![pass(bits, threads, half(items), blocks)]);
+    let bits: &[(u32, u32)] = if size > 16 << 20 {
+        &[(8, 7), (7, 8), (7, 7), (9, 6), (6, 9), (10, 5)]
+    } else {
+        &[(6, 6), (7, 5), (5, 7), (8, 4), (4, 8), (6, 5), (5, 6)]
+    };
+    for &(first, second) in bits {
+        for (threads, items, blocks) in [(1024, 16, 1), (512, 16, 2), (1024, 8, 2), (512, 12, 3), (256, 16, 4)] {
+            let shape = |bits| pass(bits, threads, half(items), blocks);
+            shapes.push(vec![shape(first), shape(second)]);
         }
     }
-    if size > 16 << 20 {
-        for (first, second) in [(8, 7), (7, 8), (7, 7), (10, 5)] {
-            for (threads, items, blocks) in [(512, 16, 2), (256, 16, 4), (1024, 8, 2)] {
-                let shape = |bits| pass(bits, threads, half(items), blocks);
-                shapes.push(vec![shape(first), shape(second)]);
-            }
-        }
-    }
-    let shared = |pass: &PartitionShape| pass.threads as u64 * pass.items as u64 * width * 2 + (6 << pass.bits);
-    shapes.retain(|passes| passes.iter().all(|pass| shared(pass) < 231_000));
     shapes
 }
 
@@ -115,24 +106,24 @@ fn joins(width: u64, size: u64, small: bool) -> Vec<(Vec<PartitionShape>, JoinSh
         return vec![(vec![pass(5, 64, 4, 1)], join(64, 2, 1, 100))];
     }
     let items = if width == 8 { 8 } else { 16 };
-    let with_bits = |bits: u32| match bits {
-        ..=14 if size <= 16 << 20 => vec![pass(bits, 512, items, 2)],
-        _ => vec![pass(8, 512, items, 2), pass(bits - 8, 512, items, 2)],
-    };
-    let bits = if size <= 16 << 20 { 12 } else { 15 };
+    let two = |first, second| vec![pass(first, 1024, items, 1), pass(second, 1024, items, 1)];
+    let full = if size <= 16 << 20 { 12 } else { 15 };
+    let split = |bits: u32| two(bits.div_ceil(2), bits / 2);
     let mut shapes = vec![
-        (with_bits(bits), join(512, 8, 2, 4400)),
-        (with_bits(bits), join(512, 4, 2, 4400)),
-        (with_bits(bits), join(768, 4, 2, 4400)),
-        (with_bits(bits), join(1024, 4, 2, 4400)),
-        (with_bits(bits), join(1024, 2, 2, 4400)),
-        (with_bits(bits - 1), join(1024, 8, 1, 8600)),
-        (with_bits(bits - 1), join(1024, 4, 1, 8600)),
+        (split(full), join(512, 8, 2, 4400)),
+        (split(full), join(512, 4, 2, 4400)),
+        (split(full), join(1024, 4, 2, 4400)),
+        (split(full), join(1024, 2, 2, 4400)),
+        (split(full - 1), join(1024, 8, 1, 8600)),
+        (split(full - 1), join(1024, 4, 1, 8600)),
     ];
     if size <= 16 << 20 {
-        shapes.push((with_bits(13), join(512, 4, 4, 2300)));
-        shapes.push((with_bits(13), join(256, 8, 5, 2300)));
-        shapes.push((with_bits(13), join(256, 4, 5, 2300)));
+        shapes.push((vec![pass(11, 1024, items, 1)], join(1024, 8, 1, 8600)));
+        shapes.push((vec![pass(11, 1024, items, 1)], join(1024, 4, 1, 8600)));
+        shapes.push((split(13), join(512, 4, 4, 2300)));
+        shapes.push((split(13), join(256, 8, 5, 2300)));
+        shapes.push((split(13), join(256, 4, 5, 2300)));
+        shapes.push((split(14), join(256, 4, 8, 1200)));
     }
     // Tuples, heads and lists within a multiprocessor's shared memory.
     shapes.retain(|(_, join)| join.capacity as u64 * (2 * width + 2) + (4 << join.slots_log2()) < 231_000);

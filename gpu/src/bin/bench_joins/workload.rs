@@ -99,6 +99,7 @@ impl Word for u64 {
 pub struct Inputs<K> {
     pub build: (DeviceBuffer<K>, DeviceBuffer<K>),
     pub probe: (DeviceBuffer<K>, DeviceBuffer<K>),
+    pub name: String,
     distinct: u64,
 }
 
@@ -124,6 +125,7 @@ impl<K: Word> Inputs<K> {
         };
         let of_probe = format!("({number}){}", K::KEY);
         Ok(Inputs {
+            name: workload.name(),
             build: (
                 bench.numbers(build, &of_build, &[salt, build - 1, half, distinct])?,
                 bench.numbers(build, "x", &[])?,
@@ -141,6 +143,11 @@ impl<K: Word> Inputs<K> {
             (K::column(self.build.0.view()), K::column(self.build.1.view())),
             (K::column(self.probe.0.view()), K::column(self.probe.1.view())),
         )
+    }
+
+    /// Whether every probe row has one partner, of any build row.
+    pub fn is_usual(&self) -> bool {
+        !self.name.contains('.') && self.build.0.len() == self.probe.0.len()
     }
 
     pub fn tuples(&self) -> u64 {

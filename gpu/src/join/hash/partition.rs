@@ -10,6 +10,8 @@ use crate::error::{GpuError, Result};
 use crate::kernel::Kernel;
 use crate::launch::{KernelParams, LaunchConfig};
 use crate::memory::{DeviceBuffer, DevicePtr, DevicePtrMut};
+use crate::number::Reduction;
+use crate::primitives::scan::exclusive_scan;
 use crate::stream::Stream;
 use crate::{kernel_params, source};
 
@@ -18,10 +20,9 @@ kernel_params! {
     struct HistogramParams { keys: DevicePtr<u8>, items: u64, counts: DevicePtrMut<u32>, bits: u32, unused: u32 }
 }
 kernel_params! {
-    /// First places and cursors from counts; `first` is null if there is one pass.
-    struct PlanParams {
-        counts: DevicePtr<u32>,
-        offsets: DevicePtrMut<u32>,
+    /// Cursors from first places; `first` is null if there is one pass.
+    struct CursorsParams {
+        offsets: DevicePtr<u32>,
         cursors: DevicePtrMut<u32>,
         first: DevicePtrMut<u32>,
         partitions: u32,
@@ -59,7 +60,7 @@ kernel_params! {
 static SOURCE: Source = source!(
     "join_hash_partition.cu",
     HistogramParams,
-    PlanParams,
+    CursorsParams,
     PiecesParams,
     PassParams
 );
@@ -190,11 +191,12 @@ pub(super) fn partition_tuples(
     unsafe { histogram.launch(stream, &LaunchConfig::new(blocks, threads).shared(shared), &params)? };
 
     let mut offsets = stream.alloc::<u32>(partitions as u64 + 1)?;
-    let mut cursors = stream.alloc::<u32>(partitions as u64)?;
+    exclusive_scan(stream, counts.view(), offsets.view_mut(), Reduction::Sum)?;
+    // Counted: the counters serve as cursors.
+    let mut cursors = counts;
     let mut first_cursors = stream.alloc::<u32>((partitions >> second_bits) as u64)?;
-    let params = PlanParams {
-        counts: counts.ptr(),
-        offsets: offsets.ptr_mut(),
+    let params = CursorsParams {
+        offsets: offsets.ptr(),
         cursors: cursors.ptr_mut(),
         first: if second_bits > 0 {
             first_cursors.ptr_mut()
@@ -204,9 +206,9 @@ pub(super) fn partition_tuples(
         partitions,
         second_bits,
     };
-    let plan = first.kernel::<PlanParams>("partition_plan")?;
+    let plan = first.kernel::<CursorsParams>("partition_cursors")?;
     // SAFETY: lengths by partitions.
-    unsafe { plan.launch(stream, &LaunchConfig::new(1, 1024), &params)? };
+    unsafe { plan.launch(stream, &LaunchConfig::cover(partitions as u64, 256, 256)?, &params)? };
 
     let mut tuples = stream.alloc::<u64>(words)?;
     let params = PassParams {

@@ -61,22 +61,22 @@ impl JoinShape {
 pub(super) fn usual_passes(bits: u32, tuple_bytes: u64) -> Vec<PartitionShape> {
     let passes: &[u32] = match bits {
         ..=4 => &[4],
+        ..=6 => &[6],
         ..=8 => &[8],
-        ..=10 => &[10],
-        11 => &[11],
-        12 => &[12],
+        ..=11 => &[11],
+        12 => &[6, 6],
         13 => &[7, 6],
         14 => &[7, 7],
         _ => &[8, 7],
     };
-    let (threads, items) = if tuple_bytes == 8 { (512, 16) } else { (512, 8) };
+    let (threads, items) = if tuple_bytes == 8 { (1024, 16) } else { (1024, 8) };
     passes
         .iter()
         .map(|&bits| PartitionShape {
             bits,
             threads,
             items,
-            blocks: 2,
+            blocks: 1,
         })
         .collect()
 }

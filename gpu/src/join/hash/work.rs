@@ -164,14 +164,30 @@ impl PartitionPair<'_> {
         self.shape.capacity * a_tuple + (4 << self.shape.slots_log2())
     }
 
+    /// The shape for a mode: if two blocks do not find room beside each other, one of twice as many threads.
+    fn shape_for(&self, mode: Mode) -> JoinShape {
+        const HALF_BYTES: u32 = 113 << 10;
+        let shape = self.shape;
+        if self.shared_bytes(mode) <= HALF_BYTES || shape.threads > 512 || shape.items % 2 == 1 {
+            return shape;
+        }
+        JoinShape {
+            threads: shape.threads * 2,
+            items: shape.items / 2,
+            blocks: 1,
+            ..shape
+        }
+    }
+
     /// Joins the probe tuples at these positions.
     ///
     /// # Safety
     /// What `params` points to fits the mode: counts and offsets cover the positions, outputs the window or
     /// `capacity_out`, flags the rows that the values name; the residual's buffers its rows.
     pub unsafe fn run(&self, stream: &Stream, mode: Mode, positions: Range<u64>, params: JoinParams) -> Result<()> {
-        let device = stream.device();
-        let module = device.load(&program(self.layout, self.shape, self.values, self.residual, mode))?;
+        let shape = self.shape_for(mode);
+        let program = program(self.layout, shape, self.values, self.residual, mode);
+        let module = stream.device().load(&program)?;
         let partitions = 1u32 << self.build.bits;
         let rows = positions.end - positions.start;
         // A partition's last piece may be short, and a partition larger than the table is cut into tiles.
@@ -205,7 +221,7 @@ impl PartitionPair<'_> {
             residual: self.residual.params()?,
             ..params
         };
-        let config = LaunchConfig::cover(work_max, 1, self.shape.threads)?.shared(self.shared_bytes(mode));
+        let config = LaunchConfig::cover(work_max, 1, shape.threads)?.shared(self.shared_bytes(mode));
         // SAFETY: the caller's promise; work lies within both sides.
         unsafe { module.kernel::<JoinParams>("join")?.launch(stream, &config, &params) }
     }

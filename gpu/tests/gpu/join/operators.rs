@@ -28,7 +28,7 @@ pub struct CpuSides<'a> {
 
 pub type CpuOperator = for<'a> fn(CpuSides<'a>) -> Box<dyn cpu::join::Matcher + 'a>;
 
-pub const CPU: &[(&str, CpuOperator)] = &[];
+pub const CPU: &[(&str, CpuOperator)] = &[("hash join on the CPU", cpu_hash)];
 
 fn options(case: &Case, passes: Option<Vec<PartitionShape>>) -> HashOptions {
     HashOptions {
@@ -89,4 +89,32 @@ fn two_passes<'a>(
     Ok(Box::new(PartitionedJoin::new(
         stream, build, probe, residual, &options,
     )?))
+}
+
+/// A matcher with its table.
+struct CpuHash<'a> {
+    table: cpu::join::hash::HashTable<u64>,
+    probe: (&'a [u64], &'a [u32]),
+}
+
+impl cpu::join::Matcher for CpuHash<'_> {
+    fn positions(&self) -> usize {
+        self.probe.0.len()
+    }
+
+    fn pairs(&self, positions: std::ops::Range<usize>, emit: &mut cpu::join::Emit<'_>) -> std::ops::ControlFlow<()> {
+        cpu::join::hash::HashMatcher {
+            table: &self.table,
+            keys: self.probe.0,
+            rows: Some(self.probe.1),
+        }
+        .pairs(positions, emit)
+    }
+}
+
+fn cpu_hash<'a>(sides: CpuSides<'a>) -> Box<dyn cpu::join::Matcher + 'a> {
+    Box::new(CpuHash {
+        table: cpu::join::hash::HashTable::new(sides.build.0, sides.build.1),
+        probe: sides.probe,
+    })
 }

@@ -1,0 +1,155 @@
+//! Table 4 of He 2008: the four joins of 16 M tuples of 8 bytes (key and row number) with 16 M (NINLJ: 1 M with 16 M),
+//! about one partner each. The GPU's time is given inside the device, and with keys copied in and pairs copied out.
+
+use std::sync::Arc;
+
+use tenon_gpu::bench::Bench;
+use tenon_gpu::cpu;
+use tenon_gpu::join::hash::{HashOptions, HashTable, PartitionedJoin, TableJoin};
+use tenon_gpu::join::nested_loop::NestedLoopMatcher;
+use tenon_gpu::join::probe::Probe;
+use tenon_gpu::join::ranges::RangeMatcher;
+use tenon_gpu::join::sort_merge::{Ascending, sort_merge};
+use tenon_gpu::join::sorted::SortedSide;
+use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Pairs, Residual, RunLimits, Side};
+use tenon_gpu::{Result, Stream};
+
+use crate::cpu_twins::pairs_of;
+use crate::report::Report;
+use crate::workload::{Inputs, Workload};
+
+/// Makes a matcher over keys in device memory.
+type Operator = for<'a> fn(&Stream, Side<'a>, Side<'a>) -> Result<Box<dyn Matcher + 'a>>;
+
+const OPERATORS: [(&str, u64, Operator); 5] = [
+    ("ninlj", 1 << 20, |_, build, probe| {
+        Ok(Box::new(NestedLoopMatcher::equal(build, probe, Residual::none())?))
+    }),
+    // With the sort and the building of the tree: an index that stands saves both.
+    ("inlj", 16 << 20, |stream, build, probe| {
+        let sorted = SortedSide::sort(stream, build)?;
+        let probe = Probe::equal(probe);
+        Ok(Box::new(RangeMatcher::new(
+            stream,
+            sorted,
+            None,
+            probe,
+            Residual::none(),
+        )?))
+    }),
+    ("smj", 16 << 20, |stream, build, probe| {
+        let none = Ascending::default();
+        Ok(Box::new(sort_merge(stream, build, probe, none, Residual::none())?))
+    }),
+    ("hj", 16 << 20, |stream, build, probe| {
+        let options = HashOptions::default();
+        Ok(Box::new(PartitionedJoin::new(
+            stream,
+            build,
+            probe,
+            Residual::none(),
+            &options,
+        )?))
+    }),
+    ("hj_table", 16 << 20, |stream, build, probe| {
+        let table = Arc::new(HashTable::new(stream, build, &HashOptions::default())?);
+        Ok(Box::new(TableJoin::new(table, probe, Residual::none())?))
+    }),
+];
+
+pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
+    let stream = &bench.stream;
+    for (name, build_rows, operator) in OPERATORS {
+        let workload = Workload::new(build_rows, 16 << 20);
+        let name = format!("he.{name}.{}", workload.name());
+        if !bench.wants(&name) {
+            continue;
+        }
+        let inputs = Inputs::<u32>::new(bench, &workload, 3)?;
+        let host = inputs.download(stream)?;
+        let found = join(
+            stream,
+            operator,
+            inputs.build.0.view().into(),
+            inputs.probe.0.view().into(),
+        )?;
+        check(stream, &name, &host, &found)?;
+        drop(found);
+        let bytes = inputs.tuples() * 4 + host.pairs * 8;
+        let (build, probe) = (inputs.build.0.view(), inputs.probe.0.view());
+        let ms = bench.measure(|_| join(stream, operator, build.into(), probe.into()).map(drop))?;
+        report.row(&name, inputs.tuples(), bytes, ms)?;
+
+        let mut build_keys = bench.device.pinned::<u32>(build.len())?;
+        let mut probe_keys = bench.device.pinned::<u32>(probe.len())?;
+        build_keys.copy_from_slice(&host.build);
+        probe_keys.copy_from_slice(&host.probe);
+        let mut build_rows = bench.device.pinned::<u32>(host.pairs)?;
+        let mut probe_rows = bench.device.pinned::<u32>(host.pairs)?;
+        let mut copied = || {
+            let (build, probe) = (stream.upload(&build_keys)?, stream.upload(&probe_keys)?);
+            let mut from = 0;
+            for pairs in join(stream, operator, build.view().into(), probe.view().into())? {
+                let to = from + pairs.build_rows.len() as usize;
+                stream.download_into(pairs.build_rows.view(), &mut build_rows[from..to])?;
+                stream.download_into(pairs.probe_rows.view(), &mut probe_rows[from..to])?;
+                from = to;
+            }
+            Ok(())
+        };
+        copied()?;
+        let ms = bench.measure_cpu(|| copied().expect("a join that ran before"));
+        report.row(&format!("{name}.copied"), inputs.tuples(), bytes, ms)?;
+        host.check(&name, None, &build_rows, &probe_rows);
+    }
+    hash_on_cpu(bench, report)
+}
+
+/// The hash join of the CPU: a shared table, pairs of rows.
+fn hash_on_cpu(bench: &Bench, report: &mut Report) -> Result<()> {
+    let workload = Workload::new(16 << 20, 16 << 20);
+    let name = format!("he.hj_table.{}.cpu", workload.name());
+    if !bench.wants(&name) {
+        return Ok(());
+    }
+    let inputs = Inputs::<u32>::new(bench, &workload, 3)?;
+    let host = inputs.download(&bench.stream)?;
+    let rows: Vec<u32> = (0..host.build.len() as u32).collect();
+    let mut found = (Vec::new(), Vec::new());
+    let ms = bench.measure_cpu(|| {
+        let table = cpu::join::hash::HashTable::new(&host.build, &rows);
+        let matcher = cpu::join::hash::HashMatcher {
+            table: &table,
+            keys: &host.probe,
+            rows: None,
+        };
+        found = pairs_of(&matcher);
+    });
+    host.check(&name, None, &found.0, &found.1);
+    report.row(&name, inputs.tuples(), inputs.tuples() * 4 + host.pairs * 8, ms)
+}
+
+/// All pairs of an inner join.
+fn join<'a>(stream: &Stream, operator: Operator, build: Keys<'a>, probe: Keys<'a>) -> Result<Vec<Pairs>> {
+    let matcher = operator(stream, Side::new(build)?, Side::new(probe)?)?;
+    let rows = (build.len(), probe.len());
+    let limits = RunLimits::default();
+    let mut run = JoinRun::new(stream, matcher.as_ref(), JoinKind::Inner, rows.0, rows.1, limits)?;
+    let mut all = Vec::new();
+    while let Some(output) = run.next_output()? {
+        if let JoinOutput::Pairs(pairs) = output {
+            all.push(pairs);
+        }
+    }
+    Ok(all)
+}
+
+fn check(stream: &Stream, name: &str, host: &crate::workload::Host<u32>, found: &[Pairs]) -> Result<()> {
+    let (mut build_rows, mut probe_rows) = (Vec::new(), Vec::new());
+    for pairs in found {
+        build_rows.extend(stream.download(pairs.build_rows.view())?);
+        probe_rows.extend(stream.download(pairs.probe_rows.view())?);
+    }
+    host.check(name, None, &build_rows, &probe_rows);
+    Ok(())
+}
