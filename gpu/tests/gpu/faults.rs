@@ -259,28 +259,38 @@ fn wrong_launches_are_errors() {
     assert!(missing.contains("there is no kernel nothing"), "{missing}");
 }
 
+/// Set in the process that provokes a trap: it costs that process every CUDA context.
+const TRAP_PROCESS: &str = "TENON_TEST_TRAP_PROCESS";
+
 #[test]
-fn a_trap_on_a_gpu_ends_that_device_only() {
+fn a_trap_on_a_gpu_is_an_error_of_every_later_call() {
+    let name = "faults::a_trap_on_a_gpu_is_an_error_of_every_later_call";
     if testing::device_kind() != DeviceKind::Cuda {
         println!("NOT RUN: a trap that ends a CUDA context needs a GPU (TENON_DEVICE=cuda)");
         return;
     }
-    let bystander = testing::device_with_budget(1 << 28);
+    if std::env::var_os(TRAP_PROCESS).is_none() {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(TRAP_PROCESS, "1")
+            .status()
+            .unwrap();
+        assert!(child.success(), "the process with the trap ended with {child}");
+        return;
+    }
     let device = testing::device_with_budget(1 << 28);
+    let right: Vec<u32> = (0..ITEMS as u32).collect();
+    assert_eq!(run(&device, "fault", 0, 64).unwrap(), right);
     let error = run(&device, "fault", 3, 64).unwrap_err();
-    println!("after a trap: {error}");
+    assert!(error.to_string().contains("CUDA_ERROR_LAUNCH_FAILED"), "{error}");
     assert!(run(&device, "fault", 0, 64).is_err(), "the context is gone");
     drop(device);
-    let right: Vec<u32> = (0..ITEMS as u32).collect();
-    assert_eq!(
-        run(&bystander, "fault", 0, 64).unwrap(),
-        right,
-        "another device of the same GPU"
-    );
-    let opened_again = testing::device_with_budget(1 << 28);
-    assert_eq!(
-        run(&opened_again, "fault", 0, 64).unwrap(),
-        right,
-        "the GPU, opened again"
-    );
+    // Whether the driver gives a new context is its choice: an error must be one that sends work to the CPU.
+    match Device::open(DeviceKind::Cuda, DeviceConfig::default()) {
+        Ok(device) => println!(
+            "opened again: {:?}",
+            run(&device, "fault", 0, 64).map(|data| data == right)
+        ),
+        Err(error) => println!("opened again: {error}"),
+    }
 }
