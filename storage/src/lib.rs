@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | what a SQL type is in Arrow | `types` |
 //! | what a query sees, what a commit merges | `catalog::state`, `catalog::transaction` |
-//! | how PRIMARY KEY is enforced | `catalog::unique` |
+//! | how PRIMARY KEY and unique indexes are enforced | `catalog::unique` |
+//! | what an index is declared to be | `catalog::index` |
 //! | how rows become a segment | `writer`, then `segment::build` |
 //! | how strings become codes | `segment::dictionary` |
 //! | where the bytes are, and who is told of them | `arena` |
@@ -29,8 +30,8 @@ pub mod writer;
 
 pub use arena::RegionObserver;
 pub use catalog::{
-    ColumnDef, Database, PrimaryKey, Relation, RowLocation, SchemaEntry, State, TableDef, TableDefinition,
-    TableVersion, Transaction, View,
+    ColumnDef, ColumnOrder, Database, Index, IndexDef, IndexKind, IndexSlot, Relation, RowLocation, SchemaEntry, State,
+    TableDef, TableDefinition, TableVersion, Transaction, View, quote_identifier,
 };
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reservation};

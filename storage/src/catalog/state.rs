@@ -1,5 +1,6 @@
 //! The whole database as one immutable value.
 
+use super::index::Index;
 use super::table::TableVersion;
 use arrow::datatypes::SchemaRef;
 use std::collections::BTreeMap;
@@ -73,6 +74,19 @@ pub struct SchemaEntry {
     pub relations: BTreeMap<String, Relation>,
 }
 
+impl SchemaEntry {
+    /// An index by its name, with its table. Indexes share the names of relations.
+    pub fn index(&self, name: &str) -> Option<(&Arc<TableVersion>, &Index)> {
+        self.relations
+            .values()
+            .filter_map(Relation::as_table)
+            .find_map(|table| {
+                let index = table.definition().all_indexes().find(|index| index.name == name)?;
+                Some((table, index))
+            })
+    }
+}
+
 /// Everything that a query can see. Cloning shares all of it.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -110,6 +124,11 @@ impl State {
 
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableVersion>> {
         self.relation(schema, name)?.as_table()
+    }
+
+    /// An index with its table.
+    pub fn index(&self, schema: &str, name: &str) -> Option<(&Arc<TableVersion>, &Index)> {
+        self.schemas.get(schema)?.index(name)
     }
 
     pub fn table_by_oid(&self, oid: u32) -> Option<&Arc<TableVersion>> {

@@ -1,5 +1,6 @@
 //! A table: its definition, and one immutable version of its rows.
 
+use super::index::{ColumnOrder, Index, IndexKind};
 use super::unique;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
@@ -56,16 +57,6 @@ pub struct TableDef {
     pub primary_key_name: Option<String>,
 }
 
-/// An enforced PRIMARY KEY.
-#[derive(Clone, Debug)]
-pub struct PrimaryKey {
-    pub name: String,
-    /// oid of the constraint's index in pg_catalog.
-    pub oid: u32,
-    /// Positions in the table, in the key's order.
-    pub columns: Vec<usize>,
-}
-
 /// A row of a table version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowLocation {
@@ -81,7 +72,9 @@ pub struct TableDefinition {
     pub schema_name: String,
     pub name: String,
     pub columns: Vec<ColumnDef>,
-    pub primary_key: Option<PrimaryKey>,
+    pub primary_key: Option<Index>,
+    /// Those that are not the primary key's, in the order of their creation.
+    pub indexes: Vec<Index>,
     /// The columns as Arrow fields (`SqlType::field`); not nullable where NOT NULL.
     pub schema: SchemaRef,
     /// One a string column, shared with the versions of the table before and after.
@@ -102,6 +95,7 @@ impl TableDefinition {
             name: name.into(),
             columns: def.columns,
             primary_key: None,
+            indexes: Vec::new(),
             schema: Arc::new(Schema::empty()),
             dictionaries: Vec::new(),
         };
@@ -127,7 +121,15 @@ impl TableDefinition {
             columns.push(position);
         }
         let name = constraint.unwrap_or_else(|| format!("{}_pkey", self.name));
-        self.primary_key = Some(PrimaryKey { name, oid, columns });
+        self.primary_key = Some(Index {
+            oid,
+            name,
+            kind: IndexKind::Primary,
+            order: vec![ColumnOrder::default(); columns.len()],
+            columns,
+            nulls_not_distinct: false,
+            slot: Arc::default(),
+        });
         Ok(())
     }
 
@@ -191,7 +193,7 @@ impl TableVersion {
         })
     }
 
-    /// The next version, with segments added at the end. Checks the primary key.
+    /// The next version, with segments added at the end. Checks the unique indexes.
     pub(crate) fn appended(&self, added: &[Arc<Segment>], budget: &Arc<MemoryBudget>) -> Result<Arc<TableVersion>> {
         unique::check(&self.definition, &self.segments, added, budget)?;
         let mut statistics = (*self.statistics).clone();

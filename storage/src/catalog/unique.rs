@@ -1,16 +1,19 @@
-//! PRIMARY KEY: no key of added rows may occur twice, nor in the rows that are there.
+//! PRIMARY KEY and unique indexes: no key of added rows may occur twice, nor in the rows that are there. A key with a
+//! NULL equals no other, unless the index says NULLS NOT DISTINCT.
 //!
 //! Keys that ascend cost one pass over the added rows: equal ones are neighbours. Other keys go into a hash table of the
 //! added rows, which the segments there are probed against; segments whose minimum and maximum exclude the added keys
 //! are skipped. So a load in key order never looks at old rows, and an insert costs at most a scan of the key columns.
 
-use super::table::{PrimaryKey, RowLocation, TableDefinition};
+use super::index::{Index, quote_identifier};
+use super::table::{RowLocation, TableDefinition};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::segment::Segment;
 use crate::statistics::ColumnStatistics;
-use crate::statistics::sketch::hash_array;
-use arrow::array::ArrayRef;
+use crate::statistics::sketch::{hash_array, hash_u64};
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::NullBuffer;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hashbrown::HashTable;
 use rayon::prelude::*;
@@ -38,10 +41,21 @@ pub(super) fn check(
     added: &[Arc<Segment>],
     budget: &Arc<MemoryBudget>,
 ) -> Result<()> {
-    let Some(key) = &definition.primary_key else {
-        return Ok(());
-    };
-    if added.is_empty() {
+    for index in definition.all_indexes() {
+        check_one(definition, index, there, added, budget)?;
+    }
+    Ok(())
+}
+
+/// The same for one index.
+pub(super) fn check_one(
+    definition: &TableDefinition,
+    key: &Index,
+    there: &[Arc<Segment>],
+    added: &[Arc<Segment>],
+    budget: &Arc<MemoryBudget>,
+) -> Result<()> {
+    if added.is_empty() || !key.is_unique() {
         return Ok(());
     }
     let checker = Checker { definition, key, added };
@@ -96,8 +110,8 @@ pub(super) fn locate(
         .enumerate()
         .filter(|(_, segment)| overlaps(segment, key, &ranges))
     {
-        checker.blocks(segment, |offset, _, whole| {
-            for (row, hash) in whole.iter().enumerate() {
+        checker.blocks(segment, |offset, block| {
+            for (row, hash) in block.whole.iter().enumerate() {
                 for (_, asked) in table.iter_hash(*hash).filter(|(held, _)| held == hash) {
                     let same = |(keys, column): (&ArrayRef, &usize)| {
                         *keys.slice(*asked, 1) == *segment.column_slice(*column, offset + row, 1)
@@ -124,40 +138,74 @@ fn merged(segments: &[Arc<Segment>], column: usize) -> ColumnStatistics {
     all
 }
 
-fn overlaps(segment: &Segment, key: &PrimaryKey, ranges: &[ColumnStatistics]) -> bool {
+fn overlaps(segment: &Segment, key: &Index, ranges: &[ColumnStatistics]) -> bool {
     key.columns.iter().zip(ranges).all(|(column, range)| {
         let own = segment.statistics(*column);
-        match (&own.min, &own.max, &range.min, &range.max) {
-            (Some(own_min), Some(own_max), Some(min), Some(max)) => own_min <= max && min <= own_max,
-            _ => true,
-        }
+        let nulls_meet = key.nulls_not_distinct && own.null_count > 0 && range.null_count > 0;
+        nulls_meet
+            || match (&own.min, &own.max, &range.min, &range.max) {
+                (Some(own_min), Some(own_max), Some(min), Some(max)) => own_min <= max && min <= own_max,
+                _ => true,
+            }
     })
 }
 
 struct Checker<'a> {
     definition: &'a TableDefinition,
-    key: &'a PrimaryKey,
+    key: &'a Index,
     added: &'a [Arc<Segment>],
 }
 
+/// The keys of a block of rows.
+struct Block<'a> {
+    /// Hashes of the first column.
+    first: &'a [u64],
+    /// Hashes of the whole key.
+    whole: &'a [u64],
+    /// The rows whose key may equal another; None: all.
+    comparable: Option<NullBuffer>,
+}
+
+impl Block<'_> {
+    fn is_comparable(&self, row: usize) -> bool {
+        self.comparable.as_ref().is_none_or(|rows| rows.is_valid(row))
+    }
+}
+
 impl Checker<'_> {
-    /// Blocks of a segment's key columns: the first row, the hashes of the first column and those of the whole key.
-    fn blocks(&self, segment: &Segment, mut visit: impl FnMut(usize, &[u64], &[u64]) -> Result<bool>) -> Result<bool> {
+    /// Blocks of a segment's key columns, each with the number of its first row.
+    fn blocks(&self, segment: &Segment, mut visit: impl FnMut(usize, Block<'_>) -> Result<bool>) -> Result<bool> {
         let (mut first, mut whole) = (Vec::new(), Vec::new());
         for offset in (0..segment.rows()).step_by(BLOCK_ROWS) {
             let rows = BLOCK_ROWS.min(segment.rows() - offset);
             first.clear();
             first.resize(rows, 0);
+            let mut comparable: Option<NullBuffer> = None;
             for (index, column) in self.key.columns.iter().enumerate() {
                 let values = segment.column_slice(*column, offset, rows);
+                let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
                 if index == 0 {
                     hash_array(&values, &mut first);
                     whole.clone_from(&first);
                 } else {
                     hash_array(&values, &mut whole);
                 }
+                match nulls {
+                    // What lies under a NULL is any value: all of them hash alike.
+                    Some(nulls) if self.key.nulls_not_distinct => {
+                        let null_rows = (0..rows).filter(|row| nulls.is_null(*row));
+                        null_rows.for_each(|row| whole[row] = hash_u64(index as u64));
+                    }
+                    nulls => comparable = NullBuffer::union(comparable.as_ref(), nulls.as_ref()),
+                }
             }
-            if !visit(offset, &first, &whole)? {
+            let (first, whole) = (first.as_slice(), whole.as_slice());
+            let block = Block {
+                first,
+                whole,
+                comparable,
+            };
+            if !visit(offset, block)? {
                 return Ok(false);
             }
         }
@@ -169,8 +217,11 @@ impl Checker<'_> {
         let mut run: Vec<Row> = Vec::new();
         let mut run_hash = 0;
         for (index, segment) in self.added.iter().enumerate() {
-            let complete = self.blocks(segment, |offset, first, whole| {
-                for (row, (first, whole)) in first.iter().zip(whole).enumerate() {
+            let complete = self.blocks(segment, |offset, block| {
+                for (row, (first, whole)) in block.first.iter().zip(block.whole).enumerate() {
+                    if !block.is_comparable(row) {
+                        continue;
+                    }
                     if *first != run_hash {
                         run_hash = *first;
                         run.clear();
@@ -200,8 +251,13 @@ impl Checker<'_> {
     fn hash_added(&self, rows: usize) -> Result<HashTable<Row>> {
         let mut table: HashTable<Row> = HashTable::with_capacity(rows);
         for (index, segment) in self.added.iter().enumerate() {
-            self.blocks(segment, |offset, _, whole| {
-                for (row, hash) in whole.iter().enumerate() {
+            self.blocks(segment, |offset, block| {
+                for (row, hash) in block
+                    .whole
+                    .iter()
+                    .enumerate()
+                    .filter(|(row, _)| block.is_comparable(*row))
+                {
                     let own = Row {
                         hash: *hash,
                         segment: index as u32,
@@ -230,8 +286,13 @@ impl Checker<'_> {
 
     /// Looks for a segment's keys among the added.
     fn probe(&self, table: &HashTable<Row>, segment: &Segment) -> Result<()> {
-        self.blocks(segment, |offset, _, whole| {
-            for (row, hash) in whole.iter().enumerate() {
+        self.blocks(segment, |offset, block| {
+            for (row, hash) in block
+                .whole
+                .iter()
+                .enumerate()
+                .filter(|(row, _)| block.is_comparable(*row))
+            {
                 let same = |added: &Row| {
                     added.hash == *hash
                         && self.equal(
@@ -266,12 +327,8 @@ impl Checker<'_> {
     }
 
     fn violation(&self, segment: &Segment, row: usize) -> StorageError {
-        let names: Vec<&str> = self
-            .key
-            .columns
-            .iter()
-            .map(|c| self.definition.columns[*c].name.as_str())
-            .collect();
+        let names = self.key.columns.iter().map(|c| &self.definition.columns[*c].name);
+        let names: Vec<String> = names.map(|name| quote_identifier(name)).collect();
         let values: Vec<String> = self
             .key
             .columns
@@ -289,6 +346,7 @@ impl Checker<'_> {
 
 fn display(value: &ArrayRef) -> String {
     let options = FormatOptions::default()
+        .with_null("null")
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
         .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%#z"));
     ArrayFormatter::try_new(value, &options).map_or(String::new(), |formatter| formatter.value(0).to_string())

@@ -2,6 +2,7 @@
 
 mod copy;
 mod files;
+mod indexes;
 mod parse;
 mod segments;
 mod transactions;

@@ -1,7 +1,6 @@
 //! ALTER TABLE: columns and the primary key.
 
 use super::super::table::{ColumnDef, TableDefinition, TableVersion};
-use super::super::unique;
 use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::array::{Array, ArrayRef};
@@ -66,7 +65,8 @@ impl Transaction {
             let message = format!("multiple primary keys for table \"{table}\" are not allowed");
             return Err(StorageError::new(ErrorKind::InvalidTableDefinition, message));
         }
-        definition.set_primary_key(columns, name, self.database.new_oid())?;
+        let name = self.key_name(schema, table, name)?;
+        definition.set_primary_key(columns, Some(name), self.database.new_oid())?;
         for index in definition.primary_key.iter().flat_map(|key| &key.columns) {
             if current.statistics().columns[*index].null_count > 0 {
                 let message = format!(
@@ -77,16 +77,9 @@ impl Transaction {
             }
         }
         let definition = definition.checked()?;
-        unique::check(&definition, &[], current.segments(), self.database.budget()).map_err(|error| {
-            match &error.detail {
-                Some(detail) if error.kind == ErrorKind::UniqueViolation => {
-                    let key = definition.primary_key.as_ref().map_or("", |key| key.name.as_str());
-                    let message = format!("could not create unique index \"{key}\"");
-                    StorageError::new(error.kind, message).detail(detail.replace(" already exists.", " is duplicated."))
-                }
-                _ => error,
-            }
-        })?;
+        if let Some(key) = &definition.primary_key {
+            self.check_rows_there(&current, &definition, key)?;
+        }
         let next = current.redefined(definition);
         self.rewritten(&current, next);
         Ok(())
@@ -133,23 +126,15 @@ impl Transaction {
         Ok(())
     }
 
-    /// Drops a column; one of the primary key takes the key with it.
+    /// Drops a column; one of a primary key or an index takes that with it.
     pub fn drop_column(&mut self, schema: &str, table: &str, column: &str) -> Result<()> {
         let current = self.table(schema, table)?;
         let mut definition = (**current.definition()).clone();
         let index = column_of(&definition, column)?;
         definition.columns.remove(index);
         definition.dictionaries.remove(index);
-        definition.primary_key = definition
-            .primary_key
-            .filter(|key| !key.columns.contains(&index))
-            .map(|mut key| {
-                key.columns
-                    .iter_mut()
-                    .filter(|own| **own > index)
-                    .for_each(|own| *own -= 1);
-                key
-            });
+        definition.drop_from_indexes(index);
+        definition.forget_index_data();
         let segments = current
             .segments()
             .iter()

@@ -89,8 +89,15 @@ impl Transaction {
             }
         }
         for relation in finals {
-            if next.relation(relation.schema_name(), relation.name()).is_some() {
-                return Err(StorageError::duplicate_table(relation.name()));
+            let table = relation.as_table();
+            let own_indexes = table.iter().flat_map(|table| table.definition().all_indexes());
+            for name in own_indexes.map(|index| index.name.as_str()).chain([relation.name()]) {
+                let taken = next
+                    .schema(relation.schema_name())
+                    .is_some_and(|schema| schema.relations.contains_key(name) || schema.index(name).is_some());
+                if taken {
+                    return Err(StorageError::duplicate_table(name));
+                }
             }
             if !next.put(relation) {
                 return Err(StorageError::serialization());

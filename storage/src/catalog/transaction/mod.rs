@@ -5,9 +5,11 @@
 //! nothing is changed. A name that another transaction has taken meanwhile gives the error of the statement itself.
 
 mod alter;
+mod index;
 mod merge;
 
 use super::database::Database;
+use super::index::default_name;
 use super::state::{PUBLIC, Relation, SchemaEntry, State, View};
 use super::table::{TableDef, TableDefinition, TableVersion, compact};
 use crate::error::{ErrorKind, Result, StorageError};
@@ -112,6 +114,11 @@ impl Transaction {
     pub fn create_table(&mut self, schema: &str, name: &str, def: TableDef) -> Result<Arc<TableVersion>> {
         self.check_free(schema, name)?;
         let (oid, key_oid) = (self.database.new_oid(), self.database.new_oid());
+        let key_name = self.key_name(schema, name, def.primary_key_name)?;
+        let def = TableDef {
+            primary_key_name: Some(key_name),
+            ..def
+        };
         let definition = TableDefinition::new(oid, key_oid, schema, name, def)?;
         let table = TableVersion::new(definition, Vec::new());
         self.touched.insert(
@@ -221,6 +228,7 @@ impl Transaction {
         let current = self.table(schema, table)?;
         let mut definition = (**current.definition()).clone();
         definition.dictionaries.clear();
+        definition.forget_index_data();
         let next = TableVersion::new(definition.checked()?, Vec::new());
         self.rewritten(&current, next);
         Ok(())
@@ -334,10 +342,21 @@ impl Transaction {
             .state
             .schema(schema)
             .ok_or_else(|| StorageError::undefined_schema(schema))?;
-        if schema.relations.contains_key(name) {
+        if schema.relations.contains_key(name) || schema.index(name).is_some() {
             Err(StorageError::duplicate_table(name))
         } else {
             Ok(())
+        }
+    }
+
+    /// The name of a primary key's index: the given one, which must be free, or a free one made from the table's.
+    fn key_name(&self, schema: &str, table: &str, given: Option<String>) -> Result<String> {
+        match given {
+            Some(name) if name == table => Err(StorageError::duplicate_table(&name)),
+            Some(name) => self.check_free(schema, &name).map(|()| name),
+            None => Ok(default_name(table, &[], "pkey", |name| {
+                self.check_free(schema, name).is_ok()
+            })),
         }
     }
 }

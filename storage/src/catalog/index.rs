@@ -1,0 +1,232 @@
+//! Indexes: what a table declares of them. The rows themselves are found by the executor, which builds an index's data
+//! from segments; uniqueness is checked here (`unique`).
+
+use super::table::TableDefinition;
+use crate::error::{ErrorKind, Result, StorageError};
+use crate::types::SqlType;
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// Most columns of an index, as in PostgreSQL.
+const INDEX_COLUMNS_MAX: usize = 32;
+/// Longest name in bytes, as in PostgreSQL (NAMEDATALEN - 1).
+const NAME_BYTES_MAX: usize = 63;
+
+/// What an index is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    /// A PRIMARY KEY's.
+    Primary,
+    /// CREATE UNIQUE INDEX.
+    Unique,
+    /// CREATE INDEX.
+    Plain,
+}
+
+/// `a DESC NULLS LAST` and an operator class. What it says is shown, but changes no answer: any order of the keys finds
+/// the same rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ColumnOrder {
+    pub descending: bool,
+    pub nulls_first: bool,
+    /// Where it is not the type's own (`text_pattern_ops`).
+    pub operator_class: Option<String>,
+}
+
+/// An index of a table, the primary key's among them.
+#[derive(Clone, Debug)]
+pub struct Index {
+    pub oid: u32,
+    pub name: String,
+    pub kind: IndexKind,
+    /// Positions in the table, in the key's order.
+    pub columns: Vec<usize>,
+    /// One a column.
+    pub order: Vec<ColumnOrder>,
+    /// NULLs are equal to each other where the index is unique.
+    pub nulls_not_distinct: bool,
+    /// Shared with the versions of the table before and after.
+    pub slot: Arc<IndexSlot>,
+}
+
+impl Index {
+    pub fn is_primary(&self) -> bool {
+        self.kind == IndexKind::Primary
+    }
+
+    pub fn is_unique(&self) -> bool {
+        self.kind != IndexKind::Plain
+    }
+}
+
+/// Holds an index's data, whose type is its builder's affair: it goes when the last version of the table goes that has
+/// the index.
+#[derive(Default)]
+pub struct IndexSlot(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl IndexSlot {
+    /// The data, made at first use; None where another type was put here.
+    pub fn get_or_make<T: Any + Send + Sync + Default>(&self) -> Option<Arc<T>> {
+        self.0.get_or_init(|| Arc::new(T::default())).clone().downcast().ok()
+    }
+}
+
+impl fmt::Debug for IndexSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IndexSlot")
+    }
+}
+
+/// What CREATE INDEX asks for.
+#[derive(Clone, Debug, Default)]
+pub struct IndexDef {
+    /// Made from the table and its columns where None.
+    pub name: Option<String>,
+    pub columns: Vec<(String, ColumnOrder)>,
+    pub unique: bool,
+    pub nulls_not_distinct: bool,
+}
+
+impl TableDefinition {
+    /// The primary key's index, then the others.
+    pub fn all_indexes(&self) -> impl Iterator<Item = &Index> {
+        self.primary_key.iter().chain(&self.indexes)
+    }
+
+    pub(super) fn all_indexes_mut(&mut self) -> impl Iterator<Item = &mut Index> {
+        self.primary_key.iter_mut().chain(&mut self.indexes)
+    }
+
+    /// Positions and orders of an index's columns.
+    pub(super) fn index_columns(&self, columns: &[(String, ColumnOrder)]) -> Result<(Vec<usize>, Vec<ColumnOrder>)> {
+        if columns.len() > INDEX_COLUMNS_MAX {
+            let message = format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index");
+            return Err(StorageError::new(ErrorKind::TooManyColumns, message));
+        }
+        let mut positions = Vec::new();
+        for (name, _) in columns {
+            let position = self.column_index(name).ok_or_else(|| {
+                StorageError::new(ErrorKind::UndefinedColumn, format!("column \"{name}\" does not exist"))
+            })?;
+            if self.columns[position].sql_type == SqlType::Json {
+                let message = "data type json has no default operator class for access method \"btree\"";
+                return Err(StorageError::new(ErrorKind::UndefinedObject, message).hint(
+                    "You must specify an operator class for the index or define a default operator class for the data type.",
+                ));
+            }
+            positions.push(position);
+        }
+        let order = columns.iter().map(|(_, order)| order.clone()).collect();
+        Ok((positions, order))
+    }
+
+    /// Data of other rows than those to come is of no use to them.
+    pub(super) fn forget_index_data(&mut self) {
+        self.all_indexes_mut().for_each(|index| index.slot = Arc::default());
+    }
+
+    /// Takes column `at` out of the indexes' positions; those that have it go.
+    pub(super) fn drop_from_indexes(&mut self, at: usize) {
+        let keeps = |index: &Index| !index.columns.contains(&at);
+        self.primary_key = self.primary_key.take().filter(keeps);
+        self.indexes.retain(keeps);
+        for index in self.all_indexes_mut() {
+            index
+                .columns
+                .iter_mut()
+                .filter(|own| **own > at)
+                .for_each(|own| *own -= 1);
+        }
+    }
+}
+
+/// The name that PostgreSQL gives: `{table}_{columns}_{label}`, the longer of the first two parts cut to fit, with a
+/// number where it is taken.
+pub(super) fn default_name(table: &str, columns: &[&str], label: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let mut joined = String::new();
+    for (at, column) in columns.iter().enumerate() {
+        let again = columns[..at].iter().filter(|before| *before == column).count();
+        let separator = if at == 0 { "" } else { "_" };
+        match again {
+            0 => joined.push_str(&format!("{separator}{column}")),
+            _ => joined.push_str(&format!("{separator}{column}{again}")),
+        }
+        if joined.len() > NAME_BYTES_MAX {
+            break;
+        }
+    }
+    for number in 0.. {
+        let label = match number {
+            0 => label.to_string(),
+            _ => format!("{label}{number}"),
+        };
+        let name = object_name(table, &joined, &label);
+        if is_free(&name) {
+            return name;
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+fn object_name(table: &str, columns: &str, label: &str) -> String {
+    let separators = if columns.is_empty() { 1 } else { 2 };
+    let available = NAME_BYTES_MAX - separators - label.len();
+    let (mut first, mut second) = (table.len(), columns.len());
+    while first + second > available {
+        if first > second {
+            first -= 1;
+        } else {
+            second -= 1;
+        }
+    }
+    let (table, columns) = (cut(table, first), cut(columns, second));
+    match columns {
+        "" => format!("{table}_{label}"),
+        _ => format!("{table}_{columns}_{label}"),
+    }
+}
+
+/// A name as SQL writes it.
+pub fn quote_identifier(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain {
+        name.into()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+}
+
+/// At most `bytes` bytes, and no part of a character.
+fn cut(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len()))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{default_name, quote_identifier};
+
+    #[test]
+    fn names_are_quoted_where_they_must_be() {
+        assert_eq!(quote_identifier("line_item2"), "line_item2");
+        assert_eq!(quote_identifier("Line\"x"), "\"Line\"\"x\"");
+    }
+
+    #[test]
+    fn names_are_made_as_in_postgresql() {
+        assert_eq!(default_name("t", &["a", "b"], "idx", |_| true), "t_a_b_idx");
+        assert_eq!(default_name("t", &["a", "a"], "idx", |_| true), "t_a_a1_idx");
+        assert_eq!(default_name("t", &[], "pkey", |_| true), "t_pkey");
+        let taken = |name: &str| name != "t_a_idx" && name != "t_a_idx1";
+        assert_eq!(default_name("t", &["a"], "idx", taken), "t_a_idx2");
+        let long = "x".repeat(60);
+        let name = default_name(&long, &[&"y".repeat(40)], "idx", |_| true);
+        assert_eq!(name, format!("{}_{}_idx", "x".repeat(29), "y".repeat(29)));
+    }
+}

@@ -1,0 +1,96 @@
+//! CREATE, DROP and ALTER INDEX.
+
+use super::super::index::{Index, IndexDef, IndexKind, default_name};
+use super::super::table::{TableDefinition, TableVersion};
+use super::super::unique;
+use super::Transaction;
+use crate::error::{ErrorKind, Result, StorageError};
+use std::sync::Arc;
+
+impl Transaction {
+    /// Creates an index and gives its name. A unique one is checked against the rows there (23505).
+    pub fn create_index(&mut self, schema: &str, table: &str, def: IndexDef) -> Result<String> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        let (columns, order) = definition.index_columns(&def.columns)?;
+        let name = match def.name {
+            Some(name) => {
+                self.check_free(schema, &name)?;
+                name
+            }
+            None => {
+                let names: Vec<&str> = def.columns.iter().map(|(name, _)| name.as_str()).collect();
+                default_name(table, &names, "idx", |name| self.check_free(schema, name).is_ok())
+            }
+        };
+        let index = Index {
+            oid: self.database.new_oid(),
+            name: name.clone(),
+            kind: if def.unique {
+                IndexKind::Unique
+            } else {
+                IndexKind::Plain
+            },
+            columns,
+            order,
+            nulls_not_distinct: def.nulls_not_distinct,
+            slot: Arc::default(),
+        };
+        self.check_rows_there(&current, &definition, &index)?;
+        definition.indexes.push(index);
+        let next = current.redefined(definition.checked()?);
+        self.rewritten(&current, next);
+        Ok(name)
+    }
+
+    /// Drops an index that no constraint needs.
+    pub fn drop_index(&mut self, schema: &str, name: &str) -> Result<()> {
+        let current = self.table_of_index(schema, name)?;
+        let mut definition = (**current.definition()).clone();
+        if definition.primary_key.as_ref().is_some_and(|key| key.name == name) {
+            let table = current.name();
+            let message = format!("cannot drop index {name} because constraint {name} on table {table} requires it");
+            return Err(StorageError::new(ErrorKind::DependentObjects, message)
+                .hint(format!("You can drop constraint {name} on table {table} instead.")));
+        }
+        definition.indexes.retain(|index| index.name != name);
+        let next = current.redefined(definition.checked()?);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    /// Renames an index, and the constraint that it belongs to.
+    pub fn rename_index(&mut self, schema: &str, name: &str, to: &str) -> Result<()> {
+        let current = self.table_of_index(schema, name)?;
+        self.check_free(schema, to)?;
+        let mut definition = (**current.definition()).clone();
+        for index in definition.all_indexes_mut().filter(|index| index.name == name) {
+            index.name = to.to_string();
+        }
+        let next = current.redefined(definition.checked()?);
+        self.rewritten(&current, next);
+        Ok(())
+    }
+
+    /// Refuses a unique index where rows of the table are equal already.
+    pub(super) fn check_rows_there(
+        &self,
+        table: &TableVersion,
+        definition: &TableDefinition,
+        index: &Index,
+    ) -> Result<()> {
+        let rows = table.segments();
+        unique::check_one(definition, index, &[], rows, self.database.budget()).map_err(|error| match &error.detail {
+            Some(detail) if error.kind == ErrorKind::UniqueViolation => {
+                let message = format!("could not create unique index \"{}\"", index.name);
+                StorageError::new(error.kind, message).detail(detail.replace(" already exists.", " is duplicated."))
+            }
+            _ => error,
+        })
+    }
+
+    fn table_of_index(&self, schema: &str, name: &str) -> Result<Arc<TableVersion>> {
+        let found = self.state.index(schema, name).map(|(table, _)| table.clone());
+        found.ok_or_else(|| StorageError::undefined_table(&super::qualified(schema, name)))
+    }
+}
