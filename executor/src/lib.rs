@@ -1,7 +1,8 @@
-//! Physical operators: the scan over storage segments, joins, aggregation and the expressions that they are fed with.
+//! Physical operators: the scan over storage segments, indexes, joins, aggregation and the expressions that they are fed with.
 
 pub mod aggregate;
 pub mod expr;
+pub mod index;
 pub mod join;
 pub mod keys;
 pub mod options;

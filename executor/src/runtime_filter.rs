@@ -36,9 +36,16 @@ pub struct KeySet {
 #[derive(Debug)]
 enum Members {
     Bitmap(Vec<u64>),
-    Bloom { words: Vec<u64>, shift: u32 },
+    /// `keys`: the lanes themselves, in any order, where they are few.
+    Bloom {
+        words: Vec<u64>,
+        shift: u32,
+        keys: Option<Vec<i64>>,
+    },
 }
 
+/// Most keys that are kept, or counted out of a bitmap, to be looked up in an index.
+pub const LISTED_KEYS_MAX: usize = 1 << 16;
 /// Bits of a bitmap allowed whatever the number of keys (128 KiB), and for each key.
 const BITMAP_ALWAYS: u64 = 1 << 20;
 const BITMAP_PER_KEY: u64 = 256;
@@ -71,14 +78,34 @@ impl KeySet {
         let count = (lanes.len() / 4).next_power_of_two().max(16);
         let shift = 64 - count.trailing_zeros();
         let mut words = vec![0u64; count];
-        for row in rows {
+        for row in rows.clone() {
             let (word, mask) = bloom_position(lanes[row], shift);
             words[word] |= mask;
         }
+        let keys = (lanes.len() <= LISTED_KEYS_MAX).then(|| rows.map(|row| lanes[row]).collect());
         Self {
             min,
             max,
-            members: Members::Bloom { words, shift },
+            members: Members::Bloom { words, shift, keys },
+        }
+    }
+
+    /// All keys ascending, each once; None where they are more than `LISTED_KEYS_MAX`.
+    pub fn keys(&self) -> Option<Vec<i64>> {
+        match &self.members {
+            _ if self.min > self.max => Some(vec![]),
+            Members::Bitmap(bits) => {
+                let count: usize = bits.iter().map(|word| word.count_ones() as usize).sum();
+                let bit = |at: usize| self.min.wrapping_add(at as i64);
+                let set = |at: &usize| bits[at / 64] >> (at % 64) & 1 == 1;
+                (count <= LISTED_KEYS_MAX).then(|| (0..bits.len() * 64).filter(set).map(bit).collect())
+            }
+            Members::Bloom { keys, .. } => {
+                let mut keys = keys.clone()?;
+                keys.sort_unstable();
+                keys.dedup();
+                Some(keys)
+            }
         }
     }
 
@@ -98,7 +125,7 @@ impl KeySet {
                     kept += usize::from(pass);
                 }
             }
-            Members::Bloom { words, shift } => {
+            Members::Bloom { words, shift, .. } => {
                 for i in 0..rows.len() {
                     let row = rows[i];
                     let lane = lanes(row);
@@ -114,7 +141,8 @@ impl KeySet {
 
     pub fn bytes(&self) -> usize {
         match &self.members {
-            Members::Bitmap(words) | Members::Bloom { words, .. } => words.len() * 8,
+            Members::Bitmap(words) => words.len() * 8,
+            Members::Bloom { words, keys, .. } => (words.len() + keys.as_ref().map_or(0, Vec::len)) * 8,
         }
     }
 }
@@ -148,6 +176,8 @@ mod tests {
             set.retain(|row| others[row as usize], &mut rows);
             let kept_wrong = rows.iter().filter(|&&r| !keys.contains(&others[r as usize])).count();
             assert!(kept_wrong * 20 <= wrong, "seed {seed}: {kept_wrong} of {wrong}");
+            let listed: std::collections::BTreeSet<i64> = keys.iter().copied().collect();
+            assert_eq!(set.keys(), Some(listed.into_iter().collect()), "seed {seed}");
         }
         let empty = KeySet::build(&[], None, None);
         let mut rows = vec![0];

@@ -2,16 +2,18 @@
 //!
 //! Partitions draw morsels (runs of one segment's rows) from a shared queue, so that an uneven filter leaves no core
 //! idle; each partition sees its morsels in table order. A morsel's filters leave a selection of row numbers, and only
-//! then are the output columns gathered (`selection`). Without filters, batches are slices of the segment.
+//! then are the output columns gathered (`selection`). Without filters, batches are slices of the segment. A scan by an
+//! index (`crate::index`) looks at the rows that it finds, and at no others; the filters have the last word on those too.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
@@ -23,13 +25,15 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
 };
-use tenon_storage::TableVersion;
+use parking_lot::Mutex;
+use tenon_storage::{MemoryBudget, TableVersion};
 
 use super::filter::ScanFilter;
 use super::selection::{Dense, Selector, take_column};
 use super::statistics;
+use crate::index::{IndexScan, choose, semi_join};
 use crate::per_execution::PerExecution;
-use crate::runtime_filter::RuntimeFilter;
+use crate::runtime_filter::{KeySet, RuntimeFilter};
 
 /// Rows that a partition takes from the queue at once.
 const MORSEL_ROWS: usize = 64 * 1024;
@@ -47,14 +51,17 @@ pub struct ScanExec {
     filters: Arc<[ScanFilter]>,
     /// Table columns with the runtime filter on each.
     runtime: Vec<(usize, Arc<RuntimeFilter>)>,
-    next_row: Arc<PerExecution<AtomicUsize>>,
+    index: Option<Arc<IndexScan>>,
+    index_budget: Option<Arc<MemoryBudget>>,
+    shared: Arc<PerExecution<Shared>>,
     statistics: Arc<Statistics>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
 
 impl ScanExec {
-    /// `filters` are over the table's columns and must all hold. At most `limit` rows are wanted.
+    /// `filters` are over the table's columns and must all hold. At most `limit` rows are wanted. Indexes are used, and
+    /// their memory taken from `index_budget`, where there is one.
     pub fn try_new(
         table: Arc<TableVersion>,
         full_schema: &SchemaRef,
@@ -63,15 +70,32 @@ impl ScanExec {
         partitions: usize,
         batch_rows: usize,
         limit: Option<usize>,
+        index_budget: Option<&Arc<MemoryBudget>>,
     ) -> Result<Self> {
         let schema = Arc::new(full_schema.project(&columns)?);
         let own = table.statistics();
-        let morsels = table
-            .segments()
+        let mut scan_filters = filters
             .iter()
-            .map(|s| s.rows().div_ceil(MORSEL_ROWS))
-            .sum::<usize>();
-        let partitions = partitions.min(morsels).max(1);
+            .map(|f| ScanFilter::try_new(f, full_schema))
+            .collect::<Result<Vec<_>>>()?;
+        scan_filters.sort_by_key(ScanFilter::cost);
+        let scan_filters: Arc<[ScanFilter]> = scan_filters.into();
+        let mut selector = Selector::new(Arc::clone(&scan_filters), vec![]);
+        let index = match index_budget {
+            Some(budget) if !filters.is_empty() => {
+                let left = table.segments().iter().filter(|segment| selector.enter(segment));
+                let scanned_rows = left.map(|segment| segment.rows()).sum();
+                choose(&table, full_schema, filters, scanned_rows, budget)?.map(Arc::new)
+            }
+            _ => None,
+        };
+        let segments = table.segments().iter();
+        let morsels = segments.map(|s| s.rows().div_ceil(MORSEL_ROWS)).sum::<usize>();
+        let partitions = match &index {
+            // Few rows: more partitions would cost more than they save.
+            Some(_) => 1,
+            None => partitions.min(morsels).max(1),
+        };
         let orderings = columns.iter().enumerate().filter_map(|(at, column)| {
             let ascending = own.columns.get(*column).is_some_and(|statistics| statistics.ascending);
             let expr = Arc::new(Column::new(schema.field(at).name(), at)) as Arc<dyn PhysicalExpr>;
@@ -92,11 +116,9 @@ impl ScanExec {
         if limit.is_some() || !filters.is_empty() {
             statistics = statistics.to_inexact();
         }
-        let mut filters = filters
-            .iter()
-            .map(|f| ScanFilter::try_new(f, full_schema))
-            .collect::<Result<Vec<_>>>()?;
-        filters.sort_by_key(ScanFilter::cost);
+        if let Some(index) = &index {
+            statistics.num_rows = Precision::Inexact(index.rows);
+        }
         Ok(Self {
             table,
             columns,
@@ -104,9 +126,11 @@ impl ScanExec {
             partitions,
             batch_rows,
             limit,
-            filters: filters.into(),
+            filters: scan_filters,
             runtime: vec![],
-            next_row: Arc::default(),
+            index,
+            index_budget: index_budget.cloned(),
+            shared: Arc::default(),
             statistics: Arc::new(statistics),
             metrics: ExecutionPlanMetricsSet::new(),
             properties: Arc::new(properties),
@@ -128,6 +152,23 @@ impl ScanExec {
     pub fn table(&self) -> &Arc<TableVersion> {
         &self.table
     }
+
+    /// Positions in the table of the output's columns; beyond them are segment and row number.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    pub(crate) fn filters(&self) -> &Arc<[ScanFilter]> {
+        &self.filters
+    }
+
+    /// What indexes may take, where a join may look this scan's rows up instead of running it.
+    pub fn lookup_budget(&self) -> Option<&Arc<MemoryBudget>> {
+        let own = self.table.schema().fields().len();
+        let plain = self.limit.is_none() && self.index.is_none() && self.runtime.is_empty();
+        let plain = plain && self.columns.iter().all(|column| *column < own);
+        self.index_budget.as_ref().filter(|_| plain)
+    }
 }
 
 impl DisplayAs for ScanExec {
@@ -140,6 +181,9 @@ impl DisplayAs for ScanExec {
             names.join(", "),
             self.table.rows()
         )?;
+        if let Some(index) = &self.index {
+            write!(f, ", index scan using {}", index.name)?;
+        }
         if !self.filters.is_empty() {
             let filters: Vec<_> = self.filters.iter().map(ToString::to_string).collect();
             write!(f, ", where {}", filters.join(" and "))?;
@@ -197,9 +241,9 @@ impl ExecutionPlan for ScanExec {
     /// For the next round of a recursive query, which runs under the same task context: the rows come anew, and filters
     /// of the round before do not hold.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let (next_row, runtime) = (Arc::default(), vec![]);
+        let (shared, runtime) = (Arc::default(), vec![]);
         Ok(Arc::new(Self {
-            next_row,
+            shared,
             runtime,
             ..self.as_ref().clone()
         }))
@@ -209,21 +253,23 @@ impl ExecutionPlan for ScanExec {
         if partition >= self.partitions {
             return internal_err!("the scan has no partition {partition}");
         }
-        let next_row = self.next_row.get_or_make(&context, || AtomicUsize::new(0));
-        let runtime = self
+        let shared = self.shared.get_or_make(&context, Shared::default);
+        let runtime: Vec<_> = self
             .runtime
             .iter()
             .map(|(column, filter)| (*column, filter.cell(&context)))
             .collect();
         let running = Running {
-            selector: Selector::new(Arc::clone(&self.filters), runtime),
+            selector: Selector::new(Arc::clone(&self.filters), runtime.clone()),
+            runtime,
             scan: self.clone(),
-            next_row,
+            shared,
             left: self.limit.unwrap_or(usize::MAX),
             pending: None,
             ready: VecDeque::new(),
             metrics: BaselineMetrics::new(&self.metrics, partition),
             pruned: MetricBuilder::new(&self.metrics).counter("rows_pruned", partition),
+            found: MetricBuilder::new(&self.metrics).counter("rows_found_by_index", partition),
         };
         let stream = futures::stream::try_unfold(running, |mut running| async move {
             // Segments are in memory: without this a scan would never give its thread back, nor see a cancellation.
@@ -253,11 +299,30 @@ struct Run {
     rows: usize,
 }
 
+/// What a partition looks at next.
+enum Work {
+    Run(Run),
+    Candidates(Vec<(u32, u32)>),
+}
+
+/// What the partitions of a running scan share.
+#[derive(Default)]
+struct Shared {
+    /// A row number of the table with each segment rounded up to full morsels, or of the candidates.
+    next_row: AtomicUsize,
+    /// Rows that an index found, segment and row number, in the table's order; None: every row is looked at.
+    candidates: OnceLock<Option<Vec<(u32, u32)>>>,
+    /// Held by the partition that asks the index.
+    finding: Mutex<()>,
+}
+
 /// One partition under way.
 struct Running {
     scan: ScanExec,
     selector: Selector,
-    next_row: Arc<AtomicUsize>,
+    /// The runtime filters that are there at the start.
+    runtime: Vec<(usize, Arc<OnceLock<KeySet>>)>,
+    shared: Arc<Shared>,
     /// Rows until the limit.
     left: usize,
     /// Selected rows of a segment, not enough yet for a batch.
@@ -265,6 +330,7 @@ struct Running {
     ready: VecDeque<RecordBatch>,
     metrics: BaselineMetrics,
     pruned: Count,
+    found: Count,
 }
 
 impl Running {
@@ -284,8 +350,9 @@ impl Running {
             if self.left == 0 {
                 return Ok(None);
             }
-            match self.take_run() {
-                Some(run) => self.read(run)?,
+            match self.take_work()? {
+                Some(Work::Run(run)) => self.read(run)?,
+                Some(Work::Candidates(rows)) => self.read_among(&rows)?,
                 None => match self.pending.take() {
                     Some((segment, rows)) => self.gather(segment, rows)?,
                     None => return Ok(None),
@@ -294,9 +361,48 @@ impl Running {
         }
     }
 
-    /// The next morsel. The shared counter is a row number of the table with each segment rounded up to full morsels.
+    fn take_work(&mut self) -> Result<Option<Work>> {
+        let shared = Arc::clone(&self.shared);
+        if shared.candidates.get().is_none() {
+            let _finding = shared.finding.lock();
+            if shared.candidates.get().is_none() {
+                let found = self.find_candidates()?;
+                self.found.add(found.as_ref().map_or(0, Vec::len));
+                let _ = shared.candidates.set(found);
+            }
+        }
+        let Some(candidates) = shared.candidates.get().and_then(Option::as_ref) else {
+            return Ok(self.take_run().map(Work::Run));
+        };
+        let at = shared.next_row.fetch_add(self.scan.batch_rows, Ordering::Relaxed);
+        let left = candidates.get(at..).filter(|left| !left.is_empty());
+        Ok(left.map(|left| Work::Candidates(left[..left.len().min(self.scan.batch_rows)].to_vec())))
+    }
+
+    /// Asks the index that the plan names, or one for the keys that a join has found meanwhile.
+    fn find_candidates(&mut self) -> Result<Option<Vec<(u32, u32)>>> {
+        if let Some(index) = &self.scan.index {
+            return Ok(Some(index.reader.rows(&index.ranges)));
+        }
+        let Some(budget) = &self.scan.index_budget else {
+            return Ok(None);
+        };
+        let table = &self.scan.table;
+        for (column, set) in &self.runtime {
+            let Some(set) = set.get() else { continue };
+            let left = table.segments().iter().filter(|segment| self.selector.enter(segment));
+            let scanned_rows = left.map(|segment| segment.rows()).sum();
+            let found = semi_join(table, *column, set, scanned_rows, budget)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next morsel.
     fn take_run(&mut self) -> Option<Run> {
-        let mut at = self.next_row.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
+        let mut at = self.shared.next_row.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
         for (number, segment) in self.scan.table.segments().iter().enumerate() {
             let space = segment.rows().next_multiple_of(MORSEL_ROWS);
             if at < space {
@@ -354,6 +460,21 @@ impl Running {
                 self.ready.push_back(batch);
             } else if pending.len() >= self.scan.batch_rows / 2 {
                 self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_among(&mut self, candidates: &[(u32, u32)]) -> Result<()> {
+        let table = Arc::clone(&self.scan.table);
+        for of_segment in candidates.chunk_by(|(segment, _), (next, _)| segment == next) {
+            let number = of_segment[0].0 as usize;
+            let segment = &table.segments()[number];
+            if self.selector.enter(segment) {
+                let among = of_segment.iter().map(|(_, row)| *row).collect();
+                let mut rows = vec![];
+                self.selector.select_among(segment, among, &mut rows)?;
+                self.gather(number, rows)?;
             }
         }
         Ok(())

@@ -8,3 +8,4 @@ mod statistics;
 
 pub use exec::ScanExec;
 pub use provider::{POSITION_FIELDS, SegmentTable};
+pub(crate) use selection::{Selector, take_column};

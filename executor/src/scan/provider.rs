@@ -11,7 +11,7 @@ use datafusion::datasource::TableType;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
-use tenon_storage::TableVersion;
+use tenon_storage::{MemoryBudget, TableVersion};
 
 /// Names of the columns that say where a row is: the segment's place in the table, and the row's in the segment.
 /// UPDATE and DELETE read them; no user SQL can write such a name unquoted.
@@ -23,6 +23,7 @@ pub struct SegmentTable {
     table: Arc<TableVersion>,
     schema: SchemaRef,
     constraints: Option<Constraints>,
+    index_budget: Option<Arc<MemoryBudget>>,
 }
 
 impl SegmentTable {
@@ -47,7 +48,14 @@ impl SegmentTable {
             table,
             schema,
             constraints,
+            index_budget: None,
         }
+    }
+
+    /// The same, whose scans may use the table's indexes: those are built within `budget`.
+    pub fn indexed(mut self, budget: &Arc<MemoryBudget>) -> Self {
+        self.index_budget = Some(Arc::clone(budget));
+        self
     }
 
     pub fn table(&self) -> &Arc<TableVersion> {
@@ -111,6 +119,7 @@ impl TableProvider for SegmentTable {
             options.target_partitions,
             options.batch_size.get(),
             limit,
+            self.index_budget.as_ref(),
         )?;
         Ok(Arc::new(scan))
     }

@@ -105,11 +105,29 @@ impl Selector {
 
     /// Appends the row numbers of `segment` that pass among `rows` rows from `offset`.
     pub fn select(&mut self, segment: &Segment, offset: usize, rows: usize, out: &mut Vec<u32>) -> Result<()> {
-        let mut chosen = Chosen {
+        let chosen = Chosen {
             offset,
             rows,
             picked: None,
         };
+        self.narrow(segment, chosen, out)
+    }
+
+    /// Appends those of `candidates`, ascending row numbers of `segment`, that pass.
+    pub fn select_among(&mut self, segment: &Segment, candidates: Vec<u32>, out: &mut Vec<u32>) -> Result<()> {
+        let (Some(first), Some(last)) = (candidates.first(), candidates.last()) else {
+            return Ok(());
+        };
+        let chosen = Chosen {
+            offset: *first as usize,
+            rows: (last - first) as usize + 1,
+            picked: Some(candidates),
+        };
+        self.narrow(segment, chosen, out)
+    }
+
+    fn narrow(&mut self, segment: &Segment, mut chosen: Chosen, out: &mut Vec<u32>) -> Result<()> {
+        let (offset, rows) = (chosen.offset, chosen.rows);
         for at in 0..self.filters.len() {
             if self.filters[at].cost() == Cost::Cheap {
                 self.apply(at, segment, &mut chosen)?;

@@ -1,0 +1,214 @@
+//! Which index a scan reads, if any: the one that finds the fewest rows, where that costs less than reading all rows
+//! that zone maps leave.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use tenon_storage::{Bound, Index, MemoryBudget, TableVersion};
+
+use super::data::IndexData;
+use super::encoding::KeyRange;
+use super::predicate::{Constraint, constraints, key_ranges, usable};
+use super::reader::IndexReader;
+use crate::keys::from_exact;
+use crate::runtime_filter::KeySet;
+
+/// Scans of fewer rows than this need no index.
+const SCANNED_ROWS_MIN: usize = 4096;
+/// What looking up one key of many costs, in rows read one after the other.
+const PROBE_COST: usize = 32;
+/// What finding and gathering one row by an index costs, in rows read one after the other.
+const ROW_COST: usize = 32;
+/// The same for looking up one key range.
+const RANGE_COST: usize = 256;
+/// The share of a column's values that a range is taken to hold where nothing is known.
+const RANGE_SHARE: f64 = 0.33;
+
+/// A scan's use of an index.
+#[derive(Debug)]
+pub struct IndexScan {
+    pub name: String,
+    pub ranges: Vec<KeyRange>,
+    pub reader: Arc<IndexReader>,
+    /// Rows that the ranges hold.
+    pub rows: usize,
+}
+
+/// The index to read for rows that pass all `filters`; None: read `scanned_rows` rows one after the other. An index
+/// whose use the statistics speak for is built.
+pub fn choose(
+    table: &TableVersion,
+    schema: &SchemaRef,
+    filters: &[Arc<dyn PhysicalExpr>],
+    scanned_rows: usize,
+    budget: &Arc<MemoryBudget>,
+) -> Result<Option<IndexScan>> {
+    if scanned_rows < SCANNED_ROWS_MIN || filters.is_empty() {
+        return Ok(None);
+    }
+    let found = constraints(filters, schema);
+    let mut best: Option<IndexScan> = None;
+    for index in table.definition().all_indexes() {
+        let used = usable(&index.columns, &found);
+        if used.is_empty() {
+            continue;
+        }
+        let ready = IndexData::ready(table, index);
+        if ready.is_none() && estimated_rows(table, &used) * ROW_COST as f64 > scanned_rows as f64 {
+            continue;
+        }
+        // Where memory is short the scan does without.
+        let Ok(Some(reader)) = ready.map_or_else(|| IndexData::reader(table, index, budget), |ready| Ok(Some(ready)))
+        else {
+            continue;
+        };
+        let Some(ranges) = key_ranges(&used, reader.encoding())? else {
+            continue;
+        };
+        if ranges.len().saturating_mul(RANGE_COST) > scanned_rows {
+            continue;
+        }
+        let rows = reader.count(&ranges);
+        let cost = rows.saturating_mul(ROW_COST) + ranges.len() * RANGE_COST;
+        if cost < scanned_rows && best.as_ref().is_none_or(|best| rows < best.rows) {
+            best = Some(IndexScan {
+                name: index.name.clone(),
+                ranges,
+                reader,
+                rows,
+            });
+        }
+    }
+    Ok(best)
+}
+
+/// An index that finds a join's inner rows.
+#[derive(Debug)]
+pub struct JoinIndex {
+    pub name: String,
+    pub reader: Arc<IndexReader>,
+    /// The columns of its key that equal something.
+    pub equal: Vec<usize>,
+    /// The column after those, which lies within bounds.
+    pub ranged: Option<usize>,
+}
+
+/// The index with most use for a join that knows what each of the columns `equal` equals and what bounds each of
+/// `ranged`, for about `outer_rows` lookups. A primary key's that no query has used before is not built for this.
+pub fn for_join(
+    table: &TableVersion,
+    equal: &[usize],
+    ranged: &[usize],
+    outer_rows: usize,
+    budget: &Arc<MemoryBudget>,
+) -> Option<JoinIndex> {
+    let rows = usize::try_from(table.rows()).unwrap_or(usize::MAX);
+    if rows < SCANNED_ROWS_MIN || outer_rows.saturating_mul(RANGE_COST) > rows {
+        return None;
+    }
+    // Equal floats may differ in their bits, and the lookup has the last word on equality.
+    let decides = |column: &&usize| {
+        let exact = !table.schema().field(**column).data_type().is_floating();
+        exact && equal.contains(column)
+    };
+    let usable = |index: &Index| {
+        let prefix: Vec<usize> = index.columns.iter().take_while(decides).copied().collect();
+        let next = index
+            .columns
+            .get(prefix.len())
+            .copied()
+            .filter(|column| ranged.contains(column));
+        (prefix, next)
+    };
+    let candidates = table.definition().all_indexes().map(|index| (index, usable(index)));
+    let candidates = candidates.filter(|(index, (prefix, next))| {
+        let useful = !prefix.is_empty() || next.is_some();
+        useful && (!index.is_primary() || IndexData::is_in_use(index))
+    });
+    let (index, (equal, ranged)) =
+        candidates.max_by_key(|(_, (prefix, next))| 2 * prefix.len() + usize::from(next.is_some()))?;
+    // Where memory is short the join does without.
+    let reader = IndexData::reader(table, index, budget).ok()??;
+    Some(JoinIndex {
+        name: index.name.clone(),
+        reader,
+        equal,
+        ranged,
+    })
+}
+
+/// The rows of the table whose value in `column` is one of the keys that a join's build side gave, where an index finds
+/// them for less than reading `scanned_rows` rows costs. An index of a primary key that no query has used before is not
+/// built for this.
+pub fn semi_join(
+    table: &TableVersion,
+    column: usize,
+    set: &KeySet,
+    scanned_rows: usize,
+    budget: &Arc<MemoryBudget>,
+) -> Result<Option<Vec<(u32, u32)>>> {
+    if scanned_rows < SCANNED_ROWS_MIN {
+        return Ok(None);
+    }
+    let worthwhile = |index: &&Index| index.columns.first() == Some(&column);
+    let Some(index) = table.definition().all_indexes().find(worthwhile) else {
+        return Ok(None);
+    };
+    let Some(keys) = set
+        .keys()
+        .filter(|keys| keys.len().saturating_mul(PROBE_COST) < scanned_rows)
+    else {
+        return Ok(None);
+    };
+    if index.is_primary() && !IndexData::is_in_use(index) {
+        return Ok(None);
+    }
+    // Where memory is short the scan does without.
+    let Ok(Some(reader)) = IndexData::reader(table, index, budget) else {
+        return Ok(None);
+    };
+    let probes = from_exact(&keys, None, table.schema().field(column).data_type())?;
+    let mut rows = vec![];
+    reader.equal_rows(&[probes], |_, segment, row| rows.push((segment, row)))?;
+    if rows.len().saturating_mul(ROW_COST) > scanned_rows {
+        return Ok(None);
+    }
+    rows.sort_unstable();
+    Ok(Some(rows))
+}
+
+/// Rows that pass the constraints, by the table's statistics alone.
+fn estimated_rows(table: &TableVersion, used: &[(usize, &Constraint)]) -> f64 {
+    let share = |(column, constraint): &(usize, &Constraint)| {
+        let statistics = &table.statistics().columns[*column];
+        let distinct = statistics.distinct().max(1) as f64;
+        match constraint {
+            Constraint::Points(values) => (values.len() as f64 / distinct).min(1.0),
+            Constraint::Range(low, high) => {
+                let number = |value: &Option<datafusion::common::ScalarValue>| {
+                    let value = value.as_ref()?.to_array().ok()?;
+                    bound_number(&tenon_storage::ColumnStatistics::of_array(&value).min)
+                };
+                match (bound_number(&statistics.min), bound_number(&statistics.max)) {
+                    (Some(min), Some(max)) if max > min => {
+                        let (low, high) = (number(low).unwrap_or(min), number(high).unwrap_or(max));
+                        ((high.min(max) - low.max(min)) / (max - min)).clamp(1.0 / distinct, 1.0)
+                    }
+                    _ => RANGE_SHARE,
+                }
+            }
+        }
+    };
+    table.rows() as f64 * used.iter().map(share).product::<f64>()
+}
+
+fn bound_number(bound: &Option<Bound>) -> Option<f64> {
+    match bound.as_ref()? {
+        Bound::Int(value) => Some(*value as f64),
+        Bound::Decimal(value) => Some(*value as f64),
+        Bound::Float(value) => Some(*value),
+        Bound::Bool(_) | Bound::Bytes(_) => None,
+    }
+}

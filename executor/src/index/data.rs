@@ -1,0 +1,121 @@
+//! An index's data: runs over the segments that some version of its table has or had.
+//!
+//! Segments never change, so neither do runs: a version of the table is read through those that cover its segments, and
+//! what a run knows of other segments is passed over. Segments that no run covers get one when the index is next used.
+//! Runs whose rows are mostly gone, and the smaller half where there are many, are built anew into that one.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use parking_lot::Mutex;
+use tenon_storage::{Index, MemoryBudget, Segment, TableVersion};
+
+use super::encoding::KeyEncoding;
+use super::reader::IndexReader;
+use super::run::{Run, SEGMENTS_MAX};
+
+/// More runs are merged: each lookup searches all of them.
+const RUNS_MAX: usize = 16;
+
+/// What `IndexSlot` holds.
+#[derive(Default)]
+pub struct IndexData {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    runs: Vec<Arc<Run>>,
+    /// The reader asked for last, and the version of the table that it reads.
+    latest: Option<(u64, Arc<IndexReader>)>,
+}
+
+impl IndexData {
+    /// The index as of a version of its table, whose missing runs are built. None where its key cannot be searched.
+    pub fn reader(table: &TableVersion, index: &Index, budget: &Arc<MemoryBudget>) -> Result<Option<Arc<IndexReader>>> {
+        let Some(data) = index.slot.get_or_make::<IndexData>() else {
+            return Ok(None);
+        };
+        let mut state = data.state.lock();
+        if let Some((version, reader)) = &state.latest
+            && *version == table.version()
+        {
+            return Ok(Some(Arc::clone(reader)));
+        }
+        let types = index
+            .columns
+            .iter()
+            .map(|column| table.schema().field(*column).data_type().clone());
+        let Some(encoding) = KeyEncoding::of(types.collect()) else {
+            return Ok(None);
+        };
+        state.cover(table.segments(), index, &encoding, budget)?;
+        let reader = Arc::new(IndexReader::new(&state.runs, table.segments(), encoding));
+        state.latest = Some((table.version(), Arc::clone(&reader)));
+        Ok(Some(reader))
+    }
+
+    /// Whether it has been searched before, in any version of the table.
+    pub fn is_in_use(index: &Index) -> bool {
+        let data = index.slot.get_or_make::<IndexData>();
+        data.is_some_and(|data| data.state.lock().latest.is_some())
+    }
+
+    /// The reader, if it is there already.
+    pub fn ready(table: &TableVersion, index: &Index) -> Option<Arc<IndexReader>> {
+        let data = index.slot.get_or_make::<IndexData>()?;
+        let state = data.state.lock();
+        let (version, reader) = state.latest.as_ref()?;
+        (*version == table.version()).then(|| Arc::clone(reader))
+    }
+}
+
+impl State {
+    /// Sees to it that each of the segments is in a run.
+    fn cover(
+        &mut self,
+        segments: &[Arc<Segment>],
+        index: &Index,
+        encoding: &KeyEncoding,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<()> {
+        let covered: HashSet<u64> = self
+            .runs
+            .iter()
+            .flat_map(|run| run.segments())
+            .map(|(id, _)| *id)
+            .collect();
+        let mut missing: Vec<Arc<Segment>> = segments
+            .iter()
+            .filter(|s| !covered.contains(&s.id()))
+            .cloned()
+            .collect();
+        let mut kept = self.keep_worthwhile(&mut missing);
+        missing.sort_by_key(|segment| segment.id());
+        for part in missing.chunks(SEGMENTS_MAX) {
+            kept.push(Arc::new(Run::build(part, &index.columns, encoding, budget)?));
+        }
+        self.runs = kept;
+        Ok(())
+    }
+
+    /// The runs to keep; the living segments of the others are added to `missing`.
+    fn keep_worthwhile(&self, missing: &mut Vec<Arc<Segment>>) -> Vec<Arc<Run>> {
+        let mut kept = Vec::new();
+        let mut dissolve = |run: &Run| missing.extend(run.living());
+        for run in &self.runs {
+            let living: usize = run.living().map(|segment| segment.rows()).sum();
+            if 2 * living > run.rows() {
+                kept.push(Arc::clone(run));
+            } else {
+                dissolve(run);
+            }
+        }
+        if kept.len() >= RUNS_MAX {
+            kept.sort_by_key(|run| std::cmp::Reverse(run.rows()));
+            kept.drain(RUNS_MAX / 2..).for_each(|run| dissolve(&run));
+        }
+        kept
+    }
+}

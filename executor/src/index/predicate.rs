@@ -1,0 +1,171 @@
+//! What a scan's filters say about a column: a few values, or a range of them. It is what an index is asked for; the
+//! filters themselves are evaluated on the rows found, so that saying too little here is never wrong.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
+
+use super::encoding::{KeyEncoding, KeyRange};
+
+/// More key ranges than this are not looked up one by one.
+const RANGES_MAX: usize = 10_000;
+
+/// Values of one column that may pass. NULL never does.
+#[derive(Clone, Debug)]
+pub enum Constraint {
+    Points(Vec<ScalarValue>),
+    /// The bounds are among the values.
+    Range(Option<ScalarValue>, Option<ScalarValue>),
+}
+
+/// By the column's position in the table.
+pub type Constraints = HashMap<usize, Constraint>;
+
+/// What the filters, which all must hold, say about each column.
+pub fn constraints(filters: &[Arc<dyn PhysicalExpr>], table: &Schema) -> Constraints {
+    let mut found = HashMap::new();
+    filters.iter().for_each(|filter| add(filter, table, &mut found));
+    found
+}
+
+fn add(filter: &Arc<dyn PhysicalExpr>, table: &Schema, found: &mut Constraints) {
+    if let Some(binary) = filter.downcast_ref::<BinaryExpr>()
+        && *binary.op() == Operator::And
+    {
+        add(binary.left(), table, found);
+        add(binary.right(), table, found);
+        return;
+    }
+    let Some((column, constraint)) = one(filter, table) else {
+        return;
+    };
+    let merged = match found.remove(&column) {
+        Some(before) => both(before, constraint),
+        None => constraint,
+    };
+    found.insert(column, merged);
+}
+
+fn one(filter: &Arc<dyn PhysicalExpr>, table: &Schema) -> Option<(usize, Constraint)> {
+    if let Some(list) = filter.downcast_ref::<InListExpr>() {
+        let column = list.expr().downcast_ref::<Column>()?.index();
+        if list.negated() || column >= table.fields().len() {
+            return None;
+        }
+        let values = list
+            .list()
+            .iter()
+            .map(|item| literal(item, table.field(column).data_type()));
+        let mut values = values.collect::<Option<Vec<_>>>()?;
+        values.retain(|value| !value.is_null());
+        return Some((column, Constraint::Points(values)));
+    }
+    let binary = filter.downcast_ref::<BinaryExpr>()?;
+    if *binary.op() == Operator::Or {
+        let (column, first) = one(binary.left(), table)?;
+        return match (first, one(binary.right(), table)?) {
+            (Constraint::Points(mut first), (other, Constraint::Points(second))) if other == column => {
+                first.extend(second);
+                Some((column, Constraint::Points(first)))
+            }
+            _ => None,
+        };
+    }
+    let (column, value, op) = match (
+        binary.left().downcast_ref::<Column>(),
+        binary.right().downcast_ref::<Column>(),
+    ) {
+        (Some(column), None) => (column.index(), binary.right(), *binary.op()),
+        (None, Some(column)) => (column.index(), binary.left(), binary.op().swap()?),
+        _ => return None,
+    };
+    if column >= table.fields().len() {
+        return None;
+    }
+    let value = literal(value, table.field(column).data_type()).filter(|value| !value.is_null())?;
+    let constraint = match op {
+        Operator::Eq => Constraint::Points(vec![value]),
+        Operator::Lt | Operator::LtEq => Constraint::Range(None, Some(value)),
+        Operator::Gt | Operator::GtEq => Constraint::Range(Some(value), None),
+        _ => return None,
+    };
+    Some((column, constraint))
+}
+
+/// A literal of the column's type.
+fn literal(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<ScalarValue> {
+    let value = expr.downcast_ref::<Literal>()?.value();
+    let is_string = |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    if value.data_type() == *data_type {
+        Some(value.clone())
+    } else if is_string(&value.data_type()) && is_string(data_type) {
+        value.cast_to(data_type).ok()
+    } else {
+        None
+    }
+}
+
+/// What passes both, or a little more.
+fn both(a: Constraint, b: Constraint) -> Constraint {
+    use Constraint::*;
+    let tighter = |a: Option<ScalarValue>, b: Option<ScalarValue>, wanted: Ordering| match (a, b) {
+        (Some(a), Some(b)) => Some(if b.partial_cmp(&a) == Some(wanted) { b } else { a }),
+        (a, b) => a.or(b),
+    };
+    match (a, b) {
+        (Points(a), Points(b)) => Points(if a.len() <= b.len() { a } else { b }),
+        (points @ Points(_), Range(..)) | (Range(..), points @ Points(_)) => points,
+        (Range(low, high), Range(other_low, other_high)) => Range(
+            tighter(low, other_low, Ordering::Greater),
+            tighter(high, other_high, Ordering::Less),
+        ),
+    }
+}
+
+/// The constraints that an index with these columns can use: points in its first columns, and at last a range. Empty
+/// where the first column has none.
+pub fn usable<'a>(columns: &[usize], found: &'a Constraints) -> Vec<(usize, &'a Constraint)> {
+    let mut used = Vec::new();
+    for column in columns {
+        let Some(constraint) = found.get(column) else { break };
+        used.push((*column, constraint));
+        if matches!(constraint, Constraint::Range(..)) {
+            break;
+        }
+    }
+    used
+}
+
+/// The key ranges of constraints that `usable` gave. None where they are too many.
+pub fn key_ranges(used: &[(usize, &Constraint)], encoding: &KeyEncoding) -> Result<Option<Vec<KeyRange>>> {
+    let mut prefixes: Vec<Vec<ArrayRef>> = vec![vec![]];
+    let mut bounds: (Option<ArrayRef>, Option<ArrayRef>) = (None, None);
+    for (_, constraint) in used {
+        match constraint {
+            Constraint::Points(values) => {
+                if prefixes.len().saturating_mul(values.len()) > RANGES_MAX {
+                    return Ok(None);
+                }
+                let values = values.iter().map(ScalarValue::to_array).collect::<Result<Vec<_>>>()?;
+                let extended = |prefix: &Vec<ArrayRef>| {
+                    let extend = |value: &ArrayRef| prefix.iter().chain([value]).cloned().collect();
+                    values.iter().map(extend).collect::<Vec<Vec<ArrayRef>>>()
+                };
+                prefixes = prefixes.iter().flat_map(extended).collect();
+            }
+            Constraint::Range(low, high) => {
+                let array = |value: &Option<ScalarValue>| value.as_ref().map(ScalarValue::to_array).transpose();
+                bounds = (array(low)?, array(high)?);
+            }
+        }
+    }
+    let range = |prefix: &Vec<ArrayRef>| encoding.range(prefix, bounds.0.as_ref(), bounds.1.as_ref());
+    prefixes.iter().map(range).collect::<Result<Vec<_>>>().map(Some)
+}

@@ -1,0 +1,121 @@
+//! An index over one version of its table.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use datafusion::common::{Result, internal_err};
+use tenon_storage::Segment;
+
+use super::encoding::{EncodedKeys, KeyEncoding, KeyRange};
+use super::run::{ROW_BITS, Run, row_of};
+
+/// Stands for a segment that the version does not have.
+const ABSENT: u32 = u32::MAX;
+
+/// Finds the rows of a version of a table by their keys.
+#[derive(Debug)]
+pub struct IndexReader {
+    encoding: KeyEncoding,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    run: Arc<Run>,
+    /// The table's number of each segment of the run, or `ABSENT`.
+    segments: Vec<u32>,
+}
+
+impl Part {
+    fn row(&self, place: usize) -> Option<(u32, u32)> {
+        let location = self.run.locations()[place];
+        let segment = self.segments[(location >> ROW_BITS) as usize];
+        (segment != ABSENT).then(|| (segment, row_of(location) as u32))
+    }
+}
+
+impl IndexReader {
+    /// `runs` cover all of the table's `segments`.
+    pub(super) fn new(runs: &[Arc<Run>], segments: &[Arc<Segment>], encoding: KeyEncoding) -> Self {
+        let numbers: HashMap<u64, u32> = segments.iter().map(|segment| segment.id()).zip(0..).collect();
+        let part = |run: &Arc<Run>| {
+            let number = |(id, _): &(u64, _)| numbers.get(id).copied().unwrap_or(ABSENT);
+            let segments: Vec<u32> = run.segments().iter().map(number).collect();
+            let used = segments.iter().any(|segment| *segment != ABSENT);
+            used.then(|| Part {
+                run: Arc::clone(run),
+                segments,
+            })
+        };
+        let parts = runs.iter().filter_map(part).collect();
+        Self { encoding, parts }
+    }
+
+    pub fn encoding(&self) -> &KeyEncoding {
+        &self.encoding
+    }
+
+    /// At least the number of rows whose keys are in the ranges; exact but for deleted rows and keys asked for twice.
+    pub fn count(&self, ranges: &[KeyRange]) -> usize {
+        let of_part = |part: &Part| ranges.iter().map(|range| part.run.places(range).len()).sum::<usize>();
+        self.parts.iter().map(of_part).sum()
+    }
+
+    /// The rows whose keys are in the ranges, each once: segment and row number, in the table's order.
+    pub fn rows(&self, ranges: &[KeyRange]) -> Vec<(u32, u32)> {
+        let mut rows = Vec::new();
+        for range in ranges {
+            self.visit(range, |segment, row| rows.push((segment, row)));
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
+
+    /// Gives each row whose key is in the range: segment and row number, in no order.
+    pub fn visit(&self, range: &KeyRange, mut take: impl FnMut(u32, u32)) {
+        for part in &self.parts {
+            part.run
+                .places(range)
+                .filter_map(|place| part.row(place))
+                .for_each(|(segment, row)| take(segment, row));
+        }
+    }
+
+    /// Gives for each probe, by its number, the rows whose key begins with it. `probes` are the first columns of the key,
+    /// or all; a probe with a NULL finds nothing. Words go down each tree together, so that their cache misses overlap.
+    pub fn equal_rows(&self, probes: &[ArrayRef], mut take: impl FnMut(usize, u32, u32)) -> Result<()> {
+        let valid = crate::keys::all_valid(probes);
+        let is_valid = |number: usize| valid.as_ref().is_none_or(|valid| valid.is_valid(number));
+        if !self.encoding.is_word() {
+            for (number, prefix) in self.encoding.prefixes(probes)?.into_iter().enumerate() {
+                if is_valid(number) {
+                    self.visit(&KeyRange::beginning_with(prefix), |segment, row| {
+                        take(number, segment, row)
+                    });
+                }
+            }
+            return Ok(());
+        }
+        let EncodedKeys::Words(probes) = self.encoding.encode(probes)? else {
+            return internal_err!("an index of words encodes bytes");
+        };
+        let mut places = vec![0; probes.len()];
+        for part in &self.parts {
+            part.run.lower_bounds(&probes, &mut places);
+            let words = part.run.words();
+            for (number, (probe, place)) in probes.iter().zip(&places).enumerate() {
+                let from = *place as usize;
+                if !is_valid(number) {
+                    continue;
+                }
+                let equal = words[from..].iter().take_while(|word| *word == probe).count();
+                (from..from + equal)
+                    .filter_map(|place| part.row(place))
+                    .for_each(|(segment, row)| take(number, segment, row));
+            }
+        }
+        Ok(())
+    }
+}
