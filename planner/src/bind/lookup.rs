@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenon_executor::scan::SegmentTable;
-use tenon_storage::{Relation, State};
+use tenon_storage::{Index, Relation, State, TableVersion};
 
 /// Schema and name of a relation that exists, or is to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +75,15 @@ impl<'a> Names<'a> {
         Ok(self.find(schema.as_deref(), &last))
     }
 
+    /// An index of that name, with its table.
+    pub(crate) fn index(&self, name: &ObjectName) -> Result<Option<(&'a Arc<TableVersion>, &'a Index)>> {
+        let (schema, last) = self.split(name)?;
+        Ok(match schema {
+            Some(schema) => self.snapshot.index(&schema, &last),
+            None => self.path.iter().find_map(|schema| self.snapshot.index(schema, &last)),
+        })
+    }
+
     /// Where a new relation of that name goes: the given schema, or the first of the path.
     pub(crate) fn target(&self, name: &ObjectName) -> Result<Target> {
         let (schema, name) = self.split(name)?;
@@ -131,6 +140,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             } else {
                 SegmentTable::new(table.clone())
             };
+            let provider = provider.indexed(binder.engine.database().budget());
             Ok(provider_as_source(Arc::new(provider)))
         }
         Some(Relation::View(found)) => view::source(binder, found),

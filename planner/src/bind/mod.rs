@@ -3,7 +3,7 @@
 mod lookup;
 mod view;
 
-pub(crate) use lookup::{Names, Target, fold, undefined};
+pub(crate) use lookup::{Names, Target, fold, parts, undefined};
 
 use crate::catalog;
 use crate::engine::Engine;

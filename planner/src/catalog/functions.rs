@@ -1,7 +1,7 @@
 //! The functions that catalog queries call. Those about this database's objects read the snapshot; the rest come from
 //! `datafusion-pg-catalog`.
 
-use super::relations::relations;
+use super::relations::{indexed, relations};
 use super::{INFORMATION_SCHEMA_OID, PG_CATALOG_OID, names, signatures};
 use crate::bind::Binder;
 use datafusion::arrow::array::ArrayRef;
@@ -16,7 +16,7 @@ use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
-use tenon_storage::{Relation, TableVersion};
+use tenon_storage::{Index, Relation, TableVersion, quote_identifier};
 
 /// What the crate registers: made at first use.
 fn shipped() -> Option<&'static SessionState> {
@@ -116,26 +116,24 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
         "pg_get_indexdef" => (
             DataType::Utf8,
             Box::new(move |args| {
-                let found = number(args, 0).and_then(|oid| key(&own, oid));
-                ScalarValue::Utf8(Some(found.map_or(
-                    String::new(),
-                    |table| match number(args, 1).filter(|at| *at > 0) {
-                        None => keyed(&table, names::index_definition),
-                        Some(at) => {
-                            let definition = table.definition();
-                            let key = definition.primary_key.as_ref();
-                            let column = key.and_then(|key| key.columns.get(at as usize - 1));
-                            column.map_or(String::new(), |at| names::quoted(&definition.columns[*at].name))
-                        }
-                    },
-                )))
+                let found = number(args, 0).and_then(|oid| index(&own, oid));
+                ScalarValue::Utf8(found.map(|(table, index)| match number(args, 1).filter(|at| *at > 0) {
+                    None => names::index_definition(table, index),
+                    Some(at) => {
+                        let column = index.columns.get(at as usize - 1);
+                        column.map_or(String::new(), |at| {
+                            quote_identifier(&table.definition().columns[*at].name)
+                        })
+                    }
+                }))
             }),
         ),
         "pg_get_constraintdef" => (
             DataType::Utf8,
             Box::new(move |args| {
-                let found = number(args, 0).and_then(|oid| key(&own, oid));
-                ScalarValue::Utf8(found.map(|table| keyed(&table, names::key_definition)))
+                let found = number(args, 0).and_then(|oid| index(&own, oid));
+                let found = found.filter(|(_, index)| index.is_primary());
+                ScalarValue::Utf8(found.map(|(table, key)| names::key_definition(table, key)))
             }),
         ),
         "pg_get_viewdef" => (
@@ -236,33 +234,18 @@ fn named(binder: &Binder, name: &str) -> Option<Relation> {
     }
 }
 
-/// The table whose primary key has an oid.
-fn key(binder: &Binder, oid: i64) -> Option<Arc<TableVersion>> {
-    let has = |table: &&Arc<TableVersion>| {
-        table
-            .definition()
-            .primary_key
-            .as_ref()
-            .is_some_and(|key| i64::from(key.oid) == oid)
-    };
-    relations(binder).filter_map(Relation::as_table).find(has).cloned()
+/// An index by its oid, with its table.
+fn index(binder: &Binder, oid: i64) -> Option<(&Arc<TableVersion>, &Index)> {
+    indexed(binder).find(|(_, index)| i64::from(index.oid) == oid)
 }
 
-fn keyed(table: &TableVersion, describe: impl Fn(&TableVersion, &tenon_storage::PrimaryKey) -> String) -> String {
-    table
-        .definition()
-        .primary_key
-        .as_ref()
-        .map_or(String::new(), |key| describe(table, key))
-}
-
-/// The schema of a relation or key of this database; None: an object that PostgreSQL ships.
+/// The schema of a relation or index of this database; None: an object that PostgreSQL ships.
 fn schema_of(binder: &Binder, oid: i64) -> Option<String> {
     if [PG_CATALOG_OID, INFORMATION_SCHEMA_OID].map(i64::from).contains(&oid) {
         return None;
     }
     let relation = find(binder, oid).map(|relation| relation.schema_name().to_string());
-    relation.or_else(|| key(binder, oid).map(|table| table.definition().schema_name.clone()))
+    relation.or_else(|| index(binder, oid).map(|(table, _)| table.definition().schema_name.clone()))
 }
 
 fn number(args: &[ScalarValue], at: usize) -> Option<i64> {

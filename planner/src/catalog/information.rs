@@ -7,7 +7,7 @@ use crate::bind::Binder;
 use datafusion::datasource::TableProvider;
 use datafusion::error::Result;
 use std::sync::Arc;
-use tenon_storage::{PrimaryKey, Relation, SqlType, TableVersion};
+use tenon_storage::{Index, Relation, SqlType, TableVersion};
 
 /// A view of the information schema; None: no such view.
 pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -266,7 +266,7 @@ fn udt_name(of: SqlType) -> &'static str {
     }
 }
 
-fn constraint(table: &TableVersion, key: &PrimaryKey, database: &str) -> Row {
+fn constraint(table: &TableVersion, key: &Index, database: &str) -> Row {
     let schema = table.definition().schema_name.as_str();
     row! {
         "constraint_catalog": database,

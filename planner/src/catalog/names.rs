@@ -1,6 +1,6 @@
 //! PostgreSQL's texts for types and keys.
 
-use tenon_storage::{PrimaryKey, SqlType, TableVersion};
+use tenon_storage::{Index, SqlType, TableVersion, quote_identifier};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
 pub(super) fn length(sql_type: SqlType) -> i64 {
@@ -102,41 +102,43 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
     Some(name.into())
 }
 
-/// A name as SQL writes it.
-pub(super) fn quoted(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if plain {
-        name.into()
-    } else {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    }
-}
-
-fn key_columns(table: &TableVersion, key: &PrimaryKey) -> String {
-    let columns = &table.definition().columns;
-    key.columns
-        .iter()
-        .map(|at| quoted(&columns[*at].name))
-        .collect::<Vec<_>>()
-        .join(", ")
+/// The columns of an index as CREATE INDEX lists them.
+fn key_columns(table: &TableVersion, index: &Index) -> String {
+    let columns = index.columns.iter().zip(&index.order).map(|(at, order)| {
+        let mut shown = quote_identifier(&table.definition().columns[*at].name);
+        if let Some(class) = &order.operator_class {
+            shown.push_str(&format!(" {class}"));
+        }
+        shown.push_str(match (order.descending, order.nulls_first) {
+            (false, false) => "",
+            (false, true) => " NULLS FIRST",
+            (true, true) => " DESC",
+            (true, false) => " DESC NULLS LAST",
+        });
+        shown
+    });
+    columns.collect::<Vec<_>>().join(", ")
 }
 
 /// `pg_get_constraintdef` of a primary key.
-pub(super) fn key_definition(table: &TableVersion, key: &PrimaryKey) -> String {
+pub(super) fn key_definition(table: &TableVersion, key: &Index) -> String {
     format!("PRIMARY KEY ({})", key_columns(table, key))
 }
 
-/// `pg_get_indexdef` of a primary key.
-pub(super) fn index_definition(table: &TableVersion, key: &PrimaryKey) -> String {
+/// `pg_get_indexdef` of an index.
+pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
     format!(
-        "CREATE UNIQUE INDEX {} ON {}.{} USING btree ({})",
-        quoted(&key.name),
-        quoted(&table.definition().schema_name),
-        quoted(table.name()),
-        key_columns(table, key)
+        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}",
+        if index.is_unique() { "UNIQUE " } else { "" },
+        quote_identifier(&index.name),
+        quote_identifier(&table.definition().schema_name),
+        quote_identifier(table.name()),
+        key_columns(table, index),
+        if index.nulls_not_distinct {
+            " NULLS NOT DISTINCT"
+        } else {
+            ""
+        }
     )
 }
 
@@ -151,11 +153,5 @@ mod tests {
         assert_eq!(format_type(1007, None).unwrap(), "integer[]");
         assert_eq!(format_type(23, Some(-1)).unwrap(), "integer");
         assert_eq!(format_type(999_999, None), None);
-    }
-
-    #[test]
-    fn names_are_quoted_where_they_must_be() {
-        assert_eq!(quoted("line_item2"), "line_item2");
-        assert_eq!(quoted("Line\"x"), "\"Line\"\"x\"");
     }
 }

@@ -8,7 +8,7 @@ use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
-use tenon_storage::{Bound, Relation, SqlType, TableVersion};
+use tenon_storage::{Bound, Index, Relation, SqlType, TableVersion};
 
 /// Rows for a table whose schema comes from `datafusion-pg-catalog`; None: that crate's own rows are right.
 pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
@@ -139,7 +139,6 @@ fn classes(binder: &Binder) -> Vec<Row> {
     let mut out = Vec::new();
     for relation in relations(binder) {
         let table = relation.as_table();
-        let key = table.and_then(|table| table.definition().primary_key.as_ref());
         let namespace = schema_oid(binder, relation.schema_name());
         let temporary = relation.schema_name().starts_with("pg_temp_");
         out.push(row! {
@@ -151,7 +150,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relam": if table.is_some() { 2_i64 } else { 0 },
             "relpages": table.map_or(0, |table| (table.bytes() / 8192) as i64).min(i32::MAX.into()),
             "reltuples": table.map_or(-1.0, |table| table.rows() as f64),
-            "relhasindex": key.is_some(),
+            "relhasindex": table.is_some_and(|table| has_index(table)),
             "relpersistence": if temporary { "t" } else { "p" },
             "relkind": if table.is_some() { "r" } else { "v" },
             "relnatts": relation.columns().fields().len() as i64,
@@ -159,17 +158,20 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relispopulated": true,
             "relreplident": "d",
         });
-        if let (Some(table), Some(key)) = (table, key) {
+        for (table, index) in table
+            .iter()
+            .flat_map(|table| table.definition().all_indexes().map(move |own| (table, own)))
+        {
             out.push(row! {
-                "oid": key.oid,
-                "relname": key.name.as_str(),
+                "oid": index.oid,
+                "relname": index.name.as_str(),
                 "relnamespace": namespace,
                 "relowner": ROLE_OID,
                 "relam": 403_i64,
                 "reltuples": table.rows() as f64,
                 "relpersistence": if temporary { "t" } else { "p" },
                 "relkind": "i",
-                "relnatts": key.columns.len() as i64,
+                "relnatts": index.columns.len() as i64,
                 "relispopulated": true,
                 "relreplident": "n",
             });
@@ -243,12 +245,20 @@ fn attributes(binder: &Binder) -> Vec<Row> {
                 .enumerate()
                 .map(|(number, column)| attribute(relation.oid(), number, column)),
         );
-        if let Some(key) = relation
+        for index in relation
             .as_table()
-            .and_then(|table| table.definition().primary_key.as_ref())
+            .iter()
+            .flat_map(|table| table.definition().all_indexes())
         {
-            let keyed = key.columns.iter().enumerate();
-            out.extend(keyed.map(|(number, at)| attribute(key.oid, number, &columns[*at])));
+            let keyed = index.columns.iter().enumerate();
+            out.extend(keyed.map(|(number, at)| {
+                let column = Column {
+                    not_null: false,
+                    default: None,
+                    ..columns[*at]
+                };
+                attribute(index.oid, number, &column)
+            }));
         }
     }
     out
@@ -272,11 +282,20 @@ fn defaults(binder: &Binder) -> Vec<Row> {
 }
 
 /// Tables with a primary key.
-pub(super) fn keyed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &tenon_storage::PrimaryKey)> {
-    stored(binder).filter_map(|table| Some((table, table.definition().primary_key.as_ref()?)))
+pub(super) fn keyed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &Index)> {
+    indexed(binder).filter(|(_, index)| index.is_primary())
 }
 
-fn positions(key: &tenon_storage::PrimaryKey, separator: &str) -> String {
+/// All indexes, each with its table.
+pub(super) fn indexed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &Index)> {
+    stored(binder).flat_map(|table| table.definition().all_indexes().map(move |index| (table, index)))
+}
+
+fn has_index(table: &TableVersion) -> bool {
+    table.definition().all_indexes().next().is_some()
+}
+
+fn positions(key: &Index, separator: &str) -> String {
     key.columns
         .iter()
         .map(|at| (at + 1).to_string())
@@ -285,16 +304,22 @@ fn positions(key: &tenon_storage::PrimaryKey, separator: &str) -> String {
 }
 
 fn indexes(binder: &Binder) -> Vec<Row> {
-    let index = |(table, key): (&Arc<TableVersion>, &tenon_storage::PrimaryKey)| {
+    let index = |(table, key): (&Arc<TableVersion>, &Index)| {
         let zeros = vec!["0"; key.columns.len()].join(" ");
+        // Bit 0: DESC; bit 1: NULLS FIRST.
+        let options = key
+            .order
+            .iter()
+            .map(|order| u8::from(order.descending) | u8::from(order.nulls_first) << 1);
+        let options = options.map(|bits| bits.to_string()).collect::<Vec<_>>().join(" ");
         row! {
             "indexrelid": key.oid,
             "indrelid": table.oid(),
             "indnatts": key.columns.len() as i64,
             "indnkeyatts": key.columns.len() as i64,
-            "indisunique": true,
-            "indnullsnotdistinct": false,
-            "indisprimary": true,
+            "indisunique": key.is_unique(),
+            "indnullsnotdistinct": key.nulls_not_distinct,
+            "indisprimary": key.is_primary(),
             "indisexclusion": false,
             "indimmediate": true,
             "indisclustered": false,
@@ -306,14 +331,14 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             "indkey": positions(key, " "),
             "indcollation": zeros.as_str(),
             "indclass": zeros.as_str(),
-            "indoption": zeros.as_str(),
+            "indoption": options,
         }
     };
-    keyed(binder).map(index).collect()
+    indexed(binder).map(index).collect()
 }
 
 fn constraints(binder: &Binder) -> Vec<Row> {
-    let constraint = |(table, key): (&Arc<TableVersion>, &tenon_storage::PrimaryKey)| {
+    let constraint = |(table, key): (&Arc<TableVersion>, &Index)| {
         row! {
             "oid": key.oid,
             "conname": key.name.as_str(),
@@ -377,7 +402,7 @@ fn tables(binder: &Binder) -> Vec<Row> {
             "schemaname": definition.schema_name.as_str(),
             "tablename": definition.name.as_str(),
             "tableowner": binder.facts.info.user.as_str(),
-            "hasindex": definition.primary_key.is_some(),
+            "hasindex": has_index(table),
             "hasrules": false,
             "hastriggers": false,
             "rowsecurity": false,
@@ -400,7 +425,7 @@ fn views(binder: &Binder) -> Vec<Row> {
 }
 
 fn index_definitions(binder: &Binder) -> Vec<Row> {
-    let index = |(table, key): (&Arc<TableVersion>, &tenon_storage::PrimaryKey)| {
+    let index = |(table, key): (&Arc<TableVersion>, &Index)| {
         row! {
             "schemaname": table.definition().schema_name.as_str(),
             "tablename": table.name(),
@@ -408,7 +433,7 @@ fn index_definitions(binder: &Binder) -> Vec<Row> {
             "indexdef": names::index_definition(table, key),
         }
     };
-    keyed(binder).map(index).collect()
+    indexed(binder).map(index).collect()
 }
 
 fn table_statistics(binder: &Binder) -> Vec<Row> {

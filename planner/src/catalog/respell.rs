@@ -38,6 +38,10 @@ impl VisitorMut for Respeller {
                     [right.as_ref(), left.as_ref()].map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg.clone())));
                 *expr = call(super::functions::TEXT_ARRAY_HAS, args.into());
             }
+            // Deferrable constraints: there are none.
+            Expr::Exists { subquery, negated } if subquery.to_string().contains("condeferr") => {
+                *expr = Expr::Value(Value::Boolean(*negated).into());
+            }
             // The columns of a publication: there are no publications.
             Expr::Subquery(query) if query.to_string().contains("array_upper(") => *expr = null_text(),
             Expr::Subquery(query) => first_row_only(query),

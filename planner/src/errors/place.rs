@@ -2,7 +2,8 @@
 
 use crate::error::{SqlError, state};
 use crate::parse::find_identifier;
-use crate::statement::Statement;
+use crate::statement::{Kind, Statement};
+use datafusion::sql::sqlparser::ast;
 
 /// Adds the position to an error about a name, where the statement's text shows it.
 pub(crate) fn locate(mut error: SqlError, statement: &Statement) -> SqlError {
@@ -16,7 +17,12 @@ pub(crate) fn locate(mut error: SqlError, statement: &Statement) -> SqlError {
         state::INVALID_SCHEMA_NAME,
         state::DUPLICATE_COLUMN,
     ];
-    if error.position.is_some() || !named.contains(&error.state) {
+    // As in PostgreSQL, what these name is found after their text was read.
+    let after_parsing = matches!(&statement.kind, Kind::Sql(tree) if matches!(
+        tree.as_ref(),
+        ast::Statement::CreateIndex(_) | ast::Statement::AlterIndex { .. } | ast::Statement::Drop { .. }
+    ));
+    if after_parsing || error.position.is_some() || !named.contains(&error.state) {
         return error;
     }
     if let Some(name) = subject(&error.message) {

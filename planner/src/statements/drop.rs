@@ -1,4 +1,4 @@
-//! DROP TABLE, VIEW and SCHEMA; TRUNCATE.
+//! DROP TABLE, VIEW, SCHEMA and INDEX; TRUNCATE.
 
 use crate::bind::{fold, undefined};
 use crate::error::{Result, SqlError, state};
@@ -84,6 +84,12 @@ pub(super) fn objects(
                         .and_then(|part| part.as_ident())
                         .map(fold)
                         .unwrap_or_default();
+                    if binder.names().index(name)?.is_some() {
+                        let message = format!("\"{last}\" is not a {word}");
+                        return Err(
+                            SqlError::new(state::WRONG_OBJECT_TYPE, message).hint("Use DROP INDEX to remove an index.")
+                        );
+                    }
                     if !if_exists {
                         return Err(SqlError::new(
                             state::UNDEFINED_TABLE,
@@ -102,6 +108,7 @@ pub(super) fn objects(
                 let (schema, last) = (found.schema_name().to_string(), found.name().to_string());
                 drop_relation(session, &schema, &last, cascade)?;
             }
+            ObjectType::Index => super::index::drop(session, name, if_exists)?,
             ObjectType::Schema => {
                 let last = name
                     .0

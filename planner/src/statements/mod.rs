@@ -8,6 +8,7 @@ mod create;
 mod cursor;
 mod drop;
 mod explain;
+mod index;
 mod insert;
 mod named;
 mod parameters;
@@ -94,6 +95,8 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
         ast::Statement::Reset(reset) => set::reset(session, &reset.reset),
         ast::Statement::Update(update) => change::update(session, prepared, update, params).await,
         ast::Statement::Delete(delete) => change::delete(session, prepared, delete, params).await,
+        ast::Statement::CreateIndex(create) => index::create(session, create).await,
+        ast::Statement::AlterIndex { name, operation } => index::alter(session, name, operation),
         ast::Statement::AlterTable(alter) => alter::table(session, alter).await,
         statement @ ast::Statement::Explain { statement: inner, .. } => {
             explain::run(session, prepared, statement, inner, params).await
