@@ -3,6 +3,7 @@
 
 mod aggregates;
 pub mod estimate;
+mod index_joins;
 mod join_order;
 mod joins;
 mod projections;
@@ -75,7 +76,7 @@ impl PhysicalOptimizerRule for TenonOperators {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         use datafusion::common::tree_node::{Transformed, TreeNode};
         let plan = plan.transform_up(|node| {
-            let node = joins::replace(node)?;
+            let node = joins::replace(index_joins::replace(node)?)?;
             let node = aggregates::replace(node)?;
             Ok(Transformed::yes(projections::replace(node)?))
         })?;
