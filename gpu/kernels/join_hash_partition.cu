@@ -84,93 +84,116 @@ TENON_KERNEL(partition_pieces, PiecesParams) {
     }
 }
 
-template <bool FULL>
-TENON_DEVICE void pass_tile(const PassParams& p, BlockStorage<u32>& storage, u8* dynamic, u64 start, u32 valid,
-                            u32* cursors) {
-    Tuple* staged = reinterpret_cast<Tuple*>(dynamic);
-    u32* counts = reinterpret_cast<u32*>(dynamic + TILE * sizeof(Tuple));  // [BINS]; later where a bin's tuples go
-    u16* starts = reinterpret_cast<u16*>(counts + BINS);                   // [BINS]: first place in the tile
-    const u32 thread = threadIdx.x;
-    auto bin_of = [&](const Tuple& tuple) { return hash_of((KEY)tuple.key) >> p.shift & (BINS - 1); };
-
-    Tuple tuples[ITEMS];
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        u32 at = i * THREADS + thread;
-        if (!FULL && at >= valid) continue;
 #if FIRST
-        tuples[i].key = p.keys[start + at];
-        tuples[i].value = p.values ? (WORD)p.values[start + at] : (WORD)(start + at);
+TENON_DEVICE u32 tiles_of(const PassParams& p) { return (u32)ceil_div<u64>(p.items, TILE); }
+TENON_DEVICE Piece tile_at(const PassParams& p, u32 tile) {
+    return Piece{tile * TILE, (u32)min_of<u64>(p.items, ((u64)tile + 1) * TILE), 0, 0};
+}
 #else
-        tuples[i] = p.tuples[start + at];
+TENON_DEVICE u32 tiles_of(const PassParams& p) { return *p.piece_count; }
+TENON_DEVICE Piece tile_at(const PassParams& p, u32 tile) { return p.pieces[tile]; }
 #endif
-    }
-    for (u32 i = thread; i < BINS; i += THREADS) counts[i] = 0;
-    __syncthreads();
 
-    u32 places[ITEMS];  // bin, then rank in the bin
+TENON_DEVICE void load_tile(const PassParams& p, const Piece& tile, Tuple (&tuples)[ITEMS]) {
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
-        places[i] = 0;
-        if (!FULL && i * THREADS + thread >= valid) continue;
-        u32 bin = bin_of(tuples[i]);
-        places[i] = bin << 16 | atomicAdd(&counts[bin], 1u);
-    }
-    __syncthreads();
-
-    // The answers of the cursors are on their way while the block scans its counts.
-    u32 count[OWN], to[OWN], sum = 0, total;
-#pragma unroll
-    for (u32 b = 0; b < OWN; b++) {
-        u32 bin = thread * OWN + b;
-        count[b] = BINS % THREADS == 0 || bin < BINS ? counts[bin] : 0;
-        sum += count[b];
-    }
-#pragma unroll
-    for (u32 b = 0; b < OWN; b++) to[b] = count[b] ? atomicAdd(&cursors[thread * OWN + b], count[b]) : 0;
-    u32 in_tile = block_exclusive_scan(sum, Sum(), 0u, storage, total);
-    u32 running = in_tile;
-#pragma unroll
-    for (u32 b = 0; b < OWN; b++) {
-        if (BINS % THREADS == 0 || thread * OWN + b < BINS) starts[thread * OWN + b] = (u16)running;
-        running += count[b];
-    }
-    __syncthreads();
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        if (!FULL && i * THREADS + thread >= valid) continue;
-        staged[starts[places[i] >> 16] + (places[i] & 0xffffu)] = tuples[i];
-    }
-    running = in_tile;
-#pragma unroll
-    for (u32 b = 0; b < OWN; b++) {
-        if (BINS % THREADS == 0 || thread * OWN + b < BINS) counts[thread * OWN + b] = to[b] - running;
-        running += count[b];
-    }
-    __syncthreads();
-#pragma unroll
-    for (u32 i = 0; i < ITEMS; i++) {
-        u32 at = i * THREADS + thread;
-        if (!FULL && at >= valid) continue;
-        Tuple tuple = staged[at];
-        p.output[counts[bin_of(tuple)] + at] = tuple;
+        u32 at = tile.from + i * THREADS + threadIdx.x;
+        if (at >= tile.to) continue;
+#if FIRST
+        tuples[i].key = p.keys[at];
+        tuples[i].value = p.values ? (WORD)p.values[at] : (WORD)at;
+#else
+        tuples[i] = p.tuples[at];
+#endif
     }
 }
 
+/// First places of the bins in the tile: by one warp while they are few.
+TENON_DEVICE void scan_bins(const u32* counts, u16* starts, BlockStorage<u32>& storage) {
+    constexpr bool ONE_WARP = BINS <= 1024;
+    constexpr u32 PER = ONE_WARP ? (BINS + 31) / 32 : OWN;
+    if (ONE_WARP && warp_id() > 0) return;
+    u32 count[PER], sum = 0;
+#pragma unroll
+    for (u32 b = 0; b < PER; b++) {
+        u32 bin = threadIdx.x * PER + b;
+        count[b] = bin < BINS ? counts[bin] : 0;
+        sum += count[b];
+    }
+    u32 total, place;
+    if (ONE_WARP) place = warp_inclusive_scan(sum, Sum()) - sum;
+    else place = block_exclusive_scan(sum, Sum(), 0u, storage, total);
+#pragma unroll
+    for (u32 b = 0; b < PER; b++) {
+        u32 bin = threadIdx.x * PER + b;
+        if (bin < BINS) starts[bin] = (u16)place;
+        place += count[b];
+    }
+}
+
+/// Blocks stay, and load their next tile while they write one: its registers are free by then.
 TENON_KERNEL_BOUNDS(partition_pass, PassParams, THREADS, BLOCKS) {
     TENON_DYNAMIC_SHARED(u8, dynamic);
     TENON_SHARED(BlockStorage<u32>, storage);
-#if FIRST
-    u64 start = (u64)blockIdx.x * TILE;
-    u32 valid = (u32)min_of<u64>(p.items - start, TILE);
-    u32* cursors = p.cursors;
-#else
-    if (blockIdx.x >= *p.piece_count) return;
-    Piece piece = p.pieces[blockIdx.x];
-    u64 start = piece.from;
-    u32 valid = piece.to - piece.from;
-    u32* cursors = p.cursors + ((u64)piece.partition << BITS);
-#endif
-    if (valid == TILE) pass_tile<true>(p, storage, dynamic, start, valid, cursors);
-    else pass_tile<false>(p, storage, dynamic, start, valid, cursors);
+    Tuple* staged = reinterpret_cast<Tuple*>(dynamic);
+    u32* counts = reinterpret_cast<u32*>(dynamic + TILE * sizeof(Tuple));  // [BINS]; later where a bin's tuples go
+    u16* starts = reinterpret_cast<u16*>(counts + BINS);                   // [BINS]: first place in the tile
+    auto bin_of = [&](const Tuple& tuple) { return hash_of((KEY)tuple.key) >> p.shift & (BINS - 1); };
+    const u32 tiles = tiles_of(p);
+    u32 number = blockIdx.x;
+    if (number >= tiles) return;
+    Piece tile = tile_at(p, number);
+    Tuple tuples[ITEMS];
+    load_tile(p, tile, tuples);
+    while (true) {
+        const u32 valid = tile.to - tile.from;
+        u32* cursors = p.cursors + ((u64)tile.partition << BITS);
+        number += gridDim.x;
+        Piece following = {};
+        if (number < tiles) following = tile_at(p, number);
+        for (u32 i = threadIdx.x; i < BINS; i += THREADS) counts[i] = 0;
+        __syncthreads();
+
+        u32 places[ITEMS];  // bin, then rank in the bin
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            places[i] = 0;
+            if (i * THREADS + threadIdx.x >= valid) continue;
+            u32 bin = bin_of(tuples[i]);
+            places[i] = bin << 16 | atomicAdd(&counts[bin], 1u);
+        }
+        __syncthreads();
+
+        // The answers of the cursors are on their way while the counts are scanned and the tuples exchanged.
+        u32 to[OWN];
+#pragma unroll
+        for (u32 b = 0; b < OWN; b++) {
+            u32 bin = b * THREADS + threadIdx.x, count = bin < BINS ? counts[bin] : 0;
+            to[b] = count ? atomicAdd(&cursors[bin], count) : 0;
+        }
+        scan_bins(counts, starts, storage);
+        __syncthreads();
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            if (i * THREADS + threadIdx.x >= valid) continue;
+            staged[starts[places[i] >> 16] + (places[i] & 0xffffu)] = tuples[i];
+        }
+#pragma unroll
+        for (u32 b = 0; b < OWN; b++) {
+            u32 bin = b * THREADS + threadIdx.x;
+            if (bin < BINS) counts[bin] = to[b] - starts[bin];
+        }
+        __syncthreads();
+        if (number < tiles) load_tile(p, following, tuples);
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 at = i * THREADS + threadIdx.x;
+            if (at >= valid) continue;
+            Tuple tuple = staged[at];
+            p.output[counts[bin_of(tuple)] + at] = tuple;
+        }
+        if (number >= tiles) return;
+        tile = following;
+        __syncthreads();
+    }
 }

@@ -12,7 +12,7 @@ use crate::stream::Stream;
 
 /// A build partition of so many tables' capacity makes each of its probe pieces build as many tables: from here on one
 /// shared table, which groups equal keys, is better.
-const CHUNKS_MAX: u64 = 16;
+pub(super) const CHUNKS_MAX: u64 = 16;
 
 /// A hash join: a shared table while its slots fit half of the L2 cache, else partitions, unless one key has so many
 /// build rows that its partition does not get small.
@@ -26,8 +26,7 @@ pub fn hash_join<'a>(
     let slot_bytes = (build.keys.len() * 2).next_power_of_two() * build.keys.width() * 2;
     if slot_bytes > stream.device().info().l2_bytes / 2 {
         let partitioned = PartitionedJoin::new(stream, build, probe, residual.clone(), options)?;
-        let (largest, capacity) = partitioned.largest_partition(stream)?;
-        if largest <= CHUNKS_MAX * capacity {
+        if !partitioned.is_skewed(stream)? {
             return Ok(Box::new(partitioned));
         }
     }

@@ -2,7 +2,6 @@
 //!
 //! ```sql
 //! SELECT key, build.value, probe.value FROM build JOIN probe USING (key)
-//! SELECT count(*), sum(build.value * probe.value) FROM build JOIN probe USING (key)
 //! ```
 //!
 //! Payloads travel with their keys through the partitioning: a payload of 4 or 8 bytes moved along costs less than a
@@ -13,7 +12,7 @@ use super::shape::{HashOptions, JoinShape, usual_passes};
 use super::work::{JoinParams, Mode, PartitionPair};
 use crate::error::{GpuError, Result};
 use crate::join::{Keys, Residual};
-use crate::memory::{DeviceBuffer, DevicePtrMut};
+use crate::memory::DeviceBuffer;
 use crate::stream::Stream;
 
 /// A column of 4 or 8 bytes.
@@ -28,17 +27,17 @@ pub struct Materialised {
 }
 
 /// Both sides partitioned alike.
-struct Sides {
-    build: Partitioned,
+pub(super) struct Sides {
+    pub build: Partitioned,
     probe: Partitioned,
     layout: Layout,
-    shape: JoinShape,
+    pub shape: JoinShape,
     values: (&'static str, &'static str),
     residual: Residual,
 }
 
 impl Sides {
-    fn new(
+    pub fn new(
         stream: &Stream,
         build: (Column<'_>, Column<'_>),
         probe: (Column<'_>, Column<'_>),
@@ -73,7 +72,7 @@ impl Sides {
         })
     }
 
-    fn pair(&self) -> PartitionPair<'_> {
+    pub fn pair(&self) -> PartitionPair<'_> {
         PartitionPair {
             build: &self.build,
             probe: &self.probe,
@@ -126,25 +125,4 @@ pub fn join_materialised(
             rows,
         });
     }
-}
-
-/// Number of pairs, and the sum of `build value * probe value` over them, modulo 2^64. Nothing is written.
-pub fn join_aggregated(
-    stream: &Stream,
-    build: (Column<'_>, Column<'_>),
-    probe: (Column<'_>, Column<'_>),
-    options: &HashOptions,
-) -> Result<(u64, u64)> {
-    let sides = Sides::new(stream, build, probe, options)?;
-    let mut results = stream.alloc_zeroed::<u64>(2)?;
-    let address = results.ptr_mut().0;
-    let params = JoinParams {
-        count_out: DevicePtrMut::new(address),
-        sum_out: DevicePtrMut::new(address + 8),
-        ..JoinParams::none()
-    };
-    // SAFETY: two results.
-    unsafe { sides.pair().run(stream, Mode::Aggregate, 0..probe.0.len(), params)? };
-    let results = stream.download(results.view())?;
-    Ok((results[0], results[1]))
 }

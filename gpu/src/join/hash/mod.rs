@@ -12,6 +12,7 @@
 //!
 //! The first two are [`Matcher`](super::Matcher)s and take any duplicates and any skew; [`hash_join`] chooses.
 
+mod aggregated;
 mod choice;
 mod materialised;
 mod partition;
@@ -21,8 +22,9 @@ mod table;
 mod table_join;
 mod work;
 
+pub use aggregated::join_aggregated;
 pub use choice::hash_join;
-pub use materialised::{Column, Materialised, join_aggregated, join_materialised};
+pub use materialised::{Column, Materialised, join_materialised};
 pub use partition::{PartitionShape, Partitioned, partition};
 pub use partitioned::PartitionedJoin;
 pub use shape::{HashOptions, JoinShape};

@@ -124,6 +124,14 @@ pub struct Partitioned {
     pub(super) bits: u32,
 }
 
+impl Partitioned {
+    /// Tuples of the largest partition. Waits for the device.
+    pub(super) fn largest(&self, stream: &Stream) -> Result<u64> {
+        let offsets = stream.download(self.offsets.view())?;
+        Ok(offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0) as u64)
+    }
+}
+
 fn program(layout: Layout, value: &str, shape: &PartitionShape, first: bool) -> Program {
     layout
         .define(Program::new(&SOURCE))
@@ -228,8 +236,8 @@ pub(super) fn partition_tuples(
         unused: 0,
     };
     let pass = first.kernel::<PassParams>("partition_pass")?;
-    let config = LaunchConfig::cover(items, passes[0].tile() as u64, passes[0].threads)?
-        .shared(passes[0].shared_bytes(layout.tuple_bytes()) as u32);
+    let tiles = items.div_ceil(passes[0].tile() as u64);
+    let config = pass_config(stream, &pass, &passes[0], layout, tiles)?;
     // SAFETY: columns of `items` elements; the cursors lead to places within the output, each once.
     unsafe { pass.launch(stream, &config, &params)? };
     if let [_, shape] = passes {
@@ -286,14 +294,23 @@ fn second_pass(
         shift: 32 - bits,
         unused: 0,
     };
-    let config =
-        LaunchConfig::cover(pieces_max, 1, shape.threads)?.shared(shape.shared_bytes(layout.tuple_bytes()) as u32);
+    let pass = module.kernel::<PassParams>("partition_pass")?;
+    let config = pass_config(stream, &pass, &shape, layout, pieces_max)?;
     // SAFETY: pieces lie within the tuples; the cursors lead to places within the output, each once.
-    unsafe {
-        module
-            .kernel::<PassParams>("partition_pass")?
-            .launch(stream, &config, &params)
-    }
+    unsafe { pass.launch(stream, &config, &params) }
+}
+
+/// Blocks that stay: as many as the device holds at once.
+fn pass_config(
+    stream: &Stream,
+    pass: &Kernel<PassParams>,
+    shape: &PartitionShape,
+    layout: Layout,
+    tiles: u64,
+) -> Result<LaunchConfig> {
+    let shared = shape.shared_bytes(layout.tuple_bytes()) as u32;
+    let fill = pass.resident_blocks(shape.threads, shared)?.max(1) * stream.device().info().multiprocessors;
+    Ok(LaunchConfig::new(tiles.min(fill as u64) as u32, shape.threads).shared(shared))
 }
 
 /// Launches a grid-stride kernel over so many items, with no more blocks than fill the device.

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::choice::CHUNKS_MAX;
 use super::materialised::Column;
 use super::partition::{Layout, Partitioned, partition_tuples};
 use super::shape::{HashOptions, JoinShape, usual_passes};
@@ -61,11 +62,10 @@ impl PartitionedJoin {
         })
     }
 
-    /// Build rows of the largest partition, and those that a table in shared memory holds. Waits for the device.
-    pub fn largest_partition(&self, stream: &Stream) -> Result<(u64, u64)> {
-        let offsets = stream.download(self.build.offsets.view())?;
-        let largest = offsets.windows(2).map(|pair| pair[1] - pair[0]).max();
-        Ok((largest.unwrap_or(0) as u64, self.shape.capacity as u64))
+    /// Whether so many build rows fall into one partition that its tables would be built again and again. Waits for
+    /// the device.
+    pub fn is_skewed(&self, stream: &Stream) -> Result<bool> {
+        Ok(self.build.largest(stream)? > CHUNKS_MAX * self.shape.capacity as u64)
     }
 
     fn run(

@@ -4,6 +4,7 @@
 //! and tiny outputs.
 
 mod case;
+mod columns;
 mod operators;
 mod run;
 

@@ -34,18 +34,22 @@ fn options(case: &Case, passes: Option<Vec<PartitionShape>>) -> HashOptions {
     HashOptions {
         equal_hashes: case.equal_hashes,
         passes,
-        // Small tiles and tables, so that small inputs have several of each, and tables are too small for some.
-        join: Some(JoinShape {
-            threads: 64,
-            items: 2,
-            blocks: 1,
-            capacity: 100,
-            tiles: 2,
-        }),
+        join: Some(small_join()),
     }
 }
 
-fn pass(bits: u32) -> PartitionShape {
+/// Small tiles and tables, so that small inputs have several of each, and tables are too small for some.
+pub fn small_join() -> JoinShape {
+    JoinShape {
+        threads: 64,
+        items: 2,
+        blocks: 1,
+        capacity: 100,
+        tiles: 2,
+    }
+}
+
+pub fn pass(bits: u32) -> PartitionShape {
     PartitionShape {
         bits,
         threads: 64,
