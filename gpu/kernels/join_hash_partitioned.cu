@@ -69,9 +69,10 @@ TENON_KERNEL(partition_work, WorkParams) {
 }
 
 struct Table {
-    Tuple* tuples;  // [capacity]
-    u64* sums;      // [capacity], MODE 4: at a key's first tuple, the sum of the others' values
     u32* heads;     // [slots]
+    u64* sums;      // [capacity], MODE 4: at a key's first tuple, the sum of the others' values
+    WORD* values;   // [capacity]
+    KEY* keys;      // [capacity]
     u32* groups;    // [capacity], GROUPED: at a key's first tuple, the number of others, and whether it is marked
     u16* links;     // [capacity]: the next tuple of the slot; GROUPED: the first of the key
     u32 mask, shift, size;
@@ -82,13 +83,13 @@ struct Table {
         u32 slot = slot_of(key);
         while (true) {
             u32 head = heads[slot];
-            if (head == NONE || (KEY)tuples[head].key == key) return head;
+            if (head == NONE || keys[head] == key) return head;
             slot = (slot + 1) & mask;
         }
     }
     /// The first of this key in the list from `tuple` on, or NONE.
     TENON_METHOD u32 match(u32 tuple, KEY key) const {
-        while (tuple != NONE && (KEY)tuples[tuple].key != key) tuple = next(tuple);
+        while (tuple != NONE && keys[tuple] != key) tuple = next(tuple);
         return tuple;
     }
     TENON_METHOD u32 next(u32 tuple) const {
@@ -99,12 +100,14 @@ struct Table {
 
 TENON_DEVICE Table table_at(u8* dynamic, const JoinParams& p) {
     Table t;
-    t.tuples = reinterpret_cast<Tuple*>(dynamic);
-    dynamic += (u64)p.capacity * sizeof(Tuple);
-    t.sums = reinterpret_cast<u64*>(dynamic);
-    if (MODE == 4) dynamic += (u64)p.capacity * 8;
     t.heads = reinterpret_cast<u32*>(dynamic);
     dynamic += (u64)4 << p.slots_log2;
+    t.sums = reinterpret_cast<u64*>(dynamic);
+    if (MODE == 4) dynamic += (u64)p.capacity * 8;
+    t.values = reinterpret_cast<WORD*>(dynamic);
+    dynamic += (u64)p.capacity * sizeof(WORD);
+    t.keys = reinterpret_cast<KEY*>(dynamic);
+    dynamic += (u64)p.capacity * sizeof(KEY);
     t.groups = reinterpret_cast<u32*>(dynamic);
     if (GROUPED) dynamic += (u64)p.capacity * 4;
     t.links = reinterpret_cast<u16*>(dynamic);
@@ -116,7 +119,7 @@ TENON_DEVICE Table table_at(u8* dynamic, const JoinParams& p) {
 
 /// Counts a tuple with the first of its key, or makes it the first.
 TENON_DEVICE void insert_group(const Table& t, u32 tuple) {
-    KEY key = (KEY)t.tuples[tuple].key;
+    KEY key = t.keys[tuple];
     u32 slot = t.slot_of(key);
     while (true) {
         u32 head = atomicCAS(&t.heads[slot], NONE, tuple);
@@ -124,9 +127,9 @@ TENON_DEVICE void insert_group(const Table& t, u32 tuple) {
             if (MODE != 4) t.links[tuple] = (u16)tuple;
             return;
         }
-        if ((KEY)t.tuples[head].key == key) {
+        if (t.keys[head] == key) {
             atomicAdd(&t.groups[head], 1u);
-            if (MODE == 4) atomicAdd(&t.sums[head], (u64)(BUILD_VALUE)t.tuples[tuple].value);
+            if (MODE == 4) atomicAdd(&t.sums[head], (u64)(BUILD_VALUE)t.values[tuple]);
             else t.links[tuple] = (u16)head;
             return;
         }
@@ -138,11 +141,14 @@ TENON_DEVICE void insert_group(const Table& t, u32 tuple) {
 TENON_DEVICE void build_table(Table& t, const Tuple* build, u32 size) {
     __syncthreads();
     t.size = size;
-    for (u32 i = threadIdx.x; i <= t.mask; i += THREADS) t.heads[i] = NONE;
+    Pack<u32, 4> empty = {{NONE, NONE, NONE, NONE}};
+    for (u32 i = threadIdx.x * 4; i <= t.mask; i += THREADS * 4) store_pack(t.heads + i, empty);
     if (GROUPED) {
 #pragma unroll 4
         for (u32 i = threadIdx.x; i < size; i += THREADS) {
-            t.tuples[i] = build[i];
+            Tuple tuple = build[i];
+            t.keys[i] = (KEY)tuple.key;
+            t.values[i] = tuple.value;
             t.groups[i] = 0;
             if (MODE == 4) t.sums[i] = 0;
         }
@@ -153,7 +159,8 @@ TENON_DEVICE void build_table(Table& t, const Tuple* build, u32 size) {
 #pragma unroll 8
         for (u32 i = threadIdx.x; i < size; i += THREADS) {
             Tuple tuple = build[i];
-            t.tuples[i] = tuple;
+            t.keys[i] = (KEY)tuple.key;
+            t.values[i] = tuple.value;
             t.links[i] = (u16)atomicExch(&t.heads[t.slot_of((KEY)tuple.key)], i);
         }
     }
@@ -165,13 +172,13 @@ TENON_DEVICE void spread_marks(const Table& t, const JoinParams& p) {
     if (!(GROUPED && MODE != 4) || !p.build_flags) return;
     __syncthreads();
     for (u32 i = threadIdx.x; i < t.size; i += THREADS) {
-        if (t.groups[t.links[i]] & MARKED) p.build_flags[t.tuples[i].value] = 1;
+        if (t.groups[t.links[i]] & MARKED) p.build_flags[t.values[i]] = 1;
     }
 }
 
 TENON_DEVICE bool holds(const JoinParams& p, const Table& t, u32 build, const Tuple& probe) {
 #if HAS_RESIDUAL
-    return residual(p.residual, (u32)t.tuples[build].value, (u32)probe.value);
+    return residual(p.residual, (u32)t.values[build], (u32)probe.value);
 #else
     return true;
 #endif
@@ -179,7 +186,7 @@ TENON_DEVICE bool holds(const JoinParams& p, const Table& t, u32 build, const Tu
 
 /// Sets the flags of a pair.
 TENON_DEVICE void flag(const JoinParams& p, const Table& t, u32 build, const Tuple& probe) {
-    if (p.build_flags) p.build_flags[t.tuples[build].value] = 1;
+    if (p.build_flags) p.build_flags[t.values[build]] = 1;
     if (p.probe_flags) p.probe_flags[probe.value] = 1;
 }
 
@@ -253,7 +260,7 @@ TENON_DEVICE void write_all(const JoinParams& p, Shared& s, const Table& t, cons
         while (lanes) {
             u64 to = place + (u32)__popc(lanes & lanes_below());
             if (build != NONE) {
-                WORD value = t.tuples[build].value;
+                WORD value = t.values[build];
                 if (p.build_flags) p.build_flags[value] = 1;
                 if (p.probe_flags) p.probe_flags[probes[i].value] = 1;
                 if (to < p.capacity_out) {
@@ -309,7 +316,7 @@ TENON_KERNEL_BOUNDS(join, JoinParams, THREADS, BLOCKS) {
                     for (; build != NONE; build = partner(p, t, t.next(build), probes[i])) {
                         u64 place = places[i]++;
                         if (place >= p.window_from && place < p.window_to) {
-                            p.build_out[place - p.window_from] = (BUILD_VALUE)t.tuples[build].value;
+                            p.build_out[place - p.window_from] = (BUILD_VALUE)t.values[build];
                             p.probe_out[place - p.window_from] = (PROBE_VALUE)probes[i].value;
                         }
                     }
@@ -319,7 +326,7 @@ TENON_KERNEL_BOUNDS(join, JoinParams, THREADS, BLOCKS) {
                     u32 head = t.find((KEY)probes[i].key);
                     if (head != NONE) {
                         count += 1 + t.groups[head];
-                        u64 values = t.sums[head] + (u64)(BUILD_VALUE)t.tuples[head].value;
+                        u64 values = t.sums[head] + (u64)(BUILD_VALUE)t.values[head];
                         sum += values * (u64)(PROBE_VALUE)probes[i].value;
                     }
                 }

@@ -103,7 +103,11 @@ fn joins(width: u64, size: u64, small: bool) -> Vec<(Vec<PartitionShape>, JoinSh
         tiles: 16,
     };
     if small {
-        return vec![(vec![pass(5, 64, 4, 1)], join(64, 2, 1, 100))];
+        let two = vec![pass(3, 128, 4, 1), pass(4, 64, 4, 1)];
+        return vec![
+            (vec![pass(5, 64, 4, 1)], join(64, 2, 1, 100)),
+            (two, join(64, 2, 1, 100)),
+        ];
     }
     let items = if width == 8 { 8 } else { 16 };
     let two = |first, second| vec![pass(first, 1024, items, 1), pass(second, 1024, items, 1)];
