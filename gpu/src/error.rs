@@ -48,6 +48,9 @@ pub enum GpuError {
     /// A request that makes no sense: lengths that differ, an empty block, a kernel that does not exist.
     #[error("{0}")]
     Invalid(String),
+    /// Whoever asked for the work no longer wants it.
+    #[error("cancelled")]
+    Cancelled,
     /// The file system or the memory of the host.
     #[error("{context}: {source}")]
     Io { context: String, source: std::io::Error },

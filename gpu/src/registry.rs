@@ -37,6 +37,7 @@ pub fn programs() -> Vec<Program> {
         join::expand::programs,
         join::band::programs,
         join::nested_loop::programs,
+        join::triton::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

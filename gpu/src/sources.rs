@@ -24,4 +24,6 @@ headers![
     "merge_path.cuh",
     "join_spans.cuh",
     "join_hash_table.cuh",
+    "triton_hash.cuh",
+    "triton.cuh",
 ];

@@ -91,4 +91,12 @@ tuning! {
     NESTED_BLOCKS: u32 = 32;
     /// Pairs that a warp of nested loops gathers before it takes places for them.
     NESTED_STAGE: u32 = 128;
+    /// Threads of a block that inserts or looks up rows of a chunk.
+    TRITON_THREADS: u32 = 256;
+    /// Rows of one of them: their loads are in flight at once.
+    TRITON_ITEMS: u32 = 4;
+    /// Threads of a block that orders spilled rows by partition.
+    TRITON_SPILL_THREADS: u32 = 512;
+    /// Rows of one of them, held in registers.
+    TRITON_SPILL_ITEMS: u32 = 8;
 }

@@ -12,6 +12,7 @@
 //! | HJ: a shared table, or radix-partitioned | [`hash`] |
 //! | INLJ, SMJ: spans of a sorted build side | [`ranges`], [`css_tree`], [`sort_merge`] |
 //! | band joins and inequalities | [`band`], [`probe`] |
+//! | inputs of host memory, state larger than the device | [`triton`] |
 //!
 //! Keys are unsigned words of 32 or 64 bits. A key of one column of at most 8 bytes is its order-preserving bits. Any
 //! other key (several columns, strings, 128 bits) is a hash, and the residual compares the columns. Rows whose key is
@@ -32,6 +33,7 @@ mod side;
 pub mod sort_merge;
 pub mod sorted;
 pub(crate) mod spans;
+pub mod triton;
 
 pub use kind::JoinKind;
 pub use matcher::{Flags, Matcher, PairsMut};

@@ -33,6 +33,8 @@ pub struct SimConfig {
     pub order_seed: Option<u64>,
     /// Part buffers from slabs, as on a GPU, in place of one guarded mapping each.
     pub slabs: bool,
+    /// The driver has no memory for the allocation of this number, counted from 0, nor for any after it.
+    pub allocations_max: Option<u64>,
 }
 
 /// A simulated device.
@@ -44,6 +46,7 @@ pub struct SimBackend {
     timeout: Duration,
     order_seed: u64,
     slabs: bool,
+    allocations_left: AtomicU64,
     next_handle: AtomicU64,
     events: Mutex<HashMap<EventHandle, Instant>>,
 }
@@ -83,6 +86,7 @@ impl SimBackend {
                 .unwrap_or_else(|| Duration::from_secs(setting("TENON_SIM_TIMEOUT_S", 30))),
             order_seed: config.order_seed.unwrap_or_else(|| setting("TENON_SIM_SEED", 0)),
             slabs: config.slabs,
+            allocations_left: AtomicU64::new(config.allocations_max.unwrap_or(u64::MAX)),
             next_handle: AtomicU64::new(1),
             events: Mutex::default(),
         }
@@ -112,6 +116,20 @@ impl Backend for SimBackend {
     }
 
     fn alloc(&self, bytes: u64) -> Result<u64> {
+        let take = |left: u64| left.checked_sub(1);
+        if self
+            .allocations_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_err()
+        {
+            return Err(GpuError::OutOfMemory {
+                requested_bytes: bytes,
+                in_use_bytes: 0,
+                reserved_bytes: 0,
+                budget_bytes: 0,
+                detail: "; the simulator was told to have no more".into(),
+            });
+        }
         self.memory
             .alloc(bytes as usize)
             .map_err(|e| GpuError::io(format!("mapping {bytes} bytes"), e))

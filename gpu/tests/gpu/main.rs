@@ -10,6 +10,7 @@ mod data;
 mod faults;
 mod join;
 mod join_ordered;
+mod join_triton;
 mod pool;
 mod primitives_basic;
 mod simulator;

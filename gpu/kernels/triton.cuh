@@ -1,0 +1,129 @@
+// What the kernels of the Triton join share: the hash, partitions, and the tables of build rows in device memory.
+//
+// Macros: those of triton_hash.cuh; BUILD_VALUE and PROBE_VALUE (u32, u64), WORD (u64 if key or build value has 8
+// bytes, else u32), TABLE (see below), GROUPED (a chained table counts and sums the values of each key).
+#pragma once
+#include "block.cuh"
+#include "triton_hash.cuh"
+
+#define TABLE_LINEAR 0   // slots of key and value, linear probing: the cached build rows
+#define TABLE_PERFECT 1  // an array of values by key: the cached build rows, where keys are dense
+#define TABLE_CHAINED 2  // a list of rows a key: a pair of partitions, with any number of equal keys
+
+constexpr WORD EMPTY = ~(WORD)0;
+constexpr u32 NONE = 0xffffffffu;
+/// Slots that a row may be away from its hash's: beyond, it is spilled.
+constexpr u32 PROBE_MAX = 1024;
+/// Rows of one key that a linear table takes, or each further one would walk past all of them: they are spilled.
+constexpr u32 EQUAL_MAX = 32;
+
+struct alignas(2 * sizeof(WORD)) Slot {
+    WORD key, value;
+};
+
+struct Table {
+    Slot* slots;  // LINEAR: all bits set where empty
+    WORD* array;  // PERFECT: the same
+    u64 size;     // slots, places of the array, or rows of a chained table
+    // CHAINED: all rows, in place; heads by linear probing, one a distinct key, all bits set where empty.
+    const KEY* keys;
+    const BUILD_VALUE* values;
+    u32* heads;
+    u32* links;   // next row of the key
+    u32* groups;  // GROUPED, at the first row of a key: its rows, and the sum of their values
+    u64* sums;
+    u64 head_count;
+    Partitioning partitions;
+    const u32* duplicates;  // whether two rows have equal keys; null: they may
+    u32 cached;             // partitions below are kept in the table
+    u32 unused;
+
+    /// Whether no two rows have equal keys, so that a look-up ends at the first match.
+    TENON_METHOD bool is_unique() const { return duplicates && !*duplicates; }
+
+    /// Takes a row in; false if it has no place. `duplicate` becomes true if its key was there.
+    TENON_METHOD bool insert(KEY key, BUILD_VALUE value, bool& duplicate) const {
+#if TABLE == TABLE_PERFECT
+        u64 at = (u64)key - partitions.key_min;
+        if (at >= size || (WORD)value == EMPTY) return false;
+        return atomicCAS(&array[at], EMPTY, (WORD)value) == EMPTY;
+#elif TABLE == TABLE_LINEAR
+        if ((WORD)key == EMPTY || size == 0) return false;
+        u64 slot = __umul64hi(hash_of(key), size);
+        u32 equal = 0;
+        for (u32 i = 0; i < PROBE_MAX; i++) {
+            WORD found = ld_relaxed(&slots[slot].key);
+            if (found == EMPTY) found = atomicCAS(&slots[slot].key, EMPTY, (WORD)key);
+            if (found == EMPTY) {
+                slots[slot].value = (WORD)value;
+                return true;
+            }
+            if (found == (WORD)key) {
+                duplicate = true;
+                if (++equal == EQUAL_MAX) return false;
+            }
+            slot = slot + 1 == size ? 0 : slot + 1;
+        }
+        return false;
+#else
+        return false;
+#endif
+    }
+
+    /// Links row `row` of a chained table.
+    TENON_METHOD void link(u32 row) const {
+        KEY key = keys[row];
+        u64 slot = __umul64hi(hash_of(key), head_count);
+        while (true) {
+            u32 head = ld_relaxed(&heads[slot]);
+            if (head == NONE) head = atomicCAS(&heads[slot], NONE, row);
+            bool first = head == NONE;
+            if (first || keys[head] == key) {
+#if GROUPED
+                u32 of = first ? row : head;
+                atomicAdd(&groups[of], 1u);
+                atomicAdd(&sums[of], (u64)values[row]);
+#else
+                links[row] = first ? NONE : atomicExch(&heads[slot], row);
+#endif
+                return;
+            }
+            slot = slot + 1 == head_count ? 0 : slot + 1;
+        }
+    }
+
+    /// A row of a chained table with this key, or NONE.
+    TENON_METHOD u32 find(KEY key) const {
+        u64 slot = __umul64hi(hash_of(key), head_count);
+        while (true) {
+            u32 head = heads[slot];
+            if (head == NONE || keys[head] == key) return head;
+            slot = slot + 1 == head_count ? 0 : slot + 1;
+        }
+    }
+
+    /// Calls `f(value)` for the rows of this key, in the same order each time, until it returns false. `unique` is
+    /// `is_unique()`.
+    template <class F>
+    TENON_METHOD void for_each(KEY key, bool unique, F f) const {
+#if TABLE == TABLE_PERFECT
+        u64 at = (u64)key - partitions.key_min;
+        if (at >= size) return;
+        WORD value = array[at];
+        if (value != EMPTY) f((BUILD_VALUE)value);
+#elif TABLE == TABLE_LINEAR
+        if (size == 0 || (WORD)key == EMPTY) return;
+        u64 at = __umul64hi(hash_of(key), size);
+        for (u32 i = 0; i < PROBE_MAX; i++) {
+            Slot slot = slots[at];
+            if (slot.key == EMPTY) return;
+            if (slot.key == (WORD)key && (!f((BUILD_VALUE)slot.value) || unique)) return;
+            at = at + 1 == size ? 0 : at + 1;
+        }
+#else
+        for (u32 row = find(key); row != NONE; row = links[row]) {
+            if (!f(values[row])) return;
+        }
+#endif
+    }
+};

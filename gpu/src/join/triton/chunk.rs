@@ -1,0 +1,531 @@
+//! Kernels on a chunk, and what leaves the device after them: spilled rows and pairs.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::arena::Arena;
+use super::feed::{Chunk, Feed};
+use super::output::{TritonOutput, Words};
+use super::plan::{CHUNKS_OUT, Plan};
+use super::programs::{
+    BuildParams, Mode, ProbeParams, SpillPlanParams, SpillScatterParams, Table, TableKind, Types, join_program,
+    spill_program,
+};
+use super::run::Phases;
+use super::side::Widths;
+use super::spill::{SpillSpace, SpilledRows};
+use crate::error::Result;
+use crate::join::Residual;
+use crate::kernel::Kernel;
+use crate::launch::LaunchConfig;
+use crate::memory::{DevicePtr, DevicePtrMut, PinnedBuffer, device_to_host};
+use crate::stream::{Event, Stream};
+use crate::tuning::{TRITON_ITEMS, TRITON_SPILL_ITEMS, TRITON_SPILL_THREADS, TRITON_THREADS};
+
+/// Takes the pieces of the result, one after the other.
+pub(super) type Sink<'a> = dyn FnMut(TritonOutput<'_>) -> Result<()> + 'a;
+
+/// Buffers for what leaves the device after a chunk.
+struct Leaving {
+    /// A bit a row of the chunk: whether it is spilled.
+    spilled: u64,
+    keys: u64,
+    values: u64,
+    offsets: u64,
+    build_out: u64,
+    probe_out: u64,
+    pair_count: u64,
+    /// After this, the spilled rows have left.
+    free: Option<Event>,
+}
+
+/// A chunk whose kernels are under way.
+struct Pending {
+    leaving: usize,
+    done: Event,
+    chunk: Chunk,
+    table: Table,
+    kind: TableKind,
+    /// The side whose rows are spilled, if any are.
+    spills: Option<Side>,
+}
+
+/// A side of the join.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Build,
+    Probe,
+}
+
+/// Where things lie that all chunks share.
+pub(super) struct Shared {
+    counts: u64,
+    cursors: u64,
+    pub mixed: u64,
+    pub duplicates: u64,
+    /// Number of pairs and sum of products.
+    pub results: u64,
+    pub build_flags: u64,
+    pub probe_flags: u64,
+}
+
+/// Runs the kernels of chunks, and keeps a few chunks under way.
+pub(super) struct ChunkWork<'a> {
+    pub compute: Stream,
+    /// Only copies to the host.
+    leave: Stream,
+    types: Types,
+    pub mode: Mode,
+    residual: &'a Residual,
+    partitions: u32,
+    pub shared: Shared,
+    ring: Vec<Leaving>,
+    next: usize,
+    /// The offsets and the number of pairs of each of the ring, for the processor.
+    host: PinnedBuffer<u32>,
+    pending: VecDeque<Pending>,
+    pairs_out: u64,
+    /// Pairs for the processor: build values, then probe values.
+    pairs_host: Option<PinnedBuffer<u8>>,
+    spill: SpillSpace,
+    /// Spilled rows of build and probe side.
+    spilled: [SpilledRows; 2],
+    pub spilled_rows: u64,
+    pub spilled_bytes: u64,
+    pub phases: Phases,
+    pub pairs: u64,
+    /// Bytes copied to the host.
+    pub bytes: u64,
+}
+
+/// Elements at the end of the offsets on the host that hold the number of pairs.
+const COUNT_WORDS: u64 = 2;
+
+fn at<T>(address: u64) -> DevicePtr<T> {
+    DevicePtr::new(address)
+}
+
+fn at_mut<T>(address: u64) -> DevicePtrMut<T> {
+    DevicePtrMut::new(address)
+}
+
+impl<'a> ChunkWork<'a> {
+    /// Cuts what it needs from the arena; all of it is set to zero that must be.
+    pub fn new(
+        streams: (Stream, Stream),
+        arena: &mut Arena,
+        plan: &Plan,
+        types: Types,
+        (mode, residual): (Mode, &'a Residual),
+        flags: (u64, u64),
+        (spill, spilled): (SpillSpace, [SpilledRows; 2]),
+    ) -> Result<ChunkWork<'a>> {
+        let (compute, leave) = streams;
+        let device = compute.device();
+        let partitions = plan.partitions.count as u64;
+        let zeroed = |arena: &mut Arena, bytes: u64| -> Result<u64> {
+            let address = arena.cut(bytes)?;
+            zero(&compute, address, bytes)?;
+            Ok(address)
+        };
+        let shared = Shared {
+            counts: zeroed(arena, partitions * 4)?,
+            cursors: arena.cut(partitions * 4)?,
+            mixed: zeroed(arena, partitions)?,
+            duplicates: zeroed(arena, 4)?,
+            results: zeroed(arena, 16)?,
+            build_flags: if flags.0 > 0 { zeroed(arena, flags.0)? } else { 0 },
+            probe_flags: if flags.1 > 0 { zeroed(arena, flags.1)? } else { 0 },
+        };
+        let key = types.build.key;
+        let value = types.build.value.max(types.probe.value);
+        let ring = (0..CHUNKS_OUT)
+            .map(|_| {
+                Ok(Leaving {
+                    spilled: arena.cut(plan.chunk_rows.div_ceil(32) * 4)?,
+                    keys: arena.cut(plan.chunk_rows * key)?,
+                    values: arena.cut(plan.chunk_rows * value)?,
+                    offsets: arena.cut((partitions + 1) * 4)?,
+                    build_out: arena.cut(plan.pairs_out * types.out())?,
+                    probe_out: arena.cut(plan.pairs_out * types.out())?,
+                    pair_count: arena.cut(8)?,
+                    free: None,
+                })
+            })
+            .collect::<Result<_>>()?;
+        let pairs_bytes = 2 * plan.pairs_out * types.out();
+        let pairs_host = (pairs_bytes > 0).then(|| device.pinned(pairs_bytes)).transpose()?;
+        Ok(ChunkWork {
+            compute,
+            leave,
+            types,
+            mode,
+            residual,
+            partitions: plan.partitions.count,
+            shared,
+            ring,
+            next: 0,
+            host: device.pinned(CHUNKS_OUT * (partitions + 1 + COUNT_WORDS))?,
+            pending: VecDeque::new(),
+            pairs_out: plan.pairs_out,
+            pairs_host,
+            spill,
+            spilled,
+            spilled_rows: 0,
+            spilled_bytes: 0,
+            phases: Phases::default(),
+            pairs: 0,
+            bytes: 0,
+        })
+    }
+
+    pub fn kernel<P: crate::KernelParams>(&self, kind: TableKind, name: &str) -> Result<Kernel<P>> {
+        let program = join_program(self.types, kind, self.mode, self.residual);
+        self.compute.device().load(&program)?.kernel(name)
+    }
+
+    fn config(&self, rows: u64) -> Result<LaunchConfig> {
+        let tile = (TRITON_THREADS * TRITON_ITEMS) as u64;
+        Ok(LaunchConfig::cover(rows, tile, TRITON_THREADS)?.shared(self.partitions * 4))
+    }
+
+    /// Puts a chunk of build rows into the table of cached rows.
+    pub fn build(
+        &mut self,
+        feed: &mut Feed,
+        chunk: Chunk,
+        (kind, table): (TableKind, Table),
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        let leaving = self.next % self.ring.len();
+        let params = BuildParams {
+            keys: at(chunk.keys),
+            values: at(chunk.values),
+            items: chunk.rows,
+            first_row: chunk.first_row,
+            spilled: at_mut(self.ring[leaving].spilled),
+            counts: at_mut(self.shared.counts),
+            mixed: at_mut(self.shared.mixed),
+            duplicates: at_mut(self.shared.duplicates),
+            table,
+        };
+        let kernel = self.kernel::<BuildParams>(kind, "build")?;
+        // SAFETY: a chunk's rows and bits; counters and flags of all partitions.
+        unsafe { kernel.launch(&self.compute, &self.config(chunk.rows)?, &params)? };
+        self.finish_launches(feed, chunk, (kind, table), Some(Side::Build))?;
+        self.retire_all_but(CHUNKS_OUT as usize - 1, sink)
+    }
+
+    /// Looks a chunk of probe rows up in a table; if it `spills`, rows of mixed partitions leave, too.
+    pub fn probe(
+        &mut self,
+        feed: &mut Feed,
+        chunk: Chunk,
+        (kind, table): (TableKind, Table),
+        spills: bool,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        let leaving = self.next % self.ring.len();
+        if self.mode == Mode::Pairs {
+            zero(&self.compute, self.ring[leaving].pair_count, 8)?;
+        }
+        let params = ProbeParams {
+            spilled: if spills {
+                at_mut(self.ring[leaving].spilled)
+            } else {
+                DevicePtrMut::null()
+            },
+            ..self.probe_params(leaving, &chunk, table)?
+        };
+        let kernel = self.kernel::<ProbeParams>(kind, "probe")?;
+        // SAFETY: a chunk's rows and bits; counters and flags of all partitions; outputs of `pairs_out` pairs.
+        unsafe { kernel.launch(&self.compute, &self.config(chunk.rows)?, &params)? };
+        self.finish_launches(feed, chunk, (kind, table), spills.then_some(Side::Probe))?;
+        self.retire_all_but(CHUNKS_OUT as usize - 1, sink)
+    }
+
+    fn probe_params(&self, leaving: usize, chunk: &Chunk, table: Table) -> Result<ProbeParams> {
+        let (leaving, shared) = (&self.ring[leaving], &self.shared);
+        Ok(ProbeParams {
+            keys: at(chunk.keys),
+            values: at(chunk.values),
+            from: 0,
+            to: chunk.rows,
+            first_row: chunk.first_row,
+            spilled: DevicePtrMut::null(),
+            counts: at_mut(shared.counts),
+            mixed: at(shared.mixed),
+            count: at_mut(match self.mode {
+                Mode::Pairs => leaving.pair_count,
+                _ => shared.results,
+            }),
+            sum: at_mut(shared.results + 8),
+            build_out: at_mut(leaving.build_out),
+            probe_out: at_mut(leaving.probe_out),
+            capacity: self.pairs_out,
+            build_flags: at_mut(shared.build_flags),
+            probe_flags: at_mut(shared.probe_flags),
+            window_from: 0,
+            window_to: 0,
+            table,
+            residual: self.residual.params()?,
+        })
+    }
+
+    /// Orders the spilled rows of the chunk by partition, and notes what the processor must know of it.
+    fn finish_launches(
+        &mut self,
+        feed: &mut Feed,
+        chunk: Chunk,
+        (kind, table): (TableKind, Table),
+        spills: Option<Side>,
+    ) -> Result<()> {
+        let index = self.next % self.ring.len();
+        self.next += 1;
+        if let Some(side) = spills {
+            self.order_spilled(index, &chunk, table, self.spilled[side as usize].widths)?;
+        }
+        let leaving = &self.ring[index];
+        let offsets_bytes = (self.partitions as usize + 1) * 4;
+        let host = self.host.address().wrapping_add(self.host_words(index).start * 4);
+        // SAFETY: the pinned memory has room for both, and is read after the event only.
+        unsafe {
+            if spills.is_some() {
+                device_to_host(&self.compute, host, leaving.offsets, offsets_bytes)?;
+            }
+            if self.mode == Mode::Pairs && spills != Some(Side::Build) {
+                device_to_host(&self.compute, host.add(offsets_bytes), leaving.pair_count, 8)?;
+            }
+        }
+        feed.release(&self.compute, &chunk)?;
+        self.pending.push_back(Pending {
+            leaving: index,
+            done: self.compute.record()?,
+            chunk,
+            table,
+            kind,
+            spills,
+        });
+        Ok(())
+    }
+
+    fn order_spilled(&mut self, index: usize, chunk: &Chunk, table: Table, widths: Widths) -> Result<()> {
+        let module = self
+            .compute
+            .device()
+            .load(&spill_program(widths, self.types.equal_hashes))?;
+        let leaving = &mut self.ring[index];
+        let plan = SpillPlanParams {
+            counts: at_mut(self.shared.counts),
+            offsets: at_mut(leaving.offsets),
+            cursors: at_mut(self.shared.cursors),
+            partitions: self.partitions,
+            unused: 0,
+        };
+        let scatter = SpillScatterParams {
+            keys: at(chunk.keys),
+            values: at(chunk.values),
+            items: chunk.rows,
+            first_row: chunk.first_row,
+            spilled: at(leaving.spilled),
+            offsets: at(leaving.offsets),
+            cursors: at_mut(self.shared.cursors),
+            keys_out: at_mut(leaving.keys),
+            values_out: at_mut(leaving.values),
+            partitions: table.partitions,
+        };
+        let tile = TRITON_SPILL_THREADS * TRITON_SPILL_ITEMS;
+        let partitions = self.partitions.next_multiple_of(2);
+        let shared = tile * widths.key.max(widths.value) as u32 + 6 * partitions + 2 * tile;
+        let config = LaunchConfig::cover(chunk.rows, tile as u64, TRITON_SPILL_THREADS)?.shared(shared);
+        if let Some(free) = leaving.free.take() {
+            self.compute.wait_for(&free)?;
+        }
+        // SAFETY: counts of all partitions; a chunk's rows, whose spilled ones the outputs have room for.
+        unsafe {
+            module.kernel::<SpillPlanParams>("spill_plan")?.launch(
+                &self.compute,
+                &LaunchConfig::new(1, 1024),
+                &plan,
+            )?;
+            module
+                .kernel::<SpillScatterParams>("spill_scatter")?
+                .launch(&self.compute, &config, &scatter)
+        }
+    }
+
+    /// Where a chunk's offsets and number of pairs are on the host.
+    fn host_words(&self, index: usize) -> Range<usize> {
+        let words = self.partitions as usize + 1 + COUNT_WORDS as usize;
+        index * words..(index + 1) * words
+    }
+
+    /// Waits for chunks until no more than `keep` are under way, and takes what leaves with them.
+    pub fn retire_all_but(&mut self, keep: usize, sink: &mut Sink<'_>) -> Result<()> {
+        while self.pending.len() > keep {
+            let Some(pending) = self.pending.pop_front() else { break };
+            pending.done.synchronize()?;
+            if let Some(side) = pending.spills {
+                self.take_spilled(pending.leaving, side)?;
+            }
+            if self.mode == Mode::Pairs && pending.spills != Some(Side::Build) {
+                self.take_pairs(&pending, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the copies of a chunk's spilled rows.
+    fn take_spilled(&mut self, index: usize, side: Side) -> Result<()> {
+        let words = &self.host[self.host_words(index)];
+        let spilled = &mut self.spilled[side as usize];
+        let leaving = &mut self.ring[index];
+        let offsets = &words[..self.partitions as usize + 1];
+        let rows = offsets[self.partitions as usize] as u64;
+        if rows == 0 {
+            return Ok(());
+        }
+        let (key_bytes, value_bytes) = (rows * spilled.widths.key, rows * spilled.widths.value);
+        let keys = self.spill.room(key_bytes.next_multiple_of(8) + value_bytes)?;
+        let values = keys + key_bytes.next_multiple_of(8) as usize;
+        // SAFETY: the room just taken, which is read by later copies only, after this stream was waited for.
+        unsafe {
+            device_to_host(&self.leave, keys as *mut u8, leaving.keys, key_bytes as usize)?;
+            device_to_host(&self.leave, values as *mut u8, leaving.values, value_bytes as usize)?;
+        }
+        leaving.free = Some(self.leave.record()?);
+        self.bytes += key_bytes + value_bytes;
+        self.spilled_rows += rows;
+        self.spilled_bytes += key_bytes + value_bytes;
+        spilled.add(keys, values, offsets.to_vec());
+        Ok(())
+    }
+
+    fn take_pairs(&mut self, pending: &Pending, sink: &mut Sink<'_>) -> Result<()> {
+        let words = &self.host[self.host_words(pending.leaving)][self.partitions as usize + 1..];
+        let count = words[0] as u64 | (words[1] as u64) << 32;
+        if count <= self.pairs_out {
+            return self.deliver(pending.leaving, count, sink);
+        }
+        self.pairs_in_halves(pending, 0, pending.chunk.rows, sink)
+    }
+
+    /// Probes again, by halves of the rows, until the pairs of one probe fit their buffer; those of a single row come in
+    /// windows.
+    fn pairs_in_halves(&mut self, pending: &Pending, from: u64, to: u64, sink: &mut Sink<'_>) -> Result<()> {
+        let mut parts = vec![(from, to)];
+        while let Some((from, to)) = parts.pop() {
+            let params = ProbeParams {
+                from,
+                to,
+                ..self.probe_params(pending.leaving, &pending.chunk, pending.table)?
+            };
+            let single = to - from == 1;
+            if !single {
+                zero(&self.compute, params.count.0, 8)?;
+                let kernel = self.kernel::<ProbeParams>(pending.kind, "probe")?;
+                // SAFETY: as for the whole chunk, whose buffer is still held.
+                unsafe { kernel.launch(&self.compute, &self.config(to - from)?, &params)? };
+                let count = self.pair_count(pending.leaving)?;
+                if count <= self.pairs_out {
+                    self.deliver(pending.leaving, count, sink)?;
+                    continue;
+                }
+                let middle = from + (to - from) / 2;
+                parts.push((middle, to));
+                parts.push((from, middle));
+                continue;
+            }
+            let kernel = self.kernel::<ProbeParams>(pending.kind, "write_one")?;
+            let mut window_from = 0;
+            loop {
+                let window_to = window_from + self.pairs_out;
+                let params = ProbeParams {
+                    window_from,
+                    window_to,
+                    ..params
+                };
+                // SAFETY: as above; a window has room in the outputs.
+                unsafe { kernel.launch(&self.compute, &LaunchConfig::new(1, 32), &params)? };
+                let end = self.pair_count(pending.leaving)?;
+                self.deliver(pending.leaving, end - window_from.min(end), sink)?;
+                if end < window_to {
+                    break;
+                }
+                window_from = window_to;
+            }
+        }
+        Ok(())
+    }
+
+    fn pair_count(&self, index: usize) -> Result<u64> {
+        let mut count = 0u64;
+        // SAFETY: eight bytes, waited for.
+        unsafe {
+            let target = (&raw mut count).cast::<u8>();
+            device_to_host(&self.compute, target, self.ring[index].pair_count, 8)?;
+        }
+        self.compute.synchronize()?;
+        Ok(count)
+    }
+
+    /// Copies pairs to the host and hands them out.
+    fn deliver(&mut self, index: usize, count: u64, sink: &mut Sink<'_>) -> Result<()> {
+        let (leaving, out) = (&self.ring[index], self.types.out());
+        let Some(host) = self.pairs_host.as_ref().filter(|_| count > 0) else {
+            return Ok(());
+        };
+        let (build, probe) = (
+            host.address(),
+            host.address().wrapping_add((self.pairs_out * out) as usize),
+        );
+        let bytes = (count * out) as usize;
+        // SAFETY: the pinned memory has room for `pairs_out` values of both sides; it is read after the wait only.
+        unsafe {
+            device_to_host(&self.leave, build, leaving.build_out, bytes)?;
+            device_to_host(&self.leave, probe, leaving.probe_out, bytes)?;
+        }
+        self.leave.synchronize()?;
+        self.pairs += count;
+        self.bytes += 2 * bytes as u64;
+        let words = |start: *mut u8| -> Words<'_> {
+            // SAFETY: `count` values were just copied there; the memory is aligned to huge pages, and pairs_out to 64.
+            unsafe {
+                match out {
+                    4 => Words::U32(std::slice::from_raw_parts(start.cast(), count as usize)),
+                    _ => Words::U64(std::slice::from_raw_parts(start.cast(), count as usize)),
+                }
+            }
+        };
+        sink(TritonOutput::Pairs {
+            build: words(build),
+            probe: words(probe),
+        })
+    }
+
+    /// The spilled rows of build and probe side; they have left once [`Self::all_left`] returned.
+    pub fn take_spilled_rows(&mut self) -> [SpilledRows; 2] {
+        let empty = |side: &SpilledRows| SpilledRows::new(side.widths, self.partitions);
+        let empty = [empty(&self.spilled[0]), empty(&self.spilled[1])];
+        std::mem::replace(&mut self.spilled, empty)
+    }
+
+    /// Waits for the copies to the host.
+    pub fn all_left(&self) -> Result<()> {
+        self.leave.synchronize()
+    }
+}
+
+/// Sets bytes of the arena to zero.
+pub(super) fn zero(stream: &Stream, address: u64, bytes: u64) -> Result<()> {
+    fill(stream, address, bytes, 0)
+}
+
+/// Sets bytes of the arena.
+pub(super) fn fill(stream: &Stream, address: u64, bytes: u64, byte: u8) -> Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: a part of the arena, which belongs to this join.
+    unsafe { crate::memory::set_device_bytes(stream, address, byte, bytes as usize) }
+}

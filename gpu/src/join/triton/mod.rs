@@ -1,0 +1,84 @@
+//! The Triton join: a hash join whose state may be larger than device memory (Lutz 2022).
+//!
+//! ```sql
+//! SELECT ... FROM build JOIN probe ON build.key = probe.key [AND residual]
+//! SELECT count(*), sum(build.value * probe.value) FROM build JOIN probe USING (key)
+//! ```
+//!
+//! Both inputs lie in host memory, as a key column and a value column (payloads or row numbers), and cross the bus in
+//! chunks by the copy engine while kernels work on the chunk before:
+//!
+//! ```text
+//!          chunk of build rows                     chunk of probe rows             pair of spilled partitions
+//!   host ---------------------> device      host ------------------> device     host ---------> device
+//!             | partition cached: insert into the table  | look up in the table       | build rows: link into a table
+//!             | else: run of its partition               | partition has spilled      | probe rows: look up there
+//!             v                                          v build rows: run            v
+//!   host <--- runs, one copy a chunk        host <---- runs, and pairs          host <---- pairs
+//! ```
+//!
+//! It is a hybrid hash join: partitions by the low bits of the hash (or by ranges of keys, where keys are dense), of
+//! which as many as the budget allows are cached on the device. The paper caches a share of every partition and joins
+//! after both sides are partitioned; here whole partitions are cached, in a table that probe rows meet as they come, so
+//! that probe rows of cached partitions need no room and no second way over the bus, and all work hides behind the
+//! copies of the inputs. Spilled rows leave as one run a partition and chunk, ordered within device memory, whose random
+//! writes are cheap where those over the bus are not.
+//!
+//! A build row that finds no place in the table (more equal keys than it takes, a partition larger than foreseen) is
+//! spilled, too, and its partition is *mixed*: its probe rows meet the table, and are spilled to meet the rest. So any
+//! skew gives right answers; a partition larger than a pair's table is joined chunk by chunk.
+//!
+//! Memory on the device: one allocation of at most the budget, taken before anything runs. On the host: pinned room for
+//! the spilled rows, taken as far as it is foreseen, and bounded by the device's budget for pinned memory.
+//!
+//! | what | where |
+//! | --- | --- |
+//! | inputs | [`HostSide`] |
+//! | results | [`Wanted`], [`TritonOutput`] |
+//! | sizes, fan-out, cached share | `plan` |
+//! | chunks on their way in | `feed` |
+//! | kernels on a chunk; what leaves | `chunk` |
+//! | pairs of spilled partitions | `pairs` |
+//! | all together | [`triton_join`] |
+
+mod arena;
+mod chunk;
+mod feed;
+mod output;
+mod pairs;
+mod plan;
+mod programs;
+mod run;
+mod side;
+mod spill;
+
+pub use output::{TritonOutput, Wanted, Words};
+pub use plan::PARTITIONS_MAX;
+pub use programs::{TableKind, programs};
+pub use run::{Phases, TritonResult, triton_join};
+pub use side::{HostKeys, HostSide, HostValues};
+
+/// A range of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    pub min: u64,
+    /// Keys from `min` on.
+    pub count: u64,
+}
+
+/// How a join works, beyond what follows from its inputs.
+#[derive(Clone, Debug, Default)]
+pub struct TritonOptions {
+    /// Device memory that it may take; none: all that the pool has.
+    pub memory_bytes: Option<u64>,
+    /// Where all build keys lie, if that is known: where they are dense, the table is an array.
+    pub key_range: Option<KeyRange>,
+    /// Table of cached rows, instead of the one chosen.
+    pub table: Option<TableKind>,
+    /// Rows of a chunk, instead of as many as copy at full speed.
+    pub chunk_rows: Option<u64>,
+    /// Fan-out of the first pass, instead of the one chosen.
+    pub partitions: Option<u32>,
+    /// Gives all keys one hash, to test what depends on their spread.
+    pub equal_hashes: bool,
+}

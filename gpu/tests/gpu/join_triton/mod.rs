@@ -1,0 +1,5 @@
+//! The Triton join against a plain reference.
+
+mod faults;
+mod random;
+mod reference;
