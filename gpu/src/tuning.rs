@@ -99,4 +99,8 @@ tuning! {
     TRITON_SPILL_THREADS: u32 = 512;
     /// Rows of one of them, held in registers.
     TRITON_SPILL_ITEMS: u32 = 8;
+    /// Threads of a block that partitions over the bus: one block a multiprocessor.
+    TRITON_PARTITION_THREADS: u32 = 512;
+    /// Tuples of one of them, in flight at once.
+    TRITON_PARTITION_ITEMS: u32 = 4;
 }

@@ -7,7 +7,7 @@ pub mod gather;
 pub mod histogram;
 pub mod join;
 pub mod map;
-mod partition;
+pub(crate) mod partition;
 pub mod reduce;
 pub mod scan;
 pub mod search;

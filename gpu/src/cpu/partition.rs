@@ -56,7 +56,7 @@ pub(super) fn count<K: Copy + Sync>(
 
 /// Writes keys and values side by side by bin, in input order within each, and returns the first place of each bin and
 /// the end. `bin` must be below `bins`, else this panics; all slices are of one length.
-pub(super) fn partition<K: Copy + Send + Sync, V: Copy + Send + Sync>(
+pub(crate) fn partition<K: Copy + Send + Sync, V: Copy + Send + Sync>(
     keys: &[K],
     values: &[V],
     keys_out: &mut [K],

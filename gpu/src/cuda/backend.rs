@@ -19,8 +19,8 @@ use crate::launch::LaunchConfig;
 const STREAM_NON_BLOCKING: c_uint = 1;
 /// The waiting thread sleeps: the server has other work for the core.
 const CONTEXT_BLOCKING_SYNC: c_uint = 4;
-/// Registered memory counts as pinned in every context.
-const HOST_REGISTER_PORTABLE: c_uint = 1;
+/// Registered memory counts as pinned in every context, and kernels reach it at its own address.
+const HOST_REGISTER_PORTABLE_MAPPED: c_uint = 1 | 2;
 
 /// One GPU with a context of its own, so that a fault in a kernel ends with this device and not with the process.
 pub struct CudaBackend {
@@ -266,7 +266,7 @@ impl Backend for CudaBackend {
         unsafe {
             call!(
                 self.driver()?,
-                cuMemHostRegister_v2(address.cast(), bytes, HOST_REGISTER_PORTABLE)
+                cuMemHostRegister_v2(address.cast(), bytes, HOST_REGISTER_PORTABLE_MAPPED)
             )
         }
     }

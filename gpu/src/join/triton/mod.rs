@@ -39,13 +39,16 @@
 //! | chunks on their way in | `feed` |
 //! | kernels on a chunk; what leaves | `chunk` |
 //! | pairs of spilled partitions | `pairs` |
+//! | partitioners that write over the bus, to compare with | [`partition`] |
 //! | all together | [`triton_join`] |
 
 mod arena;
 mod chunk;
+mod cpu_partition;
 mod feed;
 mod output;
 mod pairs;
+pub mod partition;
 mod plan;
 mod programs;
 mod run;
@@ -54,9 +57,14 @@ mod spill;
 
 pub use output::{TritonOutput, Wanted, Words};
 pub use plan::PARTITIONS_MAX;
-pub use programs::{TableKind, programs};
+pub use programs::TableKind;
 pub use run::{Phases, TritonResult, triton_join};
 pub use side::{HostKeys, HostSide, HostValues};
+
+/// Specialisations that the tests compile.
+pub fn programs() -> Vec<crate::compile::Program> {
+    [programs::programs(), partition::programs()].concat()
+}
 
 /// A range of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +87,10 @@ pub struct TritonOptions {
     pub chunk_rows: Option<u64>,
     /// Fan-out of the first pass, instead of the one chosen.
     pub partitions: Option<u32>,
+    /// The CPU-partitioned strategy instead of partitioning on the device: to compare with.
+    pub partition_on_cpu: bool,
+    /// A no-partitioning join (Lutz 2022, section 3): the table of all build rows in pinned host memory, to compare with.
+    pub table_on_host: bool,
     /// Gives all keys one hash, to test what depends on their spread.
     pub equal_hashes: bool,
 }

@@ -120,7 +120,11 @@ impl Plan {
         // need one, for rows that find no place.
         let largest = facts.build_rows.div_ceil(fan_out as u64) * 5 / 4 + 64;
         let pair_rows = pair_rows_max.min(largest);
-        let region_bytes = pair_bytes(pair_rows).max(cached.size * cached.place_bytes).min(region);
+        let table_bytes = match options.table_on_host {
+            true => 0,
+            false => cached.size * cached.place_bytes,
+        };
+        let region_bytes = pair_bytes(pair_rows).max(table_bytes).min(region);
         Some(Plan {
             table: cached.table,
             chunk_rows,
@@ -130,8 +134,13 @@ impl Plan {
             pair_rows,
             pairs_out,
             total_bytes: memory.min(fixed + region_bytes + ALIGN_BYTES),
-            spill_bytes: spilled_share(facts.build_rows) * types.build.row()
-                + spilled_share(facts.probe_rows) * types.probe.row(),
+            spill_bytes: match options.partition_on_cpu {
+                true => 0,
+                false => {
+                    spilled_share(facts.build_rows) * types.build.row()
+                        + spilled_share(facts.probe_rows) * types.probe.row()
+                }
+            },
         })
     }
 }
@@ -151,12 +160,19 @@ impl Cached {
     /// joined as they come, so that the bus is never idle.
     fn new(facts: &Facts<'_>, region: u64, fan_out: u32) -> Cached {
         let word = facts.types.word();
+        if facts.options.partition_on_cpu {
+            return Cached::linear(u64::MAX, 0, fan_out, 2 * word);
+        }
         let slots_needed = facts.build_rows * 4 / 3 + 1;
         let dense = facts.options.key_range.filter(|range| {
             let affordable = range.count > 0 && range.count <= slots_needed.saturating_mul(2);
             affordable && facts.options.table != Some(TableKind::Linear)
         });
         match dense {
+            Some(range) if facts.options.table_on_host => Cached::perfect(range, range.count, fan_out, word),
+            None if facts.options.table_on_host => {
+                Cached::linear(facts.build_rows, 2 * facts.build_rows + 1, fan_out, 2 * word)
+            }
             Some(range) => Cached::perfect(range, region / word, fan_out, word),
             None => Cached::linear(facts.build_rows, region / (2 * word), fan_out, 2 * word),
         }

@@ -172,7 +172,7 @@ pub(super) fn spill_program(widths: Widths, equal_hashes: bool) -> Program {
 }
 
 /// Specialisations that the tests compile.
-pub fn programs() -> Vec<Program> {
+pub(super) fn programs() -> Vec<Program> {
     let widths = |key, value| Widths { key, value };
     let mut programs = Vec::new();
     for (build, probe) in [

@@ -1,8 +1,13 @@
 //! The join from end to end.
 
+use std::time::Instant;
+
+use rayon::prelude::*;
+
 use super::TritonOptions;
 use super::arena::Arena;
 use super::chunk::{ChunkWork, Sink, fill};
+use super::cpu_partition::CpuPartitioned;
 use super::feed::Feed;
 use super::output::{TritonOutput, Wanted, marks, rows_where};
 use super::pairs::PairTables;
@@ -110,6 +115,34 @@ pub fn triton_join(
         detail: "; too little for any join".into(),
     })?;
 
+    let check = || {
+        if is_cancelled() {
+            Err(GpuError::Cancelled)
+        } else {
+            Ok(())
+        }
+    };
+    let start_of_all = Instant::now();
+    let on_cpu = match options.partition_on_cpu {
+        true => {
+            let partitioned = |side| CpuPartitioned::new(device, side, plan.partitions, types.equal_hashes);
+            let build = partitioned(&build)?;
+            check()?;
+            Some((build, partitioned(&probe)?))
+        }
+        false => None,
+    };
+    let places = if plan.table == TableKind::Linear { 2 } else { 1 };
+    let table_bytes = plan.table_size * types.word() * places;
+    let table_on_host = match options.table_on_host {
+        true => {
+            let mut table = device.pinned::<u64>(table_bytes.div_ceil(8))?;
+            table.par_chunks_mut(1 << 20).for_each(|part| part.fill(u64::MAX));
+            Some(table)
+        }
+        false => None,
+    };
+    let cpu_ms = start_of_all.elapsed().as_secs_f32() * 1e3;
     let streams = [device.stream()?, device.stream()?, device.stream()?];
     let mut arena = Arena::new(&streams[0], plan.total_bytes)?;
     let row_bytes = types.build.row().max(types.probe.row());
@@ -143,8 +176,23 @@ pub fn triton_join(
 
     let start = streams[0].record()?;
     let mark = arena.mark();
-    if !build.is_empty() && !probe.is_empty() {
-        let table = cached_table(&streams[0], &mut arena, &plan, types, work.shared.duplicates)?;
+    if let Some((build, probe)) = &on_cpu {
+        let mut tables = PairTables::new(&mut arena, &plan, types.build, grouped)?;
+        tables.join(&mut work, &mut feed, (&build.rows, &probe.rows), &check, sink)?;
+        let end = streams[0].record()?;
+        end.synchronize()?;
+        work.phases.build_ms = cpu_ms;
+        work.phases.pairs_ms = end.elapsed_ms_since(&start)?;
+    } else if !build.is_empty() && !probe.is_empty() {
+        let address = match &table_on_host {
+            Some(table) => table.address() as u64,
+            None => {
+                let address = arena.cut(table_bytes)?;
+                fill(&streams[0], address, table_bytes, 0xff)?;
+                address
+            }
+        };
+        let table = cached_table(address, &plan, work.shared.duplicates);
         let mut runs = Runs::new(vec![build.run()], types.build);
         while let Some(chunk) = feed.next(&work.compute, &mut runs, types.build)? {
             check()?;
@@ -233,24 +281,21 @@ fn types_of(
     Ok(types)
 }
 
-/// The table of cached rows, empty.
-fn cached_table(stream: &Stream, arena: &mut Arena, plan: &Plan, types: Types, duplicates: u64) -> Result<Table> {
-    let places = if plan.table == TableKind::Linear { 2 } else { 1 };
-    let bytes = plan.table_size * types.word() * places;
-    let address = arena.cut(bytes)?;
-    fill(stream, address, bytes, 0xff)?;
-    let mut table = Table {
+/// The table of cached rows, whose memory has all bits set.
+fn cached_table(address: u64, plan: &Plan, duplicates: u64) -> Table {
+    let (slots, array) = match plan.table {
+        TableKind::Linear => (address, 0),
+        _ => (0, address),
+    };
+    Table {
+        slots,
+        array,
         size: plan.table_size,
         partitions: plan.partitions,
         cached: plan.cached,
         duplicates,
         ..Table::default()
-    };
-    match plan.table {
-        TableKind::Linear => table.slots = address,
-        _ => table.array = address,
     }
-    Ok(table)
 }
 
 /// Words of the arena. Waits for the stream.

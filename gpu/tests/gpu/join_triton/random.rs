@@ -15,6 +15,8 @@ fn options(rng: &mut StdRng, memory_bytes: u64, range: Option<KeyRange>) -> Trit
     TritonOptions {
         memory_bytes: Some(memory_bytes),
         key_range: range.filter(|_| rng.random_bool(0.6)),
+        partition_on_cpu: rng.random_bool(0.1),
+        table_on_host: rng.random_bool(0.1),
         partitions: rng.random_bool(0.3).then(|| 1 << rng.random_range(1..8)),
         ..TritonOptions::default()
     }
@@ -131,6 +133,7 @@ fn skew_of_one_side_and_of_both() {
     // Rows that find no place are spilled, even if the memory would hold them; then count and sum take no pairs' time.
     let mut hot = case(&mut rng, Spread::One, (20_000, 20_000), Wanted::Aggregate, 1 << 20);
     hot.residual = false;
+    (hot.options.partition_on_cpu, hot.options.table_on_host) = (false, false);
     let result = hot.check(&device);
     assert!(result.spilled_rows > 0, "{result:?}");
 }
@@ -181,6 +184,7 @@ fn equal_hashes_and_both_tables() {
             case.residual = false;
             case.options.equal_hashes = true;
             case.options.table = Some(table);
+            (case.options.partition_on_cpu, case.options.table_on_host) = (false, false);
             case.check(&device);
         }
     }
@@ -199,6 +203,7 @@ fn keys_outside_of_the_range_that_was_promised() {
             memory_bytes,
         );
         case.residual = false;
+        (case.options.partition_on_cpu, case.options.table_on_host) = (false, false);
         case.options.key_range = Some(KeyRange { min: 100, count: 2000 });
         let result = case.check(&device);
         assert_eq!(result.table, TableKind::Perfect);

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use rand::rngs::StdRng;
 use rand::Rng;
+use rand::rngs::StdRng;
 use tenon_gpu::join::triton::{
     HostKeys, HostSide, HostValues, TritonOptions, TritonOutput, TritonResult, Wanted, Words, triton_join,
 };
