@@ -1,5 +1,7 @@
 //! A server in this process with the TPC-H tables, and a client of it.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
 use tenon::config::Config;
 use tenon::config::cli::SettingArgs;
@@ -10,7 +12,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use crate::Options;
 
 pub struct Served {
-    server: Server,
+    server: Arc<Server>,
     config: Config,
 }
 
