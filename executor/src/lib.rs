@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 pub mod expr;
+mod gpu_error;
 pub mod index;
 pub mod join;
 pub mod keys;

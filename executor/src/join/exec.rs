@@ -1,34 +1,41 @@
-//! `SELECT ... FROM build JOIN probe ON build.k1 = probe.k1 AND ... [AND residual]`, every join kind, on the CPU.
+//! `SELECT ... FROM build JOIN probe ON build.k1 = probe.k1 AND ... [AND residual]`, every join kind and condition.
 //!
-//! The build side (left) is collected once, by all its partitions in parallel, into one shared table; each probe
-//! partition then streams. Nothing of the probe side runs before the build side is finished, so that the runtime
-//! filters that it pushes are in place when the scans below the probe side start.
-//! Limits: null keys match nothing; null-aware anti joins need keys without nulls; build rows below 2^32.
+//! The build side (left) is collected once, by all its partitions in parallel. Then either each probe partition streams
+//! past a shared table of it (`probe`), or the probe side is collected too and one of several operators finds the pairs
+//! (`collected`): `choice` says which, from the session's options and what is known of the inputs. Nothing of the probe
+//! side runs before the build side is finished, so that the runtime filters that it pushes are in place when the scans
+//! below the probe side start.
+//! Limits: below 2^32 rows a side.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinType, Result, internal_err};
+use datafusion::common::{DataFusionError, JoinSide, JoinType, Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExprRef};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr, PlanProperties,
-    SendableRecordBatchStream,
+    SendableRecordBatchStream, StatisticsArgs, StatisticsContext,
 };
 use futures::TryStreamExt;
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::build::BuildSide;
+use super::choice::{Choice, Facts, Predicate, choose};
+use super::collected::{Worker, spawn};
+use super::prepare::{Mode, Preparation};
 use super::probe::{Prober, reads_build};
+use super::ranges::RangeCondition;
+use crate::options::JoinOptions;
 use crate::per_execution::PerExecution;
 use crate::runtime_filter::RuntimeFilter;
 
@@ -39,6 +46,16 @@ pub struct JoinSpec {
     pub probe_keys: Vec<PhysicalExprRef>,
     pub join_type: JoinType,
     pub filter: Option<JoinFilter>,
+    /// What the filter says of order, where there are no keys.
+    pub range: Option<RangeCondition>,
+    /// IS NOT DISTINCT FROM: nulls are equal.
+    pub null_equal: bool,
+    /// NOT IN: a null on either side of the key is a partner of everything.
+    pub null_aware: bool,
+    /// Whether the probe side can stream: Arrow decides the equality of the keys as SQL does, and nulls match nothing.
+    pub streams: bool,
+    /// Partitions of the output at least, where the probe side need not stream.
+    pub partitions: usize,
     /// Source of each output column.
     pub output: Vec<ColumnIndex>,
 }
@@ -47,6 +64,63 @@ impl JoinSpec {
     pub(super) fn reads_build(&self, index: usize) -> bool {
         let filter = self.filter.as_ref().map_or(&[][..], |f| f.column_indices());
         reads_build(&self.output, index) || reads_build(filter, index)
+    }
+
+    pub(super) fn reads_probe(&self, index: usize) -> bool {
+        let filter = self.filter.as_ref().map_or(&[][..], |f| f.column_indices());
+        let reads = |c: &ColumnIndex| c.side == JoinSide::Right && c.index == index;
+        self.output.iter().any(reads) || filter.iter().any(reads)
+    }
+
+    /// Whether probe rows that equal no build row leave no trace in the output, so that they may be dropped early.
+    pub fn drops_unmatched_probe_rows(&self) -> bool {
+        use JoinType::*;
+        let drops = match self.join_type {
+            Inner | Left | LeftSemi | RightSemi | LeftAnti | LeftMark => true,
+            Right | Full | RightAnti | RightMark => false,
+        };
+        drops && !self.null_equal && !self.null_aware
+    }
+
+    /// The expressions whose values operators work on: keys, or a range's key and ends.
+    pub(super) fn operands(&self, side: JoinSide) -> Vec<PhysicalExprRef> {
+        match &self.range {
+            Some(range) if range.sorted == side => vec![Arc::clone(&range.key)],
+            Some(range) => range
+                .lows
+                .iter()
+                .chain(&range.highs)
+                .map(|end| Arc::clone(&end.expr))
+                .collect(),
+            None if side == JoinSide::Left => self.build_keys.clone(),
+            None => self.probe_keys.clone(),
+        }
+    }
+
+    fn facts(&self, build_rows: Option<usize>, probe_rows: Option<usize>) -> Facts {
+        let predicate = match &self.range {
+            _ if !self.build_keys.is_empty() => Predicate::Equality,
+            Some(range) => Predicate::Range {
+                sorted: range.sorted,
+                both_ends: range.ends() == 2,
+            },
+            None => Predicate::Other,
+        };
+        Facts {
+            predicate,
+            streams: self.streams,
+            build_rows,
+            probe_rows,
+        }
+    }
+
+    pub(super) fn choose(
+        &self,
+        options: &JoinOptions,
+        build_rows: Option<usize>,
+        probe_rows: Option<usize>,
+    ) -> Result<Choice> {
+        choose(&self.facts(build_rows, probe_rows), options).map_err(DataFusionError::NotImplemented)
     }
 }
 
@@ -57,15 +131,13 @@ pub struct JoinExec {
     spec: Arc<JoinSpec>,
     /// Filters to fill from the build side, by key.
     filters: Vec<(usize, Arc<RuntimeFilter>)>,
-    shared: PerExecution<Shared>,
+    /// What the choice will be, as far as the plan tells.
+    planned: Option<Choice>,
+    /// What it was when the join last ran.
+    chosen: Arc<Mutex<Option<Choice>>>,
+    shared: PerExecution<OnceCell<Mode>>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
-}
-
-struct Shared {
-    build: OnceCell<Arc<BuildSide>>,
-    /// Probe partitions that have not come to their end.
-    probing: AtomicUsize,
 }
 
 impl JoinExec {
@@ -78,7 +150,7 @@ impl JoinExec {
     ) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(probe.output_partitioning().partition_count()),
+            Partitioning::UnknownPartitioning(probe.output_partitioning().partition_count().max(spec.partitions)),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
@@ -87,6 +159,8 @@ impl JoinExec {
             probe,
             spec: Arc::new(spec),
             filters: vec![],
+            planned: None,
+            chosen: Arc::default(),
             shared: PerExecution::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             properties: Arc::new(properties),
@@ -123,17 +197,25 @@ impl JoinExec {
         self
     }
 
-    pub fn with_inputs(&self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Self {
-        Self::new(build, probe, (*self.spec).clone(), self.schema()).with_filters(self.filters.clone())
+    /// The same join with its choice foreseen, for EXPLAIN. Fails where the options ask for what cannot be.
+    pub fn planned(&self, options: &JoinOptions) -> Result<Self> {
+        let rows = |input: &Arc<dyn ExecutionPlan>| -> Option<usize> {
+            let statistics = StatisticsContext::new()
+                .compute(input.as_ref(), &StatisticsArgs::new())
+                .ok()?;
+            statistics.num_rows.get_value().copied()
+        };
+        let choice = self.spec.choose(options, rows(&self.build), rows(&self.probe))?;
+        let (build, probe) = (Arc::clone(&self.build), Arc::clone(&self.probe));
+        let mut join = self.with_inputs(build, probe);
+        join.planned = Some(choice);
+        Ok(join)
     }
 
-    /// Whether probe rows without partner leave no trace in the output, so that they may be dropped early.
-    pub fn drops_unmatched_probe_rows(join_type: JoinType) -> bool {
-        use JoinType::*;
-        match join_type {
-            Inner | Left | LeftSemi | RightSemi | LeftAnti | LeftMark => true,
-            Right | Full | RightAnti | RightMark => false,
-        }
+    pub fn with_inputs(&self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Self {
+        let mut join = Self::new(build, probe, (*self.spec).clone(), self.schema()).with_filters(self.filters.clone());
+        join.planned = self.planned.clone();
+        join
     }
 }
 
@@ -141,7 +223,11 @@ impl DisplayAs for JoinExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         let keys = self.spec.build_keys.iter().zip(&self.spec.probe_keys);
         let keys: Vec<_> = keys.map(|(b, p)| format!("{b} = {p}")).collect();
-        write!(f, "JoinExec: {} on {}", self.spec.join_type, keys.join(" and "))?;
+        write!(f, "JoinExec: {}", self.spec.join_type)?;
+        if !keys.is_empty() {
+            let equal = if self.spec.null_equal { ", nulls equal" } else { "" };
+            write!(f, " on {}{equal}", keys.join(" and "))?;
+        }
         if let Some(filter) = &self.spec.filter {
             write!(f, ", where {filter}")?;
         }
@@ -152,6 +238,9 @@ impl DisplayAs for JoinExec {
                 .map(|(k, _)| self.spec.probe_keys[*k].to_string())
                 .collect();
             write!(f, ", filters scan by {}", keys.join(", "))?;
+        }
+        if let Some(choice) = self.chosen.lock().as_ref().or(self.planned.as_ref()) {
+            write!(f, ", {choice}")?;
         }
         Ok(())
     }
@@ -197,22 +286,22 @@ impl ExecutionPlan for JoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let partitions = self.probe.output_partitioning().partition_count();
-        let shared = self.shared.get_or_make(&context, || Shared {
-            build: OnceCell::new(),
-            probing: AtomicUsize::new(partitions),
-        });
+        let shared = self.shared.get_or_make(&context, OnceCell::new);
         let state = State {
-            build: Arc::clone(&self.build),
-            probe: Arc::clone(&self.probe),
-            spec: Arc::clone(&self.spec),
-            schema: self.schema(),
-            filters: self.filters.clone(),
+            from: Preparation {
+                build: Arc::clone(&self.build),
+                probe: Arc::clone(&self.probe),
+                spec: Arc::clone(&self.spec),
+                schema: self.schema(),
+                filters: self.filters.clone(),
+                chosen: Arc::clone(&self.chosen),
+                context,
+                partition,
+                partitions: self.properties.output_partitioning().partition_count(),
+                metrics: self.metrics.clone(),
+            },
             shared,
-            context,
-            partition,
             metrics: BaselineMetrics::new(&self.metrics, partition),
-            plan_metrics: self.metrics.clone(),
             phase: Phase::Start,
             ready: VecDeque::new(),
         };
@@ -227,18 +316,11 @@ impl ExecutionPlan for JoinExec {
     }
 }
 
-/// One probe partition under way.
+/// One output partition under way.
 struct State {
-    build: Arc<dyn ExecutionPlan>,
-    probe: Arc<dyn ExecutionPlan>,
-    spec: Arc<JoinSpec>,
-    schema: SchemaRef,
-    filters: Vec<(usize, Arc<RuntimeFilter>)>,
-    shared: Arc<Shared>,
-    context: Arc<TaskContext>,
-    partition: usize,
+    from: Preparation,
+    shared: Arc<OnceCell<Mode>>,
     metrics: BaselineMetrics,
-    plan_metrics: ExecutionPlanMetricsSet,
     phase: Phase,
     ready: VecDeque<RecordBatch>,
 }
@@ -248,6 +330,7 @@ enum Phase {
     Probing(Prober, SendableRecordBatchStream),
     /// Build rows from this one on are still owed.
     Finishing(Prober, usize),
+    Working(Worker),
     End,
 }
 
@@ -272,36 +355,38 @@ impl State {
                     *from = prober.finish(*from, &mut self.ready)?;
                 }
                 Phase::Finishing(..) => self.phase = Phase::End,
+                Phase::Working(worker) => match worker.next().await? {
+                    Some(batch) => self.ready.push_back(batch),
+                    None => self.phase = Phase::End,
+                },
                 Phase::End => return Ok(None),
             }
         }
     }
 
     async fn start(&mut self) -> Result<()> {
-        let build = self.shared.build.get_or_try_init(|| async {
-            let time = MetricBuilder::new(&self.plan_metrics).subset_time("build_time", self.partition);
-            let _timer = time.timer();
-            let build = BuildSide::collect(&self.build, &self.spec, &self.filters, &self.context).await?;
-            let rows = MetricBuilder::new(&self.plan_metrics).gauge("build_rows", self.partition);
-            rows.set(build.rows);
-            MetricBuilder::new(&self.plan_metrics)
-                .gauge(build.table.kind(), self.partition)
-                .set(build.table.bytes());
-            Ok::<_, datafusion::error::DataFusionError>(Arc::new(build))
-        });
-        let build = Arc::clone(build.await?);
-        if build.rows == 0 && JoinExec::drops_unmatched_probe_rows(self.spec.join_type) {
-            self.phase = Phase::End;
-            return Ok(());
-        }
-        let prober = Prober::new(Arc::clone(&self.spec), Arc::clone(&self.schema), build);
-        self.phase = Phase::Probing(prober, self.probe.execute(self.partition, Arc::clone(&self.context))?);
+        let (from, shared) = (&self.from, Arc::clone(&self.shared));
+        self.phase = match shared.get_or_try_init(|| from.prepare()).await? {
+            Mode::Collected(join) => Phase::Working(spawn(Arc::clone(join), &from.metrics, from.partition)),
+            Mode::Streamed(build, _) => {
+                let none = build.rows == 0 && from.spec.drops_unmatched_probe_rows();
+                if none || from.partition >= from.probe.output_partitioning().partition_count() {
+                    Phase::End
+                } else {
+                    let prober = Prober::new(Arc::clone(&from.spec), Arc::clone(&from.schema), Arc::clone(build));
+                    Phase::Probing(prober, from.probe.execute(from.partition, Arc::clone(&from.context))?)
+                }
+            }
+        };
         Ok(())
     }
 
     /// The partition that comes last sees to the build rows: all the others' marks are set by then.
     fn end_probing(&mut self) {
-        let last = self.shared.probing.fetch_sub(1, Ordering::AcqRel) == 1;
+        let last = match self.shared.get() {
+            Some(Mode::Streamed(_, probing)) => probing.fetch_sub(1, Ordering::AcqRel) == 1,
+            _ => false,
+        };
         self.phase = match std::mem::replace(&mut self.phase, Phase::End) {
             Phase::Probing(prober, _) if last && prober.build.visited.is_some() => Phase::Finishing(prober, 0),
             _ => Phase::End,

@@ -1,14 +1,24 @@
-//! Joins on the CPU. Indexed nested loops are in `indexed`. Equality joins by a hash table: one file a concept, from the plan node (`exec`) through the build side (`build`, `table`,
-//! `packing`) to the probe loop (`probe`) and the rows it puts out (`output`).
+//! Joins: the plan node (`exec`), what its partitions share (`prepare`), the choice of an operator (`choice`), and what
+//! conditions say of order (`ranges`).
+//!
+//! Streaming past a table of the build side: the build side (`side`, `build`, `table`, `packing`), the probe loop
+//! (`probe`) and the rows it puts out (`output`). Both sides in memory, any operator and condition: `collected`.
+//! Joins that look the other side up in an index: `indexed`.
 
 mod build;
+pub mod choice;
+mod collected;
 mod exec;
 mod indexed;
 mod output;
 mod packing;
+mod prepare;
 mod probe;
+mod ranges;
+mod side;
 mod table;
 mod visited;
 
 pub use exec::{JoinExec, JoinSpec};
 pub use indexed::{IndexJoinExec, IndexJoinSpec, Lookup};
+pub use ranges::RangeCondition;

@@ -7,8 +7,6 @@ use arrow::compute::take;
 use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 
-use super::build::BuildSide;
-
 /// Rows of one side, all of the same length on both.
 pub enum Rows<'a> {
     /// Every row of the side, in order.
@@ -18,20 +16,44 @@ pub enum Rows<'a> {
     Absent,
 }
 
+/// Columns by position; none where nobody asked for a column.
+pub trait Columns {
+    fn column(&self, index: usize) -> Option<&ArrayRef>;
+}
+
+impl Columns for Vec<Option<ArrayRef>> {
+    fn column(&self, index: usize) -> Option<&ArrayRef> {
+        self.get(index)?.as_ref()
+    }
+}
+
+impl Columns for RecordBatch {
+    fn column(&self, index: usize) -> Option<&ArrayRef> {
+        self.columns().get(index)
+    }
+}
+
+/// Stands for a side that is absent.
+impl Columns for () {
+    fn column(&self, _: usize) -> Option<&ArrayRef> {
+        None
+    }
+}
+
 /// Gathers `indices`' columns for `count` rows. `mark` is the column that mark joins add.
 pub fn gather(
     indices: &[ColumnIndex],
     schema: &arrow::datatypes::SchemaRef,
-    build: (&BuildSide, Rows<'_>),
-    probe: (Option<&RecordBatch>, Rows<'_>),
+    build: (&dyn Columns, Rows<'_>),
+    probe: (&dyn Columns, Rows<'_>),
     mark: Option<ArrayRef>,
     count: usize,
 ) -> Result<RecordBatch> {
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(indices.len());
     for (position, ColumnIndex { index, side }) in indices.iter().enumerate() {
         let (source, rows) = match side {
-            JoinSide::Left => (build.0.columns[*index].as_ref(), &build.1),
-            JoinSide::Right => (probe.0.map(|batch| batch.column(*index)), &probe.1),
+            JoinSide::Left => (build.0.column(*index), &build.1),
+            JoinSide::Right => (probe.0.column(*index), &probe.1),
             JoinSide::None => (mark.as_ref(), &Rows::All),
         };
         columns.push(match (rows, source) {

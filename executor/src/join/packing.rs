@@ -1,12 +1,13 @@
 //! How the key columns of a join become the one lane that its table is keyed by.
 //!
 //! One exact column is its own lane. Several exact columns are packed side by side into 63 bits if the ranges that the
-//! build side really has allow it. Anything else is a hash of the row, and matches are compared column by column.
+//! build side really has allow it; no columns at all are packed into no bits, so that all rows share one lane. Anything
+//! else is a hash of the row, and matches are compared column by column.
 
 use arrow::array::{ArrayRef, BooleanArray, UInt32Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::kernels::cmp::eq;
-use arrow::compute::{and, concat, take};
+use arrow::compute::{and, take};
 use datafusion::common::Result;
 
 use crate::keys::{all_valid, append_exact, hash_lanes, is_exact, lane_range};
@@ -32,30 +33,10 @@ pub struct Lanes {
 }
 
 impl Packing {
-    /// Packs the build side: `columns[k]` holds key column `k` of every batch. Also returns the lanes of each exact
-    /// single column, from which runtime filters are made.
-    pub fn of_build(columns: Vec<Vec<ArrayRef>>, rows: usize) -> Result<(Self, Lanes, Vec<Option<Lanes>>)> {
-        let exact = columns
-            .iter()
-            .all(|c| c.first().is_none_or(|a| is_exact(a.data_type())));
-        let mut whole = vec![];
-        for column in &columns {
-            let arrays: Vec<_> = column.iter().map(|a| a.as_ref()).collect();
-            whole.push(match arrays.len() {
-                0 => {
-                    return Ok((
-                        Self::Single,
-                        Lanes {
-                            lanes: vec![],
-                            valid: None,
-                        },
-                        no_lanes(columns.len()),
-                    ));
-                }
-                1 => std::sync::Arc::clone(&column[0]),
-                _ => concat(&arrays)?,
-            });
-        }
+    /// Packs the build side's key columns. Also returns the lanes of each exact single column, from which runtime
+    /// filters are made.
+    pub fn of_build(whole: Vec<ArrayRef>, rows: usize) -> Result<(Self, Lanes, Vec<Option<Lanes>>)> {
+        let exact = whole.iter().all(|column| is_exact(column.data_type()));
         let valid = all_valid(&whole);
         let mut singles = vec![];
         for column in &whole {
@@ -83,7 +64,7 @@ impl Packing {
     }
 
     /// The lanes of a probe batch, into `lanes`; returns the rows that can match, if not all can.
-    pub fn of_probe(&self, columns: &[ArrayRef], lanes: &mut Vec<i64>) -> Result<Option<NullBuffer>> {
+    pub fn of_probe(&self, columns: &[ArrayRef], rows: usize, lanes: &mut Vec<i64>) -> Result<Option<NullBuffer>> {
         lanes.clear();
         match self {
             Self::Single => append_exact(&columns[0], lanes)?,
@@ -94,9 +75,9 @@ impl Packing {
                     append_exact(column, &mut lanes)?;
                     unpacked.push(lanes);
                 }
-                *lanes = pack(fields, unpacked.iter().map(Vec::as_slice), columns[0].len());
+                *lanes = pack(fields, unpacked.iter().map(Vec::as_slice), rows);
             }
-            Self::Hashed(_) => *lanes = hash_lanes(columns, columns[0].len())?,
+            Self::Hashed(_) => *lanes = hash_lanes(columns, rows)?,
         }
         Ok(all_valid(columns))
     }
@@ -119,10 +100,6 @@ impl Packing {
         }
         Ok(equal)
     }
-}
-
-fn no_lanes(keys: usize) -> Vec<Option<Lanes>> {
-    (0..keys).map(|_| None).collect()
 }
 
 /// Bit fields wide enough for each column's range, if 63 bits hold them all.

@@ -17,7 +17,7 @@ use datafusion::physical_plan::joins::utils::ColumnIndex;
 
 use super::build::BuildSide;
 use super::exec::JoinSpec;
-use super::output::{Rows, gather, keep_pairs};
+use super::output::{Columns, Rows, gather, keep_pairs};
 use super::packing::Packing;
 use super::table::Head;
 
@@ -59,7 +59,7 @@ impl Prober {
             self.heads.clear();
             self.heads.resize(batch.num_rows(), 0);
         } else {
-            let valid = self.build.packing.of_probe(&keys, &mut self.lanes)?;
+            let valid = self.build.packing.of_probe(&keys, batch.num_rows(), &mut self.lanes)?;
             self.build.table.probe(&self.lanes, valid.as_ref(), &mut self.heads);
         }
         if self.is_conditional() {
@@ -160,8 +160,8 @@ impl Prober {
             let pairs = gather(
                 filter.column_indices(),
                 filter.schema(),
-                (&self.build, Rows::Picked(&build_rows)),
-                (Some(batch), Rows::Picked(&probe_rows)),
+                (&self.build.columns, Rows::Picked(&build_rows)),
+                (batch, Rows::Picked(&probe_rows)),
                 None,
                 rows,
             )?;
@@ -206,12 +206,12 @@ impl Prober {
         // Rows come in order, so a full set without repeats is the batch itself.
         let whole = count == batch.num_rows() && self.build.table.is_unique();
         let probe_rows = if whole { Rows::All } else { Rows::Picked(&probe_rows) };
-        let build = (self.build.as_ref(), Rows::Picked(&build_rows));
+        let build = (&self.build.columns as &dyn Columns, Rows::Picked(&build_rows));
         out.push_back(gather(
             &self.spec.output,
             &self.schema,
             build,
-            (Some(batch), probe_rows),
+            (batch, probe_rows),
             None,
             count,
         )?);
@@ -227,12 +227,12 @@ impl Prober {
     ) -> Result<()> {
         let mark: Option<ArrayRef> =
             (self.spec.join_type == JoinType::RightMark).then(|| Arc::new(matched.clone()) as ArrayRef);
-        let build = (self.build.as_ref(), Rows::Absent);
+        let build = (&self.build.columns as &dyn Columns, Rows::Absent);
         let rows = gather(
             &self.spec.output,
             &self.schema,
             build,
-            (Some(batch), Rows::All),
+            (batch, Rows::All),
             mark,
             batch.num_rows(),
         )?;
@@ -257,8 +257,15 @@ impl Prober {
             .filter(|&row| !matched.value(row as usize))
             .collect();
         if !rows.is_empty() {
-            let (build, probe) = ((self.build.as_ref(), Rows::Absent), (Some(batch), Rows::Picked(&rows)));
-            out.push_back(gather(&self.spec.output, &self.schema, build, probe, None, rows.len())?);
+            let build = (&self.build.columns as &dyn Columns, Rows::Absent);
+            out.push_back(gather(
+                &self.spec.output,
+                &self.schema,
+                build,
+                (batch, Rows::Picked(&rows)),
+                None,
+                rows.len(),
+            )?);
         }
         Ok(())
     }
@@ -295,12 +302,12 @@ impl Prober {
                         .collect::<BooleanArray>(),
                 ) as ArrayRef
             });
-            let build = (self.build.as_ref(), Rows::Picked(&rows));
+            let build = (&self.build.columns as &dyn Columns, Rows::Picked(&rows));
             out.push_back(gather(
                 &self.spec.output,
                 &self.schema,
                 build,
-                (None, Rows::Absent),
+                (&(), Rows::Absent),
                 mark,
                 rows.len(),
             )?);

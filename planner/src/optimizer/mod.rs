@@ -22,6 +22,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use tenon_executor::options::JoinOptions;
 
 /// Orders joins, then plans as DataFusion does.
 #[derive(Debug, Default)]
@@ -31,9 +32,10 @@ pub struct TenonQueryPlanner;
 impl QueryPlanner for TenonQueryPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = order_joins(plan.clone())?;
-        DefaultPhysicalPlanner::default()
+        let plan = DefaultPhysicalPlanner::default()
             .create_physical_plan(&plan, session)
-            .await
+            .await?;
+        joins::choose(plan, &JoinOptions::of(session.config()))
     }
 }
 
@@ -73,10 +75,10 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 pub struct TenonOperators;
 
 impl PhysicalOptimizerRule for TenonOperators {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         use datafusion::common::tree_node::{Transformed, TreeNode};
         let plan = plan.transform_up(|node| {
-            let node = joins::replace(index_joins::replace(node)?)?;
+            let node = joins::replace(index_joins::replace(node)?, options.execution.target_partitions)?;
             let node = aggregates::replace(node)?;
             Ok(Transformed::yes(projections::replace(node)?))
         })?;

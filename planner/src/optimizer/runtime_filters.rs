@@ -22,7 +22,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// Places every runtime filter that has a scan to go to.
 pub fn place(plan: Plan) -> Result<Plan> {
     let plan = match plan.downcast_ref::<JoinExec>() {
-        Some(join) if JoinExec::drops_unmatched_probe_rows(join.spec().join_type) => {
+        Some(join) if join.spec().drops_unmatched_probe_rows() => {
             let mut probe = Arc::clone(join.probe());
             let mut filters = vec![];
             for (key, expr) in join.spec().probe_keys.iter().enumerate() {

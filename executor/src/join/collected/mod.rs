@@ -1,0 +1,26 @@
+//! Joins of two inputs that are both in memory, by any operator and any condition.
+//!
+//! ```text
+//! both sides -> keys or ranges as words (keys, range, codes) -> an operator (operators)
+//!   -> candidate pairs -> compared where words are not the whole truth, and tested by the filter (residual)
+//!   -> flags of matched rows, and pairs -> output columns taken by row number in bounded batches (sink)
+//!   -> when all partitions are done: rows by their flags (alone)
+//! ```
+//! The partitions of the output draw ranges of the operator's positions from one counter, each on a thread of its own
+//! that stops at the next piece once nobody waits for its batches (work).
+
+mod alone;
+mod band;
+pub mod codes;
+mod hash;
+mod join;
+mod keys;
+mod loops;
+mod operators;
+mod range;
+mod residual;
+mod sink;
+mod work;
+
+pub use join::CollectedJoin;
+pub use work::{Worker, spawn};

@@ -1,0 +1,111 @@
+//! A range condition's words: the sorted side's keys, and the bounds of each row of the probing side.
+
+use arrow::array::{Array, ArrayRef};
+use datafusion::common::{Result, internal_err};
+use tenon_gpu::cpu::join::Matcher;
+use tenon_gpu::primitives::sort::SortKey;
+
+use super::band::{Band, Bounds};
+use super::codes::{Words, order_codes};
+use super::keys::KeyedRows;
+use crate::gpu_error::to_datafusion;
+use crate::join::ranges::{End, RangeCondition};
+use crate::keys::all_valid;
+
+/// The band operator over the sorted side's key and the probing side's ends (the lows, then the highs), and whether its
+/// candidates are exactly what the condition accepts.
+pub fn band(condition: &RangeCondition, key: &ArrayRef, ends: &[ArrayRef]) -> Result<(Box<dyn Matcher>, bool)> {
+    let keys = order_codes(key)?;
+    let mut exact = keys.exact;
+    let mut codes = vec![];
+    for end in ends {
+        let code = order_codes(end)?;
+        exact &= code.exact;
+        codes.push(code.words);
+    }
+    let sorted = KeyedRows::of(keys.words, all_valid(std::slice::from_ref(key)));
+    // An end that is null bounds nothing: no pair fulfils the condition.
+    let valid = all_valid(ends);
+    let rows =
+        (0..ends.first().map_or(0, |end| end.len())).filter(|&row| valid.as_ref().is_none_or(|v| v.is_valid(row)));
+    let matcher: Box<dyn Matcher> = match sorted.words {
+        Words::U32(words) => {
+            let bounds = bounds(condition, picked(codes)?, exact, rows);
+            Box::new(Band::build(words, sorted.rows, bounds).map_err(to_datafusion)?)
+        }
+        Words::U64(words) => {
+            let bounds = bounds(condition, picked(codes)?, exact, rows);
+            Box::new(Band::build(words, sorted.rows, bounds).map_err(to_datafusion)?)
+        }
+    };
+    Ok((matcher, exact))
+}
+
+/// The range of words of each of these rows; rows that meet nothing are left out. Where words are the values, the ends
+/// of strict comparisons are left out too.
+fn bounds<K: Word>(
+    condition: &RangeCondition,
+    ends: Vec<Vec<K>>,
+    exact: bool,
+    rows: impl Iterator<Item = usize>,
+) -> Vec<Bounds<K>> {
+    let (lows, highs) = ends.split_at(condition.lows.len());
+    let inner = |end: &End, word: K, step: fn(K) -> Option<K>| {
+        if exact && end.strict { step(word) } else { Some(word) }
+    };
+    let bound = |row: usize| {
+        let (mut low, mut high) = (K::MIN, K::MAX);
+        for (end, words) in condition.lows.iter().zip(lows) {
+            low = low.max(inner(end, words[row], K::next)?);
+        }
+        for (end, words) in condition.highs.iter().zip(highs) {
+            high = high.min(inner(end, words[row], K::prior)?);
+        }
+        let probe_row = row as u32;
+        (low <= high).then_some(Bounds { low, high, probe_row })
+    };
+    rows.filter_map(bound).collect()
+}
+
+/// A word of a sorted side.
+trait Word: SortKey + Ord {
+    const MIN: Self;
+    const MAX: Self;
+    fn next(self) -> Option<Self>;
+    fn prior(self) -> Option<Self>;
+    fn of(words: Words) -> Option<Vec<Self>>;
+}
+
+macro_rules! word {
+    ($t:ty, $form:ident) => {
+        impl Word for $t {
+            const MIN: Self = <$t>::MIN;
+            const MAX: Self = <$t>::MAX;
+
+            fn next(self) -> Option<Self> {
+                self.checked_add(1)
+            }
+
+            fn prior(self) -> Option<Self> {
+                self.checked_sub(1)
+            }
+
+            fn of(words: Words) -> Option<Vec<Self>> {
+                match words {
+                    Words::$form(words) => Some(words),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+word!(u32, U32);
+word!(u64, U64);
+
+fn picked<K: Word>(codes: Vec<Words>) -> Result<Vec<Vec<K>>> {
+    let words: Option<Vec<_>> = codes.into_iter().map(K::of).collect();
+    match words {
+        Some(words) => Ok(words),
+        None => internal_err!("the ends of a range are of another type than its key"),
+    }
+}

@@ -1,0 +1,94 @@
+//! From a join's inputs to what its partitions share: the build side collected, the choice made, and, where the choice
+//! wants it, the probe side collected too and the operator made ready.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{JoinSide, Result, exec_err};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use parking_lot::Mutex;
+
+use super::build::{BuildSide, fill_filters};
+use super::choice::Choice;
+use super::collected::CollectedJoin;
+use super::exec::JoinSpec;
+use super::side::SideData;
+use crate::options::JoinOptions;
+use crate::runtime_filter::RuntimeFilter;
+
+/// How this execution computes the join.
+pub enum Mode {
+    /// With the number of probe partitions that have not come to their end.
+    Streamed(Arc<BuildSide>, AtomicUsize),
+    Collected(Arc<CollectedJoin>),
+}
+
+/// What one partition needs to prepare the join for all of them.
+pub struct Preparation {
+    pub build: Arc<dyn ExecutionPlan>,
+    pub probe: Arc<dyn ExecutionPlan>,
+    pub spec: Arc<JoinSpec>,
+    pub schema: SchemaRef,
+    /// Filters to fill from the build side, by key.
+    pub filters: Vec<(usize, Arc<RuntimeFilter>)>,
+    pub chosen: Arc<Mutex<Option<Choice>>>,
+    pub context: Arc<TaskContext>,
+    pub partition: usize,
+    /// Partitions of the output.
+    pub partitions: usize,
+    pub metrics: ExecutionPlanMetricsSet,
+}
+
+impl Preparation {
+    /// Collects what the choice wants collected, and makes it ready for all partitions.
+    pub async fn prepare(&self) -> Result<Mode> {
+        let spec = &self.spec;
+        let options = JoinOptions::of(self.context.session_config());
+        let time = |name| MetricBuilder::new(&self.metrics).subset_time(name, self.partition);
+        let gauge = |name, value| {
+            let gauge = MetricBuilder::new(&self.metrics).gauge(name, self.partition);
+            gauge.set(value);
+        };
+        let build = {
+            let build_time = time("build_time");
+            let _timer = build_time.timer();
+            let keys = spec.operands(JoinSide::Left);
+            let build =
+                SideData::collect(&self.build, "build", &keys, |at| spec.reads_build(at), &self.context).await?;
+            gauge("build_rows", build.rows);
+            let choice = spec.choose(&options, Some(build.rows), None)?;
+            if choice.streamed {
+                *self.chosen.lock() = Some(choice);
+                let keys = spec.build_keys.len();
+                let build = BuildSide::of(build, spec.join_type, keys, &self.filters, &self.context)?;
+                gauge(build.table.kind(), build.table.bytes());
+                let probing = AtomicUsize::new(self.probe.output_partitioning().partition_count());
+                return Ok(Mode::Streamed(Arc::new(build), probing));
+            }
+            fill_filters(&build, &self.filters, &self.context)?;
+            build
+        };
+        let keys = spec.operands(JoinSide::Right);
+        let probe_time = time("probe_collect_time");
+        let timer = probe_time.timer();
+        let probe = SideData::collect(&self.probe, "probe", &keys, |at| spec.reads_probe(at), &self.context).await?;
+        drop(timer);
+        gauge("probe_rows", probe.rows);
+        let choice = spec.choose(&options, Some(build.rows), Some(probe.rows))?;
+        *self.chosen.lock() = Some(choice.clone());
+        let prepare_time = time("prepare_time");
+        let _timer = prepare_time.timer();
+        let (spec, schema, workers) = (Arc::clone(spec), Arc::clone(&self.schema), self.partitions);
+        let batch_rows = self.context.session_config().batch_size();
+        let prepare =
+            move || CollectedJoin::prepare(spec, schema, &choice, build, probe, batch_rows, workers).map(Arc::new);
+        match SpawnedTask::spawn_blocking(prepare).join_unwind().await {
+            Ok(join) => join.map(Mode::Collected),
+            Err(error) => exec_err!("a join was cut off: {error}"),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! One input of a join, all of it in memory: its rows concatenated column by column, with the values of its keys.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, new_empty_array};
+use arrow::compute::concat;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Result, exec_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::TryStreamExt;
+
+/// Row numbers are 32 bits, and all ones is no row.
+const ROWS_MAX: usize = u32::MAX as usize - 2;
+
+pub struct SideData {
+    /// The columns that somebody reads; the others stay empty.
+    pub columns: Vec<Option<ArrayRef>>,
+    /// The values of the key expressions.
+    pub keys: Vec<ArrayRef>,
+    pub rows: usize,
+    /// Held as long as the rows are; grows by what is made of them.
+    pub reservation: MemoryReservation,
+}
+
+impl SideData {
+    /// Runs `input` to its end, all partitions at once. `what` names the side in messages.
+    pub async fn collect(
+        input: &Arc<dyn ExecutionPlan>,
+        what: &str,
+        keys: &[PhysicalExprRef],
+        reads: impl Fn(usize) -> bool,
+        context: &Arc<TaskContext>,
+    ) -> Result<Self> {
+        let mut reservation = MemoryConsumer::new(format!("join {what} side")).register(context.memory_pool());
+        let batches = collect_all(input, context, &mut reservation).await?;
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows > ROWS_MAX {
+            return exec_err!("the {what} side of a join has {rows} rows; at most {ROWS_MAX} are supported");
+        }
+        let schema = input.schema();
+        let mut key_columns = vec![];
+        for key in keys {
+            let arrays = batches
+                .iter()
+                .map(|batch| key.evaluate(batch)?.into_array(batch.num_rows()));
+            key_columns.push(concat_all(arrays.collect::<Result<Vec<_>>>()?, || {
+                key.data_type(&schema)
+            })?);
+        }
+        let mut pieces: Vec<Vec<ArrayRef>> = vec![vec![]; schema.fields().len()];
+        for batch in batches {
+            for (index, column) in batch.columns().iter().enumerate().filter(|(index, _)| reads(*index)) {
+                pieces[index].push(Arc::clone(column));
+            }
+        }
+        let mut columns = vec![];
+        for (index, pieces) in pieces.into_iter().enumerate() {
+            columns.push(match reads(index) {
+                true => Some(concat_all(pieces, || Ok(schema.field(index).data_type().clone()))?),
+                false => None,
+            });
+        }
+        Ok(Self {
+            columns,
+            keys: key_columns,
+            rows,
+            reservation,
+        })
+    }
+}
+
+fn concat_all(
+    arrays: Vec<ArrayRef>,
+    data_type: impl FnOnce() -> Result<arrow::datatypes::DataType>,
+) -> Result<ArrayRef> {
+    match &arrays[..] {
+        [] => Ok(new_empty_array(&data_type()?)),
+        [only] => Ok(Arc::clone(only)),
+        _ => Ok(concat(&arrays.iter().map(|array| array.as_ref()).collect::<Vec<_>>())?),
+    }
+}
+
+/// Every batch of every partition. More than one partition run as tasks of their own, which end with this future.
+async fn collect_all(
+    input: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    reservation: &mut MemoryReservation,
+) -> Result<Vec<RecordBatch>> {
+    let partitions = input.output_partitioning().partition_count();
+    if partitions == 1 {
+        return collect_one(input, 0, context, reservation).await;
+    }
+    let tasks: Vec<_> = (0..partitions)
+        .map(|partition| {
+            let (input, context, mut share) = (Arc::clone(input), Arc::clone(context), reservation.new_empty());
+            SpawnedTask::spawn(async move {
+                let batches = collect_one(&input, partition, &context, &mut share).await?;
+                Ok::<_, datafusion::error::DataFusionError>((batches, share))
+            })
+        })
+        .collect();
+    let mut all = vec![];
+    for task in tasks {
+        let (batches, share) = match task.join_unwind().await {
+            Ok(result) => result?,
+            Err(error) => return exec_err!("an input of a join was cut off: {error}"),
+        };
+        reservation.grow(share.free());
+        all.extend(batches);
+    }
+    Ok(all)
+}
+
+async fn collect_one(
+    input: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: &Arc<TaskContext>,
+    reservation: &mut MemoryReservation,
+) -> Result<Vec<RecordBatch>> {
+    let mut stream = input.execute(partition, Arc::clone(context))?;
+    let mut batches = vec![];
+    while let Some(batch) = stream.try_next().await? {
+        if batch.num_rows() > 0 {
+            reservation.try_grow(batch_bytes(&batch))?;
+            batches.push(batch);
+        }
+    }
+    Ok(batches)
+}
+
+/// Bytes of the rows themselves: a slice of a segment does not count the whole segment.
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    batch
+        .columns()
+        .iter()
+        .map(|c| c.to_data().get_slice_memory_size().unwrap_or(0))
+        .sum()
+}

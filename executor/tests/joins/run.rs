@@ -1,0 +1,133 @@
+//! A case as a plan, run by one operator.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type, Schema};
+use datafusion::common::{JoinSide, Result};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionConfig;
+use tenon_executor::join::{JoinExec, JoinSpec, RangeCondition};
+use tenon_executor::options::{JoinOperator, JoinOptions};
+
+use super::inputs::{Case, KeyType, Range};
+use super::reference::Row;
+
+pub async fn rows(case: &Case, operator: JoinOperator) -> Result<Vec<Row>> {
+    let options = JoinOptions {
+        operator,
+        ..JoinOptions::default()
+    };
+    let config = SessionConfig::new()
+        .with_batch_size(50)
+        .with_extension(Arc::new(options));
+    let context = Arc::new(TaskContext::default().with_session_config(config));
+    let plan = plan(case)?.planned(&options)?;
+    let batches = collect(Arc::new(plan), context).await?;
+    let mut rows: Vec<Row> = batches.iter().flat_map(|batch| rows_of(case, batch)).collect();
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+fn input(case: &Case, build: bool) -> Result<(Arc<Schema>, Arc<dyn ExecutionPlan>)> {
+    let (schema, batches) = case.batches(if build { &case.build } else { &case.probe });
+    // Two partitions, uneven.
+    let cut = batches.len().min(2);
+    let partitions = [batches[..cut].to_vec(), batches[cut..].to_vec()];
+    let plan = MemorySourceConfig::try_new_exec(&partitions, Arc::clone(&schema), None)?;
+    Ok((schema, plan))
+}
+
+fn plan(case: &Case) -> Result<JoinExec> {
+    let (build_schema, build) = input(case, true)?;
+    let (probe_schema, probe) = input(case, false)?;
+    let keys: Vec<PhysicalExprRef> = (1..=case.keys.len()).map(|at| column(at)).collect();
+    let arrow = |key: &KeyType| !matches!(key, KeyType::Float32 | KeyType::Float64 | KeyType::List);
+    let filter = filter(case, &build_schema, &probe_schema);
+    let range = match &filter {
+        Some(filter) if !case.has_keys() => RangeCondition::of(filter)?,
+        _ => None,
+    };
+    let ranged = !matches!(case.range, Range::None | Range::Differs) && case.range_type.has_order() || case.residual;
+    assert_eq!(range.is_some(), ranged && !case.has_keys(), "{case:?}");
+    let (schema, output) = build_join_schema(&build_schema, &probe_schema, &case.join_type);
+    let spec = JoinSpec {
+        build_keys: keys.clone(),
+        probe_keys: keys,
+        join_type: case.join_type,
+        filter,
+        range,
+        null_equal: case.null_equal,
+        null_aware: case.null_aware,
+        streams: !case.null_equal && !case.null_aware && case.keys.iter().all(arrow),
+        partitions: if case.has_keys() { 0 } else { 3 },
+        output,
+    };
+    Ok(JoinExec::new(build, probe, spec, Arc::new(schema)))
+}
+
+fn column(at: usize) -> PhysicalExprRef {
+    Arc::new(Column::new(&format!("c{at}"), at))
+}
+
+/// Over `b.x`, `b.y`, `b.v`, `p.x`, `p.y`, `p.v`.
+fn filter(case: &Case, build: &Schema, probe: &Schema) -> Option<JoinFilter> {
+    let first = 1 + case.keys.len();
+    let indices: Vec<ColumnIndex> = [JoinSide::Left, JoinSide::Right]
+        .into_iter()
+        .flat_map(|side| (first..first + 3).map(move |index| ColumnIndex { index, side }))
+        .collect();
+    let fields: Vec<_> = indices
+        .iter()
+        .map(|index| match index.side {
+            JoinSide::Left => build.field(index.index).clone(),
+            _ => probe.field(index.index).clone(),
+        })
+        .collect();
+    let compared = |left: usize, op: Operator, right: usize| -> PhysicalExprRef {
+        Arc::new(BinaryExpr::new(column(left), op, column(right)))
+    };
+    let (bx, by, bv, px, py, pv) = (0, 1, 2, 3, 4, 5);
+    let mut conditions = match case.range {
+        Range::None => vec![],
+        Range::Below => vec![compared(bx, Operator::Lt, px)],
+        Range::BuildBetween => vec![compared(bx, Operator::GtEq, px), compared(bx, Operator::LtEq, py)],
+        Range::ProbeBetween => vec![compared(px, Operator::Gt, bx), compared(px, Operator::LtEq, by)],
+        Range::Differs => vec![compared(bx, Operator::NotEq, px)],
+    };
+    if case.residual {
+        conditions.push(compared(bv, Operator::Lt, pv));
+    }
+    let both = |left, right| Arc::new(BinaryExpr::new(left, Operator::And, right)) as PhysicalExprRef;
+    let expression = conditions.into_iter().reduce(both)?;
+    Some(JoinFilter::new(expression, indices, Arc::new(Schema::new(fields))))
+}
+
+/// Row numbers of both sides and the mark: the first column of a side is its row number.
+fn rows_of(case: &Case, batch: &RecordBatch) -> Vec<Row> {
+    use datafusion::common::JoinType::*;
+    let columns = case.keys.len() + 4;
+    let (build, probe) = match case.join_type {
+        LeftSemi | LeftAnti | LeftMark => (Some(0), None),
+        RightSemi | RightAnti | RightMark => (None, Some(0)),
+        _ => (Some(0), Some(columns)),
+    };
+    let number = |at: Option<usize>, row: usize| {
+        let column = batch.column(at?).as_primitive::<Int64Type>();
+        column.is_valid(row).then(|| column.value(row))
+    };
+    let mark = batch.columns().last().filter(|c| *c.data_type() == DataType::Boolean);
+    let mark = mark.filter(|_| matches!(case.join_type, LeftMark | RightMark));
+    (0..batch.num_rows())
+        .map(|row| {
+            let mark = mark.map(|column| column.as_boolean().value(row));
+            (number(build, row), number(probe, row), mark)
+        })
+        .collect()
+}
