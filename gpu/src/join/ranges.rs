@@ -286,25 +286,18 @@ impl Matcher for RangeMatcher<'_> {
         stream: &Stream,
         positions: Range<u64>,
         pairs: PairsMut<'_>,
-        mut count: DeviceViewMut<'_, u64>,
+        count: DeviceViewMut<'_, u64>,
         flags: Flags<'_>,
     ) -> Result<bool> {
-        let items = positions.end - positions.start;
-        if !self.residual.is_none() {
-            let step = self.find_candidates(stream, &positions)?;
-            if let Some(found) = &step.candidates {
-                self.candidates(&step, found)?
-                    .write_at_once(stream, pairs, count, flags)?;
-            }
-            return Ok(true);
+        // Spans are counted as they are found, so that their pairs need no guess of how many there are.
+        if self.residual.is_none() {
+            return Ok(false);
         }
-        // The spans say where pairs go: they are in order, and the host waits for nothing.
-        let mut counts = stream.alloc::<u32>(items)?;
-        let mut offsets = stream.alloc::<u64>(items + 1)?;
-        let step = self.find_and_mark(stream, &positions, counts.view_mut(), flags)?;
-        exclusive_scan(stream, counts.view(), offsets.view_mut(), Reduction::Sum)?;
-        stream.copy(offsets.slice(items..)?, count.reborrow())?;
-        expand::write_all(stream, self.span_views(&step, offsets.view())?, 0, pairs)?;
+        let step = self.find_candidates(stream, &positions)?;
+        if let Some(found) = &step.candidates {
+            self.candidates(&step, found)?
+                .write_at_once(stream, pairs, count, flags)?;
+        }
         Ok(true)
     }
 }

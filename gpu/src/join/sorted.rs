@@ -62,7 +62,7 @@ impl<'a> SortedSide<'a> {
     }
 
     /// Sorts a side: allocates keys and rows of its own, and the same again while it sorts.
-    pub fn sort(stream: &Stream, side: Side<'a>) -> Result<SortedSide<'a>> {
+    pub fn sort(stream: &Stream, side: Side<'_>) -> Result<SortedSide<'static>> {
         let (keys, rows) = match side.keys {
             Keys::U32(keys) => {
                 let (keys, rows) = sort(stream, keys, side.rows)?;

@@ -7,6 +7,7 @@
 mod cpu_twins;
 mod he;
 mod materialised;
+mod ordered;
 mod report;
 mod tune;
 mod workload;
@@ -26,6 +27,7 @@ fn run(small: bool, csv: Option<String>, filter: Option<String>) -> Result<()> {
     materialised::run(&bench, &mut report)?;
     he::run(&bench, &mut report)?;
     cpu_twins::run(&bench, &mut report)?;
+    ordered::run(&bench, &mut report)?;
     tune::run(&bench, &mut report)?;
     bench.stream.synchronize()?;
     println!("memory: peak {} MiB", bench.device.pool().peak() >> 20);

@@ -36,8 +36,8 @@ pub trait CssKey: Copy + Ord + Default + Send + Sync + 'static {
     const NODE_KEYS: usize;
     type Node: Copy + Send + Sync;
     fn node_of_max() -> Self::Node;
-    fn keys(node: &Self::Node) -> &[Self];
-    fn keys_mut(node: &mut Self::Node) -> &mut [Self];
+    fn node_keys(node: &Self::Node) -> &[Self];
+    fn node_keys_mut(node: &mut Self::Node) -> &mut [Self];
     /// Keys of the node below `probe`.
     fn count_below(node: &Self::Node, probe: Self) -> usize;
     /// The next number, if there is one.
@@ -55,11 +55,11 @@ macro_rules! css_key {
                 Node([<$key>::MAX; $keys])
             }
 
-            fn keys(node: &Self::Node) -> &[Self] {
+            fn node_keys(node: &Self::Node) -> &[Self] {
                 &node.0
             }
 
-            fn keys_mut(node: &mut Self::Node) -> &mut [Self] {
+            fn node_keys_mut(node: &mut Self::Node) -> &mut [Self] {
                 &mut node.0
             }
 
@@ -110,7 +110,7 @@ impl<K: CssKey> CssTree<K> {
         let mut nodes: Vec<K::Node> = (0..total).into_par_iter().map(|_| K::node_of_max()).collect();
         let leaves = levels[levels.len() - 1];
         let pieces = nodes[leaves..].par_iter_mut().zip(sorted.par_chunks(K::NODE_KEYS));
-        pieces.for_each(|(node, keys)| K::keys_mut(node)[..keys.len()].copy_from_slice(keys));
+        pieces.for_each(|(node, keys)| K::node_keys_mut(node)[..keys.len()].copy_from_slice(keys));
         // From the leaves up; the last child of a level keeps the greatest number.
         for level in (1..levels.len()).rev() {
             let (above, below) = nodes.split_at_mut(levels[level]);
@@ -119,8 +119,8 @@ impl<K: CssKey> CssTree<K> {
             parents
                 .zip(children.par_chunks(K::NODE_KEYS))
                 .for_each(|(node, children)| {
-                    for (key, child) in K::keys_mut(node).iter_mut().zip(children) {
-                        *key = K::keys(child)[K::NODE_KEYS - 1];
+                    for (key, child) in K::node_keys_mut(node).iter_mut().zip(children) {
+                        *key = K::node_keys(child)[K::NODE_KEYS - 1];
                     }
                 });
         }

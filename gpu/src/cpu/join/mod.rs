@@ -4,6 +4,12 @@ mod css_tree;
 pub mod hash;
 mod matcher;
 pub mod radix;
+mod nested_loop;
+mod ranges;
+mod side;
 
 pub use css_tree::{CssKey, CssTree};
 pub use matcher::{Emit, Matcher, PAIRS_MAX};
+pub use nested_loop::{CrossMatcher, NestedLoopMatcher};
+pub use ranges::{Probe, RangeMatcher, Wanted};
+pub use side::Side;

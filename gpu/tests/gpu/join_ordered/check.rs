@@ -1,7 +1,10 @@
 //! What every kind of join over a matcher's pairs must give.
 
+use std::ops::ControlFlow;
+
 use rand::{Rng, rngs::StdRng};
 use tenon_gpu::Stream;
+use tenon_gpu::cpu;
 use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Matcher, RunLimits};
 
 /// Output of a join: pairs, and rows that come alone, in order; marks.
@@ -106,4 +109,48 @@ fn expected(kind: JoinKind, pairs: &[(u32, u32)], build_rows: u64, probe_rows: u
         _ => {}
     }
     rows
+}
+
+/// Takes the pairs of a CPU matcher range by range, and once stops early. `holds`: what the caller tests on each pair.
+pub fn check_cpu(
+    matcher: &dyn cpu::join::Matcher,
+    pairs: &[(u32, u32)],
+    holds: impl Fn(u32, u32) -> bool,
+    rng: &mut StdRng,
+    what: &str,
+) {
+    let cut = rng.random_range(0..=matcher.positions());
+    let mut found = Vec::new();
+    for positions in [0..cut, cut..matcher.positions()] {
+        let flow = matcher.pairs(positions, &mut |build, probe| {
+            assert!(!build.is_empty() && build.len() == probe.len() && build.len() <= cpu::join::PAIRS_MAX);
+            found.extend(
+                build
+                    .iter()
+                    .copied()
+                    .zip(probe.iter().copied())
+                    .filter(|&(b, p)| holds(b, p)),
+            );
+            ControlFlow::Continue(())
+        });
+        assert!(flow.is_continue());
+    }
+    found.sort_unstable();
+    assert!(
+        found == pairs,
+        "{what} on the CPU: {} of {} pairs",
+        found.len(),
+        pairs.len()
+    );
+    if !pairs.is_empty() {
+        let mut calls = 0;
+        let flow = matcher.pairs(0..matcher.positions(), &mut |_, _| {
+            calls += 1;
+            ControlFlow::Break(())
+        });
+        assert!(
+            flow.is_break() && calls == 1,
+            "{what} on the CPU: goes on when told to stop"
+        );
+    }
 }

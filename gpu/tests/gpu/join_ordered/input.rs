@@ -2,8 +2,11 @@
 
 use rand::{Rng, rngs::StdRng};
 use tenon_gpu::Stream;
+use tenon_gpu::cpu;
+use tenon_gpu::cpu::join::CssKey;
 use tenon_gpu::join::{Keys, Residual, Side};
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, Element};
+use tenon_gpu::primitives::sort::SortKey;
 
 /// One input: key `i` is row `rows[i]`'s, and every row has a number that the residual condition reads.
 #[derive(Clone)]
@@ -52,6 +55,10 @@ impl<K: Key> Input<K> {
         self.numbers.len() as u64
     }
 
+    pub fn cpu_side(&self) -> cpu::join::Side<'_, K> {
+        cpu::join::Side::new(&self.keys, self.rows.as_deref()).unwrap()
+    }
+
     pub fn upload(&self, stream: &Stream) -> Uploaded<K> {
         Uploaded {
             keys: stream.upload(&self.keys).unwrap(),
@@ -78,7 +85,7 @@ impl<K: Key> Uploaded<K> {
 }
 
 /// Key types of joins.
-pub trait Key: Element + Ord {
+pub trait Key: Element + Ord + CssKey + SortKey {
     fn of(number: u64) -> Self;
     fn number(self) -> u64;
     fn keys(buffer: &DeviceBuffer<Self>) -> Keys<'_>;
@@ -120,6 +127,17 @@ pub fn residual<K: Element>(modulus: Option<u32>, build: &Uploaded<K>, probe: &U
     }
 }
 
+/// That condition on the host.
+pub fn holds<'a, K: Key>(
+    modulus: Option<u32>,
+    build: &'a Input<K>,
+    probe: &'a Input<K>,
+) -> impl Fn(u32, u32) -> bool + 'a {
+    move |b, p| {
+        modulus.is_none_or(|modulus| !(build.numbers[b as usize] + probe.numbers[p as usize]).is_multiple_of(modulus))
+    }
+}
+
 /// All pairs of rows whose keys fulfil `matches` and whose numbers fulfil the residual condition, in order.
 pub fn reference<K: Key>(
     build: &Input<K>,
@@ -127,12 +145,12 @@ pub fn reference<K: Key>(
     modulus: Option<u32>,
     matches: impl Fn(usize, usize) -> bool,
 ) -> Vec<(u32, u32)> {
+    let holds = holds(modulus, build, probe);
     let mut pairs = Vec::new();
     for b in 0..build.keys.len() {
         for p in 0..probe.keys.len() {
             let (build_row, probe_row) = (build.row(b), probe.row(p));
-            let sum = build.numbers[build_row as usize] + probe.numbers[probe_row as usize];
-            if matches(b, p) && modulus.is_none_or(|modulus| sum % modulus != 0) {
+            if matches(b, p) && holds(build_row, probe_row) {
                 pairs.push((build_row, probe_row));
             }
         }

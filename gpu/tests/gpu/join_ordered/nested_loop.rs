@@ -1,11 +1,12 @@
 //! Nested loops on the device against nested loops over the host's vectors.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use tenon_gpu::cpu::join as cpu;
 use tenon_gpu::join::nested_loop::{NestedLoopMatcher, Rows};
 use tenon_gpu::testing;
 
-use super::check::check;
-use super::input::{Input, Key, reference, residual};
+use super::check::{check, check_cpu};
+use super::input::{Input, Key, holds, reference, residual};
 
 /// Build and probe rows: around warps, blocks and tiles, one side small.
 const SHAPES: [(usize, usize); 11] = [
@@ -44,6 +45,12 @@ fn run<K: Key>(stream: &tenon_gpu::Stream, rng: &mut StdRng) {
                     rng,
                     &what,
                 );
+                let holds = holds(modulus, &build, &probe);
+                let by_keys = cpu::NestedLoopMatcher::new(build.cpu_side(), probe.cpu_side());
+                let (build_rows, probe_rows) = (build.rows.as_deref(), probe.rows.as_deref());
+                let cross = cpu::CrossMatcher::new(build_rows, builds, probe_rows, probes).unwrap();
+                let matcher: &dyn cpu::Matcher = if keys { &by_keys } else { &cross };
+                check_cpu(matcher, &pairs, holds, rng, &what);
             };
             checked(&NestedLoopMatcher::equal(b, p, condition.clone()).unwrap(), true);
             if limit == 20 && builds * probes < 1 << 19 {

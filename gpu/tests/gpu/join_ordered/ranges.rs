@@ -1,5 +1,6 @@
 //! INLJ, SMJ, band joins and inequalities against nested loops over the host's vectors.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -10,10 +11,10 @@ use tenon_gpu::join::ranges::RangeMatcher;
 use tenon_gpu::join::sort_merge::{Ascending, sort_merge};
 use tenon_gpu::join::sorted::SortedSide;
 use tenon_gpu::join::{Keys, Matcher, Residual};
-use tenon_gpu::{Stream, testing};
+use tenon_gpu::{Stream, cpu, testing};
 
-use super::check::check;
-use super::input::{Input, Key, reference, residual};
+use super::check::{check, check_cpu};
+use super::input::{Input, Key, holds, reference, residual};
 
 /// Items of build and probe side, and the number of different keys: around warps and tiles, unique, repeated, one key.
 fn shapes(rng: &mut StdRng) -> Vec<(usize, usize, u64)> {
@@ -75,19 +76,31 @@ fn equality<K: Key>(stream: &Stream, rng: &mut StdRng) {
             );
         };
         let (plain_build, plain_probe) = (build.upload(stream), probe.upload(stream));
-        let (sorted_build, sorted_probe) = (build.sorted().upload(stream), probe.sorted().upload(stream));
+        let (ascending_build, ascending_probe) = (build.clone().sorted(), probe.clone().sorted());
+        let (sorted_build, sorted_probe) = (ascending_build.upload(stream), ascending_probe.upload(stream));
         let condition = || residual(modulus, &plain_build, &plain_probe);
 
         for ascending in [(false, false), (true, false), (false, true), (true, true)] {
-            let build = if ascending.0 { &sorted_build } else { &plain_build };
-            let probe = if ascending.1 { &sorted_probe } else { &plain_probe };
+            let device_build = if ascending.0 { &sorted_build } else { &plain_build };
+            let device_probe = if ascending.1 { &sorted_probe } else { &plain_probe };
             let ascending = Ascending {
                 build: ascending.0,
                 probe: ascending.1,
             };
-            let matcher = sort_merge(stream, build.side(), probe.side(), ascending, condition()).unwrap();
+            let matcher = sort_merge(stream, device_build.side(), device_probe.side(), ascending, condition()).unwrap();
             checked(&matcher, rng, "sort-merge");
+            let sides = (
+                if ascending.build { &ascending_build } else { &build },
+                if ascending.probe { &ascending_probe } else { &probe },
+            );
+            let (b, p) = (sides.0.cpu_side(), sides.1.cpu_side());
+            let matcher = cpu::join::RangeMatcher::sort_merge(b, p, ascending.build, ascending.probe).unwrap();
+            check_cpu(&matcher, &pairs, holds(modulus, &build, &probe), rng, "sort-merge");
         }
+        let tree = cpu::join::CssTree::build(&ascending_build.keys);
+        let asked = cpu::join::Probe::equal(probe.cpu_side());
+        let matcher = cpu::join::RangeMatcher::indexed(&tree, ascending_build.rows.as_deref(), asked).unwrap();
+        check_cpu(&matcher, &pairs, holds(modulus, &build, &probe), rng, "indexed");
         let index = || SortedSide::presorted(sorted_build.side());
         for node_keys in [4, 8, 32] {
             let tree = CssTree::build_with(stream, index().keys(), node_keys).unwrap();
@@ -181,6 +194,16 @@ fn between<K: Key>(stream: &Stream, rng: &mut StdRng) {
                 rng,
                 &what,
             );
+            let host = |bound: Bound<Keys<'_>>, ends: &[K]| bound.map(|_| Cow::Owned(ends.to_vec()));
+            let rows = probe.rows.as_deref().map(Cow::Borrowed);
+            let mut asked =
+                cpu::join::Probe::between(probe.keys.len(), rows, host(from, &low), host(to, &high)).unwrap();
+            if ascending {
+                asked = asked.ascending();
+            }
+            let ascending_build = build.clone().sorted();
+            let matcher = cpu::join::RangeMatcher::new(ascending_build.cpu_side(), asked);
+            check_cpu(&matcher, &pairs, holds(modulus, &build, &probe), rng, &what);
         }
     }
 }
