@@ -7,6 +7,7 @@ use tenon_gpu::join::{Matcher, Residual, Side};
 use tenon_gpu::{Result, Stream, cpu};
 
 use super::case::Case;
+use super::ordered;
 
 /// Build and probe side on the device, a condition, and what else the case asks for.
 pub type GpuOperator = for<'a> fn(&Stream, Side<'a>, Side<'a>, Residual, &Case) -> Result<Box<dyn Matcher + 'a>>;
@@ -18,7 +19,12 @@ pub const GPU: &[(&str, GpuOperator)] = &[
     ("hash join", |stream, build, probe, residual, case| {
         hash_join(stream, build, probe, residual, &options(case, None))
     }),
+    ("sort-merge join", ordered::sort_merge),
+    ("indexed nested-loop join", ordered::indexed),
 ];
+
+/// Those that compare all rows with all, for small cases.
+pub const NESTED: &[(&str, GpuOperator)] = &[("nested-loop join", ordered::nested_loop)];
 
 /// Keys and rows of both sides: nulls left out.
 pub struct CpuSides<'a> {
@@ -28,7 +34,12 @@ pub struct CpuSides<'a> {
 
 pub type CpuOperator = for<'a> fn(CpuSides<'a>) -> Box<dyn cpu::join::Matcher + 'a>;
 
-pub const CPU: &[(&str, CpuOperator)] = &[("hash join on the CPU", cpu_hash)];
+pub const CPU: &[(&str, CpuOperator)] = &[
+    ("hash join on the CPU", cpu_hash),
+    ("sort-merge join on the CPU", ordered::cpu_sort_merge),
+    ("indexed nested-loop join on the CPU", ordered::cpu_indexed),
+    ("nested-loop join on the CPU", ordered::cpu_nested_loop),
+];
 
 fn options(case: &Case, passes: Option<Vec<PartitionShape>>) -> HashOptions {
     HashOptions {
