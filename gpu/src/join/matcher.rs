@@ -37,6 +37,12 @@ pub trait Matcher {
     /// Probe keys.
     fn positions(&self) -> u64;
 
+    /// Positions that one step shall take at most, so that a cancel is not long in coming: what cannot be bounded by the
+    /// number of pairs.
+    fn step_positions(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Sets `counts[i]` to the partners of position `positions.start + i`, and sets the flags asked for.
     fn count(
         &self,

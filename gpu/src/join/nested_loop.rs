@@ -6,9 +6,8 @@
 //!
 //! A block compares some thousand probe rows, in registers, with a slice of the build side that passes through shared
 //! memory. Equal keys are tested first where there are any; the rest of the condition is compiled in. Without a
-//! condition it is the cross join. The work of a step is its positions times all build rows, so the caller chooses
-//! `RunLimits::positions_max` by the build side's size, to be able to stop between steps. Memory: 4 bytes for each position
-//! and slice.
+//! condition it is the cross join. The work of a step is its positions times all build rows, so steps are bounded by that.
+//! Memory: 4 bytes for each position and slice.
 
 use std::ops::Range;
 
@@ -24,6 +23,9 @@ use crate::launch::LaunchConfig;
 use crate::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceView, DeviceViewMut};
 use crate::stream::Stream;
 use crate::{kernel_params, source, tuning};
+
+/// Comparisons of one step: a tenth of a second on a large GPU.
+const COMPARISONS_MAX: u64 = 1 << 40;
 
 kernel_params! {
     struct NestedLoopParams {
@@ -296,6 +298,10 @@ impl<'a> NestedLoopMatcher<'a> {
 impl Matcher for NestedLoopMatcher<'_> {
     fn positions(&self) -> u64 {
         self.probe.len
+    }
+
+    fn step_positions(&self) -> u64 {
+        (COMPARISONS_MAX / self.build.len.max(1)).max(1 << 10)
     }
 
     fn count(

@@ -97,7 +97,7 @@ impl<'a> JoinRun<'a> {
             kind,
             limits: RunLimits {
                 pairs_max: limits.pairs_max.max(1),
-                positions_max: limits.positions_max.max(1),
+                positions_max: limits.positions_max.min(matcher.step_positions()).max(1),
             },
             build_flags: flags(kind.flags_build(), build_rows)?,
             probe_flags: flags(kind.flags_probe(), probe_rows)?,

@@ -3,8 +3,7 @@
 use super::side::{Keys, Side};
 use crate::error::Result;
 use crate::memory::{DeviceBuffer, DeviceView, Element};
-use crate::primitives::fill::iota;
-use crate::primitives::sort::{SortKey, SortOptions, sort_pairs};
+use crate::primitives::sort::{SortKey, SortOptions, sort_pairs, sort_with_indices};
 use crate::stream::Stream;
 
 /// Device memory of the caller, or of whoever holds this.
@@ -96,18 +95,11 @@ fn sort<K: SortKey>(
 ) -> Result<(DeviceBuffer<K>, DeviceBuffer<u32>)> {
     let mut keys_out = stream.alloc::<K>(keys.len())?;
     let mut rows_out = stream.alloc::<u32>(keys.len())?;
-    let mut numbers = stream.alloc::<u32>(if rows.is_some() { 0 } else { keys.len() })?;
-    if rows.is_none() {
-        iota(stream, numbers.view_mut(), 0)?;
+    let (keys_to, rows_to) = (keys_out.view_mut(), rows_out.view_mut());
+    let options = SortOptions::default();
+    match rows {
+        Some(rows) => sort_pairs(stream, keys, rows, keys_to, rows_to, &options)?,
+        None => sort_with_indices(stream, keys, keys_to, rows_to, &options)?,
     }
-    let rows = rows.unwrap_or(numbers.view());
-    sort_pairs(
-        stream,
-        keys,
-        rows,
-        keys_out.view_mut(),
-        rows_out.view_mut(),
-        &SortOptions::default(),
-    )?;
     Ok((keys_out, rows_out))
 }

@@ -224,6 +224,36 @@ pub fn sort_indices<K: SortKey, I: Index + Payload>(
     unsafe { run(stream, &radix, buffers, items, options) }
 }
 
+/// Sorts keys, and gives the place that each came from: [`sort_pairs`] with the places as values, which are made in the
+/// first pass, not read.
+pub fn sort_with_indices<K: SortKey, I: Index + Payload>(
+    stream: &Stream,
+    keys: DeviceView<'_, K>,
+    mut keys_out: DeviceViewMut<'_, K>,
+    mut indices: DeviceViewMut<'_, I>,
+    options: &SortOptions,
+) -> Result<()> {
+    same_len("places of keys", keys.len(), keys_out.len())?;
+    same_len("indices", keys.len(), indices.len())?;
+    check_index::<I>(keys.len())?;
+    let radix = radix::<K>(size_of::<I>(), options)?;
+    let items = keys.len();
+    let spare = if radix.passes() > 1 { items } else { 0 };
+    let mut keys_temporary = stream.alloc::<K>(spare)?;
+    let mut indices_temporary = stream.alloc::<I>(spare)?;
+    let buffers = Buffers {
+        keys_in: keys.ptr().0,
+        keys_temporary: keys_temporary.ptr_mut().0,
+        keys_out: keys_out.ptr_mut().0,
+        payload_in: 0,
+        payload_temporary: indices_temporary.ptr_mut().0,
+        payload_out: indices.ptr_mut().0,
+        in_place: false,
+    };
+    // SAFETY: arrays of `items` elements; the temporaries go back to the pool in stream order.
+    unsafe { run(stream, &radix, buffers, items, options) }
+}
+
 /// An error if indices of this type do not reach `items` items.
 pub(crate) fn check_index<I: Index>(items: u64) -> Result<()> {
     if size_of::<I>() == 4 && items > 1 << 32 {

@@ -4,7 +4,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use tenon_gpu::primitives::bitonic;
 use tenon_gpu::primitives::sort::{
     Order, Payload, RadixTuning, SortKey, SortOptions, sort_indices, sort_keys, sort_keys_owned, sort_pairs,
-    sort_pairs_owned, tile_items,
+    sort_pairs_owned, sort_with_indices, tile_items,
 };
 use tenon_gpu::testing;
 use tenon_gpu::{Device, Stream};
@@ -222,6 +222,20 @@ fn bit_ranges() {
             let options = SortOptions::default().bits(range.clone());
             sort_indices(&stream, input.view(), indices.view_mut(), &options).unwrap();
             assert_eq!(stream.download(indices.view()).unwrap(), order, "bits {range:?}");
+            let mut sorted = stream.alloc::<u64>(input.len()).unwrap();
+            let mut places = stream.alloc::<u32>(input.len()).unwrap();
+            sort_with_indices(&stream, input.view(), sorted.view_mut(), places.view_mut(), &options).unwrap();
+            assert_eq!(
+                stream.download(places.view()).unwrap(),
+                order,
+                "bits {range:?}, with keys"
+            );
+            let expected: Vec<u64> = order.iter().map(|&i| keys[i as usize]).collect();
+            assert_eq!(
+                stream.download(sorted.view()).unwrap(),
+                expected,
+                "bits {range:?}, keys"
+            );
             let mut wide = stream.alloc::<u64>(input.len()).unwrap();
             sort_indices(&stream, input.view(), wide.view_mut(), &options).unwrap();
             let order: Vec<u64> = order.iter().map(|&i| i as u64).collect();

@@ -3,8 +3,8 @@
 mod css_tree;
 pub mod hash;
 mod matcher;
-pub mod radix;
 mod nested_loop;
+pub mod radix;
 mod ranges;
 mod side;
 
