@@ -1,7 +1,7 @@
 // Radix partitioning by hash (He 2008, section 4.3; Lutz 2022, section 4): tuples of equal upper hash bits side by
 // side, in any order within a partition.
 //
-//   partition_histogram  one read of the keys counts all partitions of all passes
+//   partition_histogram  one read of the keys counts all partitions of all passes (of more than 2^15: several reads)
 //   partition_cursors    of each pass, from the first places of the partitions
 //   partition_pieces     cuts the partitions of the first pass into tiles of the second
 //   partition_pass       a tile: load -> rank by an atomic of the bin's counter -> take the bins' places in the output
@@ -23,7 +23,7 @@ struct HistogramParams {
     const KEY* keys;
     u64 items;
     u32* counts;
-    u32 bits, unused;
+    u32 bits, shared_bits;
 };
 struct CursorsParams {
     const u32* offsets;
@@ -49,16 +49,20 @@ struct PassParams {
     u32 shift, unused;
 };
 
+/// Each row of the grid counts as many partitions as fit shared memory.
 TENON_KERNEL(partition_histogram, HistogramParams) {
     TENON_DYNAMIC_SHARED(u32, counts);
-    u32 bins = 1u << p.bits, shift = 32 - p.bits;
+    u32 bins = 1u << min_of<u32>(p.bits, p.shared_bits), shift = 32 - p.bits, first = blockIdx.y * bins;
     for (u32 i = threadIdx.x; i < bins; i += blockDim.x) counts[i] = 0;
     __syncthreads();
-    for_each_item<4>(p.keys, p.items, [&](KEY key) { atomicAdd(&counts[hash_of(key) >> shift], 1u); });
+    for_each_item<4>(p.keys, p.items, [&](KEY key) {
+        u32 bin = (hash_of(key) >> shift) - first;
+        if (bin < bins) atomicAdd(&counts[bin], 1u);
+    });
     __syncthreads();
     for (u32 i = threadIdx.x; i < bins; i += blockDim.x) {
         u32 count = counts[i];
-        if (count) atomicAdd(&p.counts[i], count);
+        if (count) atomicAdd(&p.counts[first + i], count);
     }
 }
 

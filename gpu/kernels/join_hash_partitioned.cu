@@ -49,22 +49,36 @@ struct JoinParams {
     ResidualParams residual;
 };
 
-/// A warp a partition.
+/// A thread a partition; partitions of many pieces are cut by their whole warp.
 TENON_KERNEL(partition_work, WorkParams) {
-    u32 partition = (u32)(global_thread() / 32), lane = lane_id();
-    if (partition >= p.partitions) return;
-    u32 build_from = p.build_offsets[partition], build_to = p.build_offsets[partition + 1];
-    u32 from = (u32)max_of<u64>(p.probe_offsets[partition], p.from);
-    u32 to = (u32)min_of<u64>(p.probe_offsets[partition + 1], p.to);
-    if (build_from == build_to || from >= to) return;
-    // A table that serves one piece only is worth a piece of one tile.
-    u32 piece = build_to - build_from > p.capacity ? TILE : p.piece;
-    u32 pieces = ceil_div(to - from, piece), place = 0;
-    if (lane == 0) place = atomicAdd(p.count, pieces);
-    place = shuffle(place, 0);
-    for (u32 i = lane; i < pieces; i += 32) {
-        u32 start = from + i * piece;
-        p.work[place + i] = Work{build_from, build_to, start, to - start > piece ? start + piece : to};
+    constexpr u32 FEW = 8;
+    u32 partition = (u32)global_thread(), lane = lane_id();
+    Work all = {};
+    u32 piece = p.piece, pieces = 0;
+    if (partition < p.partitions) {
+        all.build_from = p.build_offsets[partition];
+        all.build_to = p.build_offsets[partition + 1];
+        all.probe_from = (u32)max_of<u64>(p.probe_offsets[partition], p.from);
+        all.probe_to = (u32)min_of<u64>(p.probe_offsets[partition + 1], p.to);
+        // A table that must be built again for each tile is worth a piece of one tile.
+        if (all.build_to - all.build_from > p.capacity) piece = TILE;
+        bool is_empty = all.build_from == all.build_to || all.probe_from >= all.probe_to;
+        pieces = is_empty ? 0 : ceil_div(all.probe_to - all.probe_from, piece);
+    }
+    u32 inclusive = warp_inclusive_scan(pieces, Sum()), of_warp = shuffle(inclusive, 31), place = 0;
+    if (lane == 0 && of_warp) place = atomicAdd(p.count, of_warp);
+    place = shuffle(place, 0) + inclusive - pieces;
+    auto cut = [&](const Work& all, u32 piece, u32 place, u32 number) {
+        u32 start = all.probe_from + number * piece;
+        u32 end = all.probe_to - start > piece ? start + piece : all.probe_to;
+        p.work[place + number] = Work{all.build_from, all.build_to, start, end};
+    };
+    for (u32 i = 0; pieces <= FEW && i < pieces; i++) cut(all, piece, place, i);
+    for (u32 lanes = __ballot_sync(FULL_WARP, pieces > FEW); lanes; lanes &= lanes - 1) {
+        u32 owner = (u32)__ffs((int)lanes) - 1;
+        Work theirs = shuffle(all, owner);
+        u32 its_piece = shuffle(piece, owner), its_pieces = shuffle(pieces, owner), its_place = shuffle(place, owner);
+        for (u32 i = lane; i < its_pieces; i += 32) cut(theirs, its_piece, its_place, i);
     }
 }
 

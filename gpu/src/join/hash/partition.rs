@@ -17,7 +17,7 @@ use crate::{kernel_params, source};
 
 kernel_params! {
     /// Counts of `2^bits` partitions.
-    struct HistogramParams { keys: DevicePtr<u8>, items: u64, counts: DevicePtrMut<u32>, bits: u32, unused: u32 }
+    struct HistogramParams { keys: DevicePtr<u8>, items: u64, counts: DevicePtrMut<u32>, bits: u32, shared_bits: u32 }
 }
 kernel_params! {
     /// Cursors from first places; `first` is null if there is one pass.
@@ -65,8 +65,10 @@ static SOURCE: Source = source!(
     PassParams
 );
 
-/// Partitions at most, as a power of two: their counters fit shared memory.
-pub(super) const BITS_MAX: u32 = 15;
+/// Partitions at most, as a power of two.
+const BITS_MAX: u32 = 17;
+/// Partitions whose counters fit shared memory, as a power of two.
+const SHARED_BITS: u32 = 15;
 /// Tuples at most: their numbers, and those of a tile beyond, take 32 bits.
 const ITEMS_MAX: u64 = u32::MAX as u64 - (1 << 20);
 
@@ -185,18 +187,22 @@ pub(super) fn partition_tuples(
 
     let mut counts = stream.alloc_zeroed::<u32>(partitions as u64)?;
     let histogram = first.kernel::<HistogramParams>("partition_histogram")?;
-    let (threads, shared) = (512, 4 << bits);
+    let (threads, shared) = (512, 4 << bits.min(SHARED_BITS));
     let fill = histogram.resident_blocks(threads, shared)?.max(1) * device.info().multiprocessors;
     let params = HistogramParams {
         keys: DevicePtr::new(keys.address()),
         items,
         counts: counts.ptr_mut(),
         bits,
-        unused: 0,
+        shared_bits: SHARED_BITS,
     };
     let blocks = items.div_ceil(threads as u64 * 16).min(fill as u64) as u32;
-    // SAFETY: `items` keys; a counter a partition, in shared memory, too.
-    unsafe { histogram.launch(stream, &LaunchConfig::new(blocks, threads).shared(shared), &params)? };
+    let config = LaunchConfig {
+        grid: (blocks, 1 << bits.saturating_sub(SHARED_BITS), 1),
+        ..LaunchConfig::new(blocks, threads).shared(shared)
+    };
+    // SAFETY: `items` keys; a counter a partition, and as many in shared memory as a row of the grid counts.
+    unsafe { histogram.launch(stream, &config, &params)? };
 
     let mut offsets = stream.alloc::<u32>(partitions as u64 + 1)?;
     exclusive_scan(stream, counts.view(), offsets.view_mut(), Reduction::Sum)?;

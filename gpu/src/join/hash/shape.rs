@@ -67,7 +67,9 @@ pub(super) fn usual_passes(bits: u32, tuple_bytes: u64) -> Vec<PartitionShape> {
         12 => &[6, 6],
         13 => &[7, 6],
         14 => &[7, 7],
-        _ => &[8, 7],
+        15 => &[8, 7],
+        16 => &[8, 8],
+        _ => &[9, 8],
     };
     let (threads, items) = if tuple_bytes == 8 { (1024, 16) } else { (1024, 8) };
     passes

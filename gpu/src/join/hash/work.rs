@@ -208,7 +208,7 @@ impl PartitionPair<'_> {
         };
         let plan = module.kernel::<WorkParams>("partition_work")?;
         // SAFETY: offsets of `partitions` partitions; room for as much work as there may be.
-        unsafe { plan.launch(stream, &LaunchConfig::cover(partitions as u64, 8, 256)?, &planning)? };
+        unsafe { plan.launch(stream, &LaunchConfig::cover(partitions as u64, 256, 256)?, &planning)? };
         let params = JoinParams {
             build: self.build.tuples.ptr(),
             probe: self.probe.tuples.ptr(),

@@ -118,6 +118,24 @@ fn columns_join_as_a_map_does() {
     assert_eq!(device.pool().in_use(), 0);
 }
 
+/// More partitions than a block's shared memory counts.
+#[test]
+fn very_many_partitions() {
+    let device = testing::device();
+    let stream = device.stream().unwrap();
+    let keys: Vec<u32> = (0..3000).map(|i| i * 77).collect();
+    let numbers: Vec<u64> = (0..3000).collect();
+    let (keys, numbers) = (stream.upload(&keys).unwrap(), stream.upload(&numbers).unwrap());
+    let side: (Column<'_>, Column<'_>) = (keys.view().into(), numbers.view().into());
+    let options = HashOptions {
+        passes: Some(vec![pass(8), pass(8)]),
+        ..HashOptions::default()
+    };
+    let squares = (0..3000).map(|i: u64| i * i).sum();
+    let found = join_aggregated(&stream, side, side, &options).unwrap();
+    assert_eq!(found, (3000, squares));
+}
+
 #[test]
 fn columns_of_different_lengths_or_keys_of_different_widths_are_errors() {
     let device = testing::device();
