@@ -60,8 +60,11 @@ pub fn choose(
             continue;
         }
         // Where memory is short the scan does without.
-        let Ok(Some(reader)) = ready.map_or_else(|| IndexData::reader(table, index, budget), |ready| Ok(Some(ready)))
-        else {
+        let reader = match ready {
+            Some(ready) => Ok(Some(ready)),
+            None => IndexData::reader_for(table, index, scanned_rows, budget),
+        };
+        let Ok(Some(reader)) = reader else {
             continue;
         };
         let Some(ranges) = key_ranges(&used, reader.encoding())? else {
@@ -130,7 +133,7 @@ pub fn for_join(
     let (index, (equal, ranged)) =
         candidates.max_by_key(|(_, (prefix, next))| 2 * prefix.len() + usize::from(next.is_some()))?;
     // Where memory is short the join does without.
-    let reader = IndexData::reader(table, index, budget).ok()??;
+    let reader = IndexData::reader_for(table, index, rows, budget).ok()??;
     Some(JoinIndex {
         name: index.name.clone(),
         reader,
@@ -166,7 +169,7 @@ pub fn semi_join(
         return Ok(None);
     }
     // Where memory is short the scan does without.
-    let Ok(Some(reader)) = IndexData::reader(table, index, budget) else {
+    let Ok(Some(reader)) = IndexData::reader_for(table, index, scanned_rows, budget) else {
         return Ok(None);
     };
     let probes = from_exact(&keys, None, table.schema().field(column).data_type())?;

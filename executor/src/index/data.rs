@@ -1,7 +1,8 @@
 //! An index's data: runs over the segments that some version of its table has or had.
 //!
 //! Segments never change, so neither do runs: a version of the table is read through those that cover its segments, and
-//! what a run knows of other segments is passed over. Segments that no run covers get one when the index is next used.
+//! what a run knows of other segments is passed over. Segments that no run covers get one when the index is next used,
+//! or, where rows change between lookups, once reading those segments has cost as much as sorting them.
 //! Runs whose rows are mostly gone, and the smaller half where there are many, are built anew into that one.
 
 use std::collections::HashSet;
@@ -17,6 +18,8 @@ use super::run::{Run, SEGMENTS_MAX};
 
 /// More runs are merged: each lookup searches all of them.
 const RUNS_MAX: usize = 16;
+/// What sorting a row's key into a run costs, in rows read one after the other.
+const BUILD_COST: usize = 16;
 
 /// What `IndexSlot` holds.
 #[derive(Default)]
@@ -29,31 +32,41 @@ struct State {
     runs: Vec<Arc<Run>>,
     /// The reader asked for last, and the version of the table that it reads.
     latest: Option<(u64, Arc<IndexReader>)>,
+    /// Rows that scans have read since the last build because runs were missing.
+    rows_read: usize,
 }
 
 impl IndexData {
     /// The index as of a version of its table, whose missing runs are built. None where its key cannot be searched.
     pub fn reader(table: &TableVersion, index: &Index, budget: &Arc<MemoryBudget>) -> Result<Option<Arc<IndexReader>>> {
+        match index.slot.get_or_make::<IndexData>() {
+            Some(data) => data.state.lock().reader(table, index, budget),
+            None => Ok(None),
+        }
+    }
+
+    /// The same in place of reading `scanned_rows` rows one after the other. None, too, where building what rows changed
+    /// since the last lookup would cost more than what has been read for want of it: tables that change all the time do
+    /// not sort their new rows for each lookup.
+    pub fn reader_for(
+        table: &TableVersion,
+        index: &Index,
+        scanned_rows: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Option<Arc<IndexReader>>> {
         let Some(data) = index.slot.get_or_make::<IndexData>() else {
             return Ok(None);
         };
         let mut state = data.state.lock();
-        if let Some((version, reader)) = &state.latest
-            && *version == table.version()
-        {
-            return Ok(Some(Arc::clone(reader)));
+        let current = state.latest.as_ref().is_some_and(|(version, _)| *version == table.version());
+        if !current && !state.runs.is_empty() {
+            let missing: usize = state.missing(table.segments()).iter().map(|segment| segment.rows()).sum();
+            state.rows_read = state.rows_read.saturating_add(scanned_rows);
+            if state.rows_read < missing.saturating_mul(BUILD_COST) {
+                return Ok(None);
+            }
         }
-        let types = index
-            .columns
-            .iter()
-            .map(|column| table.schema().field(*column).data_type().clone());
-        let Some(encoding) = KeyEncoding::of(types.collect()) else {
-            return Ok(None);
-        };
-        state.cover(table.segments(), index, &encoding, budget)?;
-        let reader = Arc::new(IndexReader::new(&state.runs, table.segments(), encoding));
-        state.latest = Some((table.version(), Arc::clone(&reader)));
-        Ok(Some(reader))
+        state.reader(table, index, budget)
     }
 
     /// Whether it has been searched before, in any version of the table.
@@ -72,6 +85,38 @@ impl IndexData {
 }
 
 impl State {
+    fn reader(
+        &mut self,
+        table: &TableVersion,
+        index: &Index,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Option<Arc<IndexReader>>> {
+        if let Some((version, reader)) = &self.latest
+            && *version == table.version()
+        {
+            return Ok(Some(Arc::clone(reader)));
+        }
+        let types = index
+            .columns
+            .iter()
+            .map(|column| table.schema().field(*column).data_type().clone());
+        let Some(encoding) = KeyEncoding::of(types.collect()) else {
+            return Ok(None);
+        };
+        self.cover(table.segments(), index, &encoding, budget)?;
+        self.rows_read = 0;
+        let reader = Arc::new(IndexReader::new(&self.runs, table.segments(), encoding));
+        self.latest = Some((table.version(), Arc::clone(&reader)));
+        Ok(Some(reader))
+    }
+
+    /// The segments that are in no run.
+    fn missing(&self, segments: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
+        let covered: HashSet<u64> = self.runs.iter().flat_map(|run| run.segments()).map(|(id, _)| *id).collect();
+        let missing = segments.iter().filter(|segment| !covered.contains(&segment.id()));
+        missing.cloned().collect()
+    }
+
     /// Sees to it that each of the segments is in a run.
     fn cover(
         &mut self,
@@ -80,17 +125,7 @@ impl State {
         encoding: &KeyEncoding,
         budget: &Arc<MemoryBudget>,
     ) -> Result<()> {
-        let covered: HashSet<u64> = self
-            .runs
-            .iter()
-            .flat_map(|run| run.segments())
-            .map(|(id, _)| *id)
-            .collect();
-        let mut missing: Vec<Arc<Segment>> = segments
-            .iter()
-            .filter(|s| !covered.contains(&s.id()))
-            .cloned()
-            .collect();
+        let mut missing = self.missing(segments);
         let mut kept = self.keep_worthwhile(&mut missing);
         missing.sort_by_key(|segment| segment.id());
         for part in missing.chunks(SEGMENTS_MAX) {

@@ -95,6 +95,9 @@ fn value(rng: &mut StdRng, column: usize) -> ScalarValue {
 }
 
 fn segments(rng: &mut StdRng, transaction: &Transaction, rows: usize) -> Vec<Arc<Segment>> {
+    if rows == 0 {
+        return vec![];
+    }
     let table = table(transaction);
     let columns = (0..COLUMNS.len()).map(|column| {
         let values: Vec<ScalarValue> = (0..rows).map(|_| value(rng, column)).collect();
@@ -102,9 +105,7 @@ fn segments(rng: &mut StdRng, transaction: &Transaction, rows: usize) -> Vec<Arc
     });
     let mut writer = transaction.writer(&table);
     let batch = RecordBatch::try_new(table.schema().clone(), columns.collect()).unwrap();
-    if rows > 0 {
-        writer.append(&batch).unwrap();
-    }
+    writer.append(&batch).unwrap();
     writer.finish().unwrap()
 }
 
