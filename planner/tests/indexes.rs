@@ -12,6 +12,13 @@ fn seeded() -> (u64, StdRng) {
     (seed, StdRng::seed_from_u64(seed))
 }
 
+const INDEXES: [(&str, &str); 4] = [
+    ("by_k", "k"),
+    ("by_s_k", "s, k"),
+    ("by_d_n", "d DESC, n"),
+    ("by_n", "n"),
+];
+
 /// Runs the same statement on both tables.
 fn on_both(c: &mut Client, statement: &str) {
     for table in ["plain", "indexed"] {
@@ -23,8 +30,9 @@ fn tables() -> Client {
     let mut c = Client::new();
     c.run("CREATE TABLE plain (id int, k int, s text, d date, n numeric(10, 2))");
     c.run("CREATE TABLE indexed (id int PRIMARY KEY, k int, s text, d date, n numeric(10, 2))");
-    c.run("CREATE INDEX ON indexed (k); CREATE INDEX ON indexed (s, k); CREATE INDEX ON indexed (d DESC, n)");
-    c.run("CREATE INDEX ON indexed (n)");
+    for (name, columns) in INDEXES {
+        c.run(&format!("CREATE INDEX {name} ON indexed ({columns})"));
+    }
     let rows = "SELECT g, CASE WHEN g % 17 = 0 THEN NULL ELSE g * 7919 % 3001 END, CASE WHEN g % 23 = 0 THEN NULL ELSE \
                 'name ' || g % 701 END, DATE '2020-01-01' + g % 900, g % 5000 * 0.25 FROM generate_series(1, 20000) AS q (g)";
     on_both(&mut c, &format!("INSERT INTO TABLE {rows}"));
@@ -118,6 +126,12 @@ fn indexes_change_no_answer() {
     for round in 0..120 {
         if round % 4 == 0 {
             on_both(&mut c, &change(&mut rng, &mut next_id));
+            if rng.random_bool(0.7) {
+                // After a change an index is not used before scans have cost as much as building it: this builds it.
+                for (name, columns) in INDEXES {
+                    c.run(&format!("DROP INDEX {name}; CREATE INDEX {name} ON indexed ({columns})"));
+                }
+            }
         }
         if round % 40 == 39 {
             old.run("COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -151,16 +165,16 @@ fn plans_say_which_index_they_read() {
     let point = plan(&mut c, "SELECT s FROM indexed WHERE id = 77");
     assert!(point.contains("index scan using indexed_pkey"), "{point}");
     let both = plan(&mut c, "SELECT id FROM indexed WHERE s = 'name 3' AND k = 9");
-    assert!(both.contains("index scan using indexed_s_k_idx"), "{both}");
+    assert!(both.contains("index scan using by_s_k"), "{both}");
     let many = plan(&mut c, "SELECT id FROM indexed WHERE k > 5");
     assert!(!many.contains("index scan"), "{many}");
     let joined = plan(&mut c, "SELECT * FROM few JOIN indexed ON s = c AND k = a");
     assert!(
-        joined.contains("INLJ Inner, index scan using indexed_s_k_idx"),
+        joined.contains("INLJ Inner, index scan using by_s_k"),
         "{joined}"
     );
     let band = plan(&mut c, "SELECT * FROM few JOIN indexed ON n BETWEEN lo AND hi");
-    assert!(band.contains("index scan using indexed_n_idx"), "{band}");
+    assert!(band.contains("index scan using by_n"), "{band}");
 }
 
 #[test]

@@ -292,11 +292,13 @@ pub(super) async fn run(
     };
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
-    if let Some(OnInsert::OnConflict(on)) = &insert.on
-        && let Some(ConflictTarget::Columns(names)) = &on.conflict_target
-    {
-        conflict::check_target(resolved.table.definition(), &names.iter().map(fold).collect::<Vec<_>>())?;
-    }
+    let conflict_target: Vec<String> = match &insert.on {
+        Some(OnInsert::OnConflict(on)) => match &on.conflict_target {
+            Some(ConflictTarget::Columns(names)) => names.iter().map(fold).collect(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
     if resolved.table.definition().schema_name != session.temporary_schema() {
         session.check_writable("INSERT")?;
     }
@@ -307,7 +309,10 @@ pub(super) async fn run(
     };
     let table = resolved.table.clone();
     let keep = insert.returning.is_some();
-    let keys = if do_nothing { conflict::Keys::of(&table)? } else { None };
+    let keys = match do_nothing {
+        true => conflict::Keys::of(&table, &conflict_target)?,
+        false => None,
+    };
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
