@@ -84,11 +84,14 @@ impl Numbered for u64 {
     }
 }
 
+/// Build and probe rows of pairs, by task.
+pub type Pieces = Vec<(Vec<u32>, Vec<u32>)>;
+
 /// All pairs of a matcher, by all cores.
-pub fn pairs_of(matcher: &dyn Matcher) -> (Vec<u32>, Vec<u32>) {
+pub fn pairs_of(matcher: &dyn Matcher) -> Pieces {
     let positions = matcher.positions();
     let step = positions.div_ceil(rayon::current_num_threads() * 8).max(1);
-    let pieces: Vec<(Vec<u32>, Vec<u32>)> = (0..positions.div_ceil(step))
+    (0..positions.div_ceil(step))
         .into_par_iter()
         .map(|piece| {
             let (mut build, mut probe) = (Vec::with_capacity(step), Vec::with_capacity(step));
@@ -100,8 +103,5 @@ pub fn pairs_of(matcher: &dyn Matcher) -> (Vec<u32>, Vec<u32>) {
             });
             (build, probe)
         })
-        .collect();
-    let all =
-        |column: fn(&(Vec<u32>, Vec<u32>)) -> &[u32]| pieces.iter().flat_map(|p| column(p).iter().copied()).collect();
-    (all(|piece| &piece.0), all(|piece| &piece.1))
+        .collect()
 }

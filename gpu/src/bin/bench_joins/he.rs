@@ -115,7 +115,7 @@ fn hash_on_cpu(bench: &Bench, report: &mut Report) -> Result<()> {
     let inputs = Inputs::<u32>::new(bench, &workload, 3)?;
     let host = inputs.download(&bench.stream)?;
     let rows: Vec<u32> = (0..host.build.len() as u32).collect();
-    let mut found = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
     let ms = bench.measure_cpu(|| {
         let table = cpu::join::hash::HashTable::new(&host.build, &rows);
         let matcher = cpu::join::hash::HashMatcher {
@@ -125,7 +125,8 @@ fn hash_on_cpu(bench: &Bench, report: &mut Report) -> Result<()> {
         };
         found = pairs_of(&matcher);
     });
-    host.check(&name, None, &found.0, &found.1);
+    let (build_rows, probe_rows): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    host.check(&name, None, &build_rows.concat(), &probe_rows.concat());
     report.row(&name, inputs.tuples(), inputs.tuples() * 4 + host.pairs * 8, ms)
 }
 

@@ -124,10 +124,10 @@ fn joins(width: u64, size: u64, small: bool) -> Vec<(Vec<PartitionShape>, JoinSh
     if size <= 16 << 20 {
         shapes.push((vec![pass(11, 1024, items, 1)], join(1024, 8, 1, 8600)));
         shapes.push((vec![pass(11, 1024, items, 1)], join(1024, 4, 1, 8600)));
-        shapes.push((split(13), join(512, 4, 4, 2300)));
-        shapes.push((split(13), join(256, 8, 5, 2300)));
-        shapes.push((split(13), join(256, 4, 5, 2300)));
         shapes.push((split(14), join(256, 4, 8, 1200)));
+    }
+    for (threads, items, blocks) in [(512, 4, 3), (512, 4, 4), (256, 8, 5), (256, 4, 5)] {
+        shapes.push((split(full + 1), join(threads, items, blocks, 2300)));
     }
     // Tuples, heads and lists within a multiprocessor's shared memory.
     shapes.retain(|(_, join)| join.capacity as u64 * (2 * width + 2) + (4 << join.slots_log2()) < 231_000);

@@ -1,13 +1,14 @@
 //! The hash join on the CPU: one table over all build rows, shared by all threads.
 //!
 //! ```text
+//! dense keys, all different:  row[key - lowest]
 //! dense keys:  first[key - lowest]              -> rows[first..next first]
 //! others:      part of the hash -> slots of the part (linear probing, at most half taken)
 //!                               -> group -> rows[first..first + count]
 //! ```
 //!
 //! Rows of equal keys lie side by side, so that neither many rows of one key nor one key in all rows makes long ways.
-//! The table's parts are built by a thread each, without atomics. Memory: 4 bytes a row and key of the range where keys
+//! Parts are built by a thread each, without atomics. Memory: 4 bytes a row and key of the range where keys
 //! are dense; else up to 36 bytes a row.
 
 use std::ops::{ControlFlow, Range};
@@ -49,7 +50,7 @@ const DENSE_RATIO: u64 = 4;
 const PART_BITS: u32 = 8;
 /// Probes whose slots are fetched together, so that their cache misses overlap.
 const BATCH: usize = 16;
-/// No group in a slot.
+/// No group in a slot, no row of a key.
 const NONE: u32 = u32::MAX;
 
 /// Rows of one key: `rows[first..first + count]`.
@@ -68,6 +69,11 @@ struct Part<K> {
 }
 
 enum Lookup<K> {
+    /// The row of each key, or [`NONE`], from the lowest key on.
+    Unique {
+        low: u64,
+        row: Vec<u32>,
+    },
     /// First of each key's rows, from the lowest key on.
     Dense {
         low: u64,
@@ -129,6 +135,12 @@ impl<K: HashKey> HashTable<K> {
     fn dense(keys: &[K], rows: &[u32], low: u64, range: usize) -> HashTable<K> {
         const BINS_MAX: usize = 1 << 12;
         let at = |key: K| (key.to_u64() - low) as usize;
+        if let Some(row) = unique_rows(keys, rows, range, at) {
+            return HashTable {
+                lookup: Lookup::Unique { low, row },
+                rows: Vec::new(),
+            };
+        }
         let mut rows_out = vec![0; rows.len()];
         // Few keys: counters of their own for each piece, as many rows of one key must not meet at one counter.
         if range <= BINS_MAX {
@@ -166,7 +178,7 @@ impl<K: HashKey> HashTable<K> {
     #[inline(always)]
     fn prefetch(&self, key: K) {
         match &self.lookup {
-            Lookup::Dense { low, first } => {
+            Lookup::Unique { low, row: first } | Lookup::Dense { low, first } => {
                 let at = key.to_u64().wrapping_sub(*low) as usize;
                 if at < first.len() {
                     prefetch(&first[at]);
@@ -185,6 +197,10 @@ impl<K: HashKey> HashTable<K> {
     #[inline(always)]
     pub fn rows_of(&self, key: K) -> &[u32] {
         match &self.lookup {
+            Lookup::Unique { low, row } => match row.get(key.to_u64().wrapping_sub(*low) as usize) {
+                Some(row) if *row != NONE => std::slice::from_ref(row),
+                _ => &[],
+            },
             Lookup::Dense { low, first } => {
                 let at = key.to_u64().wrapping_sub(*low);
                 if at >= first.len() as u64 - 1 {
@@ -198,6 +214,19 @@ impl<K: HashKey> HashTable<K> {
             },
         }
     }
+}
+
+/// The row of each key of a range, if none comes twice.
+fn unique_rows<K: HashKey>(keys: &[K], rows: &[u32], range: usize, at: impl Fn(K) -> usize + Sync) -> Option<Vec<u32>> {
+    if keys.len() > range {
+        return None;
+    }
+    let found: Vec<AtomicU32> = (0..range).into_par_iter().map(|_| AtomicU32::new(NONE)).collect();
+    let is_unique = keys.par_iter().zip(rows).all(|(&key, &row)| {
+        let none = found[at(key)].compare_exchange(NONE, row, Ordering::Relaxed, Ordering::Relaxed);
+        none.is_ok()
+    });
+    is_unique.then(|| found.into_par_iter().map(AtomicU32::into_inner).collect())
 }
 
 impl<K: HashKey> Part<K> {
