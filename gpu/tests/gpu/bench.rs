@@ -31,6 +31,11 @@ fn primitives_run_small_and_their_answers_are_right() {
 fn joins_run_small_and_their_answers_are_right() {
     run(
         env!("CARGO_BIN_EXE_bench_joins"),
-        &["hash.pairs.u32.16Mx16M", "he.ninlj", "cpu.hash.sum.u64.128Mx128M"],
+        &[
+            "hash.pairs.u32.16Mx16M",
+            "he.ninlj",
+            "ordered.band.16Mx16M",
+            "cpu.hash.sum.u64.128Mx128M",
+        ],
     );
 }

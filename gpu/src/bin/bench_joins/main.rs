@@ -5,6 +5,7 @@
 //! read once and the output written once at 3.0 TB/s.
 
 mod cpu_twins;
+mod from_host;
 mod he;
 mod materialised;
 mod ordered;

@@ -1,5 +1,4 @@
-//! Joins without hashing (He 2008, table 4): nested loops, CSS-tree, sort-merge, and band joins, each with its CPU twin,
-//! in device memory and from pinned host memory and back.
+//! Joins without hashing (He 2008, table 4): nested loops, CSS-tree, sort-merge, and band joins, each with its CPU twin.
 
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
@@ -16,9 +15,10 @@ use tenon_gpu::join::ranges::RangeMatcher;
 use tenon_gpu::join::sort_merge::{Ascending, sort_merge};
 use tenon_gpu::join::sorted::SortedSide;
 use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Pairs, Residual, RunLimits, Side};
-use tenon_gpu::memory::{DeviceBuffer, PinnedBuffer};
+use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::{Result, Stream};
 
+use crate::from_host::{self, download, pinned, print_bus, timed};
 use crate::report::Report;
 use crate::workload::{Host, Inputs, Workload, rows};
 
@@ -36,7 +36,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
             let host = inputs.download(&bench.stream)?;
             indexed(bench, report, &inputs, &host, &workload.name())?;
             merged(bench, report, &inputs, &host, &workload.name())?;
-            from_host(bench, report, &inputs, &host, &workload.name())?;
+            from_host::run(bench, report, &inputs, &host, &workload.name())?;
         }
         bands(bench, report, size)?;
     }
@@ -52,7 +52,7 @@ fn sums(build_rows: &[u32], probe_rows: &[u32]) -> Sums {
 }
 
 /// All pairs of an inner join.
-fn join(stream: &Stream, matcher: &dyn Matcher, build: u64, probe: u64) -> Result<Vec<Pairs>> {
+pub fn join(stream: &Stream, matcher: &dyn Matcher, build: u64, probe: u64) -> Result<Vec<Pairs>> {
     let mut run = JoinRun::new(stream, matcher, JoinKind::Inner, build, probe, RunLimits::default())?;
     let mut outputs = Vec::new();
     while let Some(JoinOutput::Pairs(pairs)) = run.next_output()? {
@@ -219,93 +219,6 @@ fn merged(bench: &Bench, report: &mut Report, inputs: &Inputs<u32>, host: &Host<
     assert_eq!(join_on_cpu()?, (host.pairs, host.products), "{name}.cpu");
     let ms = bench.measure_cpu(|| drop(join_on_cpu()));
     report.row(&format!("{name}.cpu"), inputs.tuples(), bytes, ms)
-}
-
-/// A column in pinned memory.
-fn pinned(bench: &Bench, column: &[u32]) -> Result<PinnedBuffer<u32>> {
-    let mut buffer = bench.device.pinned::<u32>(column.len() as u64)?;
-    buffer.copy_from_slice(column);
-    Ok(buffer)
-}
-
-/// Keys and record numbers of both sides from pinned memory, pairs back to it. The build side is sorted while the probe
-/// side is on its way.
-fn from_host(bench: &Bench, report: &mut Report, inputs: &Inputs<u32>, host: &Host<u32>, name: &str) -> Result<()> {
-    let name = format!("ordered.{name}.smj.from_host");
-    if !bench.wants(&name) {
-        return Ok(());
-    }
-    let stream = &bench.stream;
-    let copies = bench.device.stream()?;
-    let numbers = [&inputs.build.1, &inputs.probe.1].map(|numbers| stream.download(numbers.view()));
-    let [build_numbers, probe_numbers] = numbers;
-    let build = (pinned(bench, &host.build)?, pinned(bench, &build_numbers?)?);
-    let probe = (pinned(bench, &host.probe)?, pinned(bench, &probe_numbers?)?);
-    let run = || {
-        let build_columns = (copies.upload(&build.0)?, copies.upload(&build.1)?);
-        stream.wait_for_stream(&copies)?;
-        let of = |columns: &(DeviceBuffer<u32>, DeviceBuffer<u32>)| -> Result<SortedSide<'static>> {
-            let (keys, rows) = (Keys::U32(columns.0.view()), Some(columns.1.view()));
-            SortedSide::sort(stream, Side::with_rows(keys, rows, columns.0.len())?)
-        };
-        let sorted_build = of(&build_columns)?;
-        let probe_columns = (copies.upload(&probe.0)?, copies.upload(&probe.1)?);
-        stream.wait_for_stream(&copies)?;
-        let asked = Probe::equal_sorted(of(&probe_columns)?);
-        let matcher = RangeMatcher::new(stream, sorted_build, None, asked, Residual::none())?;
-        let outputs = join(stream, &matcher, build.0.len() as u64, probe.0.len() as u64)?;
-        download(bench, &outputs)
-    };
-    let (mut build_rows, mut probe_rows) = (Vec::new(), Vec::new());
-    for [build, probe] in run()? {
-        build_rows.extend_from_slice(&build);
-        probe_rows.extend_from_slice(&probe);
-    }
-    host.check(&name, None, &build_rows, &probe_rows);
-    let ms = timed(bench, || run().map(drop))?;
-    print_bus(&name, (inputs.tuples() * 8, host.pairs * 8), ms);
-    report.row(&name, inputs.tuples(), least_bytes(inputs.tuples(), host.pairs), ms)
-}
-
-/// All columns to pinned memory at once.
-fn download(bench: &Bench, outputs: &[Pairs]) -> Result<Vec<[PinnedBuffer<u32>; 2]>> {
-    let mut downloads = Vec::new();
-    for pairs in outputs {
-        for rows in [&pairs.build_rows, &pairs.probe_rows] {
-            downloads.push(
-                bench
-                    .stream
-                    .download_later(rows.view(), bench.device.pinned(rows.len())?)?,
-            );
-        }
-    }
-    let mut columns = downloads.into_iter().map(|download| download.wait());
-    let mut all = Vec::new();
-    while let (Some(build), Some(probe)) = (columns.next(), columns.next()) {
-        all.push([build?, probe?]);
-    }
-    Ok(all)
-}
-
-/// Milliseconds on the host's clock, the median of repeats.
-fn timed(bench: &Bench, mut f: impl FnMut() -> Result<()>) -> Result<f64> {
-    f()?;
-    let mut failed = Ok(());
-    let ms = bench.measure_cpu(|| {
-        if let Err(error) = f() {
-            failed = Err(error);
-        }
-    });
-    failed.map(|()| ms)
-}
-
-/// What the bus would take at 52 GB/s, in and then out.
-fn print_bus(name: &str, (bytes_in, bytes_out): (u64, u64), ms: f64) {
-    let bound = (bytes_in + bytes_out) as f64 / 52e9 * 1e3;
-    println!(
-        "{name}: the bus alone takes {bound:.3} ms, {:.0}% of the time",
-        bound / ms * 100.0
-    );
 }
 
 /// `build.key <= probe.key <= build.key + 10` over uniform keys: some ten partners a probe.

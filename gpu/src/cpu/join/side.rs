@@ -17,18 +17,17 @@ pub struct Side<'a, K: Clone> {
 }
 
 impl<'a, K: CssKey + SortKey> Side<'a, K> {
-    pub fn new(keys: &'a [K], rows: Option<&'a [u32]>) -> Result<Side<'a, K>> {
-        let named = rows.map_or(keys.len(), <[u32]>::len);
+    /// Borrowed or owned.
+    pub fn new(keys: impl Into<Cow<'a, [K]>>, rows: Option<Cow<'a, [u32]>>) -> Result<Side<'a, K>> {
+        let keys = keys.into();
+        let named = rows.as_ref().map_or(keys.len(), |rows| rows.len());
         if named != keys.len() || keys.len() >= u32::MAX as usize {
             return Err(GpuError::Invalid(format!(
                 "a join side of {} keys with {named} row numbers",
                 keys.len()
             )));
         }
-        Ok(Side {
-            keys: Cow::Borrowed(keys),
-            rows: rows.map(Cow::Borrowed),
-        })
+        Ok(Side { keys, rows })
     }
 
     /// The same, ascending by key, on all cores: keys and rows of its own.

@@ -48,7 +48,7 @@ pub fn nested_loop<'a>(
 }
 
 fn cpu_side<'a>((keys, rows): (&'a [u64], &'a [u32])) -> cpu::Side<'a, u64> {
-    cpu::Side::new(keys, Some(rows)).unwrap()
+    cpu::Side::new(keys, Some(rows.into())).unwrap()
 }
 
 pub fn cpu_sort_merge<'a>(sides: CpuSides<'a>) -> Box<dyn cpu::Matcher + 'a> {

@@ -1,5 +1,7 @@
 //! Random inputs of joins: keys of several shapes, rows left out, and a condition beyond the keys.
 
+use std::borrow::Cow;
+
 use rand::{Rng, rngs::StdRng};
 use tenon_gpu::Stream;
 use tenon_gpu::cpu;
@@ -56,7 +58,7 @@ impl<K: Key> Input<K> {
     }
 
     pub fn cpu_side(&self) -> cpu::join::Side<'_, K> {
-        cpu::join::Side::new(&self.keys, self.rows.as_deref()).unwrap()
+        cpu::join::Side::new(&self.keys, self.rows.as_deref().map(Cow::Borrowed)).unwrap()
     }
 
     pub fn upload(&self, stream: &Stream) -> Uploaded<K> {
