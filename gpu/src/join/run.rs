@@ -167,7 +167,7 @@ impl<'a> JoinRun<'a> {
         }
         if let Some(pairs) = self.at_once(positions.clone())? {
             self.state = next;
-            return Ok((pairs.build_rows.len() > 0).then_some(pairs));
+            return Ok((!pairs.build_rows.is_empty()).then_some(pairs));
         }
         let items = positions.end - positions.start;
         let mut counts = self.stream.alloc::<u32>(items)?;

@@ -61,9 +61,9 @@ impl JoinShape {
 pub(super) fn usual_passes(bits: u32, tuple_bytes: u64) -> Vec<PartitionShape> {
     let passes: &[u32] = match bits {
         ..=4 => &[4],
-        ..=6 => &[6],
-        ..=8 => &[8],
-        ..=11 => &[11],
+        5..=6 => &[6],
+        7..=8 => &[8],
+        9..=11 => &[11],
         12 => &[6, 6],
         13 => &[7, 6],
         14 => &[7, 7],
