@@ -129,7 +129,9 @@ fn indexes_change_no_answer() {
             if rng.random_bool(0.7) {
                 // After a change an index is not used before scans have cost as much as building it: this builds it.
                 for (name, columns) in INDEXES {
-                    c.run(&format!("DROP INDEX {name}; CREATE INDEX {name} ON indexed ({columns})"));
+                    c.run(&format!(
+                        "DROP INDEX {name}; CREATE INDEX {name} ON indexed ({columns})"
+                    ));
                 }
             }
         }
@@ -169,10 +171,7 @@ fn plans_say_which_index_they_read() {
     let many = plan(&mut c, "SELECT id FROM indexed WHERE k > 5");
     assert!(!many.contains("index scan"), "{many}");
     let joined = plan(&mut c, "SELECT * FROM few JOIN indexed ON s = c AND k = a");
-    assert!(
-        joined.contains("INLJ Inner, index scan using by_s_k"),
-        "{joined}"
-    );
+    assert!(joined.contains("INLJ Inner, index scan using by_s_k"), "{joined}");
     let band = plan(&mut c, "SELECT * FROM few JOIN indexed ON n BETWEEN lo AND hi");
     assert!(band.contains("index scan using by_n"), "{band}");
 }

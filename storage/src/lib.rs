@@ -34,7 +34,7 @@ pub use catalog::{
     TableDef, TableDefinition, TableVersion, Transaction, View, quote_identifier,
 };
 pub use error::{ErrorKind, Result, StorageError};
-pub use memory::{MemoryBudget, Reservation};
+pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{DictionaryColumn, SEGMENT_ROWS_MAX, Segment, SegmentColumn};
 pub use statistics::{Bound, ColumnStatistics, Sketch, TableStatistics};
 pub use types::SqlType;

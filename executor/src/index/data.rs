@@ -6,11 +6,11 @@
 //! Runs whose rows are mostly gone, and the smaller half where there are many, are built anew into that one.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::common::Result;
 use parking_lot::Mutex;
-use tenon_storage::{Index, MemoryBudget, Segment, TableVersion};
+use tenon_storage::{Index, MemoryBudget, Reclaim, Segment, TableVersion};
 
 use super::encoding::KeyEncoding;
 use super::reader::IndexReader;
@@ -21,10 +21,21 @@ const RUNS_MAX: usize = 16;
 /// What sorting a row's key into a run costs, in rows read one after the other.
 const BUILD_COST: usize = 16;
 
-/// What `IndexSlot` holds.
+/// What `IndexSlot` holds. Its memory goes to whoever needs some for rows.
 #[derive(Default)]
 pub struct IndexData {
     state: Mutex<State>,
+    /// Whether the budget knows of it.
+    known: OnceLock<()>,
+}
+
+impl Reclaim for IndexData {
+    fn reclaim(&self) {
+        // One that is being built or searched is left alone.
+        if let Some(mut state) = self.state.try_lock() {
+            *state = State::default();
+        }
+    }
 }
 
 #[derive(Default)]
@@ -37,9 +48,18 @@ struct State {
 }
 
 impl IndexData {
+    fn of(index: &Index, budget: &Arc<MemoryBudget>) -> Option<Arc<IndexData>> {
+        let data = index.slot.get_or_make::<IndexData>()?;
+        data.known.get_or_init(|| {
+            let holder: Weak<IndexData> = Arc::downgrade(&data);
+            budget.may_reclaim(holder);
+        });
+        Some(data)
+    }
+
     /// The index as of a version of its table, whose missing runs are built. None where its key cannot be searched.
     pub fn reader(table: &TableVersion, index: &Index, budget: &Arc<MemoryBudget>) -> Result<Option<Arc<IndexReader>>> {
-        match index.slot.get_or_make::<IndexData>() {
+        match Self::of(index, budget) {
             Some(data) => data.state.lock().reader(table, index, budget),
             None => Ok(None),
         }
@@ -54,13 +74,20 @@ impl IndexData {
         scanned_rows: usize,
         budget: &Arc<MemoryBudget>,
     ) -> Result<Option<Arc<IndexReader>>> {
-        let Some(data) = index.slot.get_or_make::<IndexData>() else {
+        let Some(data) = Self::of(index, budget) else {
             return Ok(None);
         };
         let mut state = data.state.lock();
-        let current = state.latest.as_ref().is_some_and(|(version, _)| *version == table.version());
+        let current = state
+            .latest
+            .as_ref()
+            .is_some_and(|(version, _)| *version == table.version());
         if !current && !state.runs.is_empty() {
-            let missing: usize = state.missing(table.segments()).iter().map(|segment| segment.rows()).sum();
+            let missing: usize = state
+                .missing(table.segments())
+                .iter()
+                .map(|segment| segment.rows())
+                .sum();
             state.rows_read = state.rows_read.saturating_add(scanned_rows);
             if state.rows_read < missing.saturating_mul(BUILD_COST) {
                 return Ok(None);
@@ -112,7 +139,12 @@ impl State {
 
     /// The segments that are in no run.
     fn missing(&self, segments: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
-        let covered: HashSet<u64> = self.runs.iter().flat_map(|run| run.segments()).map(|(id, _)| *id).collect();
+        let covered: HashSet<u64> = self
+            .runs
+            .iter()
+            .flat_map(|run| run.segments())
+            .map(|(id, _)| *id)
+            .collect();
         let missing = segments.iter().filter(|segment| !covered.contains(&segment.id()));
         missing.cloned().collect()
     }

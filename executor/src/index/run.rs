@@ -90,14 +90,14 @@ impl Run {
     ) -> Result<Run> {
         let rows: usize = segments.iter().map(|segment| segment.rows()).sum();
         let told = |error: tenon_storage::StorageError| DataFusionError::External(Box::new(error));
-        let mut memory = budget.reserve(rows * BUILD_BYTES_PER_ROW).map_err(told)?;
+        let mut memory = budget.reserve_spare(rows * BUILD_BYTES_PER_ROW).map_err(told)?;
         let parts = segments.par_iter().enumerate().map(|(number, segment)| {
             let keys: Vec<ArrayRef> = columns.iter().map(|column| segment.column(*column)).collect();
             part(&keys, number, encoding)
         });
         let parts = parts.collect::<Result<Vec<(Vec<Entry>, Option<Rows>)>>>()?;
         let key_bytes = parts.iter().flat_map(|(_, rows)| rows).map(Rows::size).sum::<usize>();
-        memory.grow(2 * key_bytes).map_err(told)?;
+        memory.grow_spare(2 * key_bytes).map_err(told)?;
         let (entries, keys): (Vec<Vec<Entry>>, Vec<Option<Rows>>) = parts.into_iter().unzip();
         let mut entries = entries.concat();
         let key = |location: u32| {
@@ -134,7 +134,7 @@ impl Run {
             ByteKeys { data, ends }
         });
         let held = tree.bytes() + locations.len() * size_of::<u32>() + bytes.as_ref().map_or(0, ByteKeys::held_bytes);
-        memory.grow(held.saturating_sub(memory.bytes())).map_err(told)?;
+        memory.grow_spare(held.saturating_sub(memory.bytes())).map_err(told)?;
         memory.shrink(memory.bytes() - held);
         Ok(Run {
             segments: segments

@@ -366,3 +366,28 @@ fn types_without_an_order_of_bytes_have_no_index() {
             .is_word()
     );
 }
+
+#[test]
+fn indexes_give_way_to_rows() {
+    let (_, mut rng) = seeded();
+    let memory = MemoryBudget::new(64 << 20);
+    let database = database(&memory);
+    let mut transaction = database.begin();
+    let oid = table(&transaction).oid();
+    let added = segments(&mut rng, &transaction, 20_000);
+    transaction.append(oid, added).unwrap();
+    let version = table(&transaction);
+    let (before, limit) = (memory.in_use_bytes(), memory.limit_bytes());
+    for index in version.definition().all_indexes() {
+        IndexData::reader(&version, index, &memory).unwrap().unwrap();
+    }
+    assert!(memory.in_use_bytes() > before);
+    let rows = memory.reserve(limit - before).unwrap();
+    assert_eq!(memory.in_use_bytes(), limit);
+    for index in version.definition().all_indexes() {
+        assert!(IndexData::reader(&version, index, &memory).is_err());
+    }
+    drop(rows);
+    let index = &version.definition().indexes[0];
+    assert!(IndexData::reader(&version, index, &memory).unwrap().is_some());
+}

@@ -30,7 +30,9 @@ fn arbiters<'a>(definition: &'a TableDefinition, target: &[String]) -> Result<Ve
     };
     let target: HashSet<String> = target.iter().cloned().collect();
     let unique = definition.all_indexes().filter(|index| index.is_unique());
-    let found: Vec<&Index> = unique.filter(|index| target.is_empty() || names(index) == target).collect();
+    let found: Vec<&Index> = unique
+        .filter(|index| target.is_empty() || names(index) == target)
+        .collect();
     if found.is_empty() && !target.is_empty() {
         let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
         return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
@@ -93,8 +95,13 @@ impl Keys {
 impl Arbiter {
     /// Keys of rows, and which of them equal no other for their NULLs (those that the buffer calls null).
     fn rows(&self, columns: &[ArrayRef]) -> Result<(Rows, Option<NullBuffer>)> {
-        let rows = self.converter.convert_columns(columns).map_err(|error| from_arrow(&error))?;
-        let nulls = columns.iter().fold(None, |all, column| NullBuffer::union(all.as_ref(), column.nulls()));
+        let rows = self
+            .converter
+            .convert_columns(columns)
+            .map_err(|error| from_arrow(&error))?;
+        let nulls = columns
+            .iter()
+            .fold(None, |all, column| NullBuffer::union(all.as_ref(), column.nulls()));
         Ok((rows, nulls.filter(|_| !self.nulls_not_distinct)))
     }
 }
