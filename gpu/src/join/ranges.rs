@@ -26,6 +26,11 @@ use crate::number::Reduction;
 use crate::primitives::scan::{exclusive_scan, inclusive_scan};
 use crate::stream::Stream;
 
+/// Candidates of one step with a residual condition: half a minute's work on a large GPU, which inequalities reach.
+const CANDIDATES_MAX: u64 = 1 << 40;
+/// Positions that make a step worth its round trip, however many candidates they may have.
+const STEP_POSITIONS: u64 = 1 << 20;
+
 /// The directory over the build keys.
 pub enum Directory<'a> {
     Borrowed(&'a CssTree),
@@ -227,6 +232,13 @@ impl<'a> RangeMatcher<'a> {
 impl Matcher for RangeMatcher<'_> {
     fn positions(&self) -> u64 {
         self.probe.len
+    }
+
+    fn step_positions(&self) -> u64 {
+        match self.residual.is_none() {
+            true => u64::MAX,
+            false => (CANDIDATES_MAX / self.build.keys().len().max(1)).max(STEP_POSITIONS),
+        }
     }
 
     fn count(

@@ -1,4 +1,11 @@
 //! CPU twins of the join operators (He 2008, section 4): the same keys, the same pairs, on the host's cores.
+//!
+//! | what | where |
+//! | --- | --- |
+//! | what an operator does; keys and rows of one input | [`Matcher`], [`Side`] |
+//! | NINLJ; cross join | [`NestedLoopMatcher`], [`CrossMatcher`] |
+//! | INLJ, SMJ, bands, inequalities: spans of a sorted build side | [`RangeMatcher`], [`Probe`], [`CssTree`] |
+//! | hash joins | [`hash`], [`radix`] |
 
 mod css_tree;
 pub mod hash;
