@@ -14,7 +14,7 @@ if [ "$(id -u)" = 0 ]; then # PostgreSQL refuses to run as root.
 fi
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 trap '"${run[@]}" $bin/pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; rm -rf "$dir"' EXIT
-"${run[@]}" $bin/initdb -D "$dir/data" -A trust -E UTF8 --locale=C --no-sync >/dev/null
+"${run[@]}" $bin/initdb -D "$dir/data" -A trust -E UTF8 --locale=C.UTF-8 --no-sync >/dev/null
 "${run[@]}" $bin/pg_ctl -D "$dir/data" -w -l "$dir/log" start \
     -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off -c timezone=UTC" >/dev/null
 host="host=127.0.0.1 port=$port sslmode=disable"

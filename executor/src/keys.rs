@@ -110,6 +110,9 @@ pub fn from_exact(lanes: &[i64], nulls: Option<NullBuffer>, data_type: &DataType
 
 /// Hashes whole rows of `columns` into lanes. Equal rows have equal lanes; the reverse must be checked.
 pub fn hash_lanes(columns: &[ArrayRef], rows: usize) -> Result<Vec<i64>> {
+    if crate::hostile::equal_hashes() {
+        return Ok(vec![0; rows]);
+    }
     let mut hashes = vec![0u64; rows];
     create_hashes(columns, &HASH_STATE, &mut hashes)?;
     Ok(hashes.into_iter().map(|h| h as i64).collect())

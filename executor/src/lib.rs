@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod expr;
 mod gpu_error;
+pub mod hostile;
 pub mod index;
 pub mod join;
 pub mod keys;

@@ -17,6 +17,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use tenon_executor::hostile;
 use tenon_executor::options::JoinOptions;
 
 pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
@@ -25,7 +26,7 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
         .with_information_schema(false)
         .with_create_default_catalog_and_schema(false)
         // A batch costs each operator a few microseconds; 16 k rows of a few columns still fit the L2 cache.
-        .with_batch_size(16 * 1024)
+        .with_batch_size(hostile::batch_rows().unwrap_or(16 * 1024))
         .with_extension(Arc::new(JoinOptions {
             gpu_memory_limit_bytes: options.gpu_memory_limit_bytes,
             ..JoinOptions::default()

@@ -61,6 +61,17 @@ impl Statement {
         }
     }
 
+    /// The cursor that a FETCH reads.
+    pub fn fetched_cursor(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Sql(statement) => match &**statement {
+                ast::Statement::Fetch { name, .. } => Some(crate::bind::fold(name)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The same statement around another syntax tree (EXPLAIN's inner one).
     pub(crate) fn with_kind(&self, kind: Kind) -> Self {
         Self { kind, ..self.clone() }

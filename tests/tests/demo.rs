@@ -14,6 +14,7 @@ pub fn trials() -> Vec<Trial> {
         trial("demo::health", health),
         trial("demo::ends_on_sigterm", ends_on_sigterm),
         trial("demo::load", load),
+        trial("demo::json_logs", json_logs),
         trial("demo::readme_transcript", readme_transcript),
     ]
 }
@@ -133,6 +134,32 @@ async fn ends_on_sigterm() -> Result<()> {
     ensure!(value(&client, "SELECT 1").await? == "1");
     let status = server.terminate()?;
     ensure!(status.success(), "SIGTERM ended the server with {status}");
+    Ok(())
+}
+
+/// `--log-format json`: every line of the log is an object with a level and a message.
+async fn json_logs() -> Result<()> {
+    let child = Command::new(binary())
+        .args([
+            "--listen",
+            &free_address()?.to_string(),
+            "--log-format",
+            "json",
+            "--log-level",
+            "debug",
+        ])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()?;
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status()?;
+    let output = child.wait_with_output()?;
+    let log = String::from_utf8(output.stderr)?;
+    for line in log.lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).with_context(|| line.to_string())?;
+        ensure!(entry["level"].is_string() && entry["message"].is_string(), "{line}");
+    }
+    ensure!(log.contains("SIGTERM"), "{log}");
     Ok(())
 }
 

@@ -77,15 +77,28 @@ async fn memory_limit() -> Result<()> {
     Ok(())
 }
 
-/// A query whose state does not fit fails alone.
+/// A query whose state does not fit fails alone, and what it had goes back.
 async fn query_memory() -> Result<()> {
     let mut server = Server::start(&["--query-memory-limit", "256MiB"])?;
     let client = server.connect().await?;
-    let sql =
-        "SELECT count(*) FROM (SELECT array_agg(x::text || repeat('z', 200)) FROM generate_series(1, 5000000) g(x)) s";
-    let state = failing(&client, sql).await?;
-    ensure!(state == "53200", "{state}");
+    let rows = "FROM (SELECT x, x::text || repeat('z', 200) AS s FROM generate_series(1, 3000000) g(x)) r";
+    let too_large = [
+        "cardinality(array_agg(s))",
+        "cardinality(array_agg(s ORDER BY x DESC))",
+        "length(string_agg(s, ','))",
+        "count(DISTINCT s)",
+    ];
+    for aggregate in too_large {
+        let state = failing(&client, &format!("SELECT {aggregate} {rows}")).await?;
+        ensure!(state == "53200", "{aggregate}: {state}");
+        let grouped = format!("SELECT max(a) FROM (SELECT x % 10, {aggregate} AS a {rows} GROUP BY 1) g");
+        let state = failing(&client, &grouped).await?;
+        ensure!(state == "53200", "{aggregate} by group: {state}");
+    }
+    let (_, highest) = server.resident_bytes()?;
+    ensure!(highest < 1024 * MIB, "the server grew to {} MiB", highest / MIB);
     ensure!(server.is_alive()?, "{}", server.log());
-    ensure!(value(&client, "SELECT 1").await? == "1");
+    let fits = "SELECT cardinality(array_agg(x::text || repeat('z', 200))) FROM generate_series(1, 100000) g(x)";
+    ensure!(value(&client, fits).await? == "100000");
     Ok(())
 }

@@ -261,6 +261,8 @@ async fn gather_one(
         local.update(&batch)?;
         reservation.try_resize(local.bytes())?;
     }
+    // Once more for the copies that merging makes.
+    reservation.try_grow(local.foreign_bytes())?;
     local.finish()
 }
 

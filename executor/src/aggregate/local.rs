@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, new_null_array};
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
@@ -16,6 +17,8 @@ pub struct Local {
     cells: Vec<Cell>,
     aggregates: Vec<Aggregate>,
     numbers: Vec<usize>,
+    /// Bytes of strings behind the views that aggregates keep, which their own accounts leave out.
+    viewed_bytes: usize,
 }
 
 enum Aggregate {
@@ -52,6 +55,7 @@ impl Local {
             cells,
             aggregates,
             numbers: vec![],
+            viewed_bytes: 0,
         })
     }
 
@@ -91,6 +95,9 @@ impl Local {
                 .iter()
                 .map(|arg| arg.evaluate(batch)?.into_array(rows))
                 .collect::<Result<Vec<_>>>()?;
+            if self.spec.aggregates[at].fun().name() == "array_agg" {
+                self.viewed_bytes += args.iter().map(|arg| viewed_bytes(arg)).sum::<usize>();
+            }
             let filter: Option<BooleanArray> = match &self.spec.filters[at] {
                 Some(filter) => Some(filter.evaluate(batch)?.into_array(rows)?.as_boolean().clone()),
                 None => None,
@@ -101,13 +108,18 @@ impl Local {
     }
 
     pub fn bytes(&self) -> usize {
+        self.keys.as_ref().map_or(0, GroupKeys::bytes)
+            + self.cells.iter().map(Cell::bytes).sum::<usize>()
+            + self.foreign_bytes()
+    }
+
+    /// Bytes of the states that are not cells: lists and long strings, which merging copies.
+    pub fn foreign_bytes(&self) -> usize {
         let foreign = self.aggregates.iter().map(|a| match a {
             Aggregate::Foreign(accumulator) => accumulator.size(),
             Aggregate::Cells(_) => 0,
         });
-        self.keys.as_ref().map_or(0, GroupKeys::bytes)
-            + self.cells.iter().map(Cell::bytes).sum::<usize>()
-            + foreign.sum::<usize>()
+        foreign.sum::<usize>() + self.viewed_bytes
     }
 
     /// Without keys the one group exists even if there are no rows: a row that every filter refuses makes its state,
@@ -145,5 +157,14 @@ impl Local {
         }
         let keys = self.keys.as_ref().map_or(Ok(vec![]), GroupKeys::emit)?;
         Ok(Partial { keys, states, groups })
+    }
+}
+
+/// Bytes of the values that the views of an array stand for, but for those short enough to be in the views.
+fn viewed_bytes(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
+        _ => 0,
     }
 }

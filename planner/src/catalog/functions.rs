@@ -1,13 +1,17 @@
 //! The functions that catalog queries call. Those about this database's objects read the snapshot; the rest come from
 //! `datafusion-pg-catalog`.
 
+use super::regnames::RegType;
 use super::relations::{indexed, relations};
-use super::{INFORMATION_SCHEMA_OID, PG_CATALOG_OID, names, signatures};
+use super::{DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, names, signatures};
 use crate::bind::Binder;
-use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::DataType;
+use crate::errors::to_datafusion;
+use datafusion::arrow::array::{Array, ArrayRef, Int32Array, StructArray, new_empty_array};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::catalog::{MemoryCatalogProvider, TableFunction};
 use datafusion::common::ScalarValue;
+use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
@@ -31,19 +35,7 @@ fn shipped() -> Option<&'static SessionState> {
 }
 
 /// Functions of the crate that a statement may call, by name.
-const SHIPPED: &[&str] = &[
-    "has_table_privilege",
-    "has_schema_privilege",
-    "has_database_privilege",
-    "has_any_column_privilege",
-    "pg_get_partkeydef",
-    "pg_get_statisticsobjdef_columns",
-    "pg_stat_get_numscans",
-    "quote_ident",
-    "parse_ident",
-    "array_upper",
-    "array_lower",
-];
+const SHIPPED: &[&str] = &["quote_ident", "parse_ident", "array_upper", "array_lower"];
 
 /// A table function of the crate.
 pub(crate) fn table_function(name: &str) -> Option<Arc<TableFunction>> {
@@ -62,32 +54,152 @@ pub(crate) fn function(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
     shipped()?.scalar_functions().get(*name).cloned()
 }
 
-/// `value = ANY (array)` where the array is the text of one: `{1,2}`, or `1 2` for int2vector.
+/// `value = ANY (array)` where the array is a column of a system table: a list, or the text of one, such as `{1,2}`.
 pub(super) const TEXT_ARRAY_HAS: &str = "tenon_text_array_has";
+/// The subscripts of an array, as a list: from 0 for the vectors of system tables.
+pub(super) const SUBSCRIPTS: &str = "tenon_subscripts";
 
-fn text_array_has(args: &[ScalarValue]) -> Option<bool> {
-    let array = text(args, 0)?;
-    let value = args.get(1)?;
-    if value.is_null() {
-        return None;
+/// What `information_schema._pg_expandarray` gives row by row, as a list.
+pub(super) const EXPANDED: &str = "tenon_expanded";
+
+/// The function that reads an object's name (or oid) and gives its oid; it fails where there is none of that name.
+pub(super) fn reg_oid(alias: RegType) -> String {
+    format!("tenon_{alias:?}_oid").to_lowercase()
+}
+
+/// The function that gives the name of an object by its oid (or name).
+pub(super) fn reg_name(alias: RegType) -> String {
+    format!("tenon_{alias:?}_name").to_lowercase()
+}
+
+/// The elements of a list.
+fn elements(array: &ScalarValue) -> Option<(ArrayRef, bool)> {
+    match array {
+        ScalarValue::List(list) if list.is_valid(0) => Some((list.value(0), false)),
+        ScalarValue::LargeList(list) if list.is_valid(0) => Some((list.value(0), true)),
+        _ => None,
     }
+}
+
+fn text_array_has(args: &[ScalarValue]) -> Result<Option<bool>> {
+    let Some(value) = args.get(1).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
     let value = value.to_string();
-    let elements = array
+    if let Some((items, _)) = args.first().and_then(elements) {
+        for row in 0..items.len() {
+            if ScalarValue::try_from_array(&items, row)?.to_string() == value {
+                return Ok(Some(true));
+            }
+        }
+        return Ok(Some(false));
+    }
+    let Some(array) = text(args, 0) else { return Ok(None) };
+    let mut items = array
         .trim_matches(['{', '}'])
         .split([',', ' '])
         .filter(|element| !element.is_empty());
-    Some(
-        elements
-            .map(|element| element.trim_matches('"'))
-            .any(|element| element == value),
-    )
+    Ok(Some(items.any(|element| element.trim_matches('"') == value)))
+}
+
+fn subscripts(args: &[ScalarValue]) -> ScalarValue {
+    let Some((items, vector)) = args.first().and_then(elements) else {
+        return ScalarValue::new_null_list(DataType::Int32, true, 1);
+    };
+    let first = i32::from(!vector);
+    let subscripts: Vec<_> = (0..items.len() as i32)
+        .map(|at| ScalarValue::Int32(Some(at + first)))
+        .collect();
+    ScalarValue::List(ScalarValue::new_list(&subscripts, &DataType::Int32, true))
+}
+
+/// The elements of an array with their numbers from 1, as a list of records `(x, n)`.
+fn expanded(args: &[ScalarValue]) -> Result<ScalarValue> {
+    let items = match args.first().and_then(elements) {
+        Some((items, _)) => items,
+        None => new_empty_array(&DataType::Int32),
+    };
+    let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(1..=items.len() as i32));
+    let records = StructArray::try_new(pair(), vec![cast(&items, &DataType::Int32)?, numbers], None)?;
+    Ok(ScalarValue::List(Arc::new(
+        SingleRowListArrayBuilder::new(Arc::new(records)).build_list_array(),
+    )))
+}
+
+fn pair() -> Fields {
+    Fields::from(vec![
+        Field::new("x", DataType::Int32, true),
+        Field::new("n", DataType::Int32, true),
+    ])
+}
+
+/// Functions over names and oids of objects.
+fn reg_function(binder: &Binder, name: &str) -> Option<(DataType, Box<Fallible>)> {
+    let binder = binder.clone();
+    if let Some(alias) = name.strip_prefix("to_").and_then(RegType::named) {
+        let find = move |args: &[ScalarValue]| {
+            let oid = text(args, 0).and_then(|name| alias.oid(&binder, &name));
+            Ok(ScalarValue::UInt32(oid))
+        };
+        return Some((DataType::UInt32, Box::new(find)));
+    }
+    let (alias, what) = name.strip_prefix("tenon_")?.split_once('_')?;
+    let alias = RegType::named(&format!("reg{alias}"))?;
+    let oid = move |binder: &Binder, args: &[ScalarValue]| match (number(args, 0), text(args, 0)) {
+        (Some(oid), _) => Ok(Some(oid)),
+        (None, Some(name)) => match alias.oid(binder, &name) {
+            Some(oid) => Ok(Some(oid.into())),
+            None => Err(to_datafusion(alias.undefined(&name))),
+        },
+        (None, None) => Ok(None),
+    };
+    match what {
+        "oid" => Some((
+            DataType::UInt32,
+            Box::new(move |args| Ok(ScalarValue::UInt32(oid(&binder, args)?.map(|oid| oid as u32)))),
+        )),
+        "name" => Some((
+            DataType::Utf8,
+            Box::new(move |args| {
+                Ok(ScalarValue::Utf8(
+                    oid(&binder, args)?.map(|oid| alias.name(&binder, oid)),
+                ))
+            }),
+        )),
+        _ => None,
+    }
 }
 
 type Body = dyn Fn(&[ScalarValue]) -> ScalarValue + Send + Sync;
+type Fallible = dyn Fn(&[ScalarValue]) -> Result<ScalarValue> + Send + Sync;
 
 fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
+    let (returns, body): (DataType, Box<Fallible>) = match name {
+        TEXT_ARRAY_HAS => (
+            DataType::Boolean,
+            Box::new(|args| Ok(ScalarValue::Boolean(text_array_has(args)?))),
+        ),
+        EXPANDED => (DataType::new_list(DataType::Struct(pair()), true), Box::new(expanded)),
+        _ => match reg_function(binder, name) {
+            Some(found) => found,
+            None => {
+                let (returns, body) = plain(binder, name)?;
+                (returns, Box::new(move |args| Ok(body(args))))
+            }
+        },
+    };
+    Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
+        name: name.to_string(),
+        returns,
+        signature: Signature::variadic_any(Volatility::Stable),
+        body: body.into(),
+    })))
+}
+
+/// Functions that cannot fail.
+fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
     let own = binder.clone();
-    let (returns, body): (DataType, Box<Body>) = match name {
+    let found: (DataType, Box<Body>) = match name {
         "format_type" => (
             DataType::Utf8,
             Box::new(|args| {
@@ -97,7 +209,12 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
         ),
         "pg_get_userbyid" => {
             let user = binder.facts.info.user.clone();
-            (DataType::Utf8, Box::new(move |_| ScalarValue::Utf8(Some(user.clone()))))
+            let name = move |args: &[ScalarValue]| match number(args, 0)? {
+                oid if oid == i64::from(DATABASE_OWNER.1) => Some(DATABASE_OWNER.0.to_string()),
+                oid if oid == i64::from(ROLE_OID) => Some(user.clone()),
+                oid => Some(format!("unknown (OID={oid})")),
+            };
+            (DataType::Utf8, Box::new(move |args| ScalarValue::Utf8(name(args))))
         }
         "pg_table_is_visible"
         | "pg_type_is_visible"
@@ -152,6 +269,8 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
         | "pg_get_ruledef"
         | "pg_get_triggerdef"
         | "pg_get_serial_sequence"
+        | "pg_get_partkeydef"
+        | "pg_get_statisticsobjdef_columns"
         | "pg_tablespace_location" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
         "pg_get_function_result" => (
             DataType::Utf8,
@@ -174,7 +293,7 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
                 ScalarValue::Int64(Some(bytes.unwrap_or(0)))
             }),
         ),
-        "pg_indexes_size" => (DataType::Int64, Box::new(|_| ScalarValue::Int64(Some(0)))),
+        "pg_indexes_size" | "pg_stat_get_numscans" => (DataType::Int64, Box::new(|_| ScalarValue::Int64(Some(0)))),
         "pg_database_size" => (
             DataType::Int64,
             Box::new(move |_| ScalarValue::Int64(Some(own.engine.database().budget().in_use_bytes() as i64))),
@@ -183,16 +302,11 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
             DataType::Utf8,
             Box::new(|args| ScalarValue::Utf8(number(args, 0).map(size_pretty))),
         ),
-        "to_regclass" => (
-            DataType::Int32,
-            Box::new(move |args| {
-                let oid = text(args, 0)
-                    .and_then(|name| named(&own, &name))
-                    .map(|relation| relation.oid() as i32);
-                ScalarValue::Int32(oid)
-            }),
-        ),
-        "has_column_privilege"
+        "has_any_column_privilege"
+        | "has_column_privilege"
+        | "has_database_privilege"
+        | "has_schema_privilege"
+        | "has_table_privilege"
         | "has_function_privilege"
         | "has_sequence_privilege"
         | "has_tablespace_privilege"
@@ -203,19 +317,11 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
             // The one role may do everything.
             (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(true))))
         }
-        TEXT_ARRAY_HAS => (
-            DataType::Boolean,
-            Box::new(|args| ScalarValue::Boolean(text_array_has(args))),
-        ),
+        SUBSCRIPTS => (DataType::new_list(DataType::Int32, true), Box::new(subscripts)),
         "pg_is_other_temp_schema" => (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(false)))),
         _ => return None,
     };
-    Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
-        name: name.to_string(),
-        returns,
-        signature: Signature::variadic_any(Volatility::Stable),
-        body: body.into(),
-    })))
+    Some(found)
 }
 
 fn find(binder: &Binder, oid: i64) -> Option<Relation> {
@@ -275,7 +381,7 @@ struct CatalogFunction {
     name: String,
     returns: DataType,
     signature: Signature,
-    body: Arc<Body>,
+    body: Arc<Fallible>,
 }
 
 impl fmt::Debug for CatalogFunction {
@@ -320,7 +426,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 ColumnarValue::Scalar(value) => Ok(value.clone()),
                 ColumnarValue::Array(array) => ScalarValue::try_from_array(array, row),
             });
-            values.push((self.body)(&of_row.collect::<Result<Vec<_>>>()?));
+            values.push((self.body)(&of_row.collect::<Result<Vec<_>>>()?)?);
         }
         if constant {
             return Ok(ColumnarValue::Scalar(values.remove(0)));

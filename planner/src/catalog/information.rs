@@ -1,7 +1,7 @@
 //! `information_schema` (SQL standard part 11), as far as tools read it.
 
 use super::names;
-use super::relations::{Column, columns, keyed, relations};
+use super::relations::{Column, columns, keyed, relations, shown_default};
 use super::rows::{self, Row, row};
 use crate::bind::Binder;
 use datafusion::datasource::TableProvider;
@@ -223,7 +223,7 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         "table_name": relation.name(),
         "column_name": column.name,
         "ordinal_position": number as i64 + 1,
-        "column_default": column.default,
+        "column_default": column.default.map(|default| shown_default(column.sql_type, default)),
         "is_nullable": yes_or_no(!column.not_null),
         "data_type": names::format_type(of.oid().into(), None),
         "character_maximum_length": characters,

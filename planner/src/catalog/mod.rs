@@ -3,16 +3,20 @@
 //! What PostgreSQL ships (types, functions, operators) comes from the `datafusion-pg-catalog` crate; what is of this
 //! database (relations, columns, keys, settings) is made here from storage, with storage's oids.
 
+mod columns;
 mod functions;
 mod information;
 mod names;
+mod regnames;
 mod relations;
 mod respell;
 mod rewrite;
 mod rows;
 mod settings;
 mod signatures;
+mod system_types;
 
+pub(crate) use columns::char_type;
 pub(crate) use functions::{function, table_function};
 pub(crate) use rewrite::{rewrite, touches};
 
@@ -36,6 +40,8 @@ const INFORMATION_SCHEMA_OID: u32 = 13_000;
 /// oid of the one database and of the one role.
 const DATABASE_OID: u32 = 5;
 const ROLE_OID: u32 = 10;
+/// The predefined role that owns `public`.
+const DATABASE_OWNER: (&str, u32) = ("pg_database_owner", 6171);
 
 type Shipped = PgCatalogSchemaProvider<Arc<dyn CatalogProviderList>, EmptyContextProvider>;
 
@@ -78,13 +84,22 @@ fn pg_catalog(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvide
     let shipped = shipped()?.build_table_by_name(name).map_err(told)?;
     let own = match &shipped {
         Some(table) => {
+            let schema = columns::typed(name, &table.schema());
             let before = match table {
-                PgCatalogTable::Static(table) => table.data().to_vec(),
-                _ => Vec::new(),
+                PgCatalogTable::Static(table) => table
+                    .data()
+                    .iter()
+                    .map(|batch| columns::convert(batch, &schema))
+                    .collect(),
+                _ => Ok(Vec::new()),
             };
-            relations::rows(binder, name)
-                .map(|rows| rows::table(&table.schema(), &before, &rows))
-                .transpose()
+            let is_static = matches!(table, PgCatalogTable::Static(_) | PgCatalogTable::Empty(_));
+            match relations::rows(binder, name) {
+                None if !is_static => Ok(None),
+                rows => before
+                    .and_then(|before| rows::table(&schema, &before, &rows.unwrap_or_default()))
+                    .map(Some),
+            }
         }
         None => relations::extra(binder, name),
     };

@@ -1,5 +1,6 @@
 //! PostgreSQL's texts for types and keys.
 
+use super::system_types;
 use tenon_storage::{Index, SqlType, TableVersion, quote_identifier};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
@@ -17,31 +18,8 @@ pub(super) fn length(sql_type: SqlType) -> i64 {
 /// `format_type(oid, typmod)`; None for an unknown oid.
 pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
     let typmod = typmod.filter(|typmod| *typmod >= 0);
-    let element = match oid {
-        1000 => Some(16),
-        1001 => Some(17),
-        1005 => Some(21),
-        1007 => Some(23),
-        1009 => Some(25),
-        1014 => Some(1042),
-        1015 => Some(1043),
-        1016 => Some(20),
-        1021 => Some(700),
-        1022 => Some(701),
-        1028 => Some(26),
-        1115 => Some(1114),
-        1182 => Some(1082),
-        1183 => Some(1083),
-        1185 => Some(1184),
-        1187 => Some(1186),
-        1231 => Some(1700),
-        2951 => Some(2950),
-        1003 => Some(19),
-        1002 => Some(18),
-        199 => Some(114),
-        3807 => Some(3802),
-        _ => None,
-    };
+    let known = u32::try_from(oid).ok().and_then(system_types::by_oid);
+    let element = known.map(|of| i64::from(of.element)).filter(|element| *element != 0);
     if let Some(element) = element {
         return format_type(element, typmod).map(|name| format!("{name}[]"));
     }
@@ -97,7 +75,7 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
         2281 => "internal",
         2950 => "uuid",
         3802 => "jsonb",
-        _ => return None,
+        _ => return known.map(|of| quote_identifier(&of.name)),
     };
     Some(name.into())
 }

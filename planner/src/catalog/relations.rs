@@ -1,7 +1,9 @@
 //! The rows of `pg_catalog` that are of this database: schemas, relations, columns, keys.
 
 use super::rows::{self, Row, row};
-use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID};
+use super::{
+    DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
+};
 use super::{names, settings};
 use crate::bind::Binder;
 use datafusion::arrow::util::display::array_value_to_string;
@@ -61,7 +63,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         "pg_user" => (
             &[
                 ("usename", "text"),
-                ("usesysid", "int"),
+                ("usesysid", "oid"),
                 ("usecreatedb", "bool"),
                 ("usesuper", "bool"),
             ],
@@ -71,7 +73,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         ),
         "pg_stat_activity" => (
             &[
-                ("datid", "int"),
+                ("datid", "oid"),
                 ("datname", "text"),
                 ("pid", "int"),
                 ("usename", "text"),
@@ -99,7 +101,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         ),
         "pg_prepared_xacts" => (&[("gid", "text"), ("owner", "text"), ("database", "text")], Vec::new()),
         "pg_sequences" => (&[("schemaname", "text"), ("sequencename", "text")], Vec::new()),
-        "pg_collations" => (&[("oid", "int"), ("collname", "text")], Vec::new()),
+        "pg_collations" => (&[("oid", "oid"), ("collname", "text")], Vec::new()),
         "pg_available_extensions" => (&[("name", "text"), ("default_version", "text")], Vec::new()),
         _ => return Ok(None),
     };
@@ -131,7 +133,10 @@ fn namespaces(binder: &Binder) -> Vec<Row> {
     system
         .into_iter()
         .chain(stored)
-        .map(|(name, oid)| row! { "oid": oid, "nspname": name, "nspowner": ROLE_OID })
+        .map(|(name, oid)| {
+            let owner = if name == "public" { DATABASE_OWNER.1 } else { ROLE_OID };
+            row! { "oid": oid, "nspname": name, "nspowner": owner }
+        })
         .collect()
 }
 
@@ -229,7 +234,11 @@ fn attributes(binder: &Binder) -> Vec<Row> {
             "atttypmod": i64::from(column.sql_type.typmod()),
             "attbyval": (1..=8).contains(&length),
             "attalign": if length == 8 { "d" } else { "i" },
-            "attstorage": if length < 0 { "x" } else { "p" },
+            "attstorage": match column.sql_type {
+                SqlType::Numeric | SqlType::NumericOf(..) => "m",
+                _ if length < 0 => "x",
+                _ => "p",
+            },
             "attnotnull": column.not_null,
             "atthasdef": column.default.is_some(),
             "attislocal": true,
@@ -273,12 +282,26 @@ fn defaults(binder: &Binder) -> Vec<Row> {
                     "oid": relation.oid(),
                     "adrelid": relation.oid(),
                     "adnum": number as i64 + 1,
-                    "adbin": default,
+                    "adbin": shown_default(column.sql_type, default),
                 });
             }
         }
     }
     out
+}
+
+/// A default as PostgreSQL prints it: a string says its type.
+pub(super) fn shown_default(sql_type: SqlType, default: &str) -> String {
+    let literal = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let type_name = names::format_type(sql_type.oid().into(), None);
+    match (literal, type_name) {
+        (Some(text), Some(name)) if !text.replace("''", "").contains('\'') => {
+            // bpchar, without its length.
+            let name = if name == "character" { "bpchar" } else { &name };
+            format!("{default}::{name}")
+        }
+        _ => default.to_string(),
+    }
 }
 
 /// Tables with a primary key.
@@ -295,23 +318,19 @@ fn has_index(table: &TableVersion) -> bool {
     table.definition().all_indexes().next().is_some()
 }
 
-fn positions(key: &Index, separator: &str) -> String {
-    key.columns
-        .iter()
-        .map(|at| (at + 1).to_string())
-        .collect::<Vec<_>>()
-        .join(separator)
+/// The key's columns, numbered from 1.
+fn positions(key: &Index) -> Vec<i64> {
+    key.columns.iter().map(|at| *at as i64 + 1).collect()
 }
 
 fn indexes(binder: &Binder) -> Vec<Row> {
     let index = |(table, key): (&Arc<TableVersion>, &Index)| {
-        let zeros = vec!["0"; key.columns.len()].join(" ");
+        let zeros = vec![0; key.columns.len()];
         // Bit 0: DESC; bit 1: NULLS FIRST.
         let options = key
             .order
             .iter()
-            .map(|order| u8::from(order.descending) | u8::from(order.nulls_first) << 1);
-        let options = options.map(|bits| bits.to_string()).collect::<Vec<_>>().join(" ");
+            .map(|order| i64::from(order.descending) | i64::from(order.nulls_first) << 1);
         row! {
             "indexrelid": key.oid,
             "indrelid": table.oid(),
@@ -328,10 +347,10 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             "indisready": true,
             "indislive": true,
             "indisreplident": false,
-            "indkey": positions(key, " "),
-            "indcollation": zeros.as_str(),
-            "indclass": zeros.as_str(),
-            "indoption": options,
+            "indkey": positions(key),
+            "indcollation": zeros.clone(),
+            "indclass": zeros,
+            "indoption": options.collect::<Vec<_>>(),
         }
     };
     indexed(binder).map(index).collect()
@@ -358,7 +377,7 @@ fn constraints(binder: &Binder) -> Vec<Row> {
             "conislocal": true,
             "coninhcount": 0_i64,
             "connoinherit": true,
-            "conkey": format!("{{{}}}", positions(key, ",")),
+            "conkey": positions(key),
         }
     };
     keyed(binder).map(constraint).collect()
@@ -381,18 +400,24 @@ fn databases(binder: &Binder) -> Vec<Row> {
 }
 
 fn roles(binder: &Binder) -> Vec<Row> {
-    vec![row! {
-        "oid": ROLE_OID,
-        "rolname": binder.facts.info.user.as_str(),
-        "rolsuper": true,
-        "rolinherit": true,
-        "rolcreaterole": true,
-        "rolcreatedb": true,
-        "rolcanlogin": true,
-        "rolreplication": false,
-        "rolconnlimit": -1_i64,
-        "rolbypassrls": true,
-    }]
+    let role = |name: &str, oid: u32, is_client: bool| {
+        row! {
+            "oid": oid,
+            "rolname": name,
+            "rolsuper": is_client,
+            "rolinherit": true,
+            "rolcreaterole": false,
+            "rolcreatedb": false,
+            "rolcanlogin": is_client,
+            "rolreplication": false,
+            "rolconnlimit": -1_i64,
+            "rolbypassrls": false,
+        }
+    };
+    vec![
+        role(&binder.facts.info.user, ROLE_OID, true),
+        role(DATABASE_OWNER.0, DATABASE_OWNER.1, false),
+    ]
 }
 
 fn tables(binder: &Binder) -> Vec<Row> {
@@ -402,7 +427,7 @@ fn tables(binder: &Binder) -> Vec<Row> {
             "schemaname": definition.schema_name.as_str(),
             "tablename": definition.name.as_str(),
             "tableowner": binder.facts.info.user.as_str(),
-            "hasindex": has_index(table),
+            "hasindexes": has_index(table),
             "hasrules": false,
             "hastriggers": false,
             "rowsecurity": false,

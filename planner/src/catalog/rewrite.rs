@@ -1,10 +1,10 @@
-//! Statements that read the system catalogs are respelled for DataFusion by `datafusion-pg-catalog`; others never are.
+//! Statements that read the system catalogs are respelled for DataFusion; others never are.
 
+use super::regnames::RegType;
 use super::respell::respell;
+use crate::rewrite::name_outputs;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, ObjectName, Statement, Visit, Visitor};
-use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use std::ops::ControlFlow;
-use std::sync::OnceLock;
 
 /// Whether a statement names a system table or one of the catalog's own type names.
 pub(crate) fn touches(statement: &Statement) -> bool {
@@ -12,15 +12,11 @@ pub(crate) fn touches(statement: &Statement) -> bool {
 }
 
 /// The statement as DataFusion can plan it.
-pub(crate) fn rewrite(statement: Statement) -> Statement {
-    static PARSER: OnceLock<PostgresCompatibilityParser> = OnceLock::new();
-    let parser = PARSER.get_or_init(PostgresCompatibilityParser::new);
-    let mut rewritten = match parser.parse(&statement.to_string()) {
-        Ok(mut statements) if statements.len() == 1 => statements.remove(0),
-        _ => parser.rewrite(statement),
-    };
-    respell(&mut rewritten);
-    rewritten
+pub(crate) fn rewrite(mut statement: Statement) -> Statement {
+    // First, so that columns are called by what the client wrote.
+    name_outputs(&mut statement);
+    respell(&mut statement);
+    statement
 }
 
 struct Finder;
@@ -66,7 +62,7 @@ impl Visitor for Finder {
             } => {
                 let name = name.to_string().to_lowercase();
                 let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
-                matches!(name, "regclass" | "regtype" | "regproc" | "regnamespace" | "oid")
+                name == "oid" || RegType::named(name).is_some()
             }
             Expr::Function(Function { name, .. }) => name.0.len() > 1 && is_system(name),
             Expr::Collate { .. } => true,

@@ -1,5 +1,6 @@
 //! Tables made of rows that name some of their columns; the others get a value that says nothing.
 
+use super::columns::char_type;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -14,6 +15,7 @@ pub(super) enum Value {
     Number(i64),
     Float(f64),
     Text(String),
+    Numbers(Vec<i64>),
     Null,
 }
 
@@ -59,6 +61,12 @@ impl From<String> for Value {
     }
 }
 
+impl From<Vec<i64>> for Value {
+    fn from(value: Vec<i64>) -> Self {
+        Value::Numbers(value)
+    }
+}
+
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Self {
         value.map_or(Value::Null, Into::into)
@@ -85,10 +93,11 @@ pub(super) fn table(schema: &SchemaRef, before: &[RecordBatch], rows: &[Row]) ->
     Ok(Arc::new(MemTable::try_new(schema.clone(), vec![batches])?))
 }
 
-/// A schema of nullable columns: `("name", "text")`, with the types text, int, bigint, smallint, bool, float.
+/// A schema of nullable columns: `("name", "text")`, with the types text, oid, int, bigint, smallint, bool, float.
 pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
     let field = |(name, of): &(&str, &str)| {
         let data_type = match *of {
+            "oid" => DataType::UInt32,
             "int" => DataType::Int32,
             "bigint" => DataType::Int64,
             "smallint" => DataType::Int16,
@@ -118,11 +127,16 @@ fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {
         Some(Value::Number(value)) => ScalarValue::Int64(Some(*value)),
         Some(Value::Float(value)) => ScalarValue::Float64(Some(*value)),
         Some(Value::Text(value)) => ScalarValue::Utf8(Some(value.clone())),
+        Some(Value::Numbers(values)) => {
+            let values: Vec<_> = values.iter().map(|value| ScalarValue::Int64(Some(*value))).collect();
+            ScalarValue::List(ScalarValue::new_list(&values, &DataType::Int64, true))
+        }
         Some(Value::Null) => return ScalarValue::try_from(field.data_type()),
         None if field.is_nullable() => return ScalarValue::try_from(field.data_type()),
         None => match field.data_type() {
             DataType::Utf8 => ScalarValue::Utf8(Some(String::new())),
             DataType::Boolean => ScalarValue::Boolean(Some(false)),
+            of if *of == char_type() => ScalarValue::Utf8(Some(String::new())),
             data_type => ScalarValue::new_zero(data_type)?,
         },
     };

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 struct Signature {
+    name: String,
     result: String,
     arguments: String,
 }
@@ -25,8 +26,9 @@ fn read(batch: &RecordBatch) -> Option<Vec<(i64, Signature)>> {
     let oids = batch.column_by_name("oid")?.as_primitive_opt::<Int32Type>()?;
     let results = batch.column_by_name("prorettype")?.as_primitive_opt::<Int32Type>()?;
     let arguments = batch.column_by_name("proargtypes")?.as_string_opt::<i32>()?;
+    let names = batch.column_by_name("proname")?.as_string_opt::<i32>()?;
     let sets = batch.column_by_name("proretset")?.as_boolean_opt()?;
-    let name = |oid: i64| names::format_type(oid, None).unwrap_or_else(|| "-".into());
+    let type_name = |oid: i64| names::format_type(oid, None).unwrap_or_else(|| "-".into());
     let row = |row: usize| {
         let types = if arguments.is_null(row) {
             ""
@@ -36,15 +38,28 @@ fn read(batch: &RecordBatch) -> Option<Vec<(i64, Signature)>> {
         let types = types
             .split(|c: char| !c.is_ascii_digit())
             .filter_map(|oid| oid.parse().ok())
-            .map(name);
+            .map(type_name);
         let set = if sets.value(row) { "SETOF " } else { "" };
         let signature = Signature {
-            result: format!("{set}{}", name(results.value(row).into())),
+            name: names.value(row).to_string(),
+            result: format!("{set}{}", type_name(results.value(row).into())),
             arguments: types.collect::<Vec<_>>().join(", "),
         };
         (oids.value(row).into(), signature)
     };
     Some((0..batch.num_rows()).map(row).collect())
+}
+
+/// A function's name.
+pub(super) fn name(oid: i64) -> Option<String> {
+    signatures().get(&oid).map(|signature| signature.name.clone())
+}
+
+/// The oid of a function's name, where only one function has it.
+pub(super) fn oid(name: &str) -> Option<u32> {
+    let mut found = signatures().iter().filter(|(_, signature)| signature.name == *name);
+    let (oid, _) = found.next()?;
+    found.next().is_none().then_some(*oid as u32)
 }
 
 /// `pg_get_function_result`.

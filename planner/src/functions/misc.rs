@@ -125,6 +125,21 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
             },
         ),
         function(
+            "like_escape",
+            Signature::exact(vec![DataType::Utf8View, DataType::Utf8View], immutable),
+            DataType::Utf8View,
+            |args, _| {
+                let rows = args[0].as_string_view().iter().zip(args[1].as_string_view());
+                let out = rows.map(|row| match row {
+                    (Some(pattern), Some(escape)) => {
+                        Some(crate::rewrite::escape_by_backslash(pattern, escape.chars().next()))
+                    }
+                    _ => None,
+                });
+                Ok(Arc::new(StringViewArray::from_iter(out)))
+            },
+        ),
+        function(
             "gen_random_uuid",
             Signature::nullary(Volatility::Volatile),
             DataType::FixedSizeBinary(16),

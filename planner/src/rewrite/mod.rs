@@ -10,6 +10,7 @@ mod names;
 mod spellings;
 
 pub(crate) use names::{displayed_name, function_name};
+pub(crate) use spellings::escape_by_backslash;
 
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
@@ -17,6 +18,19 @@ use std::ops::ControlFlow;
 /// Rewrites a statement, query or expression in place.
 pub(crate) fn rewrite<T: VisitMut>(tree: &mut T) {
     let _ = tree.visit(&mut Rewriter);
+}
+
+/// Gives output columns PostgreSQL's names, and changes nothing else.
+pub(crate) fn name_outputs<T: VisitMut>(tree: &mut T) {
+    struct Namer;
+    impl VisitorMut for Namer {
+        type Break = ();
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            names::name_outputs(select);
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = tree.visit(&mut Namer);
 }
 
 struct Rewriter;

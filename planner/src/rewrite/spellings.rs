@@ -293,15 +293,27 @@ fn unescape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
     }) else {
         return;
     };
-    let Expr::Value(value) = pattern else { return };
-    let Value::SingleQuotedString(text) = &value.value else {
-        return;
-    };
     if escape == "\\" || escape.chars().count() > 1 {
         return;
     }
-    let escape = escape.chars().next();
-    let (mut out, mut chars) = (String::new(), text.chars());
+    let Expr::Value(ValueWithSpan {
+        value: Value::SingleQuotedString(text),
+        ..
+    }) = pattern
+    else {
+        let made = std::mem::replace(pattern, Expr::Value(Value::Null.into()));
+        let escape = Expr::Value(Value::SingleQuotedString(escape).into());
+        *pattern = call("like_escape", vec![made, escape]);
+        *escape_char = None;
+        return;
+    };
+    *pattern = Expr::Value(Value::SingleQuotedString(escape_by_backslash(text, escape.chars().next())).into());
+    *escape_char = None;
+}
+
+/// A LIKE pattern whose escape character is `escape`, none where that is None, as one whose escape is the backslash.
+pub(crate) fn escape_by_backslash(pattern: &str, escape: Option<char>) -> String {
+    let (mut out, mut chars) = (String::new(), pattern.chars());
     while let Some(c) = chars.next() {
         match c {
             c if Some(c) == escape => {
@@ -312,8 +324,7 @@ fn unescape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
             other => out.push(other),
         }
     }
-    *value = Value::SingleQuotedString(out).into();
-    *escape_char = None;
+    out
 }
 
 /// `x > ANY (SELECT ...)` and `x > ALL (SELECT ...)` where they are conditions of WHERE: there, NULL is as good as false,

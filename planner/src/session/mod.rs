@@ -10,7 +10,7 @@ pub use prepare::Prepared;
 
 use crate::engine::Engine;
 use crate::error::{Result, SqlError, SqlState, state};
-use crate::outcome::BatchStream;
+use crate::outcome::{BatchStream, ColumnDesc};
 use crate::settings::Settings;
 use crate::statement::Statement;
 use parking_lot::Mutex;
@@ -47,12 +47,14 @@ pub struct Notice {
 
 /// A cursor: the running query, and what it has given that no FETCH has taken yet.
 pub(crate) struct Cursor {
-    pub columns: Vec<crate::outcome::ColumnDesc>,
+    pub columns: Vec<ColumnDesc>,
     /// In a lock because a session is shared between threads while a statement runs, and streams are not.
     pub stream: Mutex<BatchStream>,
     pub ahead: Option<datafusion::arrow::record_batch::RecordBatch>,
     /// WITH HOLD: lives on after its transaction.
     pub hold: bool,
+    /// BINARY: its rows are sent in binary format by the simple protocol too.
+    pub binary: bool,
 }
 
 /// A statement under an SQL name: PREPARE.
@@ -171,6 +173,17 @@ impl Session {
         self.settings.set(name, value)?;
         self.startup = self.settings.clone();
         Ok(())
+    }
+
+    /// The columns of an open cursor, which is a portal too, and whether it is a binary one.
+    pub fn cursor(&self, name: &str) -> Option<(&[ColumnDesc], bool)> {
+        let cursor = self.cursors.get(name)?;
+        Some((&cursor.columns, cursor.binary))
+    }
+
+    /// Closes a cursor. None of that name is no error.
+    pub fn close_cursor(&mut self, name: &str) {
+        self.cursors.remove(name);
     }
 
     /// All settings that a new connection is told: ParameterStatus.

@@ -48,9 +48,22 @@ pub(super) async fn declare(
             stream: parking_lot::Mutex::new(stream),
             ahead: None,
             hold,
+            binary: declare.binary == Some(true),
         },
     );
     Ok(Outcome::Command("DECLARE CURSOR".into()))
+}
+
+/// The parameters of a cursor's query. DECLARE itself gives no rows.
+pub(super) fn describe_declared(session: &mut Session, declare: &Declare, types: &[u32]) -> Result<Description> {
+    let params = match &declare.for_query {
+        Some(source) => query::describe(session, source, types)?.params,
+        None => Vec::new(),
+    };
+    Ok(Description {
+        params,
+        ..Description::default()
+    })
 }
 
 fn find<'a>(session: &'a mut Session, name: &Ident) -> Result<&'a mut Cursor> {

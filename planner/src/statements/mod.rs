@@ -59,6 +59,10 @@ pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u3
                 ..Description::default()
             })
         }
+        ast::Statement::Declare { stmts } => match stmts.as_slice() {
+            [one] => cursor::describe_declared(session, one, types),
+            _ => Ok(Description::default()),
+        },
         ast::Statement::ShowVariable { variable } => Ok(set::describe_show(session, variable)),
         _ => Ok(Description::default()),
     }

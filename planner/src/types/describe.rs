@@ -1,5 +1,6 @@
 //! What a result column or parameter is called on the wire.
 
+use crate::catalog::char_type;
 use crate::outcome::{ColumnDesc, PgType};
 use crate::rewrite::displayed_name;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
@@ -35,6 +36,11 @@ pub(crate) fn pg_type(field: &Field) -> PgType {
         };
     }
     match field.data_type() {
+        // What carries the types of system tables: see `catalog::columns`.
+        DataType::UInt32 => plain(26),
+        of if *of == char_type() => plain(18),
+        DataType::LargeList(item) if item.data_type() == &DataType::Int16 => plain(22),
+        DataType::LargeList(item) if item.data_type() == &DataType::UInt32 => plain(30),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             plain(array_oid(pg_type(item).oid))
         }
@@ -87,7 +93,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         20 => known(SqlType::Int8),
         21 => known(SqlType::Int2),
         23 => known(SqlType::Int4),
-        26 | 24 | 2205 | 2206 | 4089 => Some(Field::new("", DataType::Int32, true)),
+        26 | 24 | 2205 | 2206 | 4089 => Some(Field::new("", DataType::UInt32, true)),
         18 | 19 | 25 | 705 | 1042 => known(SqlType::Text),
         1043 => known(SqlType::Varchar),
         114 => known(SqlType::Json),
@@ -106,7 +112,8 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
             let element = match oid {
                 1000 => DataType::Boolean,
                 1005 => DataType::Int16,
-                1007 | 1028 => DataType::Int32,
+                1007 => DataType::Int32,
+                1028 => DataType::UInt32,
                 1016 => DataType::Int64,
                 1021 => DataType::Float32,
                 1022 => DataType::Float64,

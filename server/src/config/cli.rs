@@ -129,7 +129,7 @@ pub struct SettingArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     log_level: Option<String>,
 
-    /// text or compact [default: text]
+    /// text, compact or json [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = "Settings")]
     #[serde(skip_serializing_if = "Option::is_none")]
     log_format: Option<String>,

@@ -45,6 +45,8 @@ pub enum LogFormat {
     Text,
     /// The same on shorter lines, without the time: for supervisors that add it.
     Compact,
+    /// One JSON object a line, for programs that gather logs.
+    Json,
 }
 
 impl Config {
@@ -148,9 +150,10 @@ impl Config {
                 )?
                 .unwrap_or_else(|| "info".to_owned()),
             log_format: layers
-                .get("log_format", "text or compact", |text| match text {
+                .get("log_format", "text, compact or json", |text| match text {
                     "text" => Some(LogFormat::Text),
                     "compact" => Some(LogFormat::Compact),
+                    "json" => Some(LogFormat::Json),
                     _ => None,
                 })?
                 .unwrap_or(LogFormat::Text),

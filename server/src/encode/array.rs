@@ -66,6 +66,16 @@ pub fn write_text(spans: &Spans, items: &Column, row: usize, style: &Style, out:
     out.push(b'}');
 }
 
+/// `int2vector` and `oidvector` of system tables: `1 2`.
+pub fn write_vector_text(spans: &Spans, items: &Column, row: usize, style: &Style, out: &mut Vec<u8>) {
+    for (i, item) in spans.get(row).enumerate() {
+        if i > 0 {
+            out.push(b' ');
+        }
+        items.write_text(item, style, out);
+    }
+}
+
 /// Record fields: NULL is empty, and quotes are doubled.
 pub fn write_record_text(fields: &[Column], row: usize, style: &Style, out: &mut Vec<u8>) {
     out.push(b'(');

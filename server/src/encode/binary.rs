@@ -132,6 +132,10 @@ impl Column<'_> {
         if self.oid == oid::JSONB {
             out.push(1);
         }
+        // The one byte of `"char"` is there even where the text is empty.
+        if self.oid == oid::CHAR && value.is_empty() {
+            out.push(0);
+        }
         self.write_padded(value, out);
     }
 }

@@ -6,12 +6,14 @@ pub const CHAR: u32 = 18;
 pub const NAME: u32 = 19;
 pub const INT8: u32 = 20;
 pub const INT2: u32 = 21;
+pub const INT2VECTOR: u32 = 22;
 pub const INT4: u32 = 23;
 pub const REGPROC: u32 = 24;
 pub const TEXT: u32 = 25;
 pub const OID: u32 = 26;
 pub const XID: u32 = 28;
 pub const CID: u32 = 29;
+pub const OIDVECTOR: u32 = 30;
 pub const JSON: u32 = 114;
 pub const FLOAT4: u32 = 700;
 pub const FLOAT8: u32 = 701;
@@ -53,6 +55,8 @@ const ARRAYS: &[(u32, u32)] = &[
     (1231, NUMERIC),
     (199, JSON),
     (2951, UUID),
+    (INT2VECTOR, INT2),
+    (OIDVECTOR, OID),
 ];
 
 /// The element type of an array type.

@@ -65,6 +65,9 @@ impl Column<'_> {
             .write_text(out),
             Values::IntervalDayTime(v) => day_time(v[row]).write_text(out),
             Values::IntervalMonthDayNano(v) => month_day_nano(v[row]).write_text(out),
+            Values::List(spans, items) if matches!(self.oid, oid::INT2VECTOR | oid::OIDVECTOR) => {
+                array::write_vector_text(spans, items, row, style, out);
+            }
             Values::List(spans, items) => array::write_text(spans, items, row, style, out),
             Values::Record(fields) => array::write_record_text(fields, row, style, out),
             Values::Dictionary(keys, values) => values.write_text(keys.get(row), style, out),

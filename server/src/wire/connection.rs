@@ -169,7 +169,10 @@ impl Connection {
                     match kind {
                         // These are answered at once; the others fail up to the next Sync.
                         b'Q' | b'F' if !self.skipping => self.ready().await?,
-                        _ => self.skipping = true,
+                        _ => {
+                            self.skipping = true;
+                            self.output.flush().await?;
+                        }
                     }
                     continue;
                 }
@@ -208,6 +211,8 @@ impl Connection {
                 Err(Failure::Sql(error)) => {
                     self.fail(error)?;
                     self.skipping = true;
+                    // A client may wait for it before it sends Sync.
+                    self.output.flush().await?;
                 }
                 Err(failure) => return Err(failure),
             }

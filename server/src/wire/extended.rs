@@ -3,6 +3,7 @@
 use super::connection::{Connection, Step};
 use super::message::{Formats, Message, Parameter, Target, violation};
 use super::results::{Rows, run, tag_of};
+use crate::encode::Format;
 use crate::encode::row::RowEncoder;
 use crate::params;
 use datafusion::scalar::ScalarValue;
@@ -55,6 +56,7 @@ impl Connection {
             }
             Message::Close(Target::Portal(name)) => {
                 self.portals.remove(&name);
+                self.session.close_cursor(&name);
                 self.output.close_complete();
                 Ok(())
             }
@@ -111,7 +113,7 @@ impl Connection {
                 prepared.params.len()
             )));
         }
-        if !portal.is_empty() && self.portals.contains_key(&portal) {
+        if !portal.is_empty() && (self.portals.contains_key(&portal) || self.session.cursor(&portal).is_some()) {
             let message = format!("cursor \"{portal}\" already exists");
             return Err(SqlError::new(state::DUPLICATE_CURSOR, message));
         }
@@ -152,6 +154,14 @@ impl Connection {
     }
 
     fn describe_portal(&mut self, name: &str) -> Result<()> {
+        // What DECLARE made is a portal too.
+        if !self.portals.contains_key(name)
+            && let Some((columns, binary)) = self.session.cursor(name)
+        {
+            let format = if binary { Format::Binary } else { Format::Text };
+            self.output.row_description(columns, &vec![format; columns.len()]);
+            return Ok(());
+        }
         let portal = Self::portal(&mut self.portals, name)?;
         match &portal.statement.columns {
             Some(columns) => {

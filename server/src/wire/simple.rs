@@ -45,12 +45,17 @@ impl Connection {
 
     async fn simple_statement(&mut self, statement: Statement) -> Step<()> {
         let (running, _entered) = self.begin_statement();
+        let fetched = statement.fetched_cursor().and_then(|name| self.session.cursor(&name));
+        let format = match fetched {
+            Some((_, true)) => Format::Binary,
+            _ => Format::Text,
+        };
         let Self { session, input, .. } = self;
         let prepared = run(&running, input, session.prepare(statement, &[])).await?;
         let outcome = run(&running, input, session.execute(&prepared, Vec::new())).await?;
         let tag = match outcome {
             Outcome::Rows { columns, stream, tag } => {
-                let formats = vec![Format::Text; columns.len()];
+                let formats = vec![format; columns.len()];
                 self.output.row_description(&columns, &formats);
                 let encoder = RowEncoder::new(&columns, &formats, self.style());
                 return self

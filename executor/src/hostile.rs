@@ -1,0 +1,18 @@
+//! Conditions that tests put the server under by its environment, to meet cases that ordinary data seldom makes. They
+//! change how much work a query is, never its answer.
+
+use std::sync::LazyLock;
+
+static EQUAL_HASHES: LazyLock<bool> = LazyLock::new(|| std::env::var_os("TENON_TEST_EQUAL_HASHES").is_some());
+static BATCH_ROWS: LazyLock<Option<usize>> =
+    LazyLock::new(|| std::env::var("TENON_TEST_BATCH_ROWS").ok()?.parse().ok());
+
+/// Whether all rows shall have the same hash: every comparison after a hash then counts.
+pub fn equal_hashes() -> bool {
+    *EQUAL_HASHES
+}
+
+/// The rows of a batch, where they shall not be the usual number.
+pub fn batch_rows() -> Option<usize> {
+    BATCH_ROWS.filter(|rows| *rows > 0)
+}
