@@ -6,10 +6,17 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 binary=${1:?usage: docker/try.sh BINARY [ROOT]}
 root=${2:-}
+made=
+server=
 if [ -z "$root" ]; then
     root=$(mktemp -d /tmp/tenon-root.XXXXXX)
-    trap 'rm -rf --one-file-system "$root"' EXIT
+    made=$root
 fi
+finish() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    [ -z "$made" ] || rm -rf --one-file-system "$made"
+}
+trap finish EXIT
 [ -x "$root/bin/bash" ] || debootstrap --variant=minbase bookworm "$root" >/dev/null
 install -m 755 "$binary" "$root/usr/local/bin/tenon"
 install -m 755 docker/install-runtime.sh "$root/tmp/install-runtime.sh"
@@ -21,9 +28,10 @@ if inside env TENON_LISTEN=0.0.0.0:"$port" tenon 2>/dev/null; then
     echo "started on every address without a password file" >&2
     exit 1
 fi
-inside env TENON_LISTEN=127.0.0.1:"$port" TENON_DATA_DIR=/data tenon --demo=0.01 &
+# Not by the function: $! is to be the server itself, into which chroot turns.
+chroot --userspec=10001:10001 "$root" env TENON_LISTEN=127.0.0.1:"$port" TENON_DATA_DIR=/data tenon --demo=0.01 &
 server=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
     inside tenon health --to 127.0.0.1:"$port" >/dev/null 2>&1 && break
     sleep 0.1
 done
@@ -32,4 +40,5 @@ inside tenon health --to 127.0.0.1:"$port"
 psql -XAtd "host=127.0.0.1 port=$port user=tenon dbname=tenon" -c 'SELECT count(*) FROM lineitem'
 kill -TERM $server
 wait $server
+server=
 echo "docker/try.sh: ok"

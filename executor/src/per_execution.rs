@@ -6,8 +6,10 @@
 
 use std::sync::{Arc, Weak};
 
+use datafusion::common::{DataFusionError, Result, SharedResult};
 use datafusion::execution::TaskContext;
 use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 
 /// One `T` an execution, made by whichever partition comes first.
 pub struct PerExecution<T> {
@@ -40,5 +42,26 @@ impl<T> PerExecution<T> {
         let state = Arc::new(make());
         *current = Some((Arc::downgrade(context), Arc::clone(&state)));
         state
+    }
+}
+
+/// A value that all partitions wait for, made by the first that asks. Its failure is the failure of them all: to make it
+/// again would run the inputs a second time, which DataFusion's operators do not stand.
+pub struct MadeOnce<T> {
+    made: OnceCell<SharedResult<T>>,
+}
+
+impl<T> Default for MadeOnce<T> {
+    fn default() -> Self {
+        Self { made: OnceCell::new() }
+    }
+}
+
+impl<T> MadeOnce<T> {
+    pub async fn get_or_make(&self, make: impl Future<Output = Result<T>>) -> Result<&T> {
+        let made = self.made.get_or_init(|| async { make.await.map_err(Arc::new) });
+        made.await
+            .as_ref()
+            .map_err(|error| DataFusionError::Shared(Arc::clone(error)))
     }
 }

@@ -49,7 +49,11 @@ impl Shown {
         }
         let zero = digits == b"0";
         let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
-        let needed = if zero { 0 } else { scale - zeros.min(scale as usize) as i8 };
+        let needed = if zero {
+            0
+        } else {
+            scale - zeros.min(scale as usize) as i8
+        };
         if self == Shown::Trimmed {
             return needed;
         }
@@ -134,7 +138,11 @@ fn rounded(over: i256, under: i256) -> Option<i256> {
     let (quotient, rest) = (over.checked_div(under)?, over.checked_rem(under)?);
     let (rest, whole) = (rest.wrapping_abs(), under.wrapping_abs());
     let up = rest >= whole.wrapping_sub(rest);
-    let sign = if over.is_negative() == under.is_negative() { i256::ONE } else { i256::MINUS_ONE };
+    let sign = if over.is_negative() == under.is_negative() {
+        i256::ONE
+    } else {
+        i256::MINUS_ONE
+    };
     quotient.checked_add(if up { sign } else { i256::ZERO })
 }
 
@@ -175,7 +183,11 @@ mod tests {
                 let exponent = 8 + zeros as i32 - scale;
                 let weight = exponent.div_euclid(4);
                 let digit = [1, 12, 123, 1234][exponent.rem_euclid(4) as usize];
-                assert_eq!(leading_wide(value.unwrap(), scale as i8), (weight, digit), "{zeros} {scale}");
+                assert_eq!(
+                    leading_wide(value.unwrap(), scale as i8),
+                    (weight, digit),
+                    "{zeros} {scale}"
+                );
             }
         }
     }

@@ -168,7 +168,13 @@ impl Cell {
                     macro_rules! add_all {
                         ($arrow:ty) => {{
                             let values = array.as_primitive::<$arrow>().values();
-                            add(sums, groups, values.iter().map(|&v| i128::from(v)), nulls, count);
+                            add(
+                                sums,
+                                groups,
+                                values.iter().map(|&v| i128::from(v)),
+                                nulls,
+                                count,
+                            );
                         }};
                     }
                     match array.data_type() {

@@ -28,12 +28,11 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::TryStreamExt;
-use tokio::sync::OnceCell;
 
 use super::keys::{GroupKeys, is_supported};
 use super::local::{Local, Partial};
 use crate::keys::{append_exact, hash_lanes, is_exact, lane_range};
-use crate::per_execution::PerExecution;
+use crate::per_execution::{MadeOnce, PerExecution};
 
 /// Groups, over all partitions, that one output partition merges alone.
 const MERGED_ALONE: usize = 16 * 1024;
@@ -76,7 +75,7 @@ impl GroupSpec {
 pub struct GroupExec {
     input: Arc<dyn ExecutionPlan>,
     spec: Arc<GroupSpec>,
-    partials: PerExecution<OnceCell<Arc<Gathered>>>,
+    partials: PerExecution<MadeOnce<Arc<Gathered>>>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
@@ -177,15 +176,13 @@ impl ExecutionPlan for GroupExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let shared = self.partials.get_or_make(&context, OnceCell::new);
+        let shared = self.partials.get_or_make(&context, MadeOnce::default);
         let (input, spec) = (Arc::clone(&self.input), Arc::clone(&self.spec));
         let partitions = self.properties.partitioning.partition_count();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let output = async move {
-            let gathered = shared.get_or_try_init(|| async {
-                Ok::<_, datafusion::error::DataFusionError>(Arc::new(gather(&input, &spec, &context).await?))
-            });
-            let gathered = Arc::clone(gathered.await?);
+            let gathered = async { Ok(Arc::new(gather(&input, &spec, &context).await?)) };
+            let gathered = Arc::clone(shared.get_or_make(gathered).await?);
             let _timer = metrics.elapsed_compute().timer();
             let batch = merge(&spec, &gathered.partials, partition, partitions)?;
             metrics.record_output(batch.num_rows());

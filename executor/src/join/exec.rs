@@ -28,7 +28,6 @@ use datafusion::physical_plan::{
 };
 use futures::TryStreamExt;
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
 
 use super::choice::{Choice, Facts, Predicate, choose};
 use super::collected::{Worker, spawn};
@@ -36,7 +35,7 @@ use super::prepare::{Mode, Preparation};
 use super::probe::{Prober, reads_build};
 use super::ranges::RangeCondition;
 use crate::options::JoinOptions;
-use crate::per_execution::PerExecution;
+use crate::per_execution::{MadeOnce, PerExecution};
 use crate::runtime_filter::RuntimeFilter;
 
 /// What is joined, apart from the inputs.
@@ -135,7 +134,7 @@ pub struct JoinExec {
     planned: Option<Choice>,
     /// What it was when the join last ran.
     chosen: Arc<Mutex<Option<Choice>>>,
-    shared: PerExecution<OnceCell<Mode>>,
+    shared: PerExecution<MadeOnce<Mode>>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
@@ -286,7 +285,7 @@ impl ExecutionPlan for JoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let shared = self.shared.get_or_make(&context, OnceCell::new);
+        let shared = self.shared.get_or_make(&context, MadeOnce::default);
         let state = State {
             from: Preparation {
                 build: Arc::clone(&self.build),
@@ -319,7 +318,7 @@ impl ExecutionPlan for JoinExec {
 /// One output partition under way.
 struct State {
     from: Preparation,
-    shared: Arc<OnceCell<Mode>>,
+    shared: Arc<MadeOnce<Mode>>,
     metrics: BaselineMetrics,
     phase: Phase,
     ready: VecDeque<RecordBatch>,
@@ -366,7 +365,7 @@ impl State {
 
     async fn start(&mut self) -> Result<()> {
         let (from, shared) = (&self.from, Arc::clone(&self.shared));
-        self.phase = match shared.get_or_try_init(|| from.prepare()).await? {
+        self.phase = match shared.get_or_make(from.prepare()).await? {
             Mode::Collected(join) => Phase::Working(spawn(Arc::clone(join), &from.metrics, from.partition)),
             Mode::Streamed(build, _) => {
                 let none = build.rows == 0 && from.spec.drops_unmatched_probe_rows();

@@ -1,11 +1,13 @@
 //! `round`, `trunc`, `ceil` and `floor`: numerics get the scale that they are rounded to, floats round half to even.
 
+use super::numeric::digits;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
-use super::numeric::digits;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, Decimal256Builder, Float64Array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Float64Type, Int64Type, i256};
+use datafusion::arrow::datatypes::{
+    DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Float64Type, Int64Type, i256,
+};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -63,11 +65,19 @@ impl ScalarUDFImpl for Rounding {
                     (DataType::Null, _) => DataType::Decimal128(38, 0),
                     // PostgreSQL rounds floats to whole numbers alone, but for this there is a clear meaning.
                     _ if own.is_floating() => DataType::Float64,
-                    _ => return plan_err!("Failed to coerce arguments to satisfy a call to '{}' function", self.name()),
+                    _ => {
+                        return plan_err!(
+                            "Failed to coerce arguments to satisfy a call to '{}' function",
+                            self.name()
+                        );
+                    }
                 };
                 Ok(vec![own, DataType::Int64])
             }
-            _ => plan_err!("Failed to coerce arguments to satisfy a call to '{}' function", self.name()),
+            _ => plan_err!(
+                "Failed to coerce arguments to satisfy a call to '{}' function",
+                self.name()
+            ),
         }
     }
 
@@ -155,7 +165,9 @@ impl Rounding {
             to_datafusion(SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, message))
         };
         let places = places.map(|places| places.as_primitive::<Int64Type>());
-        let limit = i256::from_i128(10).checked_pow(u32::from(precision)).unwrap_or(i256::MAX);
+        let limit = i256::from_i128(10)
+            .checked_pow(u32::from(precision))
+            .unwrap_or(i256::MAX);
         let value = |row: usize| -> Result<Option<i256>> {
             if values.is_null(row) || places.is_some_and(|places| places.is_null(row)) {
                 return Ok(None);

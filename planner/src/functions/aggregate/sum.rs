@@ -87,7 +87,9 @@ impl AggregateUDFImpl for Sum {
             return sum_udaf().state_fields(args);
         }
         let field = args.return_field.as_ref().clone();
-        Ok(vec![Arc::new(field.with_name(format_state_name(args.name, "sum")).with_nullable(true))])
+        Ok(vec![Arc::new(
+            field.with_name(format_state_name(args.name, "sum")).with_nullable(true),
+        )])
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
