@@ -58,6 +58,11 @@ impl<T> Default for MadeOnce<T> {
 }
 
 impl<T> MadeOnce<T> {
+    /// The value, if it has been made.
+    pub fn get(&self) -> Option<&T> {
+        self.made.get()?.as_ref().ok()
+    }
+
     pub async fn get_or_make(&self, make: impl Future<Output = Result<T>>) -> Result<&T> {
         let made = self.made.get_or_init(|| async { make.await.map_err(Arc::new) });
         made.await

@@ -58,6 +58,9 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::JSON | Type::UNKNOWN => {
             String::from_utf8(raw.to_vec())?
         }
+        // The vectors of system tables: arrays in binary, words in text.
+        Type::INT2_VECTOR => vector(&Type::INT2, raw)?,
+        Type::OID_VECTOR => vector(&Type::OID, raw)?,
         ref other => bail!("the test cannot write type {other}"),
     })
 }
@@ -225,6 +228,10 @@ fn interval(raw: &[u8]) -> Result<String> {
         parts.push(format!("{sign}{}", time(us.abs())));
     }
     Ok(parts.join(" "))
+}
+
+fn vector(element: &Type, raw: &[u8]) -> Result<String> {
+    Ok(array(element, raw)?.trim_matches(['{', '}']).replace(',', " "))
 }
 
 /// One-dimensional arrays.

@@ -152,7 +152,9 @@ fn relation(binder: &Binder, name: &str) -> Option<u32> {
         key.name == *name && schema.map_or_else(|| binder.facts.path.contains(of), |schema| of == schema)
     };
     let mut indexes = relations::indexed(binder);
-    indexes.find(|(table, index)| is_it(table, index)).map(|(_, index)| index.oid)
+    indexes
+        .find(|(table, index)| is_it(table, index))
+        .map(|(_, index)| index.oid)
 }
 
 fn relation_name(binder: &Binder, oid: i64) -> Option<String> {

@@ -72,12 +72,7 @@ fn hash_join(join: &HashJoinExec) -> Result<Option<Plan>> {
         output,
     };
     let inputs = (Arc::clone(join.left()), Arc::clone(join.right()));
-    Ok(Some(Arc::new(JoinExec::new(
-        inputs.0,
-        inputs.1,
-        spec,
-        join.schema(),
-    ))))
+    Ok(Some(Arc::new(JoinExec::new(inputs.0, inputs.1, spec, join.schema()))))
 }
 
 fn keyless(
