@@ -3,10 +3,12 @@
 
 use std::time::Instant;
 
-use tenon_gpu::join::Residual;
+use tenon_gpu::cpu::join::radix;
 use tenon_gpu::join::triton::{
-    HostKeys, HostSide, HostValues, KeyRange, TableKind, TritonOptions, TritonResult, Wanted, triton_join,
+    HostKeys, HostSide, HostValues, KeyRange, TableKind, TritonOptions, TritonOutput, TritonResult, Wanted, Words,
+    triton_join,
 };
+use tenon_gpu::join::{JoinKind, Residual};
 use tenon_gpu::{GpuError, Result};
 
 use crate::Bench;
@@ -136,6 +138,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
         about_the_budget(bench, report, &mut columns, largest.min(512))?;
         ratios(bench, report, &mut columns, largest)?;
         shapes(bench, report, &mut columns, largest.min(512))?;
+        pairs(bench, report, &mut columns, largest.min(512))?;
         baselines(bench, report, &mut columns, largest)?;
     }
     widths(bench, report, largest.min(512))
@@ -260,8 +263,70 @@ fn shapes(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m
     Ok(())
 }
 
+/// Pairs of row numbers that stream back: 8 bytes each.
+fn pairs(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m: u64) -> Result<()> {
+    let rows = bench.rows(m);
+    let join = columns.fill(rows, rows);
+    for part in [1, 4] {
+        let name = format!("triton.pairs.{m}M.1/{part}");
+        if !bench.wants(&name) {
+            continue;
+        }
+        let options = TritonOptions {
+            memory_bytes: Some(rows * 32 / part),
+            ..linear()
+        };
+        let side = |keys| HostSide::new(HostKeys::U64(keys), HostValues::Rows, rows);
+        let mut times = Vec::new();
+        for _ in 0..if bench.small { 1 } else { 3 } {
+            let mut wrong = 0;
+            let start = Instant::now();
+            let result = triton_join(
+                &bench.device,
+                side(join.build.0)?,
+                side(join.probe.0)?,
+                Wanted::Join(JoinKind::Inner),
+                &Residual::none(),
+                &options,
+                &|| false,
+                &mut |output| {
+                    if let TritonOutput::Pairs {
+                        build: Words::U32(build),
+                        probe: Words::U32(probe),
+                    } = output
+                    {
+                        // A sample: looking all keys up would take longer than the join.
+                        let sample = build.iter().zip(probe).step_by(997);
+                        wrong += sample
+                            .filter(|(build, probe)| join.build.0[**build as usize] != join.probe.0[**probe as usize])
+                            .count();
+                    }
+                    Ok(())
+                },
+            )?;
+            times.push((start.elapsed().as_secs_f64() * 1e3, result));
+            let count = times[times.len() - 1].1.count;
+            if wrong > 0 || count != join.count {
+                return Err(GpuError::Invalid(format!(
+                    "{name}: {count} pairs, {wrong} of the sample wrong"
+                )));
+            }
+        }
+        times.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (ms, result) = &times[times.len() / 2];
+        report.join(&name, 2 * rows, rows * 16, *ms, result)?;
+    }
+    Ok(())
+}
+
 /// Other strategies.
 fn baselines(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, largest: u64) -> Result<()> {
+    for m in [128, 512] {
+        let name = format!("baseline.cpu_radix.{m}M");
+        if m <= largest && bench.wants(&name) {
+            cpu_radix(bench, report, &name, &columns.fill(bench.rows(m), bench.rows(m)))?;
+        }
+    }
     for m in [128, 512] {
         let name = format!("baseline.cpu_partitioned.{m}M");
         if m <= largest && bench.wants(&name) {
@@ -297,6 +362,25 @@ fn baselines(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>
         }
     }
     Ok(())
+}
+
+/// The radix join on the processor's cores.
+fn cpu_radix(bench: &Bench, report: &mut Report, name: &str, join: &Join<'_, u64, u64>) -> Result<()> {
+    let columns = |(keys, values)| radix::Columns { keys, values };
+    let mut best = f64::INFINITY;
+    for _ in 0..if bench.small { 1 } else { 3 } {
+        let start = Instant::now();
+        let answer = radix::join_aggregated(columns(join.build), columns(join.probe));
+        best = best.min(start.elapsed().as_secs_f64() * 1e3);
+        if answer != (join.count, join.sum) {
+            return Err(GpuError::Invalid(format!(
+                "{name}: {answer:?}, {:?}",
+                (join.count, join.sum)
+            )));
+        }
+    }
+    let (tuples, bytes) = join.size();
+    report.step(name, tuples, bytes, best)
 }
 
 /// Tuples of 8 and 12 bytes.
