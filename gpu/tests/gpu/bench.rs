@@ -58,7 +58,7 @@ fn triton_joins_run_small_and_their_answers_are_right() {
         env!("CARGO_BIN_EXE_bench_triton"),
         &[&["--rows-max", "128"], &filters[..]].concat(),
         &[
-            "triton.budget.128M.perfect.1/8",
+            "triton.budget.128M.perfect.1/8 ",
             "triton.near.128M.linear.95%",
             "triton.pairs.128M.1/4",
             "baseline.cpu_partitioned.128M",

@@ -153,7 +153,7 @@ fn sizes(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m:
         row(bench, report, &format!("triton.size.{m}M.{table}"), &join, &options)?;
         for part in [2, 4, 8] {
             let options = TritonOptions {
-                memory_bytes: Some(state / part),
+                memory_bytes: bench.memory(state / part),
                 ..options.clone()
             };
             row(
@@ -180,7 +180,7 @@ fn about_the_budget(bench: &Bench, report: &mut Report, columns: &mut Columns<u6
         let others = if bench.small { 64 << 10 } else { 480 << 20 };
         for percent in [60, 80, 90, 95, 100, 105, 110, 120] {
             let options = TritonOptions {
-                memory_bytes: Some(bytes * percent / 100 + others),
+                memory_bytes: bench.memory(bytes * percent / 100 + others),
                 ..options.clone()
             };
             row(
@@ -205,7 +205,7 @@ fn ratios(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, l
         let join = columns.fill(rows, rows * ratio);
         for part in [1, 4] {
             let options = TritonOptions {
-                memory_bytes: Some(rows * 32 / part),
+                memory_bytes: bench.memory(rows * 32 / part),
                 ..linear()
             };
             row(
@@ -237,7 +237,7 @@ fn shapes(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m
             &join,
             &options(None),
         )?;
-        let quarter = options(Some(rows * 32 / 4));
+        let quarter = options(bench.memory(rows * 32 / 4));
         row(
             bench,
             report,
@@ -249,7 +249,7 @@ fn shapes(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m
     for fan_out in [16, 64, 256, 1024] {
         let options = TritonOptions {
             partitions: Some(fan_out),
-            memory_bytes: Some(rows * 32 / 4),
+            memory_bytes: bench.memory(rows * 32 / 4),
             ..linear()
         };
         row(
@@ -273,7 +273,7 @@ fn pairs(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m:
             continue;
         }
         let options = TritonOptions {
-            memory_bytes: Some(rows * 32 / part),
+            memory_bytes: bench.memory(rows * 32 / part),
             ..linear()
         };
         let side = |keys| HostSide::new(HostKeys::U64(keys), HostValues::Rows, rows);
@@ -334,7 +334,7 @@ fn baselines(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>
             let join = columns.fill(rows, rows);
             let options = TritonOptions {
                 partition_on_cpu: true,
-                memory_bytes: Some(rows * 8),
+                memory_bytes: bench.memory(rows * 8),
                 ..linear()
             };
             row(bench, report, &name, &join, &options)?;
@@ -401,7 +401,7 @@ fn width<K: Sides, V: Sides>(bench: &Bench, report: &mut Report, rows: u64, name
     let state = join.size().1;
     for part in [1, 4] {
         let options = TritonOptions {
-            memory_bytes: Some(state * 2 / part),
+            memory_bytes: bench.memory(state * 2 / part),
             ..linear()
         };
         row(bench, report, &format!("{name}.2/{part}"), &join, &options)?;

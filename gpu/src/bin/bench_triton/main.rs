@@ -32,6 +32,11 @@ impl Bench {
         self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter.as_str()))
     }
 
+    /// A budget; of a small run, the least that a join takes.
+    pub fn memory(&self, bytes: u64) -> Option<u64> {
+        Some(if self.small { bytes.max(64 << 10) } else { bytes })
+    }
+
     /// Whether rows may run whose names begin so.
     pub fn may_want(&self, start: &str) -> bool {
         let may =

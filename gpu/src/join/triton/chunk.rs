@@ -5,14 +5,10 @@ use std::ops::Range;
 
 use super::arena::Arena;
 use super::feed::{Chunk, Feed};
-use super::output::{TritonOutput, Words};
+use super::output::TritonOutput;
 use super::plan::{CHUNKS_OUT, Plan};
-use super::programs::{
-    BuildParams, Mode, ProbeParams, SpillPlanParams, SpillScatterParams, Table, TableKind, Types, join_program,
-    spill_program,
-};
+use super::programs::{BuildParams, Mode, ProbeParams, Table, TableKind, Types, join_program};
 use super::run::Phases;
-use super::side::Widths;
 use super::spill::{SpillSpace, SpilledRows};
 use crate::error::Result;
 use crate::join::Residual;
@@ -20,47 +16,47 @@ use crate::kernel::Kernel;
 use crate::launch::LaunchConfig;
 use crate::memory::{DevicePtr, DevicePtrMut, PinnedBuffer, device_to_host};
 use crate::stream::{Event, Stream};
-use crate::tuning::{TRITON_ITEMS, TRITON_SPILL_ITEMS, TRITON_SPILL_THREADS, TRITON_THREADS};
+use crate::tuning::{TRITON_ITEMS, TRITON_THREADS};
 
 /// Takes the pieces of the result, one after the other.
 pub(super) type Sink<'a> = dyn FnMut(TritonOutput<'_>) -> Result<()> + 'a;
 
 /// Buffers for what leaves the device after a chunk.
-struct Leaving {
+pub(super) struct Leaving {
     /// A bit a row of the chunk: whether it is spilled.
-    spilled: u64,
-    keys: u64,
-    values: u64,
-    offsets: u64,
-    build_out: u64,
-    probe_out: u64,
-    pair_count: u64,
+    pub spilled: u64,
+    pub keys: u64,
+    pub values: u64,
+    pub offsets: u64,
+    pub build_out: u64,
+    pub probe_out: u64,
+    pub pair_count: u64,
     /// After this, the spilled rows have left.
-    free: Option<Event>,
+    pub free: Option<Event>,
 }
 
 /// A chunk whose kernels are under way.
-struct Pending {
-    leaving: usize,
+pub(super) struct Pending {
+    pub leaving: usize,
     done: Event,
-    chunk: Chunk,
-    table: Table,
-    kind: TableKind,
+    pub chunk: Chunk,
+    pub table: Table,
+    pub kind: TableKind,
     /// The side whose rows are spilled, if any are.
     spills: Option<Side>,
 }
 
 /// A side of the join.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Build,
     Probe,
 }
 
 /// Where things lie that all chunks share.
 pub(super) struct Shared {
-    counts: u64,
-    cursors: u64,
+    pub counts: u64,
+    pub cursors: u64,
     pub mixed: u64,
     pub duplicates: u64,
     /// Number of pairs and sum of products.
@@ -73,23 +69,23 @@ pub(super) struct Shared {
 pub(super) struct ChunkWork<'a> {
     pub compute: Stream,
     /// Only copies to the host.
-    leave: Stream,
-    types: Types,
+    pub(super) leave: Stream,
+    pub(super) types: Types,
     pub mode: Mode,
-    residual: &'a Residual,
-    partitions: u32,
+    pub(super) residual: &'a Residual,
+    pub(super) partitions: u32,
     pub shared: Shared,
-    ring: Vec<Leaving>,
+    pub(super) ring: Vec<Leaving>,
     next: usize,
     /// The offsets and the number of pairs of each of the ring, for the processor.
-    host: PinnedBuffer<u32>,
+    pub(super) host: PinnedBuffer<u32>,
     pending: VecDeque<Pending>,
-    pairs_out: u64,
+    pub(super) pairs_out: u64,
     /// Pairs for the processor: build values, then probe values.
-    pairs_host: Option<PinnedBuffer<u8>>,
-    spill: SpillSpace,
+    pub(super) pairs_host: Option<PinnedBuffer<u8>>,
+    pub(super) spill: SpillSpace,
     /// Spilled rows of build and probe side.
-    spilled: [SpilledRows; 2],
+    pub(super) spilled: [SpilledRows; 2],
     pub spilled_rows: u64,
     pub spilled_bytes: u64,
     pub phases: Phases,
@@ -101,11 +97,11 @@ pub(super) struct ChunkWork<'a> {
 /// Elements at the end of the offsets on the host that hold the number of pairs.
 const COUNT_WORDS: u64 = 2;
 
-fn at<T>(address: u64) -> DevicePtr<T> {
+pub(super) fn at<T>(address: u64) -> DevicePtr<T> {
     DevicePtr::new(address)
 }
 
-fn at_mut<T>(address: u64) -> DevicePtrMut<T> {
+pub(super) fn at_mut<T>(address: u64) -> DevicePtrMut<T> {
     DevicePtrMut::new(address)
 }
 
@@ -184,7 +180,7 @@ impl<'a> ChunkWork<'a> {
         self.compute.device().load(&program)?.kernel(name)
     }
 
-    fn config(&self, rows: u64) -> Result<LaunchConfig> {
+    pub(super) fn config(&self, rows: u64) -> Result<LaunchConfig> {
         let tile = (TRITON_THREADS * TRITON_ITEMS) as u64;
         Ok(LaunchConfig::cover(rows, tile, TRITON_THREADS)?.shared(self.partitions * 4))
     }
@@ -244,7 +240,7 @@ impl<'a> ChunkWork<'a> {
         self.retire_all_but(CHUNKS_OUT as usize - 1, sink)
     }
 
-    fn probe_params(&self, leaving: usize, chunk: &Chunk, table: Table) -> Result<ProbeParams> {
+    pub(super) fn probe_params(&self, leaving: usize, chunk: &Chunk, table: Table) -> Result<ProbeParams> {
         let (leaving, shared) = (&self.ring[leaving], &self.shared);
         Ok(ProbeParams {
             keys: at(chunk.keys),
@@ -309,53 +305,8 @@ impl<'a> ChunkWork<'a> {
         Ok(())
     }
 
-    fn order_spilled(&mut self, index: usize, chunk: &Chunk, table: Table, widths: Widths) -> Result<()> {
-        let module = self
-            .compute
-            .device()
-            .load(&spill_program(widths, self.types.equal_hashes))?;
-        let leaving = &mut self.ring[index];
-        let plan = SpillPlanParams {
-            counts: at_mut(self.shared.counts),
-            offsets: at_mut(leaving.offsets),
-            cursors: at_mut(self.shared.cursors),
-            partitions: self.partitions,
-            unused: 0,
-        };
-        let scatter = SpillScatterParams {
-            keys: at(chunk.keys),
-            values: at(chunk.values),
-            items: chunk.rows,
-            first_row: chunk.first_row,
-            spilled: at(leaving.spilled),
-            offsets: at(leaving.offsets),
-            cursors: at_mut(self.shared.cursors),
-            keys_out: at_mut(leaving.keys),
-            values_out: at_mut(leaving.values),
-            partitions: table.partitions,
-        };
-        let tile = TRITON_SPILL_THREADS * TRITON_SPILL_ITEMS;
-        let partitions = self.partitions.next_multiple_of(2);
-        let shared = tile * widths.key.max(widths.value) as u32 + 6 * partitions + 2 * tile;
-        let config = LaunchConfig::cover(chunk.rows, tile as u64, TRITON_SPILL_THREADS)?.shared(shared);
-        if let Some(free) = leaving.free.take() {
-            self.compute.wait_for(&free)?;
-        }
-        // SAFETY: counts of all partitions; a chunk's rows, whose spilled ones the outputs have room for.
-        unsafe {
-            module.kernel::<SpillPlanParams>("spill_plan")?.launch(
-                &self.compute,
-                &LaunchConfig::new(1, 1024),
-                &plan,
-            )?;
-            module
-                .kernel::<SpillScatterParams>("spill_scatter")?
-                .launch(&self.compute, &config, &scatter)
-        }
-    }
-
     /// Where a chunk's offsets and number of pairs are on the host.
-    fn host_words(&self, index: usize) -> Range<usize> {
+    pub(super) fn host_words(&self, index: usize) -> Range<usize> {
         let words = self.partitions as usize + 1 + COUNT_WORDS as usize;
         index * words..(index + 1) * words
     }
@@ -373,141 +324,6 @@ impl<'a> ChunkWork<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Starts the copies of a chunk's spilled rows.
-    fn take_spilled(&mut self, index: usize, side: Side) -> Result<()> {
-        let words = &self.host[self.host_words(index)];
-        let spilled = &mut self.spilled[side as usize];
-        let leaving = &mut self.ring[index];
-        let offsets = &words[..self.partitions as usize + 1];
-        let rows = offsets[self.partitions as usize] as u64;
-        if rows == 0 {
-            return Ok(());
-        }
-        let (key_bytes, value_bytes) = (rows * spilled.widths.key, rows * spilled.widths.value);
-        let keys = self.spill.room(key_bytes.next_multiple_of(8) + value_bytes)?;
-        let values = keys + key_bytes.next_multiple_of(8) as usize;
-        // SAFETY: the room just taken, which is read by later copies only, after this stream was waited for.
-        unsafe {
-            device_to_host(&self.leave, keys as *mut u8, leaving.keys, key_bytes as usize)?;
-            device_to_host(&self.leave, values as *mut u8, leaving.values, value_bytes as usize)?;
-        }
-        leaving.free = Some(self.leave.record()?);
-        self.bytes += key_bytes + value_bytes;
-        self.spilled_rows += rows;
-        self.spilled_bytes += key_bytes + value_bytes;
-        spilled.add(keys, values, offsets.to_vec());
-        Ok(())
-    }
-
-    fn take_pairs(&mut self, pending: &Pending, sink: &mut Sink<'_>) -> Result<()> {
-        let words = &self.host[self.host_words(pending.leaving)][self.partitions as usize + 1..];
-        let count = words[0] as u64 | (words[1] as u64) << 32;
-        if count <= self.pairs_out {
-            return self.deliver(pending.leaving, count, sink);
-        }
-        self.pairs_in_halves(pending, 0, pending.chunk.rows, sink)
-    }
-
-    /// Probes again, by halves of the rows, until the pairs of one probe fit their buffer; those of a single row come in
-    /// windows.
-    fn pairs_in_halves(&mut self, pending: &Pending, from: u64, to: u64, sink: &mut Sink<'_>) -> Result<()> {
-        let mut parts = vec![(from, to)];
-        while let Some((from, to)) = parts.pop() {
-            let params = ProbeParams {
-                from,
-                to,
-                ..self.probe_params(pending.leaving, &pending.chunk, pending.table)?
-            };
-            let single = to - from == 1;
-            if !single {
-                zero(&self.compute, params.count.0, 8)?;
-                let kernel = self.kernel::<ProbeParams>(pending.kind, "probe")?;
-                // SAFETY: as for the whole chunk, whose buffer is still held.
-                unsafe { kernel.launch(&self.compute, &self.config(to - from)?, &params)? };
-                let count = self.pair_count(pending.leaving)?;
-                if count <= self.pairs_out {
-                    self.deliver(pending.leaving, count, sink)?;
-                    continue;
-                }
-                let middle = from + (to - from) / 2;
-                parts.push((middle, to));
-                parts.push((from, middle));
-                continue;
-            }
-            let kernel = self.kernel::<ProbeParams>(pending.kind, "write_one")?;
-            let mut window_from = 0;
-            loop {
-                let window_to = window_from + self.pairs_out;
-                let params = ProbeParams {
-                    window_from,
-                    window_to,
-                    ..params
-                };
-                // SAFETY: as above; a window has room in the outputs.
-                unsafe { kernel.launch(&self.compute, &LaunchConfig::new(1, 32), &params)? };
-                let end = self.pair_count(pending.leaving)?;
-                self.deliver(pending.leaving, end - window_from.min(end), sink)?;
-                if end < window_to {
-                    break;
-                }
-                window_from = window_to;
-            }
-        }
-        Ok(())
-    }
-
-    fn pair_count(&self, index: usize) -> Result<u64> {
-        let mut count = 0u64;
-        // SAFETY: eight bytes, waited for.
-        unsafe {
-            let target = (&raw mut count).cast::<u8>();
-            device_to_host(&self.compute, target, self.ring[index].pair_count, 8)?;
-        }
-        self.compute.synchronize()?;
-        Ok(count)
-    }
-
-    /// Copies pairs to the host and hands them out.
-    fn deliver(&mut self, index: usize, count: u64, sink: &mut Sink<'_>) -> Result<()> {
-        let (leaving, out) = (&self.ring[index], self.types.out());
-        let Some(host) = self.pairs_host.as_ref().filter(|_| count > 0) else {
-            return Ok(());
-        };
-        let (build, probe) = (
-            host.address(),
-            host.address().wrapping_add((self.pairs_out * out) as usize),
-        );
-        let bytes = (count * out) as usize;
-        // SAFETY: the pinned memory has room for `pairs_out` values of both sides; it is read after the wait only.
-        unsafe {
-            device_to_host(&self.leave, build, leaving.build_out, bytes)?;
-            device_to_host(&self.leave, probe, leaving.probe_out, bytes)?;
-        }
-        self.leave.synchronize()?;
-        self.pairs += count;
-        self.bytes += 2 * bytes as u64;
-        let words = |start: *mut u8| -> Words<'_> {
-            // SAFETY: `count` values were just copied there; the memory is aligned to huge pages, and pairs_out to 64.
-            unsafe {
-                match out {
-                    4 => Words::U32(std::slice::from_raw_parts(start.cast(), count as usize)),
-                    _ => Words::U64(std::slice::from_raw_parts(start.cast(), count as usize)),
-                }
-            }
-        };
-        sink(TritonOutput::Pairs {
-            build: words(build),
-            probe: words(probe),
-        })
-    }
-
-    /// The spilled rows of build and probe side; they have left once [`Self::all_left`] returned.
-    pub fn take_spilled_rows(&mut self) -> [SpilledRows; 2] {
-        let empty = |side: &SpilledRows| SpilledRows::new(side.widths, self.partitions);
-        let empty = [empty(&self.spilled[0]), empty(&self.spilled[1])];
-        std::mem::replace(&mut self.spilled, empty)
     }
 
     /// Waits for the copies to the host.

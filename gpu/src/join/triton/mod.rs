@@ -37,7 +37,7 @@
 //! | results | [`Wanted`], [`TritonOutput`] |
 //! | sizes, fan-out, cached share | `plan` |
 //! | chunks on their way in | `feed` |
-//! | kernels on a chunk; what leaves | `chunk` |
+//! | kernels on a chunk; spilled rows that leave; pairs that leave | `chunk`; `spill_out`, `spill`; `emit` |
 //! | pairs of spilled partitions | `pairs` |
 //! | partitioners that write over the bus, to compare with | [`partition`] |
 //! | all together | [`triton_join`] |
@@ -45,6 +45,7 @@
 mod arena;
 mod chunk;
 mod cpu_partition;
+mod emit;
 mod feed;
 mod output;
 mod pairs;
@@ -54,6 +55,7 @@ mod programs;
 mod run;
 mod side;
 mod spill;
+mod spill_out;
 
 pub use output::{TritonOutput, Wanted, Words};
 pub use plan::PARTITIONS_MAX;

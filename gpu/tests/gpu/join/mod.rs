@@ -10,6 +10,7 @@ mod ordered;
 mod run;
 
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use tenon_gpu::testing;
 
@@ -17,6 +18,9 @@ use case::{Case, Limits};
 
 /// Cases of one run; each meets every operator that takes it.
 const CASES: usize = 150;
+
+/// Device memory of a join whose state may be larger.
+const BUDGETS: [u64; 3] = [64 << 10, 200 << 10, 4 << 20];
 
 #[test]
 fn every_join_finds_what_a_nested_loop_finds() {
@@ -42,6 +46,9 @@ fn every_join_finds_what_a_nested_loop_finds() {
                 let found = run::on_device(&stream, &case, *operator);
                 expected.compare(&found, name, number, &case);
             }
+            let memory_bytes = *BUDGETS.choose(&mut rng).unwrap();
+            let found = run::out_of_core(&stream, &case, memory_bytes);
+            expected.compare(&found, &format!("Triton join in {memory_bytes} bytes"), number, &case);
             for (name, operator) in operators::CPU {
                 let found = run::on_cpu(&case, *operator);
                 expected.compare(&found, name, number, &case);

@@ -3,6 +3,9 @@
 use std::ops::ControlFlow;
 
 use tenon_gpu::Stream;
+use tenon_gpu::join::triton::{
+    HostKeys, HostSide, HostValues, TritonOptions, TritonOutput, Wanted, Words, triton_join,
+};
 use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Residual, Side};
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr};
 
@@ -54,18 +57,7 @@ pub fn on_device(stream: &Stream, case: &Case, operator: GpuOperator) -> Outcome
     let probe = DeviceSide::new(stream, &case.probe, case.wide);
     let build_values = stream.upload(&case.build_values).unwrap();
     let probe_values = stream.upload(&case.probe_values).unwrap();
-    let residual = if case.has_residual {
-        Residual {
-            body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
-            buffers: vec![
-                DevicePtr::new(build_values.ptr().0),
-                DevicePtr::new(probe_values.ptr().0),
-            ],
-            ..Residual::default()
-        }
-    } else {
-        Residual::none()
-    };
+    let residual = condition(case, &build_values, &probe_values);
     let matcher = operator(stream, build.side(), probe.side(), residual, case).unwrap();
     let rows = (case.build.len() as u64, case.probe.len() as u64);
     let mut run = JoinRun::new(stream, matcher.as_ref(), case.kind, rows.0, rows.1, case.limits).unwrap();
@@ -85,6 +77,75 @@ pub fn on_device(stream: &Stream, case: &Case, operator: GpuOperator) -> Outcome
     }
     found.pairs.sort_unstable();
     found
+}
+
+/// The Triton join, which takes host memory and this much of the device's.
+pub fn out_of_core(stream: &Stream, case: &Case, memory_bytes: u64) -> Outcome {
+    let (build, probe) = (without_nulls(&case.build), without_nulls(&case.probe));
+    let narrow = |keys: &[u64]| keys.iter().map(|&key| key as u32).collect::<Vec<_>>();
+    let (build_narrow, probe_narrow) = (narrow(&build.0), narrow(&probe.0));
+    let build_values = stream.upload(&case.build_values).unwrap();
+    let probe_values = stream.upload(&case.probe_values).unwrap();
+    let residual = condition(case, &build_values, &probe_values);
+    let options = TritonOptions {
+        memory_bytes: Some(memory_bytes),
+        ..TritonOptions::default()
+    };
+    let mut found = Outcome::default();
+    triton_join(
+        &stream.device(),
+        host_side(case.wide, &build, &build_narrow, case.build.len()),
+        host_side(case.wide, &probe, &probe_narrow, case.probe.len()),
+        Wanted::Join(case.kind),
+        &residual,
+        &options,
+        &|| false,
+        &mut |output| {
+            match output {
+                TritonOutput::Pairs {
+                    build: Words::U32(build),
+                    probe: Words::U32(probe),
+                } => found.pairs.extend(build.iter().copied().zip(probe.iter().copied())),
+                TritonOutput::Pairs { .. } => panic!("row numbers have 32 bits"),
+                TritonOutput::BuildRows(rows) => found.build_rows.extend(rows),
+                TritonOutput::ProbeRows(rows) => found.probe_rows.extend(rows),
+                TritonOutput::Marks(marks) => found.marks.extend(marks),
+            }
+            Ok(())
+        },
+    )
+    .unwrap();
+    found.pairs.sort_unstable();
+    found
+}
+
+fn host_side<'a>(
+    wide: bool,
+    (keys, rows): &'a (Vec<u64>, Vec<u32>),
+    narrow: &'a [u32],
+    row_count: usize,
+) -> HostSide<'a> {
+    let keys = if wide {
+        HostKeys::U64(keys)
+    } else {
+        HostKeys::U32(narrow)
+    };
+    HostSide::new(keys, HostValues::U32(rows), row_count as u64).unwrap()
+}
+
+/// The case's condition over values on the device.
+fn condition(case: &Case, build_values: &DeviceBuffer<u32>, probe_values: &DeviceBuffer<u32>) -> Residual {
+    if !case.has_residual {
+        return Residual::none();
+    }
+    Residual {
+        body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
+        buffers: vec![
+            DevicePtr::new(build_values.ptr().0),
+            DevicePtr::new(probe_values.ptr().0),
+        ],
+        ..Residual::default()
+    }
 }
 
 /// The CPU's operators give pairs; the condition and the kinds are made of those. The operator is also stopped once
