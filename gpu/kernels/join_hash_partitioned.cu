@@ -290,6 +290,50 @@ TENON_DEVICE void write_all(const JoinParams& p, Shared& s, const Table& t, cons
     }
 }
 
+TENON_DEVICE void put(const JoinParams& p, u64 place, WORD build, WORD probe) {
+    if (place < p.window_from || place >= p.window_to) return;
+    p.build_out[place - p.window_from] = (BUILD_VALUE)build;
+    p.probe_out[place - p.window_from] = (PROBE_VALUE)probe;
+}
+
+/// Writes the pairs of the tile's tuples at their places (MODE 1). `first` is the offset of the thread's first tuple;
+/// `places` are those of the next pairs.
+///
+/// The order within a list differs from one launch to the next. That is no matter where all partners of a probe tuple
+/// are in the window; where they are cut, another launch writes the rest, so the warp takes them in the table's order.
+TENON_DEVICE void write_windowed(const JoinParams& p, const Table& t, const Tuple (&probes)[ITEMS],
+                                 const bool (&valid)[ITEMS], u64 first, u64 (&places)[ITEMS]) {
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        u64 from = 0, to = 0;
+        if (valid[i]) {
+            from = p.offsets[first + i * THREADS];
+            to = p.offsets[first + i * THREADS + 1];
+        }
+        bool is_touched = from < p.window_to && to > p.window_from;
+        bool is_cut = is_touched && (from < p.window_from || to > p.window_to);
+        if (is_touched && !is_cut) {
+            u32 build = partner(p, t, t.heads[t.slot_of((KEY)probes[i].key)], probes[i]);
+            for (; build != NONE; build = partner(p, t, t.next(build), probes[i])) {
+                put(p, places[i]++, t.values[build], probes[i].value);
+            }
+        }
+        for (u32 cut = __ballot_sync(FULL_WARP, is_cut); cut; cut &= cut - 1) {
+            u32 owner = (u32)__ffs((int)cut) - 1;
+            Tuple probe = shuffle(probes[i], owner);
+            u64 place = shuffle(places[i], owner);
+            for (u32 start = 0; start < t.size; start += 32) {
+                u32 build = start + lane_id();
+                bool is_pair = build < t.size && t.keys[build] == (KEY)probe.key && holds(p, t, build, probe);
+                u32 lanes = __ballot_sync(FULL_WARP, is_pair);
+                if (is_pair) put(p, place + (u32)__popc(lanes & lanes_below()), t.values[build], probe.value);
+                place += (u32)__popc(lanes);
+            }
+            if (lane_id() == owner) places[i] = place;
+        }
+    }
+}
+
 TENON_KERNEL_BOUNDS(join, JoinParams, THREADS, BLOCKS) {
     TENON_DYNAMIC_SHARED(u8, dynamic);
     TENON_SHARED(Shared, s);
@@ -306,14 +350,18 @@ TENON_KERNEL_BOUNDS(join, JoinParams, THREADS, BLOCKS) {
         for (u32 i = 0; i < ITEMS; i++) {
             u32 at = tile + i * THREADS + threadIdx.x;
             valid[i] = at < work.probe_to && at >= tile;
-            if (valid[i]) probes[i] = p.probe[at];
-            if (MODE == 1 && valid[i]) places[i] = p.offsets[at - p.from];
+            probes[i] = valid[i] ? p.probe[at] : Tuple{};
+            if (MODE == 1) places[i] = valid[i] ? p.offsets[at - p.from] : 0;
         }
         for (u32 from = work.build_from; from < work.build_to; from += p.capacity) {
             if (built != from) {
                 if (built != NONE) spread_marks(t, p);
                 build_table(t, p.build + from, min_of(work.build_to - from, p.capacity));
                 built = from;
+            }
+            if (MODE == 1) {
+                write_windowed(p, t, probes, valid, tile + threadIdx.x - p.from, places);
+                continue;
             }
             if (MODE == 3) {
                 write_all(p, s, t, probes, valid);
@@ -325,15 +373,6 @@ TENON_KERNEL_BOUNDS(join, JoinParams, THREADS, BLOCKS) {
                 if (MODE == 0) {
                     u32 found = count_partners(p, t, probes[i]);
                     if (found) p.counts[tile + i * THREADS + threadIdx.x - p.from] += found;
-                } else if (MODE == 1) {
-                    u32 build = partner(p, t, t.heads[t.slot_of((KEY)probes[i].key)], probes[i]);
-                    for (; build != NONE; build = partner(p, t, t.next(build), probes[i])) {
-                        u64 place = places[i]++;
-                        if (place >= p.window_from && place < p.window_to) {
-                            p.build_out[place - p.window_from] = (BUILD_VALUE)t.values[build];
-                            p.probe_out[place - p.window_from] = (PROBE_VALUE)probes[i].value;
-                        }
-                    }
                 } else if (MODE == 2) {
                     count_partners(p, t, probes[i]);
                 } else {
