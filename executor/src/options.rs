@@ -1,9 +1,11 @@
 //! What a session asks of its joins (`SET tenon.join_operator` and its like), as operators read it when they run:
 //! `JoinOptions::of(context.session_config())`.
 
+use datafusion::common::config::ConfigExtension;
+use datafusion::common::extensions_options;
 use datafusion::prelude::SessionConfig;
 
-/// The operator that joins must use; a join whose predicate it cannot evaluate takes the next best.
+/// The operator that joins must use; a join whose condition it cannot evaluate is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JoinOperator {
     /// Chosen from the facts of each join.
@@ -76,6 +78,28 @@ impl JoinOptions {
     /// The options of a running plan: those of its session, or the defaults where a plan runs without one.
     pub fn of(config: &SessionConfig) -> Self {
         config.get_extension::<Self>().map_or_else(Self::default, |own| *own)
+    }
+}
+
+extensions_options! {
+    /// What plans are made of, where DataFusion's rules see no more than its own configuration.
+    pub struct PlanOptions {
+        /// Whether joins may look rows up in an index.
+        pub index_joins: bool, default = true
+    }
+}
+
+impl ConfigExtension for PlanOptions {
+    const PREFIX: &'static str = "tenon";
+}
+
+impl JoinOptions {
+    /// What these options mean for the making of plans: joins by an index are INLJ, on the CPU.
+    pub fn plan_options(&self) -> PlanOptions {
+        let mut plan = PlanOptions::default();
+        let indexed = matches!(self.operator, JoinOperator::Auto | JoinOperator::Inlj);
+        plan.index_joins = indexed && self.device != DeviceChoice::Gpu;
+        plan
     }
 }
 

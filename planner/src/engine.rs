@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
 use tenon_storage::{Database, MemoryBudget};
 use tokio::runtime::Runtime;
@@ -78,6 +79,10 @@ impl Engine {
             .build()
             .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))?;
         let state = Arc::new(context::build(&options)?);
+        device::configure(DeviceWish {
+            kind: None,
+            budget_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
+        });
         Ok(Arc::new(Engine {
             database: Database::new(MemoryBudget::new(options.memory_limit_bytes)),
             task: task(&state),
@@ -119,7 +124,9 @@ impl Engine {
             return (self.state.clone(), self.task.clone());
         }
         let mut state = self.state.as_ref().clone();
-        state.config_mut().set_extension(Arc::new(options));
+        let config = state.config_mut();
+        config.options_mut().extensions.insert(options.plan_options());
+        config.set_extension(Arc::new(options));
         let task = task(&state);
         (Arc::new(state), task)
     }

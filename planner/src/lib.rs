@@ -1,7 +1,6 @@
 //! SQL sessions: parsing, catalog binding, statistics, join ordering and plans.
 
 mod bind;
-mod cancellable;
 mod catalog;
 mod context;
 pub mod engine;

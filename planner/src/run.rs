@@ -1,6 +1,5 @@
 //! Running a plan: on the query threads, a bounded number at a time, its batches forwarded with back-pressure.
 
-use crate::cancellable::cancellable;
 use crate::engine::Engine;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
@@ -82,7 +81,7 @@ async fn produce(
     planned: &mut Option<oneshot::Sender<Result<()>>>,
 ) -> Result<()> {
     let _permit = run.engine.admission.acquire().await.map_err(SqlError::internal)?;
-    let plan = cancellable(physical(run, &plan).await?, &run.cancel)?;
+    let plan = physical(run, &plan).await?;
     let mut stream = execute_stream(plan, run.task.clone()).map_err(|error| from_datafusion(&error))?;
     if let Some(planned) = planned.take() {
         let _ = planned.send(Ok(()));

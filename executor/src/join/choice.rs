@@ -1,17 +1,20 @@
-//! Which operator computes a join: one pure function from facts to an operator, its build side and the reason in words.
+//! Which operator computes a join, and where: one pure function from facts to an operator, a device, a build side and
+//! the reason in words.
 //!
 //! | predicate | facts | operator |
 //! | --- | --- | --- |
-//! | equality | | HJ, streamed past a table of the build side where the kind of key allows it |
+//! | equality | | HJ; on the CPU streamed past a table of the build side where the kind of key allows it |
 //! | range or band | one side's key bounded by the other's | SMJ: sort that side, search it for each row of the other |
 //! | anything else | a build side of a few rows | NINLJ, streamed |
 //! | anything else | | NINLJ |
+//! | any | the GPU's transfers, launches and work cost less than the CPU's whole job | the same on the GPU |
 
 use std::fmt;
 
 use datafusion::common::JoinSide;
 
-use crate::options::{JoinOperator, JoinOptions};
+use super::machine::Machine;
+use crate::options::{DeviceChoice, JoinOperator, JoinOptions};
 
 /// The operators of He 2008, section 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +48,15 @@ pub enum Predicate {
     Other,
 }
 
+/// The device as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DeviceState {
+    /// With the reason.
+    Absent(String),
+    /// The simulator is right but slow: taken only when asked for.
+    Present { simulated: bool, free_bytes: u64 },
+}
+
 #[derive(Debug, Clone)]
 pub struct Facts {
     pub predicate: Predicate,
@@ -53,12 +65,17 @@ pub struct Facts {
     /// Rows; none where nobody knows.
     pub build_rows: Option<usize>,
     pub probe_rows: Option<usize>,
+    /// Bytes of a key in words.
+    pub key_bytes: usize,
+    pub device: DeviceState,
+    pub machine: Machine,
 }
 
 /// How a join runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     pub operator: Operator,
+    pub on_gpu: bool,
     /// The probe side is not collected.
     pub streamed: bool,
     /// The side that the operator sorts or builds its table of.
@@ -68,7 +85,8 @@ pub struct Choice {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{} on cpu: {}", self.operator, self.reason)
+        let device = if self.on_gpu { "gpu" } else { "cpu" };
+        write!(f, "{} on {device}: {}", self.operator, self.reason)
     }
 }
 
@@ -77,48 +95,103 @@ const STREAMED_ROWS_MAX: usize = 64;
 
 /// Chooses; the error says why what the options ask for is impossible.
 pub fn choose(facts: &Facts, options: &JoinOptions) -> Result<Choice, String> {
-    let equality = facts.predicate == Predicate::Equality;
-    let ranged = matches!(facts.predicate, Predicate::Range { .. });
-    let (operator, because) = match options.operator {
-        JoinOperator::Auto => return Ok(automatic(facts)),
-        JoinOperator::Hj if equality => (Operator::Hj, "tenon.join_operator"),
-        JoinOperator::Hj => return Err("tenon.join_operator = 'hj' needs an equality condition".into()),
-        JoinOperator::Smj if equality || ranged => (Operator::Smj, "tenon.join_operator"),
-        JoinOperator::Smj => return Err("tenon.join_operator = 'smj' needs an equality or a range condition".into()),
-        JoinOperator::Ninlj => (Operator::Ninlj, "tenon.join_operator"),
-        JoinOperator::Inlj => return Err("tenon.join_operator = 'inlj' is not supported".into()),
-        JoinOperator::Triton => return Err("tenon.join_operator = 'triton' is not supported".into()),
+    let (operator, mut reason) = operator(facts, options)?;
+    let forced = options.operator != JoinOperator::Auto;
+    let on_gpu = match (options.device, &facts.device) {
+        (DeviceChoice::Cpu, _) => {
+            reason += ", tenon.device";
+            false
+        }
+        (DeviceChoice::Gpu, DeviceState::Absent(why)) => return Err(format!("tenon.device = 'gpu': no GPU: {why}")),
+        (DeviceChoice::Gpu, DeviceState::Present { .. }) => {
+            reason += ", tenon.device";
+            true
+        }
+        (DeviceChoice::Auto, DeviceState::Absent(_) | DeviceState::Present { simulated: true, .. }) => false,
+        (DeviceChoice::Auto, DeviceState::Present { free_bytes, .. }) => {
+            let (better, why) = gpu_pays(facts, operator, *free_bytes);
+            reason += &why;
+            better
+        }
     };
+    let few = facts.build_rows.is_some_and(|rows| rows <= STREAMED_ROWS_MAX);
+    let streamed = !forced && !on_gpu && facts.streams && (facts.predicate == Predicate::Equality || few);
+    if streamed && facts.predicate != Predicate::Equality {
+        return Ok(Choice {
+            operator: Operator::Ninlj,
+            on_gpu,
+            streamed,
+            build: JoinSide::Left,
+            reason: format!("a build side of {} rows", facts.build_rows.unwrap_or(0)),
+        });
+    }
     Ok(Choice {
         operator,
-        streamed: false,
-        build: build_side(facts),
-        reason: because.into(),
-    })
-}
-
-fn automatic(facts: &Facts) -> Choice {
-    let few = facts.build_rows.is_some_and(|rows| rows <= STREAMED_ROWS_MAX);
-    let (operator, streamed, reason) = match facts.predicate {
-        Predicate::Equality if facts.streams => (Operator::Hj, true, "equality".to_string()),
-        Predicate::Equality => (
-            Operator::Hj,
-            false,
-            "equality of keys that need both sides at hand".to_string(),
-        ),
-        _ if few && facts.streams => {
-            let rows = facts.build_rows.unwrap_or(0);
-            (Operator::Ninlj, true, format!("a build side of {rows} rows"))
-        }
-        Predicate::Range { both_ends: true, .. } => (Operator::Smj, false, "a band".to_string()),
-        Predicate::Range { .. } => (Operator::Smj, false, "a range open on one end".to_string()),
-        Predicate::Other => (Operator::Ninlj, false, "neither equality nor range".to_string()),
-    };
-    Choice {
-        operator,
+        on_gpu,
         streamed,
         build: if streamed { JoinSide::Left } else { build_side(facts) },
         reason,
+    })
+}
+
+/// The operator, and why this one.
+fn operator(facts: &Facts, options: &JoinOptions) -> Result<(Operator, String), String> {
+    let equality = facts.predicate == Predicate::Equality;
+    let ranged = matches!(facts.predicate, Predicate::Range { .. });
+    let operator = match options.operator {
+        JoinOperator::Auto => {
+            let (operator, reason) = match facts.predicate {
+                Predicate::Equality if facts.streams => (Operator::Hj, "equality"),
+                Predicate::Equality => (Operator::Hj, "equality of keys that need both sides at hand"),
+                Predicate::Range { both_ends: true, .. } => (Operator::Smj, "a band"),
+                Predicate::Range { .. } => (Operator::Smj, "a range open on one end"),
+                Predicate::Other => (Operator::Ninlj, "neither equality nor range"),
+            };
+            return Ok((operator, reason.into()));
+        }
+        JoinOperator::Hj if equality => Operator::Hj,
+        JoinOperator::Hj => return Err("tenon.join_operator = 'hj' needs an equality condition".into()),
+        JoinOperator::Smj if equality || ranged => Operator::Smj,
+        JoinOperator::Smj => return Err("tenon.join_operator = 'smj' needs an equality or a range condition".into()),
+        JoinOperator::Inlj if equality || ranged => Operator::Inlj,
+        JoinOperator::Inlj => {
+            return Err("tenon.join_operator = 'inlj' needs an equality or a range condition".into());
+        }
+        JoinOperator::Ninlj => Operator::Ninlj,
+        JoinOperator::Triton => return Err("tenon.join_operator = 'triton' is not supported".into()),
+    };
+    Ok((operator, "tenon.join_operator".into()))
+}
+
+/// Whether the GPU is faster and has room, and why.
+fn gpu_pays(facts: &Facts, operator: Operator, free_bytes: u64) -> (bool, String) {
+    let (Some(build), Some(probe)) = (facts.build_rows, facts.probe_rows) else {
+        return (false, ", of unknown size".into());
+    };
+    let bytes = facts.machine.gpu_bytes(build, probe, facts.key_bytes);
+    if bytes > free_bytes {
+        let [needed, free] = [bytes, free_bytes].map(size);
+        return (false, format!(", state {needed} exceeds {free} of the GPU"));
+    }
+    let cpu = facts.machine.cpu_seconds(operator, build, probe);
+    let gpu = facts.machine.gpu_seconds(operator, build, probe, facts.key_bytes);
+    let [cpu_ms, gpu_ms] = [cpu, gpu].map(|seconds| seconds * 1e3);
+    if gpu < cpu {
+        let [needed, free] = [bytes, free_bytes].map(size);
+        let reason = format!(", state {needed} fits {free}, {gpu_ms:.1} ms against {cpu_ms:.1} ms");
+        (true, reason)
+    } else {
+        (false, format!(", {cpu_ms:.1} ms against {gpu_ms:.1} ms with transfers"))
+    }
+}
+
+/// Bytes in words.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{} kB", bytes / 1000),
+        10_000_000..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{} GB", bytes / 1_000_000_000),
     }
 }
 
@@ -141,6 +214,12 @@ mod tests {
             streams: true,
             build_rows: Some(build_rows),
             probe_rows: Some(probe_rows),
+            key_bytes: 4,
+            device: DeviceState::Absent("none here".into()),
+            machine: Machine {
+                cores: 16,
+                ..Machine::default()
+            },
         }
     }
 
@@ -185,20 +264,69 @@ mod tests {
     }
 
     #[test]
-    fn forced_operators_run_or_say_why_not() {
+    fn the_device_by_costs() {
+        let on = |facts: Facts, device: &DeviceState| {
+            let device = device.clone();
+            let choice = choose(&Facts { device, ..facts }, &JoinOptions::default()).unwrap();
+            (choice.on_gpu, choice.reason)
+        };
+        let gpu = DeviceState::Present {
+            simulated: false,
+            free_bytes: 60 << 30,
+        };
+        // A few rows are joined before the first launch has begun.
+        let (on_gpu, reason) = on(facts(Predicate::Equality, 1000, 1000), &gpu);
+        assert!(!on_gpu && reason.contains("with transfers"), "{reason}");
+        let (on_gpu, reason) = on(facts(Predicate::Equality, 16 << 20, 16 << 20), &gpu);
+        assert!(on_gpu && reason.contains("fits"), "{reason}");
+        assert!(on(facts(BAND, 1 << 20, 1 << 20), &gpu).0);
+        assert!(on(facts(Predicate::Other, 1 << 20, 1 << 20), &gpu).0);
+        let full = DeviceState::Present {
+            simulated: false,
+            free_bytes: 1 << 20,
+        };
+        let (on_gpu, reason) = on(facts(Predicate::Equality, 16 << 20, 16 << 20), &full);
+        assert!(!on_gpu && reason.contains("exceeds"), "{reason}");
+        let simulated = DeviceState::Present {
+            simulated: true,
+            free_bytes: 60 << 30,
+        };
+        assert!(!on(facts(Predicate::Equality, 16 << 20, 16 << 20), &simulated).0);
+    }
+
+    #[test]
+    fn forced_operators_and_devices_run_or_say_why_not() {
         let forced = |operator, predicate| {
             let options = JoinOptions {
                 operator,
                 ..JoinOptions::default()
             };
-            choose(&facts(predicate, 100, 100), &options).map(|choice| choice.operator)
+            choose(&facts(predicate, 100, 100), &options).map(|choice| (choice.operator, choice.streamed))
         };
         for predicate in [Predicate::Equality, BAND, Predicate::Other] {
-            assert_eq!(forced(JoinOperator::Ninlj, predicate), Ok(Operator::Ninlj));
+            assert_eq!(forced(JoinOperator::Ninlj, predicate), Ok((Operator::Ninlj, false)));
         }
-        assert_eq!(forced(JoinOperator::Hj, Predicate::Equality), Ok(Operator::Hj));
-        assert_eq!(forced(JoinOperator::Smj, BAND), Ok(Operator::Smj));
+        assert_eq!(forced(JoinOperator::Hj, Predicate::Equality), Ok((Operator::Hj, false)));
+        assert_eq!(forced(JoinOperator::Smj, BAND), Ok((Operator::Smj, false)));
+        assert_eq!(forced(JoinOperator::Inlj, BAND), Ok((Operator::Inlj, false)));
         assert!(forced(JoinOperator::Hj, BAND).is_err_and(|why| why.contains("equality")));
-        assert!(forced(JoinOperator::Smj, Predicate::Other).is_err_and(|why| why.contains("range")));
+        for operator in [JoinOperator::Smj, JoinOperator::Inlj] {
+            assert!(forced(operator, Predicate::Other).is_err_and(|why| why.contains("range")));
+        }
+        let gpu = JoinOptions {
+            device: DeviceChoice::Gpu,
+            ..JoinOptions::default()
+        };
+        let absent = choose(&facts(BAND, 100, 100), &gpu);
+        assert!(absent.is_err_and(|why| why == "tenon.device = 'gpu': no GPU: none here"));
+        let device = DeviceState::Present {
+            simulated: true,
+            free_bytes: 1 << 30,
+        };
+        let here = Facts {
+            device,
+            ..facts(Predicate::Equality, 1, 1)
+        };
+        assert!(choose(&here, &gpu).is_ok_and(|choice| choice.on_gpu && !choice.streamed));
     }
 }

@@ -29,11 +29,13 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
-use super::choice::{Choice, Facts, Predicate, choose};
+use super::choice::{Choice, DeviceState, Facts, Predicate, choose};
 use super::collected::{Worker, spawn};
+use super::machine::Machine;
 use super::prepare::{Mode, Preparation};
 use super::probe::{Prober, reads_build};
 use super::ranges::RangeCondition;
+use crate::device;
 use crate::options::JoinOptions;
 use crate::per_execution::{MadeOnce, PerExecution};
 use crate::runtime_filter::RuntimeFilter;
@@ -96,30 +98,43 @@ impl JoinSpec {
         }
     }
 
-    fn facts(&self, build_rows: Option<usize>, probe_rows: Option<usize>) -> Facts {
-        let predicate = match &self.range {
+    fn predicate(&self) -> Predicate {
+        match &self.range {
             _ if !self.build_keys.is_empty() => Predicate::Equality,
             Some(range) => Predicate::Range {
                 sorted: range.sorted,
                 both_ends: range.ends() == 2,
             },
             None => Predicate::Other,
-        };
-        Facts {
-            predicate,
-            streams: self.streams,
-            build_rows,
-            probe_rows,
         }
     }
 
+    /// The choice for these numbers of build and probe rows; an error where the options ask for what cannot be.
     pub(super) fn choose(
         &self,
         options: &JoinOptions,
-        build_rows: Option<usize>,
-        probe_rows: Option<usize>,
+        build_schema: &Schema,
+        device: DeviceState,
+        (build_rows, probe_rows): (Option<usize>, Option<usize>),
     ) -> Result<Choice> {
-        choose(&self.facts(build_rows, probe_rows), options).map_err(DataFusionError::NotImplemented)
+        let narrow = |key: &PhysicalExprRef| {
+            key.data_type(build_schema)
+                .is_ok_and(|t| t.primitive_width() <= Some(4))
+        };
+        let facts = Facts {
+            predicate: self.predicate(),
+            streams: self.streams,
+            build_rows,
+            probe_rows,
+            key_bytes: if self.build_keys.len() == 1 && narrow(&self.build_keys[0]) {
+                4
+            } else {
+                8
+            },
+            device,
+            machine: Machine::default(),
+        };
+        choose(&facts, options).map_err(DataFusionError::NotImplemented)
     }
 }
 
@@ -132,6 +147,8 @@ pub struct JoinExec {
     filters: Vec<(usize, Arc<RuntimeFilter>)>,
     /// What the choice will be, as far as the plan tells.
     planned: Option<Choice>,
+    /// Rows of the probe side that the plan expects.
+    probe_estimate: Option<usize>,
     /// What it was when the join last ran.
     chosen: Arc<Mutex<Option<Choice>>>,
     shared: PerExecution<MadeOnce<Mode>>,
@@ -159,6 +176,7 @@ impl JoinExec {
             spec: Arc::new(spec),
             filters: vec![],
             planned: None,
+            probe_estimate: None,
             chosen: Arc::default(),
             shared: PerExecution::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -198,24 +216,29 @@ impl JoinExec {
 
     /// The same join with its choice foreseen, for EXPLAIN. Fails where the options ask for what cannot be.
     pub fn planned(&self, options: &JoinOptions) -> Result<Self> {
-        let rows = |input: &Arc<dyn ExecutionPlan>| -> Option<usize> {
-            let statistics = StatisticsContext::new()
-                .compute(input.as_ref(), &StatisticsArgs::new())
-                .ok()?;
-            statistics.num_rows.get_value().copied()
-        };
-        let choice = self.spec.choose(options, rows(&self.build), rows(&self.probe))?;
+        let (rows, device) = ((rows(&self.build), rows(&self.probe)), device::state(options.device));
+        let choice = self.spec.choose(options, &self.build.schema(), device, rows)?;
         let (build, probe) = (Arc::clone(&self.build), Arc::clone(&self.probe));
         let mut join = self.with_inputs(build, probe);
         join.planned = Some(choice);
+        join.probe_estimate = rows.1;
         Ok(join)
     }
 
     pub fn with_inputs(&self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Self {
         let mut join = Self::new(build, probe, (*self.spec).clone(), self.schema()).with_filters(self.filters.clone());
         join.planned = self.planned.clone();
+        join.probe_estimate = self.probe_estimate;
         join
     }
+}
+
+/// Rows that a plan will give, as its statistics tell.
+fn rows(input: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let statistics = StatisticsContext::new()
+        .compute(input.as_ref(), &StatisticsArgs::new())
+        .ok()?;
+    statistics.num_rows.get_value().copied()
 }
 
 impl DisplayAs for JoinExec {
@@ -295,6 +318,7 @@ impl ExecutionPlan for JoinExec {
                 filters: self.filters.clone(),
                 chosen: Arc::clone(&self.chosen),
                 context,
+                probe_estimate: self.probe_estimate,
                 partition,
                 partitions: self.properties.output_partitioning().partition_count(),
                 metrics: self.metrics.clone(),

@@ -10,6 +10,7 @@ pub mod choice;
 mod collected;
 mod exec;
 mod indexed;
+mod machine;
 mod output;
 mod packing;
 mod prepare;

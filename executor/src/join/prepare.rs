@@ -2,7 +2,7 @@
 //! wants it, the probe side collected too and the operator made ready.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
@@ -14,9 +14,10 @@ use parking_lot::Mutex;
 
 use super::build::{BuildSide, fill_filters};
 use super::choice::Choice;
-use super::collected::CollectedJoin;
+use super::collected::{CollectedJoin, Setting};
 use super::exec::JoinSpec;
 use super::side::SideData;
+use crate::device;
 use crate::options::JoinOptions;
 use crate::runtime_filter::RuntimeFilter;
 
@@ -37,6 +38,8 @@ pub struct Preparation {
     pub filters: Vec<(usize, Arc<RuntimeFilter>)>,
     pub chosen: Arc<Mutex<Option<Choice>>>,
     pub context: Arc<TaskContext>,
+    /// Rows of the probe side that the plan expects.
+    pub probe_estimate: Option<usize>,
     pub partition: usize,
     /// Partitions of the output.
     pub partitions: usize,
@@ -48,6 +51,8 @@ impl Preparation {
     pub async fn prepare(&self) -> Result<Mode> {
         let spec = &self.spec;
         let options = JoinOptions::of(self.context.session_config());
+        let (build_schema, device) = (self.build.schema(), device::state(options.device));
+        let choose = |build, probe| spec.choose(&options, &build_schema, device.clone(), (build, probe));
         let time = |name| MetricBuilder::new(&self.metrics).subset_time(name, self.partition);
         let gauge = |name, value| {
             let gauge = MetricBuilder::new(&self.metrics).gauge(name, self.partition);
@@ -60,7 +65,7 @@ impl Preparation {
             let build =
                 SideData::collect(&self.build, "build", &keys, |at| spec.reads_build(at), &self.context).await?;
             gauge("build_rows", build.rows);
-            let choice = spec.choose(&options, Some(build.rows), None)?;
+            let choice = choose(Some(build.rows), self.probe_estimate)?;
             if choice.streamed {
                 *self.chosen.lock() = Some(choice);
                 let keys = spec.build_keys.len();
@@ -78,17 +83,50 @@ impl Preparation {
         let probe = SideData::collect(&self.probe, "probe", &keys, |at| spec.reads_probe(at), &self.context).await?;
         drop(timer);
         gauge("probe_rows", probe.rows);
-        let choice = spec.choose(&options, Some(build.rows), Some(probe.rows))?;
-        *self.chosen.lock() = Some(choice.clone());
+        let mut choice = choose(Some(build.rows), Some(probe.rows))?;
         let prepare_time = time("prepare_time");
-        let _timer = prepare_time.timer();
-        let (spec, schema, workers) = (Arc::clone(spec), Arc::clone(&self.schema), self.partitions);
-        let batch_rows = self.context.session_config().batch_size();
-        let prepare =
-            move || CollectedJoin::prepare(spec, schema, &choice, build, probe, batch_rows, workers).map(Arc::new);
-        match SpawnedTask::spawn_blocking(prepare).join_unwind().await {
-            Ok(join) => join.map(Mode::Collected),
-            Err(error) => exec_err!("a join was cut off: {error}"),
+        let timer = prepare_time.timer();
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let _guard = CancelOnDrop(Arc::clone(&cancelled));
+        let setting = Setting {
+            choice: choice.clone(),
+            batch_rows: self.context.session_config().batch_size(),
+            workers: self.partitions,
+            memory_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
+            cancelled,
+        };
+        let (spec, schema) = (Arc::clone(spec), Arc::clone(&self.schema));
+        let prepare = move || CollectedJoin::prepare(spec, schema, build, probe, setting);
+        let (join, device) = match SpawnedTask::spawn_blocking(prepare).join_unwind().await {
+            Ok(prepared) => prepared?,
+            Err(error) => return exec_err!("a join was cut off: {error}"),
+        };
+        drop(timer);
+        match device {
+            Some(Ok(found)) => {
+                gauge("gpu_passes", found.passes as usize);
+                gauge("bytes_to_gpu", found.bytes_in as usize);
+                gauge("bytes_from_gpu", found.bytes_out as usize);
+                gauge("gpu_memory_peak", found.peak_bytes as usize);
+            }
+            Some(Err(why)) => {
+                gauge("gpu_fallbacks", 1);
+                tracing::warn!("a join runs on the CPU instead of the GPU: {why}");
+                choice.on_gpu = false;
+                choice.reason += &format!("; not on the GPU: {why}");
+            }
+            None => {}
         }
+        *self.chosen.lock() = Some(choice);
+        Ok(Mode::Collected(Arc::new(join)))
+    }
+}
+
+/// Tells the work on other threads that nobody waits for it.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -7,7 +7,9 @@ mod run;
 use datafusion::common::JoinType;
 use inputs::{Case, KeyType};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tenon_executor::options::JoinOperator;
+use tenon_executor::device::{DeviceWish, configure};
+use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
+use tenon_gpu::DeviceKind;
 
 const JOIN_TYPES: [JoinType; 10] = [
     JoinType::Inner,
@@ -29,24 +31,42 @@ fn seed() -> u64 {
     seed
 }
 
+const OPERATORS: [JoinOperator; 5] = [
+    JoinOperator::Auto,
+    JoinOperator::Ninlj,
+    JoinOperator::Inlj,
+    JoinOperator::Smj,
+    JoinOperator::Hj,
+];
+
 /// Runs a case by every operator that can, and compares.
-async fn check(case: &Case) {
+async fn check(case: &Case, device: DeviceChoice) {
     let expected = reference::rows(case);
-    for operator in [
-        JoinOperator::Auto,
-        JoinOperator::Ninlj,
-        JoinOperator::Smj,
-        JoinOperator::Hj,
-    ] {
-        match run::rows(case, operator).await {
-            Ok(rows) => assert_eq!(rows, expected, "{operator:?} of {case:?}"),
+    for operator in OPERATORS {
+        let options = JoinOptions {
+            operator,
+            device,
+            gpu_memory_limit_bytes: None,
+        };
+        match run::rows(case, options).await {
+            Ok((rows, shown)) => {
+                assert_eq!(rows, expected, "{options:?} of {case:?}: {shown}");
+                assert!(run::is_possible(case, operator), "{options:?} of {case:?}: {shown}");
+            }
             Err(error) => {
-                let possible = operator == JoinOperator::Auto || operator == JoinOperator::Ninlj || case.has_keys();
-                assert!(!possible, "{operator:?} of {case:?}: {error}");
+                assert!(!run::is_possible(case, operator), "{options:?} of {case:?}: {error}");
                 assert!(error.to_string().contains("tenon.join_operator"), "{error}");
             }
         }
     }
+}
+
+/// The simulator stands for the device in this process.
+fn use_simulator() {
+    configure(DeviceWish {
+        kind: Some(DeviceKind::Sim),
+        budget_bytes: Some(1 << 30),
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,7 +78,7 @@ async fn equality() {
         case.keys = (0..rng.random_range(1..4)).map(|_| KeyType::draw(&mut rng)).collect();
         case.null_equal = rng.random_bool(0.2);
         case.fill(&mut rng);
-        check(&case).await;
+        check(&case, DeviceChoice::Cpu).await;
     }
 }
 
@@ -71,7 +91,7 @@ async fn not_in() {
         case.null_aware = true;
         case.null_share = [0.0, 0.01, 0.3][rng.random_range(0..3)];
         case.fill(&mut rng);
-        check(&case).await;
+        check(&case, DeviceChoice::Cpu).await;
     }
 }
 
@@ -84,6 +104,46 @@ async fn ranges_and_others() {
         case.range = inputs::Range::draw(&mut rng);
         case.range_type = KeyType::draw(&mut rng);
         case.fill(&mut rng);
-        check(&case).await;
+        check(&case, DeviceChoice::Cpu).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_device() {
+    use_simulator();
+    let mut rng = StdRng::seed_from_u64(seed());
+    for round in 0..24 {
+        let join_type = JOIN_TYPES[rng.random_range(0..JOIN_TYPES.len())];
+        let mut case = Case::draw(&mut rng, join_type);
+        if round % 2 == 0 {
+            case.keys = (0..rng.random_range(1..3)).map(|_| KeyType::draw(&mut rng)).collect();
+        } else {
+            case.range = inputs::Range::draw(&mut rng);
+            case.range_type = KeyType::draw(&mut rng);
+        }
+        case.fill(&mut rng);
+        check(&case, DeviceChoice::Gpu).await;
+    }
+}
+
+/// Too little device memory: the same answer from the CPU, and EXPLAIN says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_room_on_the_device() {
+    use_simulator();
+    let mut rng = StdRng::seed_from_u64(seed());
+    let mut case = Case::draw(&mut rng, JoinType::Full);
+    case.rows = (300, 700);
+    case.keys = vec![KeyType::Int64];
+    case.fill(&mut rng);
+    let options = JoinOptions {
+        device: DeviceChoice::Gpu,
+        gpu_memory_limit_bytes: Some(100),
+        ..JoinOptions::default()
+    };
+    let (rows, shown) = run::rows(&case, options).await.unwrap();
+    assert_eq!(rows, reference::rows(&case), "{case:?}");
+    assert!(
+        shown.contains("HJ on cpu") && shown.contains("not on the GPU"),
+        "{shown}"
+    );
 }

@@ -10,6 +10,7 @@ use datafusion::execution::TaskContext;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionConfig;
@@ -19,20 +20,32 @@ use tenon_executor::options::{JoinOperator, JoinOptions};
 use super::inputs::{Case, KeyType, Range};
 use super::reference::Row;
 
-pub async fn rows(case: &Case, operator: JoinOperator) -> Result<Vec<Row>> {
-    let options = JoinOptions {
-        operator,
-        ..JoinOptions::default()
-    };
+/// The rows, and what EXPLAIN shows of the join afterwards.
+pub async fn rows(case: &Case, options: JoinOptions) -> Result<(Vec<Row>, String)> {
     let config = SessionConfig::new()
         .with_batch_size(50)
         .with_extension(Arc::new(options));
     let context = Arc::new(TaskContext::default().with_session_config(config));
-    let plan = plan(case)?.planned(&options)?;
-    let batches = collect(Arc::new(plan), context).await?;
+    let plan: Arc<dyn ExecutionPlan> = Arc::new(plan(case)?.planned(&options)?);
+    let batches = collect(Arc::clone(&plan), context).await?;
     let mut rows: Vec<Row> = batches.iter().flat_map(|batch| rows_of(case, batch)).collect();
     rows.sort_unstable();
-    Ok(rows)
+    let shown = DisplayableExecutionPlan::new(plan.as_ref()).one_line().to_string();
+    Ok((rows, shown))
+}
+
+/// Whether the case's condition is one for this operator.
+pub fn is_possible(case: &Case, operator: JoinOperator) -> bool {
+    match operator {
+        JoinOperator::Hj => case.has_keys(),
+        JoinOperator::Smj | JoinOperator::Inlj => case.has_keys() || is_ranged(case),
+        _ => true,
+    }
+}
+
+/// Whether the filter bounds one side by the other.
+fn is_ranged(case: &Case) -> bool {
+    !matches!(case.range, Range::None | Range::Differs) && case.range_type.has_order() || case.residual
 }
 
 fn input(case: &Case, build: bool) -> Result<(Arc<Schema>, Arc<dyn ExecutionPlan>)> {
@@ -54,8 +67,7 @@ fn plan(case: &Case) -> Result<JoinExec> {
         Some(filter) if !case.has_keys() => RangeCondition::of(filter)?,
         _ => None,
     };
-    let ranged = !matches!(case.range, Range::None | Range::Differs) && case.range_type.has_order() || case.residual;
-    assert_eq!(range.is_some(), ranged && !case.has_keys(), "{case:?}");
+    assert_eq!(range.is_some(), is_ranged(case) && !case.has_keys(), "{case:?}");
     let (schema, output) = build_join_schema(&build_schema, &probe_schema, &case.join_type);
     let spec = JoinSpec {
         build_keys: keys.clone(),

@@ -22,7 +22,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
-use tenon_executor::options::JoinOptions;
+use tenon_executor::options::{JoinOptions, PlanOptions};
 
 /// Orders joins, then plans as DataFusion does.
 #[derive(Debug, Default)]
@@ -77,8 +77,13 @@ pub struct TenonOperators;
 impl PhysicalOptimizerRule for TenonOperators {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         use datafusion::common::tree_node::{Transformed, TreeNode};
+        let looks_up = options
+            .extensions
+            .get::<PlanOptions>()
+            .is_none_or(|plan| plan.index_joins);
         let plan = plan.transform_up(|node| {
-            let node = joins::replace(index_joins::replace(node)?, options.execution.target_partitions)?;
+            let node = if looks_up { index_joins::replace(node)? } else { node };
+            let node = joins::replace(node, options.execution.target_partitions)?;
             let node = aggregates::replace(node)?;
             Ok(Transformed::yes(projections::replace(node)?))
         })?;

@@ -149,18 +149,19 @@ fn float64(value: f64) -> u64 {
 }
 
 impl Words {
-    pub fn len(&self) -> usize {
-        match self {
-            Words::U32(words) => words.len(),
-            Words::U64(words) => words.len(),
-        }
-    }
-
     /// The words of these rows only.
     pub fn pick(self, rows: &[u32]) -> Self {
         match self {
             Words::U32(words) => Words::U32(rows.iter().map(|&row| words[row as usize]).collect()),
             Words::U64(words) => Words::U64(rows.iter().map(|&row| words[row as usize]).collect()),
+        }
+    }
+
+    /// Bytes of one word.
+    pub fn width(&self) -> usize {
+        match self {
+            Words::U32(_) => 4,
+            Words::U64(_) => 8,
         }
     }
 }

@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{JoinType, Result};
+use datafusion::common::Result;
 
-use super::operators::{Pass, passes};
+use super::device_join::Found;
+use super::operators::{Finders, Gpu, Pass, tracks_probe};
+use crate::device;
 use crate::join::build::tracks_build;
 use crate::join::choice::Choice;
 use crate::join::exec::JoinSpec;
@@ -30,39 +32,62 @@ pub struct CollectedJoin {
     pub working: AtomicUsize,
 }
 
-/// Whether the join kind must know which probe rows met a partner.
-fn tracks_probe(join_type: JoinType) -> bool {
-    use JoinType::*;
-    matches!(join_type, Right | Full | RightSemi | RightAnti | RightMark)
+/// What a join is prepared under.
+pub struct Setting {
+    pub choice: Choice,
+    /// Rows of an output batch.
+    pub batch_rows: usize,
+    /// Threads that will call [`CollectedJoin::take`].
+    pub workers: usize,
+    /// Device memory that the statement may take.
+    pub memory_bytes: Option<u64>,
+    /// Set when nobody waits for the join any more.
+    pub cancelled: Arc<AtomicBool>,
 }
 
 impl CollectedJoin {
-    /// Sorts, or builds tables: the work before the first pair. `workers` threads will call [`CollectedJoin::take`].
+    /// Sorts, builds tables, or has the device find the pairs: the work before the first pair. Also says what the device
+    /// did, or why it did not, where it was asked.
     pub fn prepare(
         spec: Arc<JoinSpec>,
         schema: SchemaRef,
-        choice: &Choice,
         build: SideData,
         probe: SideData,
-        batch_rows: usize,
-        workers: usize,
-    ) -> Result<Self> {
+        setting: Setting,
+    ) -> Result<(Self, Option<std::result::Result<Found, String>>)> {
         // Words, row numbers, and one more copy of both while they are sorted or put into a table.
         build.reservation.try_grow((build.rows + probe.rows) * 32)?;
-        let passes = passes(&spec, choice, &build, &probe)?;
+        let device = if setting.choice.on_gpu {
+            device::shared().ok()
+        } else {
+            None
+        };
+        let gpu = device.map(|device| Gpu {
+            device,
+            memory_bytes: setting.memory_bytes,
+            cancelled: &setting.cancelled,
+        });
+        let found = Finders::of(&spec, &setting.choice, &build, &probe, gpu)?;
         let join_type = spec.join_type;
-        Ok(Self {
+        let join = Self {
             build_flags: tracks_build(join_type).then(|| Visited::new(build.rows)),
             probe_flags: tracks_probe(join_type).then(|| Visited::new(probe.rows)),
             spec,
             schema,
             build,
             probe,
-            passes,
-            batch_rows,
+            passes: found.passes,
+            batch_rows: setting.batch_rows,
             next: AtomicUsize::new(0),
-            working: AtomicUsize::new(workers),
-        })
+            working: AtomicUsize::new(setting.workers),
+        };
+        if let Some((marks, of_build)) = found.marks
+            && let Some(flags) = if of_build { &join.build_flags } else { &join.probe_flags }
+        {
+            let marked = marks.iter().enumerate().filter(|(_, mark)| **mark != 0);
+            marked.for_each(|(row, _)| flags.set(row));
+        }
+        Ok((join, found.device))
     }
 
     /// The next piece of work.

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use super::loops::RowNumbers;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, UInt32Array, make_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::kernels::cmp::{eq, not_distinct};
@@ -21,7 +20,8 @@ use crate::keys::{all_valid, hash_lanes};
 /// One side's keys and their rows.
 pub struct KeyedRows {
     pub words: Words,
-    pub rows: RowNumbers,
+    /// Of each word; none: word `i` is row `i`'s.
+    pub rows: Option<Vec<u32>>,
 }
 
 pub struct EqualKeys {
@@ -82,18 +82,13 @@ impl EqualKeys {
 impl KeyedRows {
     /// The rows that are valid.
     pub fn of(words: Words, valid: Option<NullBuffer>) -> Self {
-        match valid {
-            None => Self {
-                rows: RowNumbers::All(words.len()),
-                words,
-            },
-            Some(valid) => {
-                let rows: Vec<u32> = valid.valid_indices().map(|row| row as u32).collect();
-                Self {
-                    words: words.pick(&rows),
-                    rows: RowNumbers::Picked(rows),
-                }
-            }
+        let Some(valid) = valid else {
+            return Self { words, rows: None };
+        };
+        let rows: Vec<u32> = valid.valid_indices().map(|row| row as u32).collect();
+        Self {
+            words: words.pick(&rows),
+            rows: Some(rows),
         }
     }
 }

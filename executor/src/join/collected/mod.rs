@@ -1,8 +1,7 @@
 //! Joins of two inputs that are both in memory, by any operator and any condition.
 //!
 //! ```text
-//! both sides -> keys or ranges as words (keys, range, codes) -> an operator (operators)
-//!   -> candidate pairs -> compared where words are not the whole truth, and tested by the filter (residual)
+//! both sides -> keys or ranges as words (keys, range, codes), a task -> an operator on the CPU (twins), or the same on the device (device_join, residual_cuda; found) -> candidate pairs -> compared where words are not the whole truth, and tested by the filter (residual)
 //!   -> flags of matched rows, and pairs -> output columns taken by row number in bounded batches (sink)
 //!   -> when all partitions are done: rows by their flags (alone)
 //! ```
@@ -10,17 +9,19 @@
 //! that stops at the next piece once nobody waits for its batches (work).
 
 mod alone;
-mod band;
 pub mod codes;
-mod hash;
+mod device_join;
+mod found;
 mod join;
 mod keys;
-mod loops;
 mod operators;
 mod range;
 mod residual;
+mod residual_cuda;
 mod sink;
+mod task;
+mod twins;
 mod work;
 
-pub use join::CollectedJoin;
+pub use join::{CollectedJoin, Setting};
 pub use work::{Worker, spawn};

@@ -1,17 +1,20 @@
-//! From a choice and two inputs to the operators that find candidate pairs.
+//! From a choice and two inputs to the pairs' finders: the device if the choice says so and nothing fails there, else
+//! the CPU's operators.
 
-use arrow::buffer::NullBuffer;
-use datafusion::common::{JoinSide, Result, internal_err};
+use std::sync::atomic::AtomicBool;
+
+use datafusion::common::{JoinSide, JoinType, Result};
+use tenon_gpu::Device;
 use tenon_gpu::cpu::join::Matcher;
 
-use super::band::{Band, Bounds};
-use super::loops::{CrossProduct, NestedLoop, RowNumbers};
-
-use super::codes::Words;
-use super::hash::HashMatcher;
-use super::keys::{EqualKeys, KeyedRows, Verify};
-use super::range::band;
-use crate::gpu_error::to_datafusion;
+use super::device_join::{Bounds, Found, Wanted, find};
+use super::found::FoundPairs;
+use super::keys::Verify;
+use super::residual_cuda::CompiledFilter;
+use super::sink::has_pairs;
+use super::task::{Condition, Task, null_rows};
+use super::twins::{Rows, cross};
+use crate::join::build::tracks_build;
 use crate::join::choice::{Choice, Operator};
 use crate::join::exec::JoinSpec;
 use crate::join::side::SideData;
@@ -30,130 +33,154 @@ pub struct Pass {
     pub step: usize,
 }
 
+/// The device, for the joins that are to run there.
+pub struct Gpu<'a> {
+    pub device: &'a Device,
+    pub memory_bytes: Option<u64>,
+    pub cancelled: &'a AtomicBool,
+}
+
+/// What finds a join's pairs.
+pub struct Finders {
+    pub passes: Vec<Pass>,
+    /// Rows found to have a partner, a byte each, and whether they are of the build side.
+    pub marks: Option<(Vec<u8>, bool)>,
+    /// What the device did, or why it did not.
+    pub device: Option<std::result::Result<Found, String>>,
+}
+
 /// Positions of a piece of work, at most.
 const STEP_MAX: usize = 16 * 1024;
 /// Comparisons of a piece of work of a nested loop: some 20 ms.
 const COMPARISONS: usize = 1 << 25;
+/// Pieces of found pairs in a piece of work.
+const FOUND_STEP: usize = 4;
 
-/// The passes of a join: one, and those of a null-aware join with a filter.
-pub fn passes(spec: &JoinSpec, choice: &Choice, build: &SideData, probe: &SideData) -> Result<Vec<Pass>> {
-    let filtered = spec.filter.is_some();
-    if let Some(range) = spec
-        .range
-        .as_ref()
-        .filter(|_| spec.build_keys.is_empty() && choice.operator == Operator::Smj)
-    {
-        let swapped = range.sorted == JoinSide::Right;
-        let (sorted, probing) = if swapped { (probe, build) } else { (build, probe) };
-        let (matcher, exact) = band(range, &sorted.keys[0], &probing.keys)?;
-        return Ok(vec![Pass {
-            matcher,
-            swapped,
-            verify: None,
-            filtered: !(range.whole && exact),
-            step: STEP_MAX,
-        }]);
-    }
-    if spec.build_keys.is_empty() {
-        let rows = (RowNumbers::All(build.rows), RowNumbers::All(probe.rows));
-        return Ok(vec![cross_pass(rows.0, rows.1, filtered)]);
-    }
-    let equal = EqualKeys::of(&build.keys, &probe.keys, (build.rows, probe.rows), spec.null_equal)?;
-    let swapped = choice.build == JoinSide::Right;
-    let (own, other) = match swapped {
-        true => (equal.probe, equal.build),
-        false => (equal.build, equal.probe),
-    };
-    let mut step = STEP_MAX;
-    let matcher: Box<dyn Matcher> = match choice.operator {
-        Operator::Hj => Box::new(HashMatcher::build(own, other)),
-        Operator::Smj => sorted_equal(own, other)?,
-        Operator::Ninlj => {
-            step = nested_step(own.words.len());
-            nested_loop(own, other)?
+impl Finders {
+    pub fn of(
+        spec: &JoinSpec,
+        choice: &Choice,
+        build: &SideData,
+        probe: &SideData,
+        gpu: Option<Gpu<'_>>,
+    ) -> Result<Self> {
+        let task = Task::of(spec, choice, build, probe)?;
+        let mut finders = Self {
+            passes: vec![],
+            marks: None,
+            device: None,
+        };
+        if let Some(gpu) = gpu {
+            finders.device = Some(match on_device(spec, choice.operator, &task, (build, probe), gpu) {
+                Ok((mut found, filtered)) => {
+                    let build_marks = tracks_build(spec.join_type);
+                    finders.marks = (!found.marks.is_empty()).then(|| (std::mem::take(&mut found.marks), build_marks));
+                    finders.passes.push(Pass {
+                        matcher: Box::new(FoundPairs::new(std::mem::take(&mut found.pairs))),
+                        swapped: task.swapped,
+                        verify: None,
+                        filtered,
+                        step: FOUND_STEP,
+                    });
+                    Ok(found)
+                }
+                Err(why) => Err(why),
+            });
         }
-        Operator::Inlj => return internal_err!("INLJ over collected inputs"),
-    };
-    let mut passes = vec![Pass {
-        matcher,
-        swapped,
-        verify: equal.verify,
-        filtered,
-        step,
-    }];
-    if spec.null_aware {
-        passes.extend(null_passes(build, probe, filtered));
+        if finders.passes.is_empty() {
+            finders.passes.push(on_cpu(task, choice.operator)?);
+        } else {
+            finders.passes[0].verify = task.verify;
+        }
+        if spec.null_aware {
+            finders.passes.extend(null_passes(build, probe, spec.filter.is_some())?);
+        }
+        Ok(finders)
     }
-    Ok(passes)
+}
+
+/// The pairs of the device, and whether the filter is still to be tested. The error is the reason for the CPU.
+fn on_device(
+    spec: &JoinSpec,
+    operator: Operator,
+    task: &Task,
+    (build, probe): (&SideData, &SideData),
+    gpu: Gpu<'_>,
+) -> std::result::Result<(Found, bool), String> {
+    let own = if task.swapped { JoinSide::Right } else { JoinSide::Left };
+    let column = |side: JoinSide, index: usize| match side {
+        JoinSide::Left => build.columns.get(index)?.as_ref(),
+        JoinSide::Right => probe.columns.get(index)?.as_ref(),
+        JoinSide::None => None,
+    };
+    let filter = spec.filter.as_ref().filter(|_| task.filtered);
+    let compiled = filter.map(|filter| CompiledFilter::of(filter, own, column)).transpose();
+    let (compiled, on_host) = match (compiled, &task.condition) {
+        (Ok(None), Condition::Any) => return Err("a cross join only copies rows".into()),
+        // All pairs would have to come to the host.
+        (Err(why), Condition::Any) => return Err(why),
+        (Err(_), _) => (None, true),
+        (Ok(compiled), _) => (compiled, false),
+    };
+    let wanted = if on_host || task.verify.is_some() || has_pairs(spec.join_type) {
+        Wanted::Pairs
+    } else if tracks_build(spec.join_type) != task.swapped {
+        Wanted::BuildMarks
+    } else {
+        Wanted::ProbeMarks
+    };
+    let bounds = Bounds {
+        cancelled: gpu.cancelled,
+        memory_bytes: gpu.memory_bytes,
+        reserve: &mut |bytes| build.reservation.try_grow(bytes).map_err(|error| error.to_string()),
+    };
+    let found = find(gpu.device, task, operator, compiled.as_ref(), wanted, bounds)?;
+    Ok((found, on_host))
+}
+
+fn on_cpu(task: Task, operator: Operator) -> Result<Pass> {
+    let loops = operator == Operator::Ninlj;
+    Ok(Pass {
+        step: if loops { nested_step(task.rows.0) } else { STEP_MAX },
+        swapped: task.swapped,
+        verify: task.verify,
+        filtered: task.filtered,
+        matcher: Task::matcher(task.condition, task.rows, operator)?,
+    })
 }
 
 fn nested_step(build_rows: usize) -> usize {
     (COMPARISONS / build_rows.max(1)).clamp(1, STEP_MAX)
 }
 
-fn cross_pass(build: RowNumbers, probe: RowNumbers, filtered: bool) -> Pass {
-    Pass {
+/// `x NOT IN (...)`: a null on either side is a partner of everything that the filter lets it meet.
+fn null_passes(build: &SideData, probe: &SideData, filtered: bool) -> Result<Vec<Pass>> {
+    let nulls = |side: &SideData| all_valid(&side.keys).map(|valid| null_rows(&valid));
+    let mut passes = vec![];
+    if let Some(rows) = nulls(build) {
+        // Without a filter one partner does what all of them do.
+        let probes = if filtered { probe.rows } else { probe.rows.min(1) };
+        passes.push(cross_pass(Rows::Picked(rows), Rows::First(probes), filtered)?);
+    }
+    if let Some(mut rows) = nulls(probe) {
+        rows.truncate(if filtered { rows.len() } else { 1 });
+        passes.push(cross_pass(Rows::First(build.rows), Rows::Picked(rows), filtered)?);
+    }
+    Ok(passes)
+}
+
+fn cross_pass(build: Rows, probe: Rows, filtered: bool) -> Result<Pass> {
+    Ok(Pass {
         step: nested_step(build.len()),
-        matcher: Box::new(CrossProduct { build, probe }),
+        matcher: cross(build, probe)?,
         swapped: false,
         verify: None,
         filtered,
-    }
-}
-
-/// `x NOT IN (...)`: a null on either side is a partner of everything that the filter lets it meet.
-fn null_passes(build: &SideData, probe: &SideData, filtered: bool) -> Vec<Pass> {
-    let nulls = |side: &SideData| all_valid(&side.keys).map(null_rows).filter(|rows| !rows.is_empty());
-    let mut passes = vec![];
-    if let Some(rows) = nulls(build) {
-        let probes = first_or_all(probe.rows, filtered);
-        passes.push(cross_pass(RowNumbers::Picked(rows), probes, filtered));
-    }
-    if let Some(mut rows) = nulls(probe) {
-        // Without a filter one null does what all of them do.
-        rows.truncate(if filtered { rows.len() } else { 1 });
-        passes.push(cross_pass(
-            RowNumbers::All(build.rows),
-            RowNumbers::Picked(rows),
-            filtered,
-        ));
-    }
-    passes
-}
-
-fn first_or_all(rows: usize, all: bool) -> RowNumbers {
-    RowNumbers::All(if all { rows } else { rows.min(1) })
-}
-
-fn null_rows(valid: NullBuffer) -> Vec<u32> {
-    (0..valid.len() as u32)
-        .filter(|&row| valid.is_null(row as usize))
-        .collect()
-}
-
-fn nested_loop(build: KeyedRows, probe: KeyedRows) -> Result<Box<dyn Matcher>> {
-    Ok(match (build.words, probe.words) {
-        (Words::U32(own), Words::U32(other)) => Box::new(NestedLoop::new((own, build.rows), (other, probe.rows))),
-        (Words::U64(own), Words::U64(other)) => Box::new(NestedLoop::new((own, build.rows), (other, probe.rows))),
-        _ => return internal_err!("join keys of two widths"),
     })
 }
 
-/// Equality as a band of one word.
-fn sorted_equal(build: KeyedRows, probe: KeyedRows) -> Result<Box<dyn Matcher>> {
-    macro_rules! band {
-        ($own:expr, $other:expr) => {{
-            let bounds = $other.into_iter().enumerate().map(|(at, word)| Bounds {
-                low: word,
-                high: word,
-                probe_row: probe.rows.row(at),
-            });
-            Box::new(Band::build($own, build.rows, bounds.collect()).map_err(to_datafusion)?)
-        }};
-    }
-    Ok(match (build.words, probe.words) {
-        (Words::U32(own), Words::U32(other)) => band!(own, other),
-        (Words::U64(own), Words::U64(other)) => band!(own, other),
-        _ => return internal_err!("join keys of two widths"),
-    })
+/// Whether the join kind must know which probe rows met a partner.
+pub fn tracks_probe(join_type: JoinType) -> bool {
+    use JoinType::*;
+    matches!(join_type, Right | Full | RightSemi | RightAnti | RightMark)
 }

@@ -2,43 +2,56 @@
 
 use arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, internal_err};
-use tenon_gpu::cpu::join::Matcher;
-use tenon_gpu::primitives::sort::SortKey;
 
-use super::band::{Band, Bounds};
 use super::codes::{Words, order_codes};
 use super::keys::KeyedRows;
-use crate::gpu_error::to_datafusion;
 use crate::join::ranges::{End, RangeCondition};
 use crate::keys::all_valid;
 
-/// The band operator over the sorted side's key and the probing side's ends (the lows, then the highs), and whether its
-/// candidates are exactly what the condition accepts.
-pub fn band(condition: &RangeCondition, key: &ArrayRef, ends: &[ArrayRef]) -> Result<(Box<dyn Matcher>, bool)> {
-    let keys = order_codes(key)?;
-    let mut exact = keys.exact;
-    let mut codes = vec![];
-    for end in ends {
-        let code = order_codes(end)?;
-        exact &= code.exact;
-        codes.push(code.words);
+pub struct RangeWords {
+    pub sorted: KeyedRows,
+    /// Of each probe that may meet anything: both ends, included, in the words' width, and its row.
+    pub lows: Words,
+    pub highs: Words,
+    pub probe_rows: Vec<u32>,
+    /// Whether these pairs are exactly what the condition accepts.
+    pub exact: bool,
+}
+
+impl RangeWords {
+    /// `key` is the sorted side's; `ends` are the probing side's lows, then its highs.
+    pub fn of(condition: &RangeCondition, key: &ArrayRef, ends: &[ArrayRef]) -> Result<Self> {
+        let keys = order_codes(key)?;
+        let mut exact = keys.exact;
+        let mut codes = vec![];
+        for end in ends {
+            let code = order_codes(end)?;
+            exact &= code.exact;
+            codes.push(code.words);
+        }
+        let sorted = KeyedRows::of(keys.words, all_valid(std::slice::from_ref(key)));
+        // An end that is null bounds nothing: no pair fulfils the condition.
+        let valid = all_valid(ends);
+        let rows = 0..ends.first().map_or(0, |end| end.len());
+        let rows = rows.filter(|&row| valid.as_ref().is_none_or(|valid| valid.is_valid(row)));
+        let (lows, highs, probe_rows) = match &sorted.words {
+            Words::U32(_) => {
+                let (lows, highs, rows) = bounds(condition, picked(codes)?, exact, rows);
+                (Words::U32(lows), Words::U32(highs), rows)
+            }
+            Words::U64(_) => {
+                let (lows, highs, rows) = bounds(condition, picked(codes)?, exact, rows);
+                (Words::U64(lows), Words::U64(highs), rows)
+            }
+        };
+        Ok(Self {
+            sorted,
+            lows,
+            highs,
+            probe_rows,
+            exact,
+        })
     }
-    let sorted = KeyedRows::of(keys.words, all_valid(std::slice::from_ref(key)));
-    // An end that is null bounds nothing: no pair fulfils the condition.
-    let valid = all_valid(ends);
-    let rows =
-        (0..ends.first().map_or(0, |end| end.len())).filter(|&row| valid.as_ref().is_none_or(|v| v.is_valid(row)));
-    let matcher: Box<dyn Matcher> = match sorted.words {
-        Words::U32(words) => {
-            let bounds = bounds(condition, picked(codes)?, exact, rows);
-            Box::new(Band::build(words, sorted.rows, bounds).map_err(to_datafusion)?)
-        }
-        Words::U64(words) => {
-            let bounds = bounds(condition, picked(codes)?, exact, rows);
-            Box::new(Band::build(words, sorted.rows, bounds).map_err(to_datafusion)?)
-        }
-    };
-    Ok((matcher, exact))
 }
 
 /// The range of words of each of these rows; rows that meet nothing are left out. Where words are the values, the ends
@@ -48,7 +61,7 @@ fn bounds<K: Word>(
     ends: Vec<Vec<K>>,
     exact: bool,
     rows: impl Iterator<Item = usize>,
-) -> Vec<Bounds<K>> {
+) -> (Vec<K>, Vec<K>, Vec<u32>) {
     let (lows, highs) = ends.split_at(condition.lows.len());
     let inner = |end: &End, word: K, step: fn(K) -> Option<K>| {
         if exact && end.strict { step(word) } else { Some(word) }
@@ -61,14 +74,19 @@ fn bounds<K: Word>(
         for (end, words) in condition.highs.iter().zip(highs) {
             high = high.min(inner(end, words[row], K::prior)?);
         }
-        let probe_row = row as u32;
-        (low <= high).then_some(Bounds { low, high, probe_row })
+        (low <= high).then_some((low, high, row as u32))
     };
-    rows.filter_map(bound).collect()
+    let (mut low, mut high, mut probe_rows) = (vec![], vec![], vec![]);
+    for (l, h, row) in rows.filter_map(bound) {
+        low.push(l);
+        high.push(h);
+        probe_rows.push(row);
+    }
+    (low, high, probe_rows)
 }
 
 /// A word of a sorted side.
-trait Word: SortKey + Ord {
+trait Word: Copy + Ord {
     const MIN: Self;
     const MAX: Self;
     fn next(self) -> Option<Self>;

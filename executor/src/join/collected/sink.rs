@@ -105,7 +105,8 @@ impl<'a> Sink<'a> {
     }
 }
 
-fn has_pairs(join_type: JoinType) -> bool {
+/// Whether pairs come out.
+pub fn has_pairs(join_type: JoinType) -> bool {
     use JoinType::*;
     matches!(join_type, Inner | Left | Right | Full)
 }

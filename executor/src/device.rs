@@ -1,0 +1,60 @@
+//! The process's one device: opened when somebody first asks for it, as `TENON_DEVICE` says, and kept.
+
+use std::sync::OnceLock;
+
+use crate::join::choice::DeviceState;
+use crate::options::DeviceChoice;
+use tenon_gpu::{Device, DeviceConfig, DeviceKind, GpuError};
+
+/// How the device is to be opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceWish {
+    /// None: what `TENON_DEVICE` says.
+    pub kind: Option<DeviceKind>,
+    /// Device memory that all queries together may take; none: nearly all that is free then.
+    pub budget_bytes: Option<u64>,
+}
+
+static WISH: OnceLock<DeviceWish> = OnceLock::new();
+static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
+
+/// Says how; the first to say so counts, if it is before the device is opened.
+pub fn configure(wish: DeviceWish) {
+    // A second server in one process shares the first one's device.
+    let _ = WISH.set(wish);
+}
+
+/// The device, or why there is none.
+pub fn shared() -> Result<&'static Device, &'static str> {
+    let opened = DEVICE.get_or_init(|| {
+        let wish = WISH.get().copied().unwrap_or_default();
+        let config = DeviceConfig {
+            budget_bytes: wish.budget_bytes,
+            ..DeviceConfig::default()
+        };
+        let kind = wish.kind.map_or_else(DeviceKind::from_env, Ok);
+        match kind.and_then(|kind| Device::open(kind, config)) {
+            Ok(device) => {
+                tracing::info!("joins may run on {}", device.info().name);
+                Ok(device)
+            }
+            Err(GpuError::NoDevice(reason)) => Err(reason),
+            Err(error) => Err(error.to_string()),
+        }
+    });
+    opened.as_ref().map_err(String::as_str)
+}
+
+/// What a join's choice must know of it. Nothing is opened for a session that wants the CPU.
+pub fn state(wanted: DeviceChoice) -> DeviceState {
+    if wanted == DeviceChoice::Cpu {
+        return DeviceState::Absent("tenon.device = 'cpu'".into());
+    }
+    match shared() {
+        Ok(device) => DeviceState::Present {
+            simulated: device.info().kind == DeviceKind::Sim,
+            free_bytes: device.pool().available(),
+        },
+        Err(reason) => DeviceState::Absent(reason.into()),
+    }
+}

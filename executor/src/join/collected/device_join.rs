@@ -1,0 +1,249 @@
+//! Pairs found on the device: words go in, row numbers come out, and the join's condition is compiled in where it can be.
+//!
+//! Everything is held back until the device is done. Any failure (out of memory, a fault, a lost device) leaves the task
+//! as it was, for the CPU to do.
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tenon_gpu::join::hash::{HashOptions, hash_join};
+use tenon_gpu::join::nested_loop::{NestedLoopMatcher, Rows};
+use tenon_gpu::join::probe::Probe;
+use tenon_gpu::join::ranges::RangeMatcher;
+use tenon_gpu::join::sort_merge::{Ascending, sort_merge};
+use tenon_gpu::join::sorted::SortedSide;
+use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Residual, RunLimits, Side};
+use tenon_gpu::memory::{DeviceBuffer, DeviceView};
+use tenon_gpu::{Device, GpuError, Result, Stream};
+
+use super::codes::Words;
+use super::keys::KeyedRows;
+use super::residual_cuda::CompiledFilter;
+use super::task::{Condition, Task};
+use crate::join::choice::Operator;
+
+/// What is wanted of the pairs.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Wanted {
+    Pairs,
+    /// Only which rows of the operator's build side have a partner.
+    BuildMarks,
+    /// Only which rows of the other side have one.
+    ProbeMarks,
+}
+
+#[derive(Default)]
+pub struct Found {
+    /// Rows of the operator's build side and of the other.
+    pub pairs: Vec<(Vec<u32>, Vec<u32>)>,
+    /// A byte a row, if marks were wanted.
+    pub marks: Vec<u8>,
+    /// Passes over the probe keys.
+    pub passes: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// Device memory at its peak, of all queries.
+    pub peak_bytes: u64,
+}
+
+/// Limits of one run, from outside.
+pub struct Bounds<'a> {
+    pub cancelled: &'a AtomicBool,
+    /// Device memory that the statement may take.
+    pub memory_bytes: Option<u64>,
+    /// Asks for host memory for results; refuses with the reason.
+    pub reserve: &'a mut dyn FnMut(usize) -> std::result::Result<(), String>,
+}
+
+/// Comparisons of one step of a nested loop: some 10 ms of a GPU.
+const COMPARISONS: u64 = 1 << 36;
+
+/// Runs the task by `operator`. `filter` is tested on the device.
+pub fn find(
+    device: &Device,
+    task: &Task,
+    operator: Operator,
+    filter: Option<&CompiledFilter>,
+    wanted: Wanted,
+    bounds: Bounds<'_>,
+) -> std::result::Result<Found, String> {
+    let needed = task.device_bytes() + filter.map_or(0, CompiledFilter::bytes);
+    if let Some(limit) = bounds.memory_bytes.filter(|&limit| needed > limit) {
+        return Err(format!("it needs {needed} bytes of GPU memory, of {limit} allowed"));
+    }
+    Run {
+        device,
+        task,
+        operator,
+        filter,
+        wanted,
+    }
+    .find(bounds)
+    .map_err(|error| error.to_string())
+}
+
+struct Run<'a> {
+    device: &'a Device,
+    task: &'a Task,
+    operator: Operator,
+    filter: Option<&'a CompiledFilter>,
+    wanted: Wanted,
+}
+
+impl Run<'_> {
+    fn find(&self, bounds: Bounds<'_>) -> Result<Found> {
+        let stream = &self.device.stream()?;
+        let mut found = Found::default();
+        let inputs = match &self.filter {
+            Some(filter) => filter.upload(stream, &mut found.bytes_in)?,
+            None => vec![],
+        };
+        let residual = self
+            .filter
+            .map_or_else(Residual::none, |filter| filter.residual(&inputs));
+        let (own_rows, other_rows) = (self.task.rows.0 as u64, self.task.rows.1 as u64);
+        match &self.task.condition {
+            Condition::Equal { own, other } => {
+                let own = OnDevice::upload(stream, own, own_rows, &mut found.bytes_in)?;
+                let other = OnDevice::upload(stream, other, other_rows, &mut found.bytes_in)?;
+                let (build, probe) = (own.side()?, other.side()?);
+                let matcher: Box<dyn Matcher + '_> = match self.operator {
+                    Operator::Hj => hash_join(stream, build, probe, residual, &HashOptions::default())?,
+                    Operator::Smj => Box::new(sort_merge(stream, build, probe, Ascending::default(), residual)?),
+                    Operator::Inlj => {
+                        let sorted = SortedSide::sort(stream, build)?;
+                        Box::new(RangeMatcher::new(stream, sorted, None, Probe::equal(probe), residual)?)
+                    }
+                    Operator::Ninlj => Box::new(NestedLoopMatcher::equal(build, probe, residual)?),
+                };
+                self.run(stream, matcher.as_ref(), bounds, found)
+            }
+            Condition::Range(range) => {
+                let sorted = OnDevice::upload(stream, &range.sorted, own_rows, &mut found.bytes_in)?;
+                let lows = Uploaded::of(stream, &range.lows, &mut found.bytes_in)?;
+                let highs = Uploaded::of(stream, &range.highs, &mut found.bytes_in)?;
+                let rows = upload(stream, &range.probe_rows, &mut found.bytes_in)?;
+                let (low, high) = (Bound::Included(lows.keys()), Bound::Included(highs.keys()));
+                let probe = Probe::between(range.probe_rows.len() as u64, Some(rows.view()), low, high)?;
+                let sorted = SortedSide::sort(stream, sorted.side()?)?;
+                let matcher = RangeMatcher::new(stream, sorted, None, probe, residual)?;
+                self.run(stream, &matcher, bounds, found)
+            }
+            Condition::Any => {
+                let rows = |len| Rows { rows: None, len };
+                let matcher = NestedLoopMatcher::condition(rows(own_rows), rows(other_rows), residual)?;
+                self.run(stream, &matcher, bounds, found)
+            }
+        }
+    }
+
+    fn run(&self, stream: &Stream, matcher: &dyn Matcher, bounds: Bounds<'_>, mut found: Found) -> Result<Found> {
+        let kind = match self.wanted {
+            Wanted::Pairs => JoinKind::Inner,
+            Wanted::BuildMarks => JoinKind::BuildMark,
+            Wanted::ProbeMarks => JoinKind::ProbeMark,
+        };
+        let usual = RunLimits::default();
+        let limits = match self.operator {
+            Operator::Ninlj => RunLimits {
+                positions_max: (COMPARISONS / (self.task.rows.0 as u64).max(1)).clamp(1, usual.positions_max),
+                ..usual
+            },
+            _ => usual,
+        };
+        let (own_rows, other_rows) = (self.task.rows.0 as u64, self.task.rows.1 as u64);
+        let mut run = JoinRun::new(stream, matcher, kind, own_rows, other_rows, limits)?;
+        while let Some(output) = run.next_output()? {
+            if bounds.cancelled.load(Ordering::Relaxed) {
+                return Err(GpuError::Invalid("cancelled".into()));
+            }
+            match output {
+                JoinOutput::Pairs(pairs) => {
+                    let bytes = pairs.build_rows.len() as usize * 8;
+                    (bounds.reserve)(bytes).map_err(GpuError::Invalid)?;
+                    found.bytes_out += bytes as u64;
+                    let build_rows = stream.download(pairs.build_rows.view())?;
+                    found
+                        .pairs
+                        .push((build_rows, stream.download(pairs.probe_rows.view())?));
+                }
+                JoinOutput::Marks(marks) => {
+                    found.bytes_out += marks.len();
+                    found.marks = stream.download(marks.view())?;
+                }
+                JoinOutput::BuildRows(_) | JoinOutput::ProbeRows(_) => {
+                    return Err(GpuError::Invalid("rows from a join of pairs or marks".into()));
+                }
+            }
+        }
+        found.passes = run.passes;
+        found.peak_bytes = self.device.pool().peak();
+        Ok(found)
+    }
+}
+
+/// Words in device memory.
+enum Uploaded {
+    U32(DeviceBuffer<u32>),
+    U64(DeviceBuffer<u64>),
+}
+
+impl Uploaded {
+    fn of(stream: &Stream, words: &Words, bytes: &mut u64) -> Result<Self> {
+        Ok(match words {
+            Words::U32(words) => Uploaded::U32(upload(stream, words, bytes)?),
+            Words::U64(words) => Uploaded::U64(upload(stream, words, bytes)?),
+        })
+    }
+
+    fn keys(&self) -> Keys<'_> {
+        match self {
+            Uploaded::U32(words) => Keys::U32(words.view()),
+            Uploaded::U64(words) => Keys::U64(words.view()),
+        }
+    }
+}
+
+fn upload<T: tenon_gpu::memory::Element>(stream: &Stream, items: &[T], bytes: &mut u64) -> Result<DeviceBuffer<T>> {
+    *bytes += size_of_val(items) as u64;
+    stream.upload(items)
+}
+
+/// One side in device memory.
+struct OnDevice {
+    keys: Uploaded,
+    rows: Option<DeviceBuffer<u32>>,
+    row_count: u64,
+}
+
+impl OnDevice {
+    fn upload(stream: &Stream, keyed: &KeyedRows, row_count: u64, bytes: &mut u64) -> Result<Self> {
+        Ok(Self {
+            keys: Uploaded::of(stream, &keyed.words, bytes)?,
+            rows: keyed
+                .rows
+                .as_ref()
+                .map(|rows| upload(stream, rows, bytes))
+                .transpose()?,
+            row_count,
+        })
+    }
+
+    fn side(&self) -> Result<Side<'_>> {
+        let rows: Option<DeviceView<'_, u32>> = self.rows.as_ref().map(|rows| rows.view());
+        Side::with_rows(self.keys.keys(), rows, self.row_count)
+    }
+}
+
+impl Task {
+    /// Device memory for the words of both sides, sorted or partitioned copies of them, and a step's counts.
+    fn device_bytes(&self) -> u64 {
+        let rows = self.rows.0 + self.rows.1;
+        let width = match &self.condition {
+            Condition::Any => 0,
+            Condition::Equal { own, .. } => own.words.width() + 4,
+            Condition::Range(range) => 2 * range.sorted.words.width() + 4,
+        };
+        (rows * (3 * width + 12)) as u64
+    }
+}

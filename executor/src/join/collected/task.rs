@@ -1,0 +1,92 @@
+//! A join in words, for whichever operator finds its pairs.
+
+use arrow::buffer::NullBuffer;
+use datafusion::common::{JoinSide, Result};
+use tenon_gpu::cpu::join::Matcher;
+
+use super::keys::{EqualKeys, KeyedRows, Verify};
+use super::range::RangeWords;
+use super::twins::{self, Rows};
+use crate::join::choice::{Choice, Operator};
+use crate::join::exec::JoinSpec;
+use crate::join::side::SideData;
+
+/// What is compared. `own` is the operator's build side.
+pub enum Condition {
+    Equal {
+        own: KeyedRows,
+        other: KeyedRows,
+    },
+    Range(RangeWords),
+    /// All pairs.
+    Any,
+}
+
+pub struct Task {
+    pub condition: Condition,
+    /// Whether the operator's build rows are the join's probe rows.
+    pub swapped: bool,
+    /// Compares keys where words do not decide.
+    pub verify: Option<Verify>,
+    /// Whether the join's filter must still be tested.
+    pub filtered: bool,
+    /// Rows of the operator's build side and of the other.
+    pub rows: (usize, usize),
+}
+
+impl Task {
+    pub fn of(spec: &JoinSpec, choice: &Choice, build: &SideData, probe: &SideData) -> Result<Self> {
+        let filtered = spec.filter.is_some();
+        let range = spec.range.as_ref().filter(|_| spec.build_keys.is_empty());
+        if let Some(range) = range.filter(|_| choice.operator != Operator::Ninlj) {
+            let swapped = range.sorted == JoinSide::Right;
+            let (sorted, probing) = if swapped { (probe, build) } else { (build, probe) };
+            let words = RangeWords::of(range, &sorted.keys[0], &probing.keys)?;
+            return Ok(Self {
+                swapped,
+                verify: None,
+                filtered: !(range.whole && words.exact),
+                condition: Condition::Range(words),
+                rows: (sorted.rows, probing.rows),
+            });
+        }
+        if spec.build_keys.is_empty() {
+            return Ok(Self {
+                condition: Condition::Any,
+                swapped: false,
+                verify: None,
+                filtered,
+                rows: (build.rows, probe.rows),
+            });
+        }
+        let equal = EqualKeys::of(&build.keys, &probe.keys, (build.rows, probe.rows), spec.null_equal)?;
+        let swapped = choice.build == JoinSide::Right;
+        let (own, other, rows) = match swapped {
+            true => (equal.probe, equal.build, (probe.rows, build.rows)),
+            false => (equal.build, equal.probe, (build.rows, probe.rows)),
+        };
+        Ok(Self {
+            condition: Condition::Equal { own, other },
+            swapped,
+            verify: equal.verify,
+            filtered,
+            rows,
+        })
+    }
+
+    /// The operator on the CPU.
+    pub fn matcher(condition: Condition, rows: (usize, usize), operator: Operator) -> Result<Box<dyn Matcher>> {
+        match condition {
+            Condition::Any => twins::cross(Rows::First(rows.0), Rows::First(rows.1)),
+            Condition::Range(words) => twins::ranges(words),
+            Condition::Equal { own, other } => twins::equal(operator, own, other),
+        }
+    }
+}
+
+/// The rows whose key is null.
+pub fn null_rows(valid: &NullBuffer) -> Vec<u32> {
+    (0..valid.len() as u32)
+        .filter(|&row| valid.is_null(row as usize))
+        .collect()
+}

@@ -1,0 +1,165 @@
+//! The CPU's operators over words that they own.
+
+use std::borrow::Cow;
+use std::ops::{Bound, ControlFlow, Range};
+
+use datafusion::common::{Result, internal_err};
+use tenon_gpu::GpuError;
+use tenon_gpu::cpu::join::hash::{HashKey, HashMatcher, HashTable};
+use tenon_gpu::cpu::join::{CrossMatcher, CssKey, Emit, Matcher, NestedLoopMatcher, Probe, RangeMatcher, Side};
+use tenon_gpu::primitives::sort::SortKey;
+
+use super::codes::Words;
+use super::keys::KeyedRows;
+use super::range::RangeWords;
+use crate::gpu_error::to_datafusion;
+use crate::join::choice::Operator;
+
+/// A word that every operator takes.
+trait Key: CssKey + SortKey + HashKey {}
+impl Key for u32 {}
+impl Key for u64 {}
+
+type Boxed = Box<dyn Matcher>;
+
+/// Equal keys: `own` is the build side.
+pub fn equal(operator: Operator, own: KeyedRows, other: KeyedRows) -> Result<Boxed> {
+    let matcher = match (own.words, other.words) {
+        (Words::U32(keys), Words::U32(probes)) => equal_words(operator, (keys, own.rows), (probes, other.rows)),
+        (Words::U64(keys), Words::U64(probes)) => equal_words(operator, (keys, own.rows), (probes, other.rows)),
+        _ => return internal_err!("join keys of two widths"),
+    };
+    matcher.map_err(to_datafusion)
+}
+
+fn equal_words<K: Key>(
+    operator: Operator,
+    own: (Vec<K>, Option<Vec<u32>>),
+    other: (Vec<K>, Option<Vec<u32>>),
+) -> Result<Boxed, GpuError> {
+    if operator == Operator::Hj {
+        let rows = own.1.unwrap_or_else(|| (0..own.0.len() as u32).collect());
+        return Ok(Box::new(Hashed {
+            table: HashTable::new(&own.0, &rows),
+            keys: other.0,
+            rows: other.1,
+        }));
+    }
+    let (own, other) = (side(own)?, side(other)?);
+    Ok(match operator {
+        Operator::Ninlj => Box::new(NestedLoopMatcher::new(own, other)),
+        Operator::Inlj => Box::new(RangeMatcher::new(own.sorted()?, Probe::equal(other))),
+        _ => {
+            let probe = Probe::equal(other.sorted()?).ascending();
+            Box::new(RangeMatcher::new(own.sorted()?, probe))
+        }
+    })
+}
+
+fn side<K: Key>((keys, rows): (Vec<K>, Option<Vec<u32>>)) -> Result<Side<'static, K>, GpuError> {
+    Side::new(keys, rows.map(Cow::Owned))
+}
+
+/// Ranges of a sorted side.
+pub fn ranges(words: RangeWords) -> Result<Boxed> {
+    let (keys, rows, probe_rows) = (words.sorted.words, words.sorted.rows, words.probe_rows);
+    let matcher = match (keys, words.lows, words.highs) {
+        (Words::U32(keys), Words::U32(lows), Words::U32(highs)) => range_words((keys, rows), lows, highs, probe_rows),
+        (Words::U64(keys), Words::U64(lows), Words::U64(highs)) => range_words((keys, rows), lows, highs, probe_rows),
+        _ => return internal_err!("a range of two widths"),
+    };
+    matcher.map_err(to_datafusion)
+}
+
+fn range_words<K: Key>(
+    own: (Vec<K>, Option<Vec<u32>>),
+    lows: Vec<K>,
+    highs: Vec<K>,
+    probe_rows: Vec<u32>,
+) -> Result<Boxed, GpuError> {
+    let build = side(own)?.sorted()?;
+    let (low, high) = (Bound::Included(Cow::Owned(lows)), Bound::Included(Cow::Owned(highs)));
+    let probe = Probe::between(probe_rows.len(), Some(Cow::Owned(probe_rows)), low, high)?;
+    Ok(Box::new(RangeMatcher::new(build, probe)))
+}
+
+/// All pairs of these rows.
+pub fn cross(build: Rows, probe: Rows) -> Result<Boxed> {
+    let cross = Cross { build, probe };
+    // Checked once, so that it cannot fail later.
+    cross.matcher().map_err(to_datafusion)?;
+    Ok(Box::new(cross))
+}
+
+struct Hashed<K> {
+    table: HashTable<K>,
+    keys: Vec<K>,
+    rows: Option<Vec<u32>>,
+}
+
+impl<K: Key> Matcher for Hashed<K> {
+    fn positions(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn pairs(&self, positions: Range<usize>, emit: &mut Emit<'_>) -> ControlFlow<()> {
+        let matcher = HashMatcher {
+            table: &self.table,
+            keys: &self.keys,
+            rows: self.rows.as_deref(),
+        };
+        matcher.pairs(positions, emit)
+    }
+}
+
+/// Rows of one side.
+pub enum Rows {
+    /// The first so many.
+    First(usize),
+    Picked(Vec<u32>),
+}
+
+impl Rows {
+    pub fn len(&self) -> usize {
+        match self {
+            Rows::First(count) => *count,
+            Rows::Picked(rows) => rows.len(),
+        }
+    }
+
+    fn picked(&self) -> Option<&[u32]> {
+        match self {
+            Rows::First(_) => None,
+            Rows::Picked(rows) => Some(rows),
+        }
+    }
+}
+
+struct Cross {
+    build: Rows,
+    probe: Rows,
+}
+
+impl Cross {
+    fn matcher(&self) -> Result<CrossMatcher<'_>, GpuError> {
+        CrossMatcher::new(
+            self.build.picked(),
+            self.build.len(),
+            self.probe.picked(),
+            self.probe.len(),
+        )
+    }
+}
+
+impl Matcher for Cross {
+    fn positions(&self) -> usize {
+        self.probe.len()
+    }
+
+    fn pairs(&self, positions: Range<usize>, emit: &mut Emit<'_>) -> ControlFlow<()> {
+        match self.matcher() {
+            Ok(matcher) => matcher.pairs(positions, emit),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+}

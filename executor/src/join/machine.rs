@@ -1,0 +1,72 @@
+//! What a machine can do, as far as the choice of an operator needs it: rates of the GPU as measured on an H100, and
+//! of one core of a server processor.
+
+use super::choice::Operator;
+
+/// Bytes and rows a second, and seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Machine {
+    pub cores: usize,
+    pub hbm_bytes_per_s: f64,
+    pub pcie_bytes_per_s: f64,
+    pub launch_s: f64,
+    /// One core, inputs beyond its caches.
+    pub cpu_hash_rows_per_s: f64,
+    pub cpu_sort_rows_per_s: f64,
+    pub cpu_pairs_per_s: f64,
+    /// Copying rows together and turning keys into words.
+    pub cpu_word_rows_per_s: f64,
+    pub gpu_pairs_per_s: f64,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            hbm_bytes_per_s: 3.0e12,
+            pcie_bytes_per_s: 52.0e9,
+            launch_s: 5.0e-6,
+            cpu_hash_rows_per_s: 25.0e6,
+            cpu_sort_rows_per_s: 12.0e6,
+            cpu_pairs_per_s: 300.0e6,
+            cpu_word_rows_per_s: 200.0e6,
+            gpu_pairs_per_s: 1.0e12,
+        }
+    }
+}
+
+/// Kernels of a join, about: sorts and partitions in passes, counts, sums and writes.
+const LAUNCHES: f64 = 40.0;
+/// Passes over keys and row numbers in device memory.
+const PASSES: f64 = 8.0;
+
+impl Machine {
+    /// The CPU's whole job.
+    pub fn cpu_seconds(&self, operator: Operator, build: usize, probe: usize) -> f64 {
+        let rows = (build + probe) as f64;
+        let seconds = match operator {
+            Operator::Hj => rows / self.cpu_hash_rows_per_s,
+            Operator::Smj | Operator::Inlj => rows / self.cpu_sort_rows_per_s,
+            Operator::Ninlj => build as f64 * probe as f64 / self.cpu_pairs_per_s,
+        };
+        seconds / self.cores as f64
+    }
+
+    /// The GPU's, from host memory to row numbers there, as many as the larger side has.
+    pub fn gpu_seconds(&self, operator: Operator, build: usize, probe: usize, key_bytes: usize) -> f64 {
+        let rows = (build + probe) as f64;
+        let words = rows / self.cpu_word_rows_per_s / self.cores as f64;
+        let transfer = (rows * key_bytes as f64 + build.max(probe) as f64 * 8.0) / self.pcie_bytes_per_s;
+        let inside = rows * (key_bytes + 4) as f64 * PASSES / self.hbm_bytes_per_s;
+        let pairs = match operator {
+            Operator::Ninlj => build as f64 * probe as f64 / self.gpu_pairs_per_s,
+            _ => 0.0,
+        };
+        LAUNCHES * self.launch_s + words + transfer + inside + pairs
+    }
+
+    /// Device memory: keys and row numbers, the same again sorted or partitioned, and pairs.
+    pub fn gpu_bytes(&self, build: usize, probe: usize, key_bytes: usize) -> u64 {
+        ((build + probe) * (3 * (key_bytes + 4) + 12)) as u64
+    }
+}
