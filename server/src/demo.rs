@@ -136,7 +136,7 @@ impl Table {
         Ok(TableDef {
             columns: self.columns.split(',').map(column).collect::<anyhow::Result<_>>()?,
             primary_key: self.key.iter().map(|name| name.to_string()).collect(),
-            primary_key_name: None,
+            ..TableDef::default()
         })
     }
 }

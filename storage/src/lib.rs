@@ -30,8 +30,8 @@ pub mod writer;
 
 pub use arena::RegionObserver;
 pub use catalog::{
-    ColumnDef, ColumnOrder, Database, Index, IndexDef, IndexKind, IndexSlot, Relation, RowLocation, SchemaEntry, State,
-    TableDef, TableDefinition, TableVersion, Transaction, View, quote_identifier,
+    Check, ColumnDef, ColumnOrder, Database, Index, IndexDef, IndexKind, IndexSlot, Relation, RowLocation, SchemaEntry,
+    State, TableDef, TableDefinition, TableVersion, Transaction, View, quote_identifier,
 };
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};

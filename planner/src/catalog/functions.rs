@@ -2,7 +2,7 @@
 //! `datafusion-pg-catalog`.
 
 use super::regnames::RegType;
-use super::relations::{indexed, relations};
+use super::relations::{indexed, is_constraint, relations};
 use super::{DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, names, signatures};
 use crate::bind::Binder;
 use crate::errors::to_datafusion;
@@ -249,7 +249,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
             DataType::Utf8,
             Box::new(move |args| {
                 let found = number(args, 0).and_then(|oid| index(&own, oid));
-                let found = found.filter(|(_, index)| index.is_primary());
+                let found = found.filter(|(_, index)| is_constraint(index));
                 ScalarValue::Utf8(found.map(|(table, key)| names::key_definition(table, key)))
             }),
         ),

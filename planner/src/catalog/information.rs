@@ -275,7 +275,7 @@ fn constraint(table: &TableVersion, key: &Index, database: &str) -> Row {
         "table_catalog": database,
         "table_schema": schema,
         "table_name": table.name(),
-        "constraint_type": "PRIMARY KEY",
+        "constraint_type": if key.is_primary() { "PRIMARY KEY" } else { "UNIQUE" },
         "is_deferrable": "NO",
         "initially_deferred": "NO",
         "enforced": "YES",

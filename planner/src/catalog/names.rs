@@ -98,9 +98,10 @@ fn key_columns(table: &TableVersion, index: &Index) -> String {
     columns.collect::<Vec<_>>().join(", ")
 }
 
-/// `pg_get_constraintdef` of a primary key.
+/// `pg_get_constraintdef` of a PRIMARY KEY or UNIQUE constraint.
 pub(super) fn key_definition(table: &TableVersion, key: &Index) -> String {
-    format!("PRIMARY KEY ({})", key_columns(table, key))
+    let what = if key.is_primary() { "PRIMARY KEY" } else { "UNIQUE" };
+    format!("{what} ({})", key_columns(table, key))
 }
 
 /// `pg_get_indexdef` of an index.

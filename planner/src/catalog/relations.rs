@@ -10,7 +10,7 @@ use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
-use tenon_storage::{Bound, Index, Relation, SqlType, TableVersion};
+use tenon_storage::{Bound, Index, IndexKind, Relation, SqlType, TableVersion};
 
 /// Rows for a table whose schema comes from `datafusion-pg-catalog`; None: that crate's own rows are right.
 pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
@@ -304,9 +304,14 @@ pub(super) fn shown_default(sql_type: SqlType, default: &str) -> String {
     }
 }
 
-/// Tables with a primary key.
+/// PRIMARY KEY and UNIQUE constraints, each with its table.
 pub(super) fn keyed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &Index)> {
-    indexed(binder).filter(|(_, index)| index.is_primary())
+    indexed(binder).filter(|(_, index)| is_constraint(index))
+}
+
+/// Whether a constraint of the table needs the index.
+pub(super) fn is_constraint(index: &Index) -> bool {
+    matches!(index.kind, IndexKind::Primary | IndexKind::Constraint)
 }
 
 /// All indexes, each with its table.
@@ -362,7 +367,7 @@ fn constraints(binder: &Binder) -> Vec<Row> {
             "oid": key.oid,
             "conname": key.name.as_str(),
             "connamespace": schema_oid(binder, &table.definition().schema_name),
-            "contype": "p",
+            "contype": if key.is_primary() { "p" } else { "u" },
             "condeferrable": false,
             "condeferred": false,
             "convalidated": true,

@@ -1,5 +1,6 @@
 //! ALTER TABLE and ALTER VIEW.
 
+use super::constraints::{self, Checks};
 use super::{create, insert};
 use crate::bind::fold;
 use crate::error::{Result, SqlError, state};
@@ -9,10 +10,11 @@ use crate::run;
 use crate::session::Session;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ObjectName, RenameTableNameKind, TableConstraint,
+    AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, Ident, ObjectName, RenameTableNameKind,
+    TableConstraint,
 };
 use futures::StreamExt;
-use tenon_storage::Relation;
+use tenon_storage::{Check, IndexDef, Relation};
 
 pub(super) async fn table(session: &mut Session, alter: &AlterTable) -> Result<Outcome> {
     let tag = || Ok(Outcome::Command("ALTER TABLE".into()));
@@ -63,17 +65,21 @@ async fn one(
             if relation.as_table().is_none() {
                 return Err(SqlError::unsupported("renaming a view's column"));
             }
-            transaction
-                .lock()
-                .rename_column(schema, name, &fold(old_column_name), &fold(new_column_name))?;
+            let (from, to) = (fold(old_column_name), fold(new_column_name));
+            let checks = checks(session, schema, name);
+            transaction.lock().rename_column(schema, name, &from, &to)?;
+            if !checks.is_empty() {
+                let checks = constraints::renamed(&checks, &from, &to)?;
+                transaction.lock().set_checks(schema, name, checks)?;
+            }
         }
         AlterTableOperation::AddColumn {
             if_not_exists,
             column_def,
             ..
         } => {
-            let (column, key) = create::column_definition(session, column_def)?;
-            if key {
+            let (column, declared) = create::column_definition(session, column_def)?;
+            if declared.primary_key {
                 return Err(SqlError::unsupported("ADD COLUMN with PRIMARY KEY"));
             }
             let state = session.state();
@@ -92,7 +98,14 @@ async fn one(
                 Some(_) => Some(value_of_default(session, &column).await?),
                 None => None,
             };
+            let added = column.name.clone();
             transaction.lock().add_column(schema, name, column, fill)?;
+            if let Some(unique) = declared.unique {
+                add_unique(session, schema, name, unique).await?;
+            }
+            for (own, check) in declared.checks {
+                add_check(session, schema, name, &check, own.as_ref(), Some(&added)).await?;
+            }
         }
         AlterTableOperation::DropColumn {
             column_names,
@@ -109,6 +122,9 @@ async fn one(
                     let message = format!("column \"{column}\" of relation \"{name}\" does not exist, skipping");
                     session.notice(message);
                     continue;
+                }
+                for check in constraints::about(&checks(session, schema, name), &column)? {
+                    transaction.lock().drop_constraint(schema, name, &check)?;
                 }
                 transaction.lock().drop_column(schema, name, &column)?;
             }
@@ -137,6 +153,18 @@ async fn one(
         | AlterTableOperation::ReplicaIdentity { .. }
         | AlterTableOperation::ValidateConstraint { .. }
         | AlterTableOperation::SetOptionsParens { .. } => {}
+        AlterTableOperation::DropConstraint {
+            if_exists, name: own, ..
+        } => {
+            let own = fold(own);
+            if !transaction.lock().drop_constraint(schema, name, &own)? {
+                let message = format!("constraint \"{own}\" of relation \"{name}\" does not exist");
+                if !*if_exists {
+                    return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+                }
+                session.notice(format!("{message}, skipping"));
+            }
+        }
         AlterTableOperation::AddConstraint { constraint, .. } => {
             return constraint_added(session, schema, name, constraint).await;
         }
@@ -151,13 +179,73 @@ async fn constraint_added(session: &mut Session, schema: &str, name: &str, const
             create::not_enforced(session, "FOREIGN KEY");
             Ok(())
         }
-        TableConstraint::Unique(_) => Err(create::no_unique()),
+        TableConstraint::Unique(unique) => {
+            let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct.clone())?;
+            add_unique(session, schema, name, unique).await
+        }
+        TableConstraint::Check(check) => add_check(session, schema, name, check, None, None).await,
         TableConstraint::PrimaryKey(key) => {
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
             add_primary_key(session, schema, name, columns, key.name.as_ref().map(fold)).await
         }
         other => Err(SqlError::unsupported(format!("constraint {other}"))),
     }
+}
+
+fn checks(session: &Session, schema: &str, name: &str) -> Vec<Check> {
+    let state = session.state();
+    let table = state.table(schema, name);
+    table.map_or_else(Vec::new, |table| table.definition().checks.clone())
+}
+
+async fn add_unique(session: &mut Session, schema: &str, name: &str, unique: IndexDef) -> Result<()> {
+    let transaction = session.transaction()?;
+    let (schema, name) = (schema.to_string(), name.to_string());
+    run::background(&session.engine, async move {
+        transaction.lock().create_index(&schema, &name, unique)?;
+        Ok(())
+    })
+    .await
+}
+
+/// Adds a CHECK that the rows there satisfy.
+async fn add_check(
+    session: &mut Session,
+    schema: &str,
+    name: &str,
+    declared: &CheckConstraint,
+    own: Option<&Ident>,
+    column: Option<&str>,
+) -> Result<()> {
+    let (binder, state) = (session.binder(), session.state());
+    let table = state
+        .table(schema, name)
+        .ok_or_else(|| crate::bind::undefined(Some(schema), name))?;
+    let definition = table.definition();
+    let check = constraints::check(
+        &binder,
+        declared,
+        own,
+        name,
+        column,
+        &definition.schema,
+        &definition.checks,
+    )?;
+    let constraint = check.name.clone();
+    session.transaction()?.lock().add_check(schema, name, check)?;
+    let state = session.state();
+    let table = state
+        .table(schema, name)
+        .ok_or_else(|| crate::bind::undefined(Some(schema), name))?;
+    let (checks, segments) = (Checks::of(&binder, table.definition())?, table.segments().clone());
+    let violated = run::background(&session.engine, async move { checks.verify(&segments) }).await;
+    violated.map_err(|error| match error.state {
+        state::CHECK_VIOLATION => {
+            let message = format!("check constraint \"{constraint}\" of relation \"{name}\" is violated by some row");
+            SqlError::new(state::CHECK_VIOLATION, message)
+        }
+        _ => error,
+    })
 }
 
 /// Checks the rows that are there on the query threads.

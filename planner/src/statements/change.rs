@@ -4,6 +4,7 @@
 //! row number). The rows found are taken out of the table, and UPDATE's new rows are added. A row that the joined tables
 //! match several times is changed once, by the first match, as in PostgreSQL.
 
+use super::constraints::Checks;
 use super::{Description, insert, parameters, query, returning, select};
 use crate::bind::{Binder, fold};
 use crate::error::{Result, SqlError, state};
@@ -169,7 +170,7 @@ fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
 }
 
 /// Column names with the values they get.
-fn assigned(assignment: &Assignment) -> Result<Vec<(String, ast::Expr)>> {
+pub(super) fn assigned(assignment: &Assignment) -> Result<Vec<(String, ast::Expr)>> {
     let last = |name: &ast::ObjectName| {
         name.0
             .last()
@@ -299,12 +300,14 @@ async fn run(
         } else {
             Vec::new()
         };
+        let checks = Checks::of(binder, table.definition())?;
         run::background(&session.engine, async move {
             let mut writer = transaction.lock().writer(&target);
             for batch in &new_rows {
                 writer.append(batch)?;
             }
             let segments = writer.finish()?;
+            checks.verify(&segments)?;
             Ok(transaction.lock().replace_rows(&target, &keep, segments)?)
         })
         .await?;

@@ -1,111 +1,142 @@
-//! ON CONFLICT DO NOTHING: rows with a key that is there already, or came earlier in the statement, are left out.
+//! ON CONFLICT: the constraints that decide, and DO NOTHING, where rows whose key is there already, or came earlier in
+//! the statement, are left out. A key with a NULL in it (of UNIQUE) is always new.
 
+use crate::bind::fold;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_arrow;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::row::{OwnedRow, RowConverter, Rows, SortField};
+use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
+use datafusion::sql::sqlparser::ast::ConflictTarget;
 use std::collections::HashSet;
-use tenon_storage::{Index, TableDefinition, TableVersion};
+use tenon_storage::{Index, IndexKind, TableDefinition, TableVersion};
 
-/// The keys seen so far, over a table with unique indexes.
-pub(super) struct Keys {
-    arbiters: Vec<Arbiter>,
+/// The constraint that a conflict target names; None where there is no target.
+pub(super) fn target<'a>(
+    definition: &'a TableDefinition,
+    target: Option<&ConflictTarget>,
+) -> Result<Option<&'a Index>> {
+    match target {
+        None => Ok(None),
+        Some(ConflictTarget::Columns(names)) => {
+            let names: Vec<String> = names.iter().map(fold).collect();
+            for name in &names {
+                if definition.column_index(name).is_none() {
+                    let message = format!("column \"{name}\" does not exist");
+                    return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
+                }
+            }
+            let is_named = |key: &&Index| {
+                let own = |at: &usize| names.contains(&definition.columns[*at].name);
+                key.columns.len() == names.len() && key.columns.iter().all(own)
+            };
+            unique(definition).find(is_named).map(Some).ok_or_else(|| {
+                let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                SqlError::new(state::INVALID_COLUMN_REFERENCE, message)
+            })
+        }
+        Some(ConflictTarget::OnConstraint(name)) => {
+            let name = name
+                .0
+                .last()
+                .and_then(|part| part.as_ident())
+                .map(fold)
+                .unwrap_or_default();
+            unique(definition)
+                .find(|key| key.name == name && key.kind != IndexKind::Unique)
+                .map(Some)
+                .ok_or_else(|| {
+                    let message = format!("constraint \"{name}\" for table \"{}\" does not exist", definition.name);
+                    SqlError::new(state::UNDEFINED_OBJECT, message)
+                })
+        }
+    }
 }
 
-/// A unique index that decides which rows conflict.
-struct Arbiter {
+/// What makes rows conflict.
+fn unique(definition: &TableDefinition) -> impl Iterator<Item = &Index> {
+    definition.all_indexes().filter(|index| index.is_unique())
+}
+
+/// The keys of one constraint seen so far.
+pub(super) struct Seen {
     columns: Vec<usize>,
     nulls_not_distinct: bool,
     converter: RowConverter,
-    seen: HashSet<OwnedRow>,
+    keys: HashSet<OwnedRow>,
 }
 
-/// The unique indexes over the columns that the conflict target names, or all; 42P10 where there is none.
-fn arbiters<'a>(definition: &'a TableDefinition, target: &[String]) -> Result<Vec<&'a Index>> {
-    let names = |index: &Index| {
-        let names = index.columns.iter().map(|at| definition.columns[*at].name.clone());
-        names.collect::<HashSet<String>>()
-    };
-    let target: HashSet<String> = target.iter().cloned().collect();
-    let unique = definition.all_indexes().filter(|index| index.is_unique());
-    let found: Vec<&Index> = unique
-        .filter(|index| target.is_empty() || names(index) == target)
-        .collect();
-    if found.is_empty() && !target.is_empty() {
-        let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-        return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+impl Seen {
+    pub(super) fn of(table: &TableVersion, key: &Index) -> Result<Seen> {
+        let fields = key
+            .columns
+            .iter()
+            .map(|at| SortField::new(table.schema().field(*at).data_type().clone()));
+        Ok(Seen {
+            columns: key.columns.clone(),
+            nulls_not_distinct: key.nulls_not_distinct,
+            converter: RowConverter::new(fields.collect()).map_err(|error| from_arrow(&error))?,
+            keys: HashSet::new(),
+        })
     }
-    Ok(found)
+
+    /// The key of each row; None where a NULL makes it equal no other.
+    fn keys_of(&self, columns: &[ArrayRef]) -> Result<Vec<Option<OwnedRow>>> {
+        let rows = self
+            .converter
+            .convert_columns(columns)
+            .map_err(|error| from_arrow(&error))?;
+        let keyed = |row: usize| self.nulls_not_distinct || columns.iter().all(|column| !column.is_null(row));
+        let keys = rows.iter().enumerate();
+        Ok(keys.map(|(at, row)| keyed(at).then(|| row.owned())).collect())
+    }
+
+    /// Notes the keys of rows; false where one was there already.
+    pub(super) fn all_new(&mut self, columns: &[ArrayRef]) -> Result<bool> {
+        let keys = self.keys_of(columns)?;
+        Ok(keys.into_iter().flatten().all(|key| self.keys.insert(key)))
+    }
 }
+
+/// The keys seen so far, over the constraints that decide.
+pub(super) struct Keys(Vec<Seen>);
 
 impl Keys {
-    /// The keys of the table's rows, as far as the conflict target is about them; None where nothing can conflict.
-    pub(super) fn of(table: &TableVersion, target: &[String]) -> Result<Option<Keys>> {
-        let arbiters = arbiters(table.definition(), target)?.into_iter().map(|index| {
-            let types = index.columns.iter().map(|at| table.schema().field(*at).data_type());
-            let fields = types.map(|data_type| SortField::new(data_type.clone()));
-            Ok(Arbiter {
-                columns: index.columns.clone(),
-                nulls_not_distinct: index.nulls_not_distinct,
-                converter: RowConverter::new(fields.collect()).map_err(|error| from_arrow(&error))?,
-                seen: HashSet::new(),
-            })
-        });
-        let mut arbiters = arbiters.collect::<Result<Vec<_>>>()?;
-        for arbiter in &mut arbiters {
-            for segment in table.segments().iter() {
-                let columns: Vec<ArrayRef> = arbiter.columns.iter().map(|at| segment.column(*at)).collect();
-                let (rows, distinct) = arbiter.rows(&columns)?;
-                let comparable = rows.iter().enumerate().filter(|(row, _)| !is_distinct(&distinct, *row));
-                arbiter.seen.extend(comparable.map(|(_, key)| key.owned()));
+    /// The keys of the table's rows under one constraint, or all.
+    pub(super) fn of(table: &TableVersion, only: Option<&Index>) -> Result<Keys> {
+        let mut seen = Vec::new();
+        for key in unique(table.definition()) {
+            if only.is_some_and(|only| only.name != key.name) {
+                continue;
             }
+            let mut own = Seen::of(table, key)?;
+            for segment in table.segments().iter() {
+                let columns: Vec<ArrayRef> = own.columns.iter().map(|at| segment.column(*at)).collect();
+                own.all_new(&columns)?;
+            }
+            seen.push(own);
         }
-        Ok((!arbiters.is_empty()).then_some(Keys { arbiters }))
+        Ok(Keys(seen))
     }
 
-    /// The rows of a batch (in the table's types) none of whose keys was seen before.
+    /// The rows of a batch (in the table's types) whose keys are all new.
     pub(super) fn keep_new(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let of_arbiter = |arbiter: &Arbiter| {
-            let columns: Vec<ArrayRef> = arbiter.columns.iter().map(|at| batch.column(*at).clone()).collect();
-            arbiter.rows(&columns)
-        };
-        let keys = self.arbiters.iter().map(of_arbiter).collect::<Result<Vec<_>>>()?;
+        let mut keys = Vec::new();
+        for seen in &self.0 {
+            let columns: Vec<ArrayRef> = seen.columns.iter().map(|at| batch.column(*at).clone()).collect();
+            keys.push(seen.keys_of(&columns)?);
+        }
         let mut new = Vec::with_capacity(batch.num_rows());
         for row in 0..batch.num_rows() {
-            let own: Vec<Option<OwnedRow>> = keys
-                .iter()
-                .map(|(rows, distinct)| (!is_distinct(distinct, row)).then(|| rows.row(row).owned()))
-                .collect();
-            let seen = |(arbiter, key): (&Arbiter, &Option<OwnedRow>)| {
-                key.as_ref().is_some_and(|key| arbiter.seen.contains(key))
-            };
-            let is_new = !self.arbiters.iter().zip(&own).any(seen);
+            let own = |at: usize| keys[at][row].as_ref();
+            let is_new = (0..self.0.len()).all(|at| own(at).is_none_or(|key| !self.0[at].keys.contains(key)));
             if is_new {
-                let pairs = self.arbiters.iter_mut().zip(own);
-                pairs.for_each(|(arbiter, key)| arbiter.seen.extend(key));
+                for (seen, keys) in self.0.iter_mut().zip(&keys) {
+                    seen.keys.extend(keys[row].clone());
+                }
             }
             new.push(is_new);
         }
         filter_record_batch(batch, &BooleanArray::from(new)).map_err(|error| from_arrow(&error))
     }
-}
-
-impl Arbiter {
-    /// Keys of rows, and which of them equal no other for their NULLs (those that the buffer calls null).
-    fn rows(&self, columns: &[ArrayRef]) -> Result<(Rows, Option<NullBuffer>)> {
-        let rows = self
-            .converter
-            .convert_columns(columns)
-            .map_err(|error| from_arrow(&error))?;
-        let nulls = columns
-            .iter()
-            .fold(None, |all, column| NullBuffer::union(all.as_ref(), column.nulls()));
-        Ok((rows, nulls.filter(|_| !self.nulls_not_distinct)))
-    }
-}
-
-fn is_distinct(nulls: &Option<NullBuffer>, row: usize) -> bool {
-    nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
 }

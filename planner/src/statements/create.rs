@@ -1,6 +1,6 @@
 //! CREATE TABLE, CREATE TABLE AS, CREATE VIEW, CREATE SCHEMA.
 
-use super::{insert, query};
+use super::{constraints, insert, query};
 use crate::bind::{Target, fold};
 use crate::error::{Result, SqlError, state};
 use crate::files;
@@ -11,10 +11,11 @@ use crate::types::planner::sql_type;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    self, ColumnOption, CreateTable, CreateView, Expr, IndexColumn, ObjectName, SchemaName, TableConstraint,
+    self, CheckConstraint, ColumnOption, CreateTable, CreateView, Expr, Ident, IndexColumn, ObjectName, SchemaName,
+    TableConstraint,
 };
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, SqlType, TableDef};
+use tenon_storage::{ColumnDef, IndexDef, SqlType, TableDef};
 
 /// The schema and name of a new relation; a temporary one goes into the session's own schema.
 fn target(session: &mut Session, name: &ObjectName, temporary: bool) -> Result<Target> {
@@ -80,7 +81,7 @@ pub(super) async fn table(
     match &create.query {
         Some(query) => create_as(session, prepared, create, place, query, params).await,
         None => {
-            let definition = definition(session, create)?;
+            let definition = definition(session, create, &place.name)?;
             session
                 .transaction()?
                 .lock()
@@ -103,7 +104,7 @@ async fn create_as(
         return Ok(Outcome::Command(format!("SELECT {rows}")));
     }
     let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
-    let columns = columns_of(plan.schema().as_arrow(), &given)?;
+    let columns = columns_of(run::columns(&session.engine, &plan).as_arrow(), &given)?;
     let definition = TableDef {
         columns,
         ..TableDef::default()
@@ -117,7 +118,7 @@ async fn create_as(
         Ok(writer.append(&insert::as_stored(&batch)?)?)
     })
     .await?;
-    let rows = insert::finish(session, table.oid(), writer).await?;
+    let rows = insert::finish(session, table.oid(), writer, None).await?;
     Ok(Outcome::Command(format!("SELECT {rows}")))
 }
 
@@ -191,14 +192,24 @@ pub(super) fn stored_type(field: &datafusion::arrow::datatypes::Field) -> Result
     })
 }
 
-fn definition(session: &mut Session, create: &CreateTable) -> Result<TableDef> {
+fn definition(session: &mut Session, create: &CreateTable, table: &str) -> Result<TableDef> {
     let mut definition = TableDef::default();
+    let mut checks = Vec::new();
     for column in &create.columns {
-        let (column, key) = column_definition(session, column)?;
-        if key {
+        let (column, declared) = column_definition(session, column)?;
+        if declared.primary_key {
             one_key(&definition)?;
             definition.primary_key = vec![column.name.clone()];
+            definition.primary_key_name = declared.primary_key_name;
         }
+        definition.unique.extend(declared.unique);
+        let own = column.name.clone();
+        checks.extend(
+            declared
+                .checks
+                .into_iter()
+                .map(|(name, check)| (Some(own.clone()), name, check)),
+        );
         definition.columns.push(column);
     }
     if let Some(like) = &create.like {
@@ -225,13 +236,29 @@ fn definition(session: &mut Session, create: &CreateTable) -> Result<TableDef> {
                 definition.primary_key_name = key.name.as_ref().map(fold);
             }
             TableConstraint::ForeignKey(_) => not_enforced(session, "FOREIGN KEY"),
-            TableConstraint::Check(_) => return Err(no_check()),
-            TableConstraint::Unique(unique) if definition.primary_key.is_empty() => {
-                let _ = unique;
-                return Err(no_unique());
+            TableConstraint::Check(check) => checks.push((None, check.name.clone(), check.clone())),
+            TableConstraint::Unique(unique) => {
+                definition.unique.push(constraints::unique(
+                    &unique.columns,
+                    unique.name.as_ref(),
+                    unique.nulls_distinct.clone(),
+                )?);
             }
-            TableConstraint::Unique(_) => return Err(no_unique()),
             other => return Err(SqlError::unsupported(format!("constraint {other}"))),
+        }
+    }
+    if !checks.is_empty() {
+        let fields: Vec<_> = definition
+            .columns
+            .iter()
+            .map(|column| column.sql_type.field(&column.name, true))
+            .collect();
+        let (binder, schema) = (session.binder(), Arc::new(Schema::new(fields)));
+        for (column, name, check) in checks {
+            let column = column.as_deref();
+            let name = name.as_ref();
+            let check = constraints::check(&binder, &check, name, table, column, &schema, &definition.checks)?;
+            definition.checks.push(check);
         }
     }
     Ok(definition)
@@ -257,14 +284,6 @@ pub(super) fn key_column(column: &IndexColumn) -> Result<String> {
     }
 }
 
-fn no_check() -> SqlError {
-    SqlError::unsupported("CHECK").hint("Leave the constraint out: Tenon would not enforce it.")
-}
-
-pub(super) fn no_unique() -> SqlError {
-    SqlError::unsupported("UNIQUE").hint("PRIMARY KEY is enforced; other unique constraints are not.")
-}
-
 pub(super) fn not_enforced(session: &mut Session, what: &str) {
     session.warn(
         crate::error::SqlState("01000"),
@@ -272,10 +291,18 @@ pub(super) fn not_enforced(session: &mut Session, what: &str) {
     );
 }
 
-/// A column, and whether it is declared PRIMARY KEY.
-pub(super) fn column_definition(session: &mut Session, column: &ast::ColumnDef) -> Result<(ColumnDef, bool)> {
+/// The constraints that a column is declared with.
+#[derive(Default)]
+pub(super) struct Declared {
+    pub primary_key: bool,
+    pub primary_key_name: Option<String>,
+    pub unique: Option<IndexDef>,
+    pub checks: Vec<(Option<Ident>, CheckConstraint)>,
+}
+
+pub(super) fn column_definition(session: &mut Session, column: &ast::ColumnDef) -> Result<(ColumnDef, Declared)> {
     let mut out = ColumnDef::new(fold(&column.name), sql_type(&column.data_type)?);
-    let mut key = false;
+    let mut declared = Declared::default();
     for option in &column.options {
         match &option.option {
             ColumnOption::Null => out.not_null = false,
@@ -284,10 +311,16 @@ pub(super) fn column_definition(session: &mut Session, column: &ast::ColumnDef) 
                 insert::check_default(session, expr, &out)?;
                 out.default = Some(expr.to_string());
             }
-            ColumnOption::PrimaryKey(_) => key = true,
+            ColumnOption::PrimaryKey(_) => {
+                declared.primary_key = true;
+                declared.primary_key_name = option.name.as_ref().map(fold);
+            }
             ColumnOption::ForeignKey(_) => not_enforced(session, "FOREIGN KEY"),
-            ColumnOption::Unique(_) => return Err(no_unique()),
-            ColumnOption::Check(_) => return Err(no_check()),
+            ColumnOption::Unique(_) => {
+                let name = option.name.as_ref().map(fold);
+                declared.unique = Some(constraints::unique_index(vec![out.name.clone()], name));
+            }
+            ColumnOption::Check(check) => declared.checks.push((option.name.clone(), check.clone())),
             ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
             ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
                 return Err(SqlError::unsupported("generated columns"));
@@ -295,7 +328,7 @@ pub(super) fn column_definition(session: &mut Session, column: &ast::ColumnDef) 
             other => return Err(SqlError::unsupported(format!("column option {other}"))),
         }
     }
-    Ok((out, key))
+    Ok((out, declared))
 }
 
 pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome> {
@@ -311,7 +344,7 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
     super::qualify::relations(&binder, &mut source);
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
-    let columns = columns_of(plan.schema().as_arrow(), &given)?;
+    let columns = columns_of(run::columns(&session.engine, &plan).as_arrow(), &given)?;
     let fields: Vec<_> = columns
         .iter()
         .map(|column| column.sql_type.field(&column.name, true))

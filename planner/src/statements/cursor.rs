@@ -36,7 +36,7 @@ pub(super) async fn declare(
         ));
     }
     let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
-    let columns = describe_columns(plan.schema());
+    let columns = describe_columns(&run::columns(&session.engine, &plan));
     // The cursor outlives the statement, so the statement's cancel token must not be its.
     let mut own = session.run();
     own.cancel = Default::default();

@@ -91,6 +91,7 @@ fn definition(create: &CreateIndex) -> Result<IndexDef> {
         name,
         columns: create.columns.iter().map(column).collect::<Result<_>>()?,
         unique: create.unique,
+        constraint: false,
         nulls_not_distinct: create.nulls_distinct == Some(false),
     })
 }

@@ -1,14 +1,17 @@
 //! INSERT, and what all writers of rows share: defaults, conversion to the columns' types, the write itself.
 
+use super::constraints::Checks;
+use super::upsert::Upsert;
 use super::{Description, conflict, parameters, query, returning};
 use crate::bind::{Binder, fold};
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
 use crate::outcome::Outcome;
 use crate::parse::parse_expression;
-use crate::rewrite::rewrite;
+use crate::rewrite::{cast_to_float, is_number, rewrite};
 use crate::run;
 use crate::session::{Prepared, Session};
+use crate::types::pg_type;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
@@ -16,7 +19,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    self, ConflictTarget, Insert, OnConflictAction, OnInsert, SetExpr, TableObject, Value,
+    self, Insert, OnConflict, OnConflictAction, OnInsert, SetExpr, TableObject, Value,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,13 +82,19 @@ pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
 pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
-    let params = match &insert.source {
+    let mut params = match &insert.source {
         Some(source) => {
             let declared = types_of_values(&resolved, source, types)?;
             source_plan(&binder, &resolved, source, &declared)?.1
         }
         None => Vec::new(),
     };
+    if let Some(upsert) = upsert(insert, &resolved.table)? {
+        let mut known: Vec<u32> = params.iter().map(|field| pg_type(field).oid).collect();
+        known.extend(types.iter().skip(known.len()));
+        let all = upsert.parameters(&binder, &known)?;
+        params.extend(all.into_iter().skip(params.len()));
+    }
     let columns = match &insert.returning {
         Some(items) => Some(returning::describe(&binder, &resolved.table, alias(insert), items)?),
         None => None,
@@ -154,8 +163,13 @@ fn source_plan(
         if width <= resolved.targets.len() {
             for row in &mut values.rows {
                 for (expr, target) in row.content.iter_mut().zip(&targets) {
+                    let column = &definition.columns[*target];
+                    let float = matches!(column.sql_type, SqlType::Float4 | SqlType::Float8);
                     if is_default(expr) {
-                        *expr = default_tree(&definition.columns[*target])?;
+                        *expr = default_tree(column)?;
+                    } else if float && (is_number(expr) || is_text(expr)) {
+                        // One row's numerics would make the whole column numeric, which holds no 1e300 and no NaN.
+                        cast_to_float(expr);
                     }
                 }
             }
@@ -208,6 +222,10 @@ pub(super) fn or_default(value: ast::Expr, column: &ColumnDef) -> Result<ast::Ex
     } else {
         Ok(value)
     }
+}
+
+fn is_text(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
 fn is_default(expr: &ast::Expr) -> bool {
@@ -282,23 +300,9 @@ pub(super) async fn run(
     insert: &Insert,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
-    let do_nothing = match &insert.on {
-        None => false,
-        Some(OnInsert::OnConflict(conflict)) => match &conflict.action {
-            OnConflictAction::DoNothing => true,
-            OnConflictAction::DoUpdate(_) => return Err(SqlError::unsupported("ON CONFLICT DO UPDATE")),
-        },
-        Some(other) => return Err(SqlError::unsupported(other)),
-    };
+    let on = on_conflict(insert)?;
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
-    let conflict_target: Vec<String> = match &insert.on {
-        Some(OnInsert::OnConflict(on)) => match &on.conflict_target {
-            Some(ConflictTarget::Columns(names)) => names.iter().map(fold).collect(),
-            _ => Vec::new(),
-        },
-        _ => Vec::new(),
-    };
     if resolved.table.definition().schema_name != session.temporary_schema() {
         session.check_writable("INSERT")?;
     }
@@ -308,11 +312,18 @@ pub(super) async fn run(
         None => default_row(&binder, &resolved.table)?,
     };
     let table = resolved.table.clone();
+    if let Some(upsert) = upsert(insert, &table)? {
+        return upsert.run(session, &binder, plan, &declared, params).await;
+    }
     let keep = insert.returning.is_some();
-    let keys = match do_nothing {
-        true => conflict::Keys::of(&table, &conflict_target)?,
-        false => None,
+    let keys = match on {
+        Some(on) => {
+            let target = conflict::target(table.definition(), on.conflict_target.as_ref())?;
+            Some(conflict::Keys::of(&table, target)?)
+        }
+        None => None,
     };
+    let checks = Checks::of(&binder, table.definition())?;
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
@@ -328,11 +339,37 @@ pub(super) async fn run(
         Ok(())
     })
     .await?;
-    let rows = finish(session, table.oid(), writer).await?;
+    let rows = finish(session, table.oid(), writer, Some(checks)).await?;
     match &insert.returning {
         Some(items) => returning::rows(session, &table, alias(insert), items, kept, "INSERT 0").await,
         None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
     }
+}
+
+fn on_conflict(insert: &Insert) -> Result<Option<&OnConflict>> {
+    match &insert.on {
+        None => Ok(None),
+        Some(OnInsert::OnConflict(on)) => Ok(Some(on)),
+        Some(other) => Err(SqlError::unsupported(other)),
+    }
+}
+
+/// The statement's DO UPDATE.
+fn upsert<'a>(insert: &'a Insert, table: &Arc<TableVersion>) -> Result<Option<Upsert<'a>>> {
+    let Some(OnConflict {
+        conflict_target,
+        action: OnConflictAction::DoUpdate(update),
+    }) = on_conflict(insert)?
+    else {
+        return Ok(None);
+    };
+    Ok(Some(Upsert {
+        table: table.clone(),
+        alias: alias(insert),
+        target: conflict_target.as_ref(),
+        update,
+        returning: insert.returning.as_deref(),
+    }))
 }
 
 fn default_row(binder: &Binder, table: &TableVersion) -> Result<LogicalPlan> {
@@ -372,11 +409,19 @@ pub(super) fn as_stored(batch: &RecordBatch) -> Result<RecordBatch> {
     RecordBatch::try_new_with_options(schema, columns, &options).map_err(|error| from_arrow(&error))
 }
 
-/// Finishes a writer and adds its rows to the table in the session's transaction.
-pub(super) async fn finish(session: &Session, table_oid: u32, writer: TableWriter) -> Result<u64> {
+/// Finishes a writer and adds its rows, which must satisfy the checks, to the table in the session's transaction.
+pub(super) async fn finish(
+    session: &Session,
+    table_oid: u32,
+    writer: TableWriter,
+    checks: Option<Checks>,
+) -> Result<u64> {
     let transaction = session.transaction()?;
     run::background(&session.engine, async move {
         let segments = writer.finish()?;
+        if let Some(checks) = checks {
+            checks.verify(&segments)?;
+        }
         Ok(transaction.lock().append(table_oid, segments)?)
     })
     .await

@@ -3,6 +3,7 @@
 mod alter;
 mod change;
 mod conflict;
+mod constraints;
 pub(crate) mod copy;
 mod create;
 mod cursor;
@@ -19,6 +20,7 @@ mod select;
 pub(crate) use select::of as select_of;
 mod set;
 pub(crate) mod text_rows;
+mod upsert;
 
 use crate::error::{Result, SqlError};
 use crate::outcome::{ColumnDesc, Outcome};

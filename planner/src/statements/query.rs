@@ -19,7 +19,7 @@ pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32])
     let binder = session.binder();
     let tree = checked(query)?;
     let (plan, params) = parameters::plan(&binder, tree, types)?;
-    let columns = Some(describe_columns(plan.schema()));
+    let columns = Some(describe_columns(&run::columns(&session.engine, &plan)));
     Ok(Description {
         params,
         columns,
@@ -34,7 +34,6 @@ fn checked(query: &ast::Query) -> Result<ast::Statement> {
     {
         return Err(SqlError::unsupported("SELECT INTO").hint("Use CREATE TABLE AS."));
     }
-    no_multiset(&query.body)?;
     let mut query = Box::new(query.clone());
     // There is no concurrent writer that a row lock could hold off: the rows are a snapshot.
     query.locks.clear();
@@ -44,24 +43,6 @@ fn checked(query: &ast::Query) -> Result<ast::Statement> {
     }
     rewrite(&mut tree);
     Ok(tree)
-}
-
-/// EXCEPT ALL and INTERSECT ALL would not count their rows.
-fn no_multiset(body: &ast::SetExpr) -> Result<()> {
-    use ast::{SetOperator, SetQuantifier};
-    match body {
-        ast::SetExpr::SetOperation {
-            op,
-            set_quantifier: SetQuantifier::All,
-            ..
-        } if *op != SetOperator::Union => Err(SqlError::unsupported(format!("{op} ALL"))),
-        ast::SetExpr::SetOperation { left, right, .. } => {
-            no_multiset(left)?;
-            no_multiset(right)
-        }
-        ast::SetExpr::Query(query) => no_multiset(&query.body),
-        _ => Ok(()),
-    }
 }
 
 /// The plan of a query, its parameters left open.
@@ -102,7 +83,7 @@ pub(super) async fn run(
         Some((_, plan)) => plan,
         None => plan(&session.binder(), query, &prepared.param_fields)?,
     };
-    let columns = describe_columns(plan.schema());
+    let columns = describe_columns(&run::columns(&session.engine, &plan));
     if let Some(promised) = &prepared.columns
         && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| a.data_type != b.data_type))
     {

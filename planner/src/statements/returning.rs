@@ -41,9 +41,8 @@ pub(super) fn describe(
     alias: Option<String>,
     items: &[SelectItem],
 ) -> Result<Vec<ColumnDesc>> {
-    Ok(describe_columns(
-        plan(binder, table, alias, items, Vec::new())?.schema(),
-    ))
+    let plan = plan(binder, table, alias, items, Vec::new())?;
+    Ok(describe_columns(&run::columns(&binder.engine, &plan)))
 }
 
 /// The statement's outcome: the expressions over `rows`, which have the table's columns.
@@ -59,7 +58,7 @@ pub(super) async fn rows(
         .into_iter()
         .map(|batch| Ok(tenon_storage::writer::conform(&batch, table.definition())?));
     let plan = plan(&session.binder(), table, alias, items, rows.collect::<Result<_>>()?)?;
-    let columns = describe_columns(plan.schema());
+    let columns = describe_columns(&run::columns(&session.engine, &plan));
     let stream = run::start(&session.run(), plan).await?;
     Ok(Outcome::Rows {
         columns,

@@ -39,6 +39,15 @@ pub(super) fn over(relation: ObjectName, items: Vec<SelectItem>) -> Statement {
     Statement::Query(query)
 }
 
+/// Gives a SELECT its WHERE.
+pub(super) fn restrict(statement: &mut Statement, condition: Option<Expr>) {
+    if let Statement::Query(query) = statement
+        && let SetExpr::Select(select) = query.body.as_mut()
+    {
+        select.selection = condition;
+    }
+}
+
 /// `SELECT items FROM from WHERE selection`.
 pub(crate) fn of(items: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Statement {
     let (mut query, mut select) = template();

@@ -18,6 +18,8 @@ const NAME_BYTES_MAX: usize = 63;
 pub enum IndexKind {
     /// A PRIMARY KEY's.
     Primary,
+    /// A UNIQUE constraint's.
+    Constraint,
     /// CREATE UNIQUE INDEX.
     Unique,
     /// CREATE INDEX.
@@ -85,6 +87,8 @@ pub struct IndexDef {
     pub name: Option<String>,
     pub columns: Vec<(String, ColumnOrder)>,
     pub unique: bool,
+    /// A UNIQUE constraint of the table needs it.
+    pub constraint: bool,
     pub nulls_not_distinct: bool,
 }
 

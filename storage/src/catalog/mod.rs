@@ -10,5 +10,5 @@ mod unique;
 pub use database::Database;
 pub use index::{ColumnOrder, Index, IndexDef, IndexKind, IndexSlot, quote_identifier};
 pub use state::{Relation, SchemaEntry, State, View};
-pub use table::{ColumnDef, RowLocation, TableDef, TableDefinition, TableVersion};
+pub use table::{Check, ColumnDef, RowLocation, TableDef, TableDefinition, TableVersion};
 pub use transaction::Transaction;

@@ -1,6 +1,6 @@
 //! A table: its definition, and one immutable version of its rows.
 
-use super::index::{ColumnOrder, Index, IndexKind};
+use super::index::{ColumnOrder, Index, IndexDef, IndexKind};
 use super::unique;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
@@ -55,6 +55,17 @@ pub struct TableDef {
     pub primary_key: Vec<String>,
     /// The key's constraint name; `{table}_pkey` where None.
     pub primary_key_name: Option<String>,
+    /// UNIQUE constraints.
+    pub unique: Vec<IndexDef>,
+    pub checks: Vec<Check>,
+}
+
+/// A CHECK constraint. The planner evaluates it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    pub name: String,
+    /// The condition as SQL text.
+    pub condition: String,
 }
 
 /// A row of a table version.
@@ -75,6 +86,7 @@ pub struct TableDefinition {
     pub primary_key: Option<Index>,
     /// Those that are not the primary key's, in the order of their creation.
     pub indexes: Vec<Index>,
+    pub checks: Vec<Check>,
     /// The columns as Arrow fields (`SqlType::field`); not nullable where NOT NULL.
     pub schema: SchemaRef,
     /// One a string column, shared with the versions of the table before and after.
@@ -96,6 +108,7 @@ impl TableDefinition {
             columns: def.columns,
             primary_key: None,
             indexes: Vec::new(),
+            checks: def.checks,
             schema: Arc::new(Schema::empty()),
             dictionaries: Vec::new(),
         };
@@ -211,10 +224,15 @@ impl TableVersion {
         Self::with_statistics(definition, self.segments.to_vec(), (*self.statistics).clone())
     }
 
-    /// Where the rows with these primary keys are: for each row of `keys`, whose columns are the key's in its order and
-    /// have its types. All None where the table has no key.
-    pub fn locate(&self, keys: &[ArrayRef], budget: &Arc<MemoryBudget>) -> Result<Vec<Option<RowLocation>>> {
-        unique::locate(&self.definition, &self.segments, keys, budget)
+    /// Where the rows with these keys are: for each row of `keys`, whose columns are those of the unique index `key` in
+    /// its order and have their types.
+    pub fn locate(
+        &self,
+        key: &Index,
+        keys: &[ArrayRef],
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Vec<Option<RowLocation>>> {
+        unique::locate(&self.definition, key, &self.segments, keys, budget)
     }
 
     pub fn definition(&self) -> &Arc<TableDefinition> {

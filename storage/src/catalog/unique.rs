@@ -77,15 +77,13 @@ pub(super) fn check_one(
 /// Finds the rows there that have given keys; `keys` are the key's columns.
 pub(super) fn locate(
     definition: &TableDefinition,
+    key: &Index,
     there: &[Arc<Segment>],
     keys: &[ArrayRef],
     budget: &Arc<MemoryBudget>,
 ) -> Result<Vec<Option<RowLocation>>> {
     let rows = keys.first().map_or(0, |keys| keys.len());
     let mut found = vec![None; rows];
-    let Some(key) = &definition.primary_key else {
-        return Ok(found);
-    };
     let fits =
         |(index, column): (usize, &usize)| *keys[index].data_type() == definition.columns[*column].sql_type.data_type();
     if keys.len() != key.columns.len() || !key.columns.iter().enumerate().all(fits) {
@@ -94,10 +92,17 @@ pub(super) fn locate(
     let _held = budget.reserve(rows * BYTES_PER_ROW)?;
     let ranges: Vec<ColumnStatistics> = keys.iter().map(|keys| ColumnStatistics::of_array(keys)).collect();
     let mut hashes = vec![0; rows];
-    keys.iter().for_each(|keys| hash_array(keys, &mut hashes));
+    for (index, keys) in keys.iter().enumerate() {
+        hash_array(keys, &mut hashes);
+        if key.nulls_not_distinct {
+            let null_rows = (0..rows).filter(|row| keys.is_null(*row));
+            null_rows.for_each(|row| hashes[row] = hash_u64(index as u64));
+        }
+    }
     // Equal keys asked for twice stand in the table twice, so all matches of a hash are visited.
     let mut table: HashTable<(u64, usize)> = HashTable::with_capacity(rows);
-    for (row, hash) in hashes.iter().enumerate() {
+    let keyed = |row: usize| key.nulls_not_distinct || keys.iter().all(|keys| keys.is_valid(row));
+    for (row, hash) in hashes.iter().enumerate().filter(|(row, _)| keyed(*row)) {
         table.insert_unique(*hash, (*hash, row), |(hash, _)| *hash);
     }
     let checker = Checker {
@@ -111,7 +116,8 @@ pub(super) fn locate(
         .filter(|(_, segment)| overlaps(segment, key, &ranges))
     {
         checker.blocks(segment, |offset, block| {
-            for (row, hash) in block.whole.iter().enumerate() {
+            let rows = block.whole.iter().enumerate();
+            for (row, hash) in rows.filter(|(row, _)| block.is_comparable(*row)) {
                 for (_, asked) in table.iter_hash(*hash).filter(|(held, _)| held == hash) {
                     let same = |(keys, column): (&ArrayRef, &usize)| {
                         *keys.slice(*asked, 1) == *segment.column_slice(*column, offset + row, 1)

@@ -487,7 +487,8 @@ fn primary_keys_are_added_dropped_and_located() {
     assert_eq!(insert(&mut transaction, &[9]).unwrap_err().sqlstate(), "23505");
     let table = transaction.state().table("public", "t").unwrap().clone();
     let asked: ArrayRef = Arc::new(Int32Array::from(vec![9, 4, 3, 9]));
-    let found = table.locate(&[asked], database.budget()).unwrap();
+    let key = table.definition().primary_key.clone().unwrap();
+    let found = table.locate(&key, &[asked], database.budget()).unwrap();
     let values: Vec<Option<i32>> = found
         .iter()
         .map(|at| {
@@ -501,8 +502,9 @@ fn primary_keys_are_added_dropped_and_located() {
         .collect();
     assert_eq!(values, [Some(9), None, Some(3), Some(9)]);
     let wrong: ArrayRef = Arc::new(Int64Array::from(vec![9]));
-    assert!(table.locate(&[wrong], database.budget()).is_err());
-    transaction.drop_primary_key("public", "t").unwrap();
+    assert!(table.locate(&key, &[wrong], database.budget()).is_err());
+    assert!(transaction.drop_constraint("public", "t", "t_pkey").unwrap());
+    assert!(!transaction.drop_constraint("public", "t", "t_pkey").unwrap());
     insert(&mut transaction, &[9]).unwrap();
     assert_eq!(rows(transaction.state()), [3, 5, 9, 9]);
 }

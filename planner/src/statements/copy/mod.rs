@@ -4,6 +4,7 @@ mod options;
 mod sink;
 pub(crate) mod syntax;
 
+use super::constraints::Checks;
 use super::{insert, query, select};
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
@@ -55,7 +56,7 @@ pub(super) async fn run(session: &mut Session, copy: &Copy) -> Result<Outcome> {
 
 async fn to(session: &mut Session, copy: &Copy, source: &ast::Query) -> Result<Outcome> {
     let plan = query::bound_plan(&session.binder(), source, &[], &[])?;
-    let columns = describe_columns(plan.schema());
+    let columns = describe_columns(&run::columns(&session.engine, &plan));
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let options = options::read(copy, CopyFormat::Text, &names)?;
     if options.file.is_some() {
@@ -95,9 +96,12 @@ async fn from(
         .collect();
     let defaults = defaults(session, &table, &columns)?;
     let budget = session.engine.database().budget().clone();
-    let destination = match session.block() {
-        Some(block) => Destination::Block(block.transaction.clone()),
-        None => Destination::Database(session.engine.database().clone()),
+    let destination = Destination {
+        place: match session.block() {
+            Some(block) => sink::Place::Block(block.transaction.clone()),
+            None => sink::Place::Database(session.engine.database().clone()),
+        },
+        checks: Checks::of(&binder, table.definition())?,
     };
     match place {
         Place::Client => {

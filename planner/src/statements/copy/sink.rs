@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::error::{Result, SqlError, state};
 use crate::outcome::CopySink;
+use crate::statements::constraints::Checks;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -18,8 +19,13 @@ const PIECES_AHEAD: usize = 8;
 /// How often rows are published again after a conflict with another transaction.
 const ATTEMPTS_MAX: usize = 20;
 
-/// Where the rows become visible.
-pub(super) enum Destination {
+/// Where the rows become visible, and what they have to satisfy.
+pub(super) struct Destination {
+    pub place: Place,
+    pub checks: Checks,
+}
+
+pub(super) enum Place {
     /// In the session's open transaction block.
     Block(Arc<Mutex<Transaction>>),
     /// At once, in a transaction of their own.
@@ -29,12 +35,13 @@ pub(super) enum Destination {
 impl Destination {
     /// Adds the rows: all of them, or none.
     pub(super) fn publish(&self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<()> {
-        match self {
-            Destination::Block(transaction) => {
+        self.checks.verify(&segments)?;
+        match &self.place {
+            Place::Block(transaction) => {
                 transaction.lock().append(table_oid, segments)?;
                 Ok(())
             }
-            Destination::Database(database) => {
+            Place::Database(database) => {
                 let mut attempt = 1;
                 loop {
                     let mut transaction = database.begin();

@@ -1,6 +1,7 @@
-//! ALTER TABLE: columns and the primary key.
+//! ALTER TABLE: columns and constraints.
 
-use super::super::table::{ColumnDef, TableDefinition, TableVersion};
+use super::super::index::IndexKind;
+use super::super::table::{Check, ColumnDef, TableDefinition, TableVersion};
 use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::array::{Array, ArrayRef};
@@ -85,12 +86,41 @@ impl Transaction {
         Ok(())
     }
 
-    /// ALTER TABLE ... DROP CONSTRAINT of the primary key; its columns stay NOT NULL.
-    pub fn drop_primary_key(&mut self, schema: &str, table: &str) -> Result<()> {
+    /// Adds a CHECK constraint; the rows there are the caller's to check.
+    pub fn add_check(&mut self, schema: &str, table: &str, check: Check) -> Result<()> {
         self.redefine(schema, table, |definition| {
-            definition.primary_key = None;
+            if definition.checks.iter().any(|known| known.name == check.name) {
+                let message = format!("constraint \"{}\" for relation \"{table}\" already exists", check.name);
+                return Err(StorageError::new(ErrorKind::DuplicateObject, message));
+            }
+            definition.checks.push(check);
             Ok(())
         })
+    }
+
+    /// Gives the table other CHECK constraints: their conditions follow a column that has another name.
+    pub fn set_checks(&mut self, schema: &str, table: &str, checks: Vec<Check>) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            definition.checks = checks;
+            Ok(())
+        })
+    }
+
+    /// ALTER TABLE ... DROP CONSTRAINT; the columns of a primary key stay NOT NULL. False where the table has none of
+    /// that name.
+    pub fn drop_constraint(&mut self, schema: &str, table: &str, name: &str) -> Result<bool> {
+        let mut found = false;
+        self.redefine(schema, table, |definition| {
+            let before = (definition.all_indexes().count(), definition.checks.len());
+            definition.primary_key = definition.primary_key.take().filter(|key| key.name != name);
+            definition
+                .indexes
+                .retain(|index| index.kind != IndexKind::Constraint || index.name != name);
+            definition.checks.retain(|check| check.name != name);
+            found = before != (definition.all_indexes().count(), definition.checks.len());
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Adds a column. Rows there get `fill`, one value of the column's type, or NULL where None.

@@ -20,16 +20,17 @@ impl Transaction {
             }
             None => {
                 let names: Vec<&str> = def.columns.iter().map(|(name, _)| name.as_str()).collect();
-                default_name(table, &names, "idx", |name| self.check_free(schema, name).is_ok())
+                let label = if def.constraint { "key" } else { "idx" };
+                default_name(table, &names, label, |name| self.check_free(schema, name).is_ok())
             }
         };
         let index = Index {
             oid: self.database.new_oid(),
             name: name.clone(),
-            kind: if def.unique {
-                IndexKind::Unique
-            } else {
-                IndexKind::Plain
+            kind: match (def.constraint, def.unique) {
+                (true, _) => IndexKind::Constraint,
+                (false, true) => IndexKind::Unique,
+                (false, false) => IndexKind::Plain,
             },
             columns,
             order,
@@ -47,7 +48,11 @@ impl Transaction {
     pub fn drop_index(&mut self, schema: &str, name: &str) -> Result<()> {
         let current = self.table_of_index(schema, name)?;
         let mut definition = (**current.definition()).clone();
-        if definition.primary_key.as_ref().is_some_and(|key| key.name == name) {
+        let needed = |index: &Index| matches!(index.kind, IndexKind::Primary | IndexKind::Constraint);
+        if definition
+            .all_indexes()
+            .any(|index| index.name == name && needed(index))
+        {
             let table = current.name();
             let message = format!("cannot drop index {name} because constraint {name} on table {table} requires it");
             return Err(StorageError::new(ErrorKind::DependentObjects, message)

@@ -115,6 +115,7 @@ impl Transaction {
         self.check_free(schema, name)?;
         let (oid, key_oid) = (self.database.new_oid(), self.database.new_oid());
         let key_name = self.key_name(schema, name, def.primary_key_name)?;
+        let unique = def.unique.clone();
         let def = TableDef {
             primary_key_name: Some(key_name),
             ..def
@@ -128,8 +129,11 @@ impl Transaction {
                 ..Touch::default()
             },
         );
-        self.put(Relation::Table(table.clone()));
-        Ok(table)
+        self.put(Relation::Table(table));
+        for index in unique {
+            self.create_index(schema, name, index)?;
+        }
+        self.table(schema, name)
     }
 
     pub fn create_view(
