@@ -3,11 +3,12 @@
 use crate::error::{Result, SqlError, state};
 use crate::statement::{Kind, Statement, Utility};
 use crate::statements::copy;
-use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// How deep expressions and subqueries may nest.
@@ -57,6 +58,8 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         .take(4)
         .map(|token| token.to_string().to_uppercase())
         .collect();
+    let mut tokens = tokens;
+    mark_symmetric(&mut tokens);
     let kind = match utility(&words) {
         Some(utility) => Kind::Utility(utility),
         None => {
@@ -71,6 +74,11 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
             };
             let parsed = parsed.map_err(|error| syntax_error(text, &tokens, error))?;
             let mut parsed = parsed;
+            if let Kind::Sql(tree) = &parsed
+                && let ControlFlow::Break(at) = tree.visit(&mut Reserved)
+            {
+                return Err(near(text, &tokens, at));
+            }
             if parser.peek_keyword(Keyword::WITH) {
                 with_data(&mut parser, &mut parsed);
             }
@@ -87,6 +95,67 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         end,
         kind,
     })
+}
+
+/// `BETWEEN SYMMETRIC a AND b`: the parser does not know the word, and gets a prefix operator that nothing else uses.
+/// `rewrite::precedence` takes it out again.
+fn mark_symmetric(tokens: &mut [TokenWithSpan]) {
+    let mut between = false;
+    for token in tokens {
+        match &token.token {
+            Token::Whitespace(_) => {}
+            Token::Word(word) if word.keyword == Keyword::BETWEEN => between = true,
+            Token::Word(word) if between && word.value.eq_ignore_ascii_case("symmetric") => {
+                token.token = Token::DoubleExclamationMark;
+                between = false;
+            }
+            _ => between = false,
+        }
+    }
+}
+
+/// Finds a table named by a word that PostgreSQL reserves: `SELECT FROM WHERE`.
+struct Reserved;
+
+impl Visitor for Reserved {
+    type Break = Location;
+
+    fn pre_visit_relation(&mut self, relation: &ast::ObjectName) -> ControlFlow<Location> {
+        const WORDS: [&str; 24] = [
+            "all",
+            "and",
+            "as",
+            "case",
+            "check",
+            "create",
+            "distinct",
+            "else",
+            "end",
+            "except",
+            "from",
+            "group",
+            "having",
+            "intersect",
+            "limit",
+            "not",
+            "on",
+            "or",
+            "order",
+            "select",
+            "table",
+            "union",
+            "where",
+            "with",
+        ];
+        match relation.0.as_slice() {
+            [ast::ObjectNamePart::Identifier(name)]
+                if name.quote_style.is_none() && WORDS.contains(&name.value.to_lowercase().as_str()) =>
+            {
+                ControlFlow::Break(name.span.start)
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
 }
 
 /// `WITH ... INSERT` is an INSERT whose source has the WITH.

@@ -5,8 +5,10 @@ use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::outcome::BatchStream;
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::DFSchemaRef;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::{SessionState, TaskContext};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, StreamExt};
 use std::any::Any;
@@ -104,6 +106,30 @@ pub(crate) async fn physical(run: &Run, plan: &LogicalPlan) -> Result<Arc<dyn Ex
         .create_physical_plan(plan)
         .await
         .map_err(|error| from_datafusion(&error))
+}
+
+/// The columns that a plan gives. Before analysis a UNION has the types of its first input, and a CASE those of its first
+/// result, whatever the others make of them.
+pub(crate) fn columns(engine: &Engine, plan: &LogicalPlan) -> DFSchemaRef {
+    let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_));
+    let coerces = plan.exists(|node| {
+        let mut found = matches!(node, LogicalPlan::Union(_));
+        node.apply_expressions(|expr| {
+            found = found || expr.exists(|expr| Ok(mixes(expr)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(found)
+    });
+    if !coerces.unwrap_or(false) {
+        return plan.schema().clone();
+    }
+    let options = engine.state.config_options();
+    let analyzed = engine
+        .state
+        .analyzer()
+        .execute_and_check(plan.clone(), options, |_, _| {});
+    // What is wrong with the plan is told when it runs.
+    analyzed.map_or_else(|_| plan.schema().clone(), |analyzed| analyzed.schema().clone())
 }
 
 /// Runs a plan to its end, giving each batch to `take` on the query threads.

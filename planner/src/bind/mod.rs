@@ -1,5 +1,7 @@
 //! Names to tables, views and functions: the planner's view of one snapshot through one session's search path.
 
+mod aliases;
+mod expand;
 mod lookup;
 mod view;
 
@@ -15,7 +17,7 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, ScalarValue, TableReference};
+use datafusion::common::{DFSchema, ScalarValue, SchemaError, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
@@ -59,12 +61,32 @@ impl Binder {
     }
 
     /// Plans a statement that returns rows.
-    pub(crate) fn plan(&self, statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> SqlResult<LogicalPlan> {
+    pub(crate) fn plan(
+        &self,
+        mut statement: ast::Statement,
+        parameters: Vec<Option<FieldRef>>,
+    ) -> SqlResult<LogicalPlan> {
+        expand::expand(self, &mut statement)?;
+        loop {
+            let error = match self.plan_once(statement.clone(), parameters.clone()) {
+                Ok(plan) => return Ok(plan),
+                Err(error) => error,
+            };
+            let renamed = unknown_relation(&error).is_some_and(|name| aliases::rename(&mut statement, &name));
+            if !renamed {
+                // The client knows a renamed relation under its own name.
+                let mut told = from_datafusion(&error);
+                told.message = told.message.replace('\u{1}', "");
+                told.hint = told.hint.map(|hint| hint.replace('\u{1}', ""));
+                return Err(told);
+            }
+        }
+    }
+
+    fn plan_once(&self, statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> Result<LogicalPlan> {
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         let mut context = PlannerContext::new().with_prepare_param_data_types(parameters);
-        planner
-            .sql_statement_to_plan_with_context(statement, &mut context)
-            .map_err(|error| from_datafusion(&error))
+        planner.sql_statement_to_plan_with_context(statement, &mut context)
     }
 
     /// Plans an expression over the columns of `schema`.
@@ -105,6 +127,23 @@ impl Binder {
             overlay: None,
             ..self.clone()
         })
+    }
+}
+
+/// The qualifier of a column that was not found.
+fn unknown_relation(error: &DataFusionError) -> Option<String> {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => unknown_relation(inner),
+        DataFusionError::Shared(inner) => unknown_relation(inner),
+        DataFusionError::Collection(errors) => errors.first().and_then(unknown_relation),
+        DataFusionError::SchemaError(error, _) => match error.as_ref() {
+            SchemaError::FieldNotFound { field, .. } => match &field.relation {
+                Some(TableReference::Bare { table }) if !table.contains('\u{1}') => Some(table.to_string()),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
     }
 }
 

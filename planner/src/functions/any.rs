@@ -1,10 +1,9 @@
 //! `x = ANY (array)`, with PostgreSQL's NULL rules. The array may come as text (`'{1,2}'`), as drivers send it.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, StringViewArray};
-use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::array::{Array, AsArray, BooleanArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::cmp;
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use std::sync::Arc;
@@ -20,36 +19,6 @@ impl AnyEqual {
             signature: Signature::user_defined(Volatility::Immutable),
         })
     }
-}
-
-/// The list of an array's text.
-fn list_of_text(texts: &ArrayRef) -> Result<ArrayRef> {
-    let texts = cast(texts, &DataType::Utf8View)?;
-    let mut items: Vec<Option<String>> = Vec::new();
-    let mut lengths = Vec::new();
-    for text in texts.as_string_view() {
-        let inner = text
-            .unwrap_or("{}")
-            .trim()
-            .trim_start_matches('{')
-            .trim_end_matches('}');
-        let before = items.len();
-        if !inner.is_empty() {
-            items.extend(inner.split(',').map(|item| {
-                let item = item.trim();
-                (!item.eq_ignore_ascii_case("null")).then(|| item.trim_matches('"').to_string())
-            }));
-        }
-        lengths.push(items.len() - before);
-    }
-    let values: ArrayRef = Arc::new(StringViewArray::from_iter(items));
-    let field = Arc::new(Field::new("item", DataType::Utf8View, true));
-    Ok(Arc::new(ListArray::new(
-        field,
-        OffsetBuffer::from_lengths(lengths),
-        values,
-        texts.nulls().cloned(),
-    )))
 }
 
 impl ScalarUDFImpl for AnyEqual {
@@ -78,7 +47,9 @@ impl ScalarUDFImpl for AnyEqual {
         let array = args.args[1].to_array(rows)?;
         let list = match array.data_type() {
             DataType::List(_) => array,
-            DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => list_of_text(&array)?,
+            DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => {
+                super::array::list_of_text(&array, tenon_storage::SqlType::Text)?
+            }
             DataType::Null => return Ok(ColumnarValue::Scalar(ScalarValue::Boolean(None))),
             DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
                 cast(&array, &DataType::List(item.clone()))?

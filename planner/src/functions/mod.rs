@@ -2,8 +2,10 @@
 
 pub(crate) mod aggregate;
 mod any;
+pub(crate) mod array;
 pub(crate) mod constant;
 mod datetime;
+mod length;
 mod misc;
 mod numeric;
 pub(crate) mod operators;
@@ -21,7 +23,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .into_iter()
         .chain(datetime::functions())
         .chain(rounding::functions())
-        .chain([any::AnyEqual::udf()])
+        .chain([any::AnyEqual::udf(), array::OrEmpty::udf(), length::Length::udf()])
     {
         state.register_udf(Arc::new(function))?;
     }

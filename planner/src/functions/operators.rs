@@ -1,7 +1,7 @@
 //! Operators on numerics, dates, timestamps and intervals, with PostgreSQL's result types.
 
-use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
@@ -14,6 +14,22 @@ const STAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 pub(crate) struct PostgresOperators;
 
 impl ExprPlanner for PostgresOperators {
+    /// `d.id` with a column `d`: unless it is a record, `d` is a table. See `bind::aliases`.
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        _: Option<&TableReference>,
+        nested_names: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        match (field.data_type(), nested_names) {
+            (DataType::Struct(_) | DataType::Map(..), _) | (_, []) => Ok(PlannerResult::Original(Vec::new())),
+            (_, [name, ..]) => {
+                let table = TableReference::bare(field.name().as_str());
+                Ok(PlannerResult::Planned(Expr::Column(Column::new(Some(table), name))))
+            }
+        }
+    }
+
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));

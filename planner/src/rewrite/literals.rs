@@ -5,7 +5,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    LimitClause, OrderByKind, Query, Select, Value, WindowType,
+    LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, WindowType,
 };
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
@@ -48,6 +48,15 @@ pub(super) fn type_literal(expr: &mut Expr) {
                     format: None,
                 };
             }
+        }
+        Expr::UnaryOp { .. } if super::precedence::smallest_integer(expr) => {
+            *expr = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(expr.clone()),
+                data_type: DataType::Int4(None),
+                array: false,
+                format: None,
+            };
         }
         Expr::Function(function) => {
             let keeps =
@@ -137,6 +146,70 @@ fn exact_literal(expr: &mut Expr, data_type: &mut DataType) {
             }
         }
         _ => {}
+    }
+}
+
+/// A column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats.
+pub(super) fn type_values(query: &mut Query) {
+    let SetExpr::Values(values) = query.body.as_mut() else {
+        return;
+    };
+    let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
+    for at in 0..width {
+        let mut column: Vec<&mut Expr> = values
+            .rows
+            .iter_mut()
+            .filter_map(|row| row.content.get_mut(at))
+            .collect();
+        let float = column.iter().any(|expr| match &**expr {
+            Expr::Cast { data_type, .. } => is_float(data_type),
+            Expr::Value(value) => matches!(&value.value, Value::Number(digits, false) if far_literal(digits)),
+            _ => false,
+        });
+        for expr in column.iter_mut().filter(|expr| float && is_number(expr)) {
+            cast_to_float(expr);
+        }
+    }
+}
+
+/// A literal as a float, read from its own digits.
+pub(crate) fn cast_to_float(expr: &mut Expr) {
+    let text = match &*expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        // A numeric has no negative zero.
+        other => match other.to_string() {
+            zero if zero.starts_with('-') && zero.parse() == Ok(0.0) => "0".to_string(),
+            digits => digits,
+        },
+    };
+    *expr = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Value(Value::SingleQuotedString(text).into())),
+        data_type: DataType::Float8,
+        array: false,
+        format: None,
+    };
+}
+
+fn is_float(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Float8 | DataType::DoublePrecision | DataType::Float4 | DataType::Real | DataType::Float(_)
+    )
+}
+
+/// A number as it stands, with or without a sign.
+pub(crate) fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => matches!(value.value, Value::Number(..)),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus | UnaryOperator::Plus,
+            expr,
+        } => matches!(expr.as_ref(), Expr::Value(value) if matches!(value.value, Value::Number(..))),
+        _ => false,
     }
 }
 

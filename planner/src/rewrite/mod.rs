@@ -3,20 +3,29 @@
 //!
 //! - output columns get PostgreSQL's names (`names`);
 //! - integer literals get PostgreSQL's types (`literals`);
-//! - spellings that DataFusion does not know become ones that it does (`spellings`).
+//! - operators bind as PostgreSQL's do (`precedence`);
+//! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
+//! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
+//! - spellings that DataFusion does not know become ones that it does (`spellings`, `overlaps`).
 
+mod arrays;
 mod literals;
 mod names;
+mod overlaps;
+mod precedence;
 mod spellings;
+mod subqueries;
 
+pub(crate) use literals::{cast_to_float, is_number};
 pub(crate) use names::{displayed_name, function_name};
-pub(crate) use spellings::escape_by_backslash;
+pub(crate) use spellings::{call, escape_by_backslash, row_number};
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, Select, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, TableFactor, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Rewrites a statement, query or expression in place.
 pub(crate) fn rewrite<T: VisitMut>(tree: &mut T) {
+    let _ = tree.visit(&mut Precedence);
     let _ = tree.visit(&mut Rewriter);
 }
 
@@ -33,6 +42,18 @@ pub(crate) fn name_outputs<T: VisitMut>(tree: &mut T) {
     let _ = tree.visit(&mut Namer);
 }
 
+/// What the text says comes before any rewrite of it.
+struct Precedence;
+
+impl VisitorMut for Precedence {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        precedence::repair(expr);
+        ControlFlow::Continue(())
+    }
+}
+
 struct Rewriter;
 
 impl VisitorMut for Rewriter {
@@ -40,10 +61,8 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         names::name_outputs(select);
-        spellings::refuse_full_using(select);
-        if let Some(condition) = &mut select.selection {
-            spellings::conditions(condition);
-        }
+        arrays::series_in_list(select);
+        subqueries::in_select(select);
         ControlFlow::Continue(())
     }
 
@@ -52,8 +71,15 @@ impl VisitorMut for Rewriter {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        arrays::ordinality(factor);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         spellings::fetch_as_limit(query);
+        subqueries::in_query(query);
+        literals::type_values(query);
         ControlFlow::Continue(())
     }
 

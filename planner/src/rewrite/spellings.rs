@@ -2,12 +2,17 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value,
-    ValueWithSpan,
+    FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, UnaryOperator, Value, ValueWithSpan,
+    WindowSpec, WindowType,
 };
 
 pub(super) fn respell(expr: &mut Expr) {
+    if let Expr::Function(function) = expr
+        && let Some(array) = super::arrays::of_subquery(function)
+    {
+        *expr = array;
+        return;
+    }
     match expr {
         // The functions are one flat space here: `pg_catalog.version()` is `version()`.
         Expr::Function(function) => {
@@ -109,6 +114,44 @@ pub(super) fn respell(expr: &mut Expr) {
         }
         // Strings compare byte by byte whatever the collation says.
         Expr::Collate { expr: inner, .. } => *expr = take(inner),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Overlaps,
+            right,
+        } if is_row(left) && is_row(right) => {
+            if let Some(compared) = super::overlaps::overlaps(left, right) {
+                *expr = compared;
+            }
+        }
+        Expr::InList {
+            expr: left,
+            list,
+            negated,
+        } if is_row(left) => {
+            let rows = list.iter().map(|row| compare_rows(left, &BinaryOperator::Eq, row));
+            let any = rows.collect::<Option<Vec<_>>>().and_then(|rows| {
+                rows.into_iter().reduce(|a, b| Expr::BinaryOp {
+                    left: Box::new(a),
+                    op: BinaryOperator::Or,
+                    right: Box::new(b),
+                })
+            });
+            if let Some(any) = any {
+                let nested = Expr::Nested(Box::new(any));
+                *expr = match negated {
+                    true => Expr::UnaryOp {
+                        op: UnaryOperator::Not,
+                        expr: Box::new(nested),
+                    },
+                    false => nested,
+                };
+            }
+        }
+        Expr::Value(value) => {
+            if let Value::UnicodeStringLiteral(text) = &value.value {
+                value.value = Value::SingleQuotedString(text.clone());
+            }
+        }
         Expr::BinaryOp { left, op, right } if is_row(left) && is_row(right) => {
             if let Some(compared) = compare_rows(left, op, right) {
                 *expr = compared;
@@ -120,21 +163,6 @@ pub(super) fn respell(expr: &mut Expr) {
             {
                 *op = known;
             }
-        }
-        Expr::AnyOp {
-            left,
-            compare_op: BinaryOperator::Eq,
-            right,
-            ..
-        } if !is_array(right) => *expr = in_subquery(left, right, false),
-        Expr::AllOp {
-            left,
-            compare_op: BinaryOperator::NotEq,
-            right,
-        } if !is_array(right) => *expr = in_subquery(left, right, true),
-        // Anything else over a subquery is known only as a condition of WHERE: see `conditions`.
-        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if !is_array(right) => {
-            *expr = call("unsupported: ANY or ALL of a subquery in this place", Vec::new());
         }
         // `x = ANY (array)`: membership.
         Expr::AnyOp {
@@ -160,7 +188,7 @@ pub(super) fn respell(expr: &mut Expr) {
     }
 }
 
-fn take(expr: &mut Box<Expr>) -> Expr {
+pub(super) fn take(expr: &mut Box<Expr>) -> Expr {
     std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()))
 }
 
@@ -202,23 +230,12 @@ fn empty_arguments() -> FunctionArguments {
     })
 }
 
-fn in_subquery(left: &mut Box<Expr>, right: &mut Box<Expr>, negated: bool) -> Expr {
-    match take(right) {
-        Expr::Subquery(subquery) => Expr::InSubquery {
-            expr: Box::new(take(left)),
-            subquery,
-            negated,
-        },
-        other => other,
-    }
-}
-
 fn is_row(expr: &Expr) -> bool {
     matches!(expr, Expr::Tuple(values) if values.len() > 1)
 }
 
 /// Rows compared column by column, with NULL as SQL has it. None for other operators, or rows of different lengths.
-fn compare_rows(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
+pub(super) fn compare_rows(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
     let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) else {
         return None;
     };
@@ -259,17 +276,6 @@ fn compare_rows(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> 
             Some(out)
         }
         _ => None,
-    }
-}
-
-/// FULL JOIN ... USING is refused: its merged column would be the left table's alone.
-pub(super) fn refuse_full_using(select: &mut Select) {
-    for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
-        if let JoinOperator::FullOuter(constraint @ (JoinConstraint::Using(_) | JoinConstraint::Natural)) =
-            &mut join.join_operator
-        {
-            *constraint = JoinConstraint::On(call("unsupported: FULL JOIN with USING", Vec::new()));
-        }
     }
 }
 
@@ -327,88 +333,11 @@ pub(crate) fn escape_by_backslash(pattern: &str, escape: Option<char>) -> String
     out
 }
 
-/// `x > ANY (SELECT ...)` and `x > ALL (SELECT ...)` where they are conditions of WHERE: there, NULL is as good as false,
-/// and EXISTS says the same.
-pub(super) fn conditions(condition: &mut Expr) {
-    match condition {
-        Expr::BinaryOp {
-            left,
-            op: BinaryOperator::And,
-            right,
-        } => {
-            conditions(left);
-            conditions(right);
-        }
-        Expr::Nested(inner) => conditions(inner),
-        Expr::AnyOp {
-            left,
-            compare_op,
-            right,
-            ..
-        } if *compare_op != BinaryOperator::Eq => {
-            if let Expr::Subquery(_) = right.as_ref() {
-                *condition = exists(left, compare_op.clone(), right, false);
-            }
-        }
-        Expr::AllOp {
-            left,
-            compare_op,
-            right,
-        } if *compare_op != BinaryOperator::NotEq => {
-            if let Expr::Subquery(_) = right.as_ref() {
-                *condition = exists(left, compare_op.clone(), right, true);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// `EXISTS (SELECT FROM (subquery) AS s(v) WHERE left op v)`, or with `all` its counterpart: no row without it.
-fn exists(left: &mut Box<Expr>, op: BinaryOperator, right: &mut Box<Expr>, all: bool) -> Expr {
-    let Expr::Subquery(subquery) = take(right) else {
-        return take(left);
-    };
-    let name = |text: &str| Ident::with_quote('"', text);
-    let value = Expr::CompoundIdentifier(vec![name("\u{1}any"), name("\u{1}value")]);
-    let compared = Expr::BinaryOp {
-        left: Box::new(take(left)),
-        op,
-        right: Box::new(value),
-    };
-    let condition = if all {
-        Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(compared))))
-    } else {
-        compared
-    };
-    let from = TableWithJoins {
-        relation: TableFactor::Derived {
-            lateral: false,
-            subquery,
-            alias: Some(TableAlias {
-                explicit: true,
-                name: name("\u{1}any"),
-                columns: vec![TableAliasColumnDef {
-                    name: name("\u{1}value"),
-                    data_type: None,
-                }],
-                at: None,
-            }),
-            sample: None,
-        },
-        joins: Vec::new(),
-    };
-    let item = SelectItem::UnnamedExpr(Expr::Value(Value::Boolean(true).into()));
-    match crate::statements::select_of(vec![item], vec![from], Some(condition)) {
-        Statement::Query(subquery) => Expr::Exists { subquery, negated: all },
-        _ => Expr::Value(Value::Null.into()),
-    }
-}
-
 fn contains(array: Expr, element: Expr) -> Expr {
     call("tenon_any_equal", vec![element, array])
 }
 
-fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let arguments = arguments
         .into_iter()
         .map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
@@ -426,6 +355,20 @@ fn call(name: &str, arguments: Vec<Expr>) -> Expr {
         over: None,
         within_group: Vec::new(),
     })
+}
+
+/// `row_number() OVER (PARTITION BY keys)`.
+pub(crate) fn row_number(keys: Vec<Expr>) -> Expr {
+    let mut number = call("row_number", Vec::new());
+    if let Expr::Function(function) = &mut number {
+        function.over = Some(WindowType::WindowSpec(WindowSpec {
+            window_name: None,
+            partition_by: keys,
+            order_by: Vec::new(),
+            window_frame: None,
+        }));
+    }
+    number
 }
 
 /// `FETCH FIRST n ROWS ONLY` is LIMIT.

@@ -1,6 +1,7 @@
 //! Which casts mean something else in PostgreSQL.
 
 use super::{parse, to_integer, to_text};
+use crate::functions::array;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::Transformed;
@@ -18,6 +19,12 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema) -> Result<Transformed<Expr>
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
     let declared = SqlType::from_field(&cast.field);
+    if let DataType::List(item) = &to
+        && is_string(&from)
+        && let Some(item) = SqlType::from_field(item)
+    {
+        return Ok(Transformed::yes(array::parse(*cast.expr, item)));
+    }
     if is_string(&from) {
         let Some(target) = declared else { return keep(cast) };
         // The target must be the declared type's own representation, else it is a coercion of DataFusion's.

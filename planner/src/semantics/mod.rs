@@ -5,11 +5,15 @@
 //! - text becomes a value by PostgreSQL's input rules (22P02, 22007): `parse`;
 //! - numbers become integers by rounding, not by cutting: `to_integer`;
 //! - values become text as the wire writes them: `to_text`;
+//! - a float beside a numeric stays one, before coercion makes it a numeric: `floats`;
+//! - subqueries stand anywhere, and give one row: `subqueries`;
 //! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
 
 mod arithmetic;
 mod casts;
+mod floats;
 mod parse;
+mod subqueries;
 mod to_integer;
 mod to_text;
 
@@ -21,12 +25,16 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
 
-/// Adds the rule.
+/// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder.with_analyzer_rule(Arc::new(PostgresSemantics))
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(floats::FloatsStay)];
+    rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(PostgresSemantics));
+    rules.push(Arc::new(subqueries::SubqueriesAnywhere));
+    builder.with_analyzer_rules(rules)
 }
 
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
 use std::fmt::Write;
 use std::sync::Arc;
 use tenon_storage::numeric::Shown;
+use tenon_storage::parse::write_array;
 
 pub(super) fn applies(from: &DataType) -> bool {
     matches!(
@@ -25,6 +26,7 @@ pub(super) fn applies(from: &DataType) -> bool {
             | DataType::Binary
             | DataType::LargeBinary
             | DataType::BinaryView
+            | DataType::List(_)
     ) || Shown::of(from) != Shown::Exact
 }
 
@@ -110,6 +112,20 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
         DataType::Interval(_) => {
             let wide = cast(values, &DataType::Interval(IntervalUnit::MonthDayNano))?;
             collect(wide.as_primitive::<IntervalMonthDayNanoType>().iter(), interval)
+        }
+        DataType::List(_) => {
+            let lists = values.as_list::<i32>();
+            let items = match applies(lists.values().data_type()) {
+                true => texts(lists.values())?,
+                false => cast(lists.values(), &DataType::Utf8View)?,
+            };
+            let (items, offsets) = (cast(&items, &DataType::Utf8View)?, lists.value_offsets());
+            let items = items.as_string_view();
+            let rows = (0..lists.len()).map(|row| lists.is_valid(row).then_some(row));
+            collect(rows, |row, out| {
+                let own = offsets[row] as usize..offsets[row + 1] as usize;
+                write_array(own.map(|at| items.is_valid(at).then(|| items.value(at))), out);
+            })
         }
         DataType::FixedSizeBinary(_) => collect(values.as_fixed_size_binary().iter(), |bytes, out| {
             for (at, byte) in bytes.iter().enumerate() {

@@ -2,6 +2,8 @@
 
 use super::units;
 use crate::error::{Result, SqlError, SqlState, state};
+use arrow::array::timezone::Tz;
+use std::str::FromStr;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Check {
@@ -77,13 +79,31 @@ impl Check {
             },
             // Names are those of the wire's encoder; the server itself reckons in UTC.
             Check::Zone => {
-                let plain = |c: char| c.is_ascii_alphanumeric() || "/_+-:".contains(c);
+                let known = |name: &str| Tz::from_str(name).is_ok();
                 match value.to_lowercase().as_str() {
                     "default" | "local" | "zulu" | "z" | "gmt" | "utc" => Ok("UTC".into()),
-                    _ if value.is_empty() || !value.chars().all(plain) => Err(invalid()),
-                    _ => Ok(value.to_string()),
+                    _ if known(value) => Ok(value.to_string()),
+                    lower => {
+                        let hours = value.parse::<i32>().ok().filter(|hours| hours.abs() < 16);
+                        let respelt = match hours {
+                            Some(hours) => format!("{hours:+03}:00"),
+                            None => capitalized(lower),
+                        };
+                        Some(respelt).filter(|name| known(name)).ok_or_else(invalid)
+                    }
                 }
             }
         }
     }
+}
+
+/// `america/new_york` as the zone's name is spelt.
+fn capitalized(lower: &str) -> String {
+    let mut first = true;
+    let letters = lower.chars().map(|c| {
+        let upper = first;
+        first = !c.is_alphabetic();
+        if upper { c.to_ascii_uppercase() } else { c }
+    });
+    letters.collect()
 }

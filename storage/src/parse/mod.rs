@@ -1,5 +1,6 @@
 //! Text to values, by the rules of PostgreSQL's input functions. Loaders and text parameters share these.
 
+mod array;
 mod binary;
 mod civil;
 mod column;
@@ -9,6 +10,7 @@ mod json;
 mod number;
 mod wire;
 
+pub use array::{array_items, write_array};
 pub use binary::{parse_bytea, parse_uuid};
 pub use civil::{MICROS_PER_DAY, civil_from_days, days_from_civil};
 pub(crate) use column::invalid_utf8;

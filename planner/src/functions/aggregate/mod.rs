@@ -1,6 +1,7 @@
 //! Aggregates whose result types or digits differ from DataFusion's.
 
 mod average;
+pub(crate) mod single;
 mod sum;
 
 use datafusion::common::tree_node::Transformed;

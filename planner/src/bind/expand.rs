@@ -1,0 +1,504 @@
+//! What has to be told to DataFusion with the names of columns, which the parsed tree alone does not know.
+//!
+//! - `JOIN ... USING` and NATURAL: the merged column is the first of both, in a FULL JOIN whichever is there, in a RIGHT
+//!   JOIN the second; `*` shows merged columns first. They become `ON`, and references to merged columns what they mean.
+//! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
+
+use super::{Binder, fold};
+use crate::error::{Result, SqlError, state};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
+    Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableAliasColumnDef, TableFactor,
+    TableWithJoins, VisitMut, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// Expands a statement in place.
+pub(super) fn expand(binder: &Binder, statement: &mut Statement) -> Result<()> {
+    let mut expander = Expander {
+        binder,
+        ctes: Vec::new(),
+    };
+    match statement.visit(&mut expander) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Expander<'a> {
+    binder: &'a Binder,
+    /// The WITH of each enclosing query.
+    ctes: Vec<Vec<Cte>>,
+}
+
+impl VisitorMut for Expander<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        let own = query
+            .with
+            .as_ref()
+            .map_or_else(Vec::new, |with| with.cte_tables.clone());
+        self.ctes.push(own);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        let expanded = self.query(query);
+        self.ctes.pop();
+        match expanded {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}
+
+/// Columns that a FROM clause gives: what each is called, and what it stands for.
+#[derive(Clone, Default)]
+struct Scope {
+    columns: Vec<ScopeColumn>,
+}
+
+#[derive(Clone)]
+struct ScopeColumn {
+    name: String,
+    value: Expr,
+    merged: bool,
+}
+
+impl Scope {
+    /// The one column of that name.
+    fn find(&self, name: &str) -> Result<Option<&ScopeColumn>> {
+        let mut found = self.columns.iter().filter(|column| column.name == name);
+        match (found.next(), found.next()) {
+            (Some(_), Some(_)) => {
+                let message = format!("common column name \"{name}\" appears more than once in left table");
+                Err(SqlError::new(state::AMBIGUOUS_COLUMN, message))
+            }
+            (found, _) => Ok(found),
+        }
+    }
+
+    fn merged(&self, name: &str) -> Option<&Expr> {
+        let found = self.columns.iter().find(|column| column.merged && column.name == name);
+        found.map(|column| &column.value)
+    }
+}
+
+impl Expander<'_> {
+    fn query(&self, query: &mut Query) -> Result<()> {
+        self.body(&mut query.body)?;
+        let SetExpr::Select(select) = query.body.as_mut() else {
+            return Ok(());
+        };
+        let Some(scope) = self.using(select)? else {
+            return Ok(());
+        };
+        if let Some(order) = &mut query.order_by
+            && let OrderByKind::Expressions(keys) = &mut order.kind
+        {
+            let shown: Vec<String> = select.projection.iter().filter_map(output_name).collect();
+            for key in keys {
+                let own = matches!(&key.expr, Expr::Identifier(name) if shown.contains(&fold(name)));
+                if !own {
+                    replace_merged(&mut key.expr, &scope);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn body(&self, body: &mut SetExpr) -> Result<()> {
+        let SetExpr::SetOperation {
+            op,
+            set_quantifier,
+            left,
+            right,
+        } = body
+        else {
+            return Ok(());
+        };
+        for side in [left.as_mut(), right.as_mut()] {
+            self.body(side)?;
+            if let SetExpr::Select(select) = side {
+                self.using(select)?;
+            }
+        }
+        if *set_quantifier == SetQuantifier::All && *op != SetOperator::Union {
+            let names = self.columns(|_| derived(left.as_ref().clone(), "\u{1}set", &[]))?;
+            *set_quantifier = SetQuantifier::None;
+            **left = numbered(left.as_ref().clone(), names.len());
+            **right = numbered(right.as_ref().clone(), names.len());
+            *body = unnumbered(body.clone(), &names);
+        }
+        Ok(())
+    }
+
+    /// The names of the columns of a relation in FROM.
+    fn columns(&self, relation: impl FnOnce(&Self) -> TableFactor) -> Result<Vec<String>> {
+        let from = TableWithJoins {
+            relation: relation(self),
+            joins: Vec::new(),
+        };
+        let mut statement =
+            crate::statements::select_of(vec![SelectItem::Wildcard(Default::default())], vec![from], None);
+        if let Statement::Query(query) = &mut statement {
+            let mut ctes: Vec<Cte> = Vec::new();
+            for cte in self.ctes.iter().rev().flatten() {
+                if ctes
+                    .iter()
+                    .all(|known| fold(&known.alias.name) != fold(&cte.alias.name))
+                {
+                    ctes.push(cte.clone());
+                }
+            }
+            ctes.reverse();
+            if !ctes.is_empty() {
+                query.with = Some(datafusion::sql::sqlparser::ast::With {
+                    with_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                    recursive: true,
+                    cte_tables: ctes,
+                });
+            }
+        }
+        let plan = self.binder.plan(statement, Vec::new())?;
+        Ok(plan
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect())
+    }
+
+    /// Resolves a SELECT's USING and NATURAL joins; None where it has none.
+    fn using(&self, select: &mut Select) -> Result<Option<Scope>> {
+        if !select.from.iter().any(merges) {
+            return Ok(None);
+        }
+        let mut scope = Scope::default();
+        for table in &mut select.from {
+            scope.columns.extend(self.table(table)?.columns);
+        }
+        let merged = scope.columns.iter().any(|column| column.merged);
+        if !merged {
+            return Ok(Some(scope));
+        }
+        let mut items = Vec::with_capacity(select.projection.len());
+        for item in std::mem::take(&mut select.projection) {
+            match item {
+                SelectItem::Wildcard(options) if options.to_string().is_empty() => {
+                    items.extend(scope.columns.iter().map(shown));
+                }
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                    let name_folded = fold(&name);
+                    items.push(match scope.merged(&name_folded) {
+                        Some(value) => SelectItem::ExprWithAlias {
+                            expr: value.clone(),
+                            alias: quoted(&name_folded),
+                        },
+                        None => SelectItem::UnnamedExpr(Expr::Identifier(name)),
+                    });
+                }
+                other => items.push(other),
+            }
+        }
+        select.projection = items;
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                replace_merged(expr, &scope);
+            }
+        }
+        for expr in select.selection.iter_mut().chain(&mut select.having) {
+            replace_merged(expr, &scope);
+        }
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            keys.iter_mut().for_each(|key| replace_merged(key, &scope));
+        }
+        if let Some(datafusion::sql::sqlparser::ast::Distinct::On(keys)) = &mut select.distinct {
+            keys.iter_mut().for_each(|key| replace_merged(key, &scope));
+        }
+        Ok(Some(scope))
+    }
+
+    fn table(&self, table: &mut TableWithJoins) -> Result<Scope> {
+        let mut scope = self.factor(&mut table.relation)?;
+        for join in &mut table.joins {
+            let right = self.factor(&mut join.relation)?;
+            scope = self.join(scope, join, right)?;
+        }
+        Ok(scope)
+    }
+
+    fn factor(&self, factor: &mut TableFactor) -> Result<Scope> {
+        if let TableFactor::NestedJoin {
+            table_with_joins,
+            alias: None,
+        } = factor
+        {
+            return self.table(table_with_joins);
+        }
+        let qualifier = match factor {
+            TableFactor::Table { name, alias, .. } => alias
+                .as_ref()
+                .map(|alias| fold(&alias.name))
+                .or_else(|| name.0.last().and_then(ObjectNamePart::as_ident).map(fold)),
+            TableFactor::Derived { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::UNNEST { alias, .. }
+            | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| fold(&alias.name)),
+            _ => None,
+        };
+        let own = factor.clone();
+        let names = self.columns(|_| own)?;
+        let column = |name: String| ScopeColumn {
+            value: match &qualifier {
+                Some(qualifier) => Expr::CompoundIdentifier(vec![quoted(qualifier), quoted(&name)]),
+                None => Expr::Identifier(quoted(&name)),
+            },
+            name,
+            merged: false,
+        };
+        Ok(Scope {
+            columns: names.into_iter().map(column).collect(),
+        })
+    }
+
+    fn join(&self, left: Scope, join: &mut Join, right: Scope) -> Result<Scope> {
+        let side = Side::of(&join.join_operator);
+        let Some(constraint) = constraint(&mut join.join_operator) else {
+            let columns = left.columns.into_iter().chain(right.columns).collect();
+            return Ok(Scope { columns });
+        };
+        let names: Vec<String> = match constraint {
+            JoinConstraint::Using(names) => names
+                .iter()
+                .filter_map(|name| name.0.last().and_then(ObjectNamePart::as_ident).map(fold))
+                .collect(),
+            JoinConstraint::Natural => {
+                let mut names: Vec<String> = Vec::new();
+                for column in &left.columns {
+                    let common = right.columns.iter().any(|other| other.name == column.name);
+                    if common && !names.contains(&column.name) {
+                        names.push(column.name.clone());
+                    }
+                }
+                names
+            }
+            _ => {
+                let columns = left.columns.into_iter().chain(right.columns).collect();
+                return Ok(Scope { columns });
+            }
+        };
+        let mut condition: Option<Expr> = None;
+        let mut columns = Vec::new();
+        for name in &names {
+            let missing = |side: &str| {
+                let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
+                SqlError::new(state::UNDEFINED_COLUMN, message)
+            };
+            let first = left.find(name)?.ok_or_else(|| missing("left"))?.value.clone();
+            let second = right.find(name)?.ok_or_else(|| missing("right"))?.value.clone();
+            let equal = binary(first.clone(), BinaryOperator::Eq, second.clone());
+            condition = Some(match condition {
+                Some(before) => binary(before, BinaryOperator::And, equal),
+                None => equal,
+            });
+            columns.push(ScopeColumn {
+                name: name.clone(),
+                value: match side {
+                    Side::First => first,
+                    Side::Second => second,
+                    Side::Either => crate::rewrite::call("coalesce", vec![first, second]),
+                },
+                merged: true,
+            });
+        }
+        let rest = left.columns.into_iter().chain(right.columns);
+        columns.extend(rest.filter(|column| !names.contains(&column.name)));
+        let always = Expr::Value(datafusion::sql::sqlparser::ast::Value::Boolean(true).into());
+        *constraint = JoinConstraint::On(condition.unwrap_or(always));
+        Ok(Scope { columns })
+    }
+}
+
+/// Which table's value a merged column has.
+#[derive(Clone, Copy)]
+enum Side {
+    First,
+    Second,
+    Either,
+}
+
+impl Side {
+    fn of(operator: &JoinOperator) -> Side {
+        match operator {
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => Side::Second,
+            JoinOperator::FullOuter(_) => Side::Either,
+            _ => Side::First,
+        }
+    }
+}
+
+fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+fn merges(table: &TableWithJoins) -> bool {
+    let nested = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin {
+            table_with_joins,
+            alias: None,
+        } => merges(table_with_joins),
+        _ => false,
+    };
+    nested(&table.relation)
+        || table.joins.iter().any(|join| {
+            let mut operator = join.join_operator.clone();
+            nested(&join.relation)
+                || matches!(
+                    constraint(&mut operator),
+                    Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
+                )
+        })
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
+    }
+}
+
+/// A column of `*`.
+fn shown(column: &ScopeColumn) -> SelectItem {
+    match &column.value {
+        Expr::CompoundIdentifier(_) if !column.merged => SelectItem::UnnamedExpr(column.value.clone()),
+        value => SelectItem::ExprWithAlias {
+            expr: value.clone(),
+            alias: quoted(&column.name),
+        },
+    }
+}
+
+fn output_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(fold(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold),
+        _ => None,
+    }
+}
+
+/// Replaces references to merged columns, but not inside subqueries.
+fn replace_merged(expr: &mut Expr, scope: &Scope) {
+    struct Replacer<'a>(&'a Scope, usize);
+    impl VisitorMut for Replacer<'_> {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.1 += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.1 -= 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if self.1 == 0
+                && let Expr::Identifier(name) = expr
+                && let Some(value) = self.0.merged(&fold(name))
+            {
+                *expr = value.clone();
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = expr.visit(&mut Replacer(scope, 0));
+}
+
+fn derived(body: SetExpr, alias: &str, columns: &[Ident]) -> TableFactor {
+    let mut statement = crate::statements::select_of(Vec::new(), Vec::new(), None);
+    if let Statement::Query(query) = &mut statement {
+        *query.body = body;
+    }
+    let Statement::Query(subquery) = statement else {
+        unreachable!("select_of makes a query")
+    };
+    TableFactor::Derived {
+        lateral: false,
+        subquery,
+        alias: Some(datafusion::sql::sqlparser::ast::TableAlias {
+            explicit: true,
+            name: quoted(alias),
+            columns: columns
+                .iter()
+                .map(|name| TableAliasColumnDef {
+                    name: name.clone(),
+                    data_type: None,
+                })
+                .collect(),
+            at: None,
+        }),
+        sample: None,
+    }
+}
+
+fn place(at: usize) -> Ident {
+    quoted(&format!("\u{1}{at}"))
+}
+
+/// The rows of a set operation's side with, at the end, a number among their equals.
+fn numbered(side: SetExpr, width: usize) -> SetExpr {
+    let places: Vec<Ident> = (0..width).map(place).collect();
+    let columns = places.iter().cloned().map(Expr::Identifier);
+    let number = crate::rewrite::row_number(columns.clone().collect());
+    let mut items: Vec<SelectItem> = columns.map(SelectItem::UnnamedExpr).collect();
+    items.push(SelectItem::ExprWithAlias {
+        expr: number,
+        alias: place(width),
+    });
+    select_body(items, derived(side, "\u{1}side", &places))
+}
+
+/// The rows without their numbers, under the names of the left side.
+fn unnumbered(whole: SetExpr, names: &[String]) -> SetExpr {
+    let mut taken = std::collections::HashSet::new();
+    let items = names.iter().enumerate().map(|(at, name)| SelectItem::ExprWithAlias {
+        expr: Expr::Identifier(place(at)),
+        alias: match taken.insert(name) {
+            true => quoted(name),
+            false => quoted(&format!("{name}\u{1}{at}")),
+        },
+    });
+    let items = items.collect();
+    let places: Vec<Ident> = (0..=names.len()).map(place).collect();
+    select_body(items, derived(whole, "\u{1}all", &places))
+}
+
+fn select_body(items: Vec<SelectItem>, relation: TableFactor) -> SetExpr {
+    let from = TableWithJoins {
+        relation,
+        joins: Vec::new(),
+    };
+    match crate::statements::select_of(items, vec![from], None) {
+        Statement::Query(query) => *query.body,
+        _ => unreachable!("select_of makes a query"),
+    }
+}
