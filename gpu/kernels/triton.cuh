@@ -13,7 +13,7 @@
 constexpr WORD EMPTY = ~(WORD)0;
 constexpr u32 NONE = 0xffffffffu;
 /// Slots that a row may be away from its hash's: beyond, it is spilled.
-constexpr u32 PROBE_MAX = 1024;
+constexpr u32 PROBE_MAX = 2048;
 /// Rows of one key that a linear table takes, or each further one would walk past all of them: they are spilled.
 constexpr u32 EQUAL_MAX = 32;
 
@@ -35,11 +35,22 @@ struct Table {
     u64 head_count;
     Partitioning partitions;
     const u32* duplicates;  // whether two rows have equal keys; null: they may
-    u32 cached;             // partitions below are kept in the table
+    u32 cached;             // LINEAR: how many 256ths of partitions are kept in the table
     u32 unused;
 
     /// Whether no two rows have equal keys, so that a look-up ends at the first match.
     TENON_METHOD bool is_unique() const { return duplicates && !*duplicates; }
+
+    /// Whether rows of this key are kept in the table, if there is room: those of whole partitions and a part of the
+    /// next, so that the share is as fine as the budget, and partitions as few as their runs are long.
+    TENON_METHOD bool is_cached(KEY key) const {
+#if TABLE == TABLE_PERFECT
+        return (u64)key - partitions.key_min < size;
+#else
+        u64 hash = hash_of(key);
+        return (((u32)hash & (partitions.count - 1)) << 8 | ((u32)(hash >> 16) & 255)) < cached;
+#endif
+    }
 
     /// Takes a row in; false if it has no place. `duplicate` becomes true if its key was there.
     TENON_METHOD bool insert(KEY key, BUILD_VALUE value, bool& duplicate) const {

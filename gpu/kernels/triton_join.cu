@@ -5,8 +5,8 @@
 //   probe      a chunk of probe rows meets the table; rows whose partition has spilled build rows are marked as spilled
 //   write_one  the pairs of one probe row, in windows
 //
-// A spilled build row makes its partition mixed: probe rows of that partition meet the cached build rows here, and the
-// spilled ones when their partition is joined. So each pair comes out once, whichever rows found no place.
+// A partition is mixed where build rows were spilled: its probe rows meet the cached build rows here, and the spilled
+// ones when their partition is joined. So each pair comes out once, whichever rows found no place.
 //
 // Macros: those of triton.cuh; MODE (2 mark, 3 write pairs, 4 count and sum of products), OUT (u32, u64: what a pair's
 // values are written as), HAS_RESIDUAL.
@@ -21,7 +21,7 @@ struct BuildParams {
     u64 items, first_row;
     u32* spilled;     // a bit a row of the chunk
     u32* counts;      // [partitions], zero before: spilled rows
-    u8* mixed;        // [partitions]: set where rows were spilled
+    u8* mixed;        // [2][partitions]: set where rows were spilled that are not to be cached, and that are
     u32* duplicates;  // set if a key came twice
     Table table;
 };
@@ -36,7 +36,7 @@ struct ProbeParams {
     u64 first_row;
     u32* spilled;     // a bit a row of the chunk; null: none are
     u32* counts;      // [partitions], zero before: spilled rows
-    const u8* mixed;  // [partitions]
+    const u8* mixed;  // [2][partitions]
     u64* count;       // pairs: the number of all, also of those beyond the capacity
     u64* sum;         // MODE 4: of products, modulo 2^64
     OUT* build_out;
@@ -76,10 +76,11 @@ TENON_KERNEL_BOUNDS(build, BuildParams, THREADS, 4) {
             KEY key = p.keys[at];
             BUILD_VALUE value = p.values ? p.values[at] : (BUILD_VALUE)(p.first_row + at);
             u32 partition = p.table.partitions.of(key);
-            is_spilled = partition >= p.table.cached || !p.table.insert(key, value, duplicate);
+            bool is_cached = p.table.is_cached(key);
+            is_spilled = !is_cached || !p.table.insert(key, value, duplicate);
             if (is_spilled) {
                 atomicAdd(&counts[partition], 1u);
-                p.mixed[partition] = 1;
+                p.mixed[partition + (is_cached ? p.table.partitions.count : 0)] = 1;
             }
         }
         mark_spilled(p.spilled, at, p.items, is_spilled);
@@ -147,9 +148,9 @@ TENON_KERNEL_BOUNDS(probe, ProbeParams, THREADS, 4) {
             bool is_spilled = false;
             if (valid) {
                 u32 partition = p.table.partitions.of(keys[i]);
-                is_spilled = p.mixed[partition];
+                valid = p.table.is_cached(keys[i]);
+                is_spilled = p.mixed[partition + (valid ? partitions : 0)];
                 if (is_spilled) atomicAdd(&counts[partition], 1u);
-                valid = partition < p.table.cached;
             }
             mark_spilled(p.spilled, at, p.to, is_spilled);
         }
@@ -187,7 +188,7 @@ TENON_KERNEL_BOUNDS(probe, ProbeParams, THREADS, 4) {
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         u64 at = start + i * THREADS + threadIdx.x;
-        if (at >= p.to || (p.spilled && p.table.partitions.of(keys[i]) >= p.table.cached)) continue;
+        if (at >= p.to || (p.spilled && !p.table.is_cached(keys[i]))) continue;
         p.table.for_each(keys[i], unique, [&](BUILD_VALUE build) {
             if (!holds(p, build, values[i])) return true;
             flag(p, build, values[i]);

@@ -54,7 +54,7 @@ impl Report {
     pub fn join(&mut self, name: &str, tuples: u64, bytes: u64, ms: f64, result: &TritonResult) -> Result<()> {
         let rate = tuples as f64 / ms / 1e6;
         let bound_ms = bytes as f64 / BUS_BYTES_PER_S * 1e3;
-        let cached = result.cached as f64 / result.partitions as f64;
+        let cached = result.cached_share;
         let phases = &result.phases;
         println!(
             "{name:<40} {tuples:>11} {ms:>9.2} {rate:>8.3} {bound_ms:>9.2} {:>6.2}  {cached:>7.3} {:>6} {:>8.1} {:>8.1} \

@@ -127,7 +127,7 @@ impl<'a> ChunkWork<'a> {
         let shared = Shared {
             counts: zeroed(arena, partitions * 4)?,
             cursors: arena.cut(partitions * 4)?,
-            mixed: zeroed(arena, partitions)?,
+            mixed: zeroed(arena, 2 * partitions)?,
             duplicates: zeroed(arena, 4)?,
             results: zeroed(arena, 16)?,
             build_flags: if flags.0 > 0 { zeroed(arena, flags.0)? } else { 0 },

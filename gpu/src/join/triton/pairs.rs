@@ -43,7 +43,6 @@ impl PairTables {
                     groups: part(arena, grouped, rows * 4)?,
                     sums: part(arena, grouped, rows * 8)?,
                     partitions: plan.partitions,
-                    cached: plan.partitions.count,
                     ..Table::default()
                 };
                 Ok(PairTable { table, free: None })

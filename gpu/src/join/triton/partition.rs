@@ -244,7 +244,10 @@ pub fn partition(
     let kernel = device
         .load(&program(algorithm))?
         .kernel::<PartitionParams>("partition")?;
-    let blocks = kernel.resident_blocks(threads, shared)?.max(1) * device.info().multiprocessors;
+    // A block has buffers of its own: no more blocks than tiles.
+    let tiles = columns.len().div_ceil((threads * TRITON_PARTITION_ITEMS) as u64);
+    let fill = kernel.resident_blocks(threads, shared)?.max(1) * device.info().multiprocessors;
+    let blocks = tiles.clamp(1, fill as u64) as u32;
     let seconds = match algorithm {
         Partitioner::Hierarchical => blocks as u64 * (fan_out + threads / 32) as u64 * second_size as u64,
         _ => 0,

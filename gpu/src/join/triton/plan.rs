@@ -12,7 +12,9 @@ pub(super) const PAIR_TABLES: u64 = 2;
 /// A chunk that copies at full speed, with the runs of its partitions.
 const CHUNK_BYTES: u64 = 64 << 20;
 /// Runs of a column below this copy slowly.
-const RUN_BYTES: u64 = 1 << 20;
+const RUN_BYTES: u64 = 4 << 20;
+/// A partition's parts that are cached or not.
+const PARTITION_SHARES: u64 = 256;
 /// The widest fan-out of the first pass (Lutz 2022, section 6.2.7).
 pub const PARTITIONS_MAX: u32 = 2048;
 /// Pairs of one output at most.
@@ -26,7 +28,7 @@ pub(super) struct Plan {
     pub table: TableKind,
     pub chunk_rows: u64,
     pub partitions: Partitioning,
-    /// Partitions below are cached.
+    /// 256ths of partitions that are cached.
     pub cached: u32,
     /// Slots of the table of cached rows, or places of its array.
     pub table_size: u64,
@@ -68,6 +70,11 @@ fn power_of_two_below(value: u64) -> u64 {
 }
 
 impl Plan {
+    /// Parts of all partitions.
+    pub fn shares(&self) -> u64 {
+        self.partitions.count as u64 * PARTITION_SHARES
+    }
+
     /// The plan for this memory; none if it is too little for any.
     pub fn new(facts: &Facts<'_>) -> Option<Plan> {
         let (types, options, memory) = (facts.types, facts.options, facts.memory_bytes);
@@ -87,8 +94,8 @@ impl Plan {
             _ => 0,
         };
         let pairs_bytes = CHUNKS_OUT * 2 * (pairs_out * types.out() + ALIGN_BYTES);
-        // Of each partition: a count, a cursor, an offset a chunk under way, a flag.
-        let partition_bytes = 4 * (2 + CHUNKS_OUT) + 1;
+        // Of each partition: a count, a cursor, an offset a chunk under way, two flags.
+        let partition_bytes = 4 * (2 + CHUNKS_OUT) + 2;
         let partitions_max = power_of_two_below(memory / 16 / partition_bytes).clamp(2, PARTITIONS_MAX as u64);
         let fixed = chunk_bytes
             + pairs_bytes
@@ -113,8 +120,8 @@ impl Plan {
 
         let cached = Cached::new(facts, region, fan_out);
         let spilled_share = |rows: u64| {
-            let spilled = (cached.partitions.count - cached.count) as u64;
-            rows * spilled / cached.partitions.count as u64
+            let shares = cached.partitions.count as u64 * PARTITION_SHARES;
+            rows - rows * cached.count as u64 / shares
         };
         // A table of a pair holds a partition, with what comes more by chance; joins whose rows are all cached still
         // need one, for rows that find no place.
@@ -155,15 +162,15 @@ struct Cached {
 }
 
 impl Cached {
-    /// Places are three quarters full at most, and half full where memory allows; an array of dense keys is full. Where
-    /// not all rows fit, whole partitions are cached, in proportion (Lutz 2022, section 5.3): their probe rows are
-    /// joined as they come, so that the bus is never idle.
+    /// Places are five sixths full at most, and half full where memory allows; an array of dense keys is full. Where not
+    /// all rows fit, as many partitions are cached as do (Lutz 2022, section 5.3, caches a share of each): their probe
+    /// rows are joined as they come, so that the bus is never idle.
     fn new(facts: &Facts<'_>, region: u64, fan_out: u32) -> Cached {
         let word = facts.types.word();
         if facts.options.partition_on_cpu {
             return Cached::linear(u64::MAX, 0, fan_out, 2 * word);
         }
-        let slots_needed = facts.build_rows * 4 / 3 + 1;
+        let slots_needed = facts.build_rows * 6 / 5 + 1;
         let dense = facts.options.key_range.filter(|range| {
             let affordable = range.count > 0 && range.count <= slots_needed.saturating_mul(2);
             affordable && facts.options.table != Some(TableKind::Linear)
@@ -187,12 +194,9 @@ impl Cached {
             ranges: 1,
             unused: 0,
         };
-        let (count, size) = if range.count <= places_max {
-            (partitions.count, range.count)
-        } else {
-            let count = (places_max >> shift) as u32;
-            (count, (count as u64) << shift)
-        };
+        let size = range.count.min(places_max);
+        let shares = partitions.count as u128 * PARTITION_SHARES as u128;
+        let count = (size as u128 * shares / range.count as u128) as u32;
         Cached {
             table: TableKind::Perfect,
             partitions,
@@ -207,12 +211,13 @@ impl Cached {
             count: fan_out,
             ..Partitioning::default()
         };
-        let fitting = slots_max / 4 * 3;
+        let fitting = slots_max / 6 * 5;
+        let shares = fan_out as u64 * PARTITION_SHARES;
         let (count, size) = if rows <= fitting {
-            (fan_out, slots_max.min(2 * rows + 1))
+            (shares as u32, slots_max.min(2 * rows + 1))
         } else {
             // A hundredth is left for partitions that are larger by chance.
-            let share = fitting as u128 * fan_out as u128 * 99 / 100 / rows as u128;
+            let share = fitting as u128 * shares as u128 * 99 / 100 / rows as u128;
             let count = share as u32;
             (count, if count == 0 { 0 } else { slots_max })
         };
@@ -257,7 +262,7 @@ mod tests {
             for rows in [0, 1, 1000, 1 << 20, 128 << 20, 2 << 30] {
                 let plan = plan(memory, rows, &options).unwrap_or_else(|| panic!("{rows} rows in {memory} bytes"));
                 assert!(plan.total_bytes <= memory, "{plan:?}");
-                assert!(plan.cached <= plan.partitions.count, "{plan:?}");
+                assert!(plan.cached as u64 <= plan.shares(), "{plan:?}");
             }
         }
         assert_eq!(plan(2 << 10, 1000, &options), None);
@@ -272,7 +277,7 @@ mod tests {
         };
         let share = |memory: u64, options: &TritonOptions| {
             let plan = plan(memory, rows, options).unwrap();
-            plan.cached as f64 / plan.partitions.count as f64
+            plan.cached as f64 / plan.shares() as f64
         };
         let state = rows * 32;
         let shares: Vec<f64> = [8, 4, 2, 1]

@@ -34,6 +34,7 @@ pub(super) struct Table {
     pub partitions: Partitioning,
     /// Device address of a word that says whether two rows have equal keys; 0: they may.
     pub duplicates: u64,
+    /// 256ths of partitions.
     pub cached: u32,
     pub unused: u32,
 }

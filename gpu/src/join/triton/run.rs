@@ -41,8 +41,8 @@ pub struct TritonResult {
     pub sum: u64,
     pub table: TableKind,
     pub partitions: u32,
-    /// Partitions whose build rows were cached.
-    pub cached: u32,
+    /// The share of the build rows that was to be cached.
+    pub cached_share: f64,
     pub chunk_rows: u64,
     /// Spilled rows of both sides.
     pub spilled_rows: u64,
@@ -243,7 +243,7 @@ pub fn triton_join(
         sum: number(2),
         table: plan.table,
         partitions: plan.partitions.count,
-        cached: plan.cached,
+        cached_share: plan.cached as f64 / plan.shares() as f64,
         chunk_rows: plan.chunk_rows,
         spilled_rows: work.spilled_rows,
         spilled_bytes: work.spilled_bytes,

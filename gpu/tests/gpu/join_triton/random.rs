@@ -162,7 +162,7 @@ fn budgets_below_at_and_above_the_state() {
     for percent in [25, 50, 75, 90, 100, 110, 130, 200, 300] {
         case.options.memory_bytes = Some(table * percent / 100);
         let result = case.check(&device);
-        shares.push(result.cached as f64 / result.partitions as f64);
+        shares.push(result.cached_share);
     }
     assert!(shares.is_sorted() && shares[0] < 0.4 && shares[8] == 1.0, "{shares:?}");
 }
