@@ -29,7 +29,8 @@ pub struct SimConfig {
     pub threads: Option<u32>,
     /// How long a launch may go on with no block finishing (`TENON_SIM_TIMEOUT_S`, 30 seconds).
     pub timeout: Option<Duration>,
-    /// Other than 0, threads run in an order drawn from this seed, which shows more races (`TENON_SIM_SEED`, 0).
+    /// Other than 0, threads run in an order drawn from this seed, another in each launch, which shows more races
+    /// (`TENON_SIM_SEED`, 0).
     pub order_seed: Option<u64>,
     /// Part buffers from slabs, as on a GPU, in place of one guarded mapping each.
     pub slabs: bool,
@@ -45,6 +46,7 @@ pub struct SimBackend {
     threads: u32,
     timeout: Duration,
     order_seed: u64,
+    launches: AtomicU64,
     slabs: bool,
     allocations_left: AtomicU64,
     next_handle: AtomicU64,
@@ -85,6 +87,7 @@ impl SimBackend {
                 .timeout
                 .unwrap_or_else(|| Duration::from_secs(setting("TENON_SIM_TIMEOUT_S", 30))),
             order_seed: config.order_seed.unwrap_or_else(|| setting("TENON_SIM_SEED", 0)),
+            launches: AtomicU64::new(0),
             slabs: config.slabs,
             allocations_left: AtomicU64::new(config.allocations_max.unwrap_or(u64::MAX)),
             next_handle: AtomicU64::new(1),
@@ -278,7 +281,10 @@ impl Backend for SimBackend {
                 self.window
             },
             timeout: self.timeout,
-            order_seed: self.order_seed,
+            // Odd, so that a seed other than 0 stays so.
+            order_seed: self
+                .order_seed
+                .wrapping_mul(2 * self.launches.fetch_add(1, Ordering::Relaxed) + 1),
             next_block: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             failure: Mutex::new(None),
