@@ -1,10 +1,13 @@
 // Bounds of ascending probes in sorted keys, by merging the two: equal parts of the merge by merge path, whatever the
 // skew (He 2008, section 4.1, SMJ, cuts chunks of one side and looks up the other's).
 //
-// Macros: KEY, AFTER_EQUAL (0: the first place not below the probe; 1: the first place above it), SPAN (0: the bounds are
-// stored as starts; 1: they are the ends of spans whose starts stand).
+// Macros: KEY, AFTER_EQUAL (0: the first place not below the probe; 1: the first place above it), FIND (what the bounds are).
 #include "join_spans.cuh"
 #include "merge_path.cuh"
+
+#define FIND_STARTS 0  // starts of spans
+#define FIND_ENDS 1    // ends of spans whose starts stand
+#define FIND_EQUAL 2   // starts of spans of equal keys, whose ends are near
 
 constexpr u32 THREADS = tuning::JOIN_MERGE_THREADS, ITEMS = tuning::JOIN_MERGE_ITEMS, TILE = THREADS * ITEMS;
 
@@ -29,6 +32,24 @@ TENON_KERNEL(merge_splits, JoinMergeParams) {
     p.splits[tile] = merge_path(
         diagonal, p.probe_items, p.items, [&](u64 i) { return p.probes[i]; }, [&](u64 i) { return p.sorted[i]; },
         build_first);
+}
+
+/// The end of the keys equal to `key` that start at `from`: doubled steps, then a binary search. Most probes have one
+/// partner or none, and read what their block has just read.
+TENON_DEVICE u64 end_of_equal(const KEY* sorted, u64 items, u64 from, KEY key) {
+    if (from >= items || sorted[from] != key) return from;
+    u64 low = from + 1, step = 1;
+    while (low + step <= items && sorted[low + step - 1] == key) {
+        low += step;
+        step *= 2;
+    }
+    u64 high = min_of(low + step - 1, items);
+    while (low < high) {
+        u64 middle = low + (high - low) / 2;
+        if (sorted[middle] == key) low = middle + 1;
+        else high = middle;
+    }
+    return low;
 }
 
 struct JoinMergeShared {
@@ -61,7 +82,12 @@ TENON_KERNEL_BOUNDS(merge_bounds, JoinMergeParams, THREADS, 4) {
     __syncthreads();
     for (u32 i = threadIdx.x; i < probes; i += THREADS) {
         u64 bound = build0 + s.bounds[i], at = probe0 + i;
-        if (SPAN) put_span(p.span, at, p.span.starts[at], bound);
-        else p.span.starts[at] = (u32)bound;
+#if FIND == FIND_STARTS
+        p.span.starts[at] = (u32)bound;
+#elif FIND == FIND_ENDS
+        put_span(p.span, at, p.span.starts[at], bound);
+#else
+        put_span(p.span, at, bound, end_of_equal(p.sorted, p.items, bound, s.keys[i]));
+#endif
     }
 }

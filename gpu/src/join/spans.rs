@@ -38,19 +38,29 @@ kernel_params! {
 
 static SOURCE: Source = source!("join_merge.cu", JoinMergeParams, SpanParams);
 
-fn program(key: &str, after_equal: bool, span: bool) -> Program {
+/// What a merge finds; the numbers are the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Find {
+    Starts = 0,
+    Ends = 1,
+    Equal = 2,
+}
+
+fn program(key: &str, after_equal: bool, find: Find) -> Program {
     Program::new(&SOURCE)
         .define("KEY", key)
         .define("AFTER_EQUAL", after_equal as u32)
-        .define("SPAN", span as u32)
+        .define("FIND", find as u32)
 }
 
 /// Specialisations in use.
 pub fn programs() -> Vec<Program> {
-    let both = [false, true];
-    let shapes = both.into_iter().flat_map(|after| both.map(|span| (after, span)));
+    let shapes = [Find::Starts, Find::Ends]
+        .into_iter()
+        .flat_map(|find| [false, true].map(|after_equal| (after_equal, find)));
     shapes
-        .flat_map(|(after, span)| ["u32", "u64"].map(|key| program(key, after, span)))
+        .chain([(false, Find::Equal)])
+        .flat_map(|(after_equal, find)| ["u32", "u64"].map(|key| program(key, after_equal, find)))
         .collect()
 }
 
@@ -110,14 +120,17 @@ pub(super) fn find(
     if let Some(tree) = tree {
         return tree.probe(stream, build, low, high, probe.is_equal(), items, params);
     }
+    if let (true, Bound::Included(keys)) = (probe.is_equal(), low) {
+        return merge(stream, build, keys, false, Find::Equal, params);
+    }
     // Two merges: where the spans start, and where they end.
-    for (bound, is_end) in [(low, false), (high, true)] {
+    for (bound, find) in [(low, Find::Starts), (high, Find::Ends)] {
         let (keys, after_equal) = match bound {
-            Bound::Included(keys) => (keys, is_end),
-            Bound::Excluded(keys) => (keys, !is_end),
+            Bound::Included(keys) => (keys, find == Find::Ends),
+            Bound::Excluded(keys) => (keys, find == Find::Starts),
             Bound::Unbounded => return Err(GpuError::Invalid("a merge with unbounded probes".into())),
         };
-        merge(stream, build, keys, after_equal, is_end, params)?;
+        merge(stream, build, keys, after_equal, find, params)?;
     }
     Ok(())
 }
@@ -136,7 +149,7 @@ fn merge(
     build: Keys<'_>,
     probes: Keys<'_>,
     after_equal: bool,
-    span: bool,
+    find: Find,
     params: SpanParams,
 ) -> Result<()> {
     let tile = tuning::JOIN_MERGE_THREADS as u64 * tuning::JOIN_MERGE_ITEMS as u64;
@@ -152,7 +165,7 @@ fn merge(
         tiles,
         span: params,
     };
-    let module = stream.device().load(&program(build.c_name(), after_equal, span))?;
+    let module = stream.device().load(&program(build.c_name(), after_equal, find))?;
     let threads = tuning::MAP_THREADS;
     let split_config = LaunchConfig::cover(tiles + 1, threads as u64, threads)?;
     // SAFETY: keys, spans and splits have the lengths given; rows are below the flags' length by the sides' promise.
