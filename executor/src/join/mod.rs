@@ -17,9 +17,11 @@ mod prepare;
 mod probe;
 mod ranges;
 mod side;
+mod spec;
 mod table;
 mod visited;
 
-pub use exec::{JoinExec, JoinSpec};
+pub use exec::JoinExec;
 pub use indexed::{IndexJoinExec, IndexJoinSpec, Lookup};
 pub use ranges::RangeCondition;
+pub use spec::JoinSpec;

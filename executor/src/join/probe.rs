@@ -16,9 +16,9 @@ use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 
 use super::build::BuildSide;
-use super::exec::JoinSpec;
 use super::output::{Columns, Rows, gather, keep_pairs};
 use super::packing::Packing;
+use super::spec::JoinSpec;
 use super::table::Head;
 
 const PAIRS_MAX: usize = 32 * 1024;

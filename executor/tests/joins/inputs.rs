@@ -135,6 +135,25 @@ impl Range {
     }
 }
 
+/// A condition beyond keys and ranges.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Residual {
+    None,
+    /// `b.v < p.v`, a range condition of its own.
+    Less,
+    /// `b.v + p.v > 3`
+    Sum,
+    /// `b.v IS NULL OR NOT p.v IN (1, -1)`
+    NullOrNotIn,
+}
+
+impl Residual {
+    fn draw(rng: &mut StdRng) -> Self {
+        use Residual::*;
+        [None, None, Less, Sum, NullOrNotIn][rng.random_range(0..5)]
+    }
+}
+
 /// A table: key numbers by column, `x` and `y` of the range type, and `v` for the residual condition.
 #[derive(Clone, Default)]
 pub struct Table {
@@ -152,8 +171,7 @@ pub struct Case {
     pub null_aware: bool,
     pub range: Range,
     pub range_type: KeyType,
-    /// `AND b.v < p.v`
-    pub residual: bool,
+    pub residual: Residual,
     pub null_share: f64,
     /// How many different key values there are, about.
     pub span: i64,
@@ -166,7 +184,7 @@ impl std::fmt::Debug for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         write!(
             f,
-            "{:?} join of {:?} rows, keys {:?} (nulls equal: {}, aware: {}), {:?} of {:?}, residual: {}, span {}",
+            "{:?} join of {:?} rows, keys {:?} (nulls equal: {}, aware: {}), {:?} of {:?}, residual: {:?}, span {}",
             self.join_type,
             self.rows,
             self.keys,
@@ -192,7 +210,7 @@ impl Case {
             null_aware: false,
             range: Range::None,
             range_type: KeyType::Int32,
-            residual: rng.random_bool(0.4),
+            residual: Residual::draw(rng),
             null_share: [0.0, 0.1, 0.5][rng.random_range(0..3)],
             span: [0, 3, 40, 600][rng.random_range(0..4)],
             rows,

@@ -61,10 +61,10 @@ async fn check(case: &Case, device: DeviceChoice) {
     }
 }
 
-/// The simulator stands for the device in this process.
+/// The simulator stands for the device in this process, unless `TENON_DEVICE` names one.
 fn use_simulator() {
     configure(DeviceWish {
-        kind: Some(DeviceKind::Sim),
+        kind: std::env::var_os("TENON_DEVICE").is_none().then_some(DeviceKind::Sim),
         budget_bytes: Some(1 << 30),
     });
 }

@@ -2,7 +2,7 @@
 
 use datafusion::common::JoinType;
 
-use super::inputs::{Case, Range, Table};
+use super::inputs::{Case, Range, Residual, Table};
 
 /// Build row, probe row, mark.
 pub type Row = (Option<i64>, Option<i64>, Option<bool>);
@@ -12,12 +12,12 @@ pub fn rows(case: &Case) -> Vec<Row> {
     let (builds, probes) = case.rows;
     let mut pairs = vec![];
     let (mut build_met, mut probe_met) = (vec![false; builds], vec![false; probes]);
-    for b in 0..builds {
-        for p in 0..probes {
+    for (b, build_met) in build_met.iter_mut().enumerate() {
+        for (p, probe_met) in probe_met.iter_mut().enumerate() {
             if accepts(case, b, p) {
                 pairs.push((Some(b as i64), Some(p as i64), None));
-                build_met[b] = true;
-                probe_met[p] = true;
+                *build_met = true;
+                *probe_met = true;
             }
         }
     }
@@ -69,8 +69,16 @@ fn accepts(case: &Case, b: usize, p: usize) -> bool {
             (None, None) if case.null_equal => true,
             _ => case.null_aware,
         });
-    let residual = !case.residual || less(build.v[b], probe.v[p]);
-    keys && residual && in_range(case, b, p)
+    keys && in_residual(case.residual, build.v[b], probe.v[p]) && in_range(case, b, p)
+}
+
+fn in_residual(residual: Residual, b: Option<i64>, p: Option<i64>) -> bool {
+    match residual {
+        Residual::None => true,
+        Residual::Less => less(b, p),
+        Residual::Sum => b.zip(p).is_some_and(|(b, p)| b + p > 3),
+        Residual::NullOrNotIn => b.is_none() || p.is_some_and(|p| p.abs() != 1),
+    }
 }
 
 fn in_range(case: &Case, b: usize, p: usize) -> bool {

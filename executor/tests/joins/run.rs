@@ -9,7 +9,7 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, in_list, is_null, lit};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::{ExecutionPlan, collect};
@@ -17,7 +17,7 @@ use datafusion::prelude::SessionConfig;
 use tenon_executor::join::{JoinExec, JoinSpec, RangeCondition};
 use tenon_executor::options::{JoinOperator, JoinOptions};
 
-use super::inputs::{Case, KeyType, Range};
+use super::inputs::{Case, KeyType, Range, Residual};
 use super::reference::Row;
 
 /// The rows, and what EXPLAIN shows of the join afterwards.
@@ -45,7 +45,8 @@ pub fn is_possible(case: &Case, operator: JoinOperator) -> bool {
 
 /// Whether the filter bounds one side by the other.
 fn is_ranged(case: &Case) -> bool {
-    !matches!(case.range, Range::None | Range::Differs) && case.range_type.has_order() || case.residual
+    !matches!(case.range, Range::None | Range::Differs) && case.range_type.has_order()
+        || case.residual == Residual::Less
 }
 
 fn input(case: &Case, build: bool) -> Result<(Arc<Schema>, Arc<dyn ExecutionPlan>)> {
@@ -60,7 +61,7 @@ fn input(case: &Case, build: bool) -> Result<(Arc<Schema>, Arc<dyn ExecutionPlan
 fn plan(case: &Case) -> Result<JoinExec> {
     let (build_schema, build) = input(case, true)?;
     let (probe_schema, probe) = input(case, false)?;
-    let keys: Vec<PhysicalExprRef> = (1..=case.keys.len()).map(|at| column(at)).collect();
+    let keys: Vec<PhysicalExprRef> = (1..=case.keys.len()).map(column).collect();
     let arrow = |key: &KeyType| !matches!(key, KeyType::Float32 | KeyType::Float64 | KeyType::List);
     let filter = filter(case, &build_schema, &probe_schema);
     let range = match &filter {
@@ -113,12 +114,23 @@ fn filter(case: &Case, build: &Schema, probe: &Schema) -> Option<JoinFilter> {
         Range::ProbeBetween => vec![compared(px, Operator::Gt, bx), compared(px, Operator::LtEq, by)],
         Range::Differs => vec![compared(bx, Operator::NotEq, px)],
     };
-    if case.residual {
-        conditions.push(compared(bv, Operator::Lt, pv));
+    let schema = Arc::new(Schema::new(fields));
+    match case.residual {
+        Residual::None => {}
+        Residual::Less => conditions.push(compared(bv, Operator::Lt, pv)),
+        Residual::Sum => {
+            let sum = compared(bv, Operator::Plus, pv);
+            conditions.push(Arc::new(BinaryExpr::new(sum, Operator::Gt, lit(3i16))));
+        }
+        Residual::NullOrNotIn => {
+            let listed = in_list(column(pv), vec![lit(1i16), lit(-1i16)], &true, &schema).unwrap();
+            let either = BinaryExpr::new(is_null(column(bv)).unwrap(), Operator::Or, listed);
+            conditions.push(Arc::new(either));
+        }
     }
     let both = |left, right| Arc::new(BinaryExpr::new(left, Operator::And, right)) as PhysicalExprRef;
     let expression = conditions.into_iter().reduce(both)?;
-    Some(JoinFilter::new(expression, indices, Arc::new(Schema::new(fields))))
+    Some(JoinFilter::new(expression, indices, schema))
 }
 
 /// Row numbers of both sides and the mark: the first column of a side is its row number.

@@ -12,8 +12,8 @@ use super::operators::{Finders, Gpu, Pass, tracks_probe};
 use crate::device;
 use crate::join::build::tracks_build;
 use crate::join::choice::Choice;
-use crate::join::exec::JoinSpec;
 use crate::join::side::SideData;
+use crate::join::spec::JoinSpec;
 use crate::join::visited::Visited;
 
 pub struct CollectedJoin {

@@ -18,6 +18,7 @@ mod operators;
 mod range;
 mod residual;
 mod residual_cuda;
+mod residual_types;
 mod sink;
 mod task;
 mod twins;

@@ -16,8 +16,8 @@ use super::task::{Condition, Task, null_rows};
 use super::twins::{Rows, cross};
 use crate::join::build::tracks_build;
 use crate::join::choice::{Choice, Operator};
-use crate::join::exec::JoinSpec;
 use crate::join::side::SideData;
+use crate::join::spec::JoinSpec;
 use crate::keys::all_valid;
 
 /// One run over candidates.

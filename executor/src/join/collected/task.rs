@@ -8,8 +8,8 @@ use super::keys::{EqualKeys, KeyedRows, Verify};
 use super::range::RangeWords;
 use super::twins::{self, Rows};
 use crate::join::choice::{Choice, Operator};
-use crate::join::exec::JoinSpec;
 use crate::join::side::SideData;
+use crate::join::spec::JoinSpec;
 
 /// What is compared. `own` is the operator's build side.
 pub enum Condition {

@@ -1,0 +1,112 @@
+//! What a join computes, apart from its inputs.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::{DataFusionError, JoinSide, JoinType, Result};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+
+use super::choice::{Choice, DeviceState, Facts, Predicate, choose};
+use super::machine::Machine;
+use super::probe::reads_build;
+use super::ranges::RangeCondition;
+use crate::options::JoinOptions;
+
+/// What is joined, apart from the inputs.
+#[derive(Debug, Clone)]
+pub struct JoinSpec {
+    pub build_keys: Vec<PhysicalExprRef>,
+    pub probe_keys: Vec<PhysicalExprRef>,
+    pub join_type: JoinType,
+    pub filter: Option<JoinFilter>,
+    /// What the filter says of order, where there are no keys.
+    pub range: Option<RangeCondition>,
+    /// IS NOT DISTINCT FROM: nulls are equal.
+    pub null_equal: bool,
+    /// NOT IN: a null on either side of the key is a partner of everything.
+    pub null_aware: bool,
+    /// Whether the probe side can stream: Arrow decides the equality of the keys as SQL does, and nulls match nothing.
+    pub streams: bool,
+    /// Partitions of the output at least, where the probe side need not stream.
+    pub partitions: usize,
+    /// Source of each output column.
+    pub output: Vec<ColumnIndex>,
+}
+
+impl JoinSpec {
+    pub(super) fn reads_build(&self, index: usize) -> bool {
+        let filter = self.filter.as_ref().map_or(&[][..], |f| f.column_indices());
+        reads_build(&self.output, index) || reads_build(filter, index)
+    }
+
+    pub(super) fn reads_probe(&self, index: usize) -> bool {
+        let filter = self.filter.as_ref().map_or(&[][..], |f| f.column_indices());
+        let reads = |c: &ColumnIndex| c.side == JoinSide::Right && c.index == index;
+        self.output.iter().any(reads) || filter.iter().any(reads)
+    }
+
+    /// Whether probe rows that equal no build row leave no trace in the output, so that they may be dropped early.
+    pub fn drops_unmatched_probe_rows(&self) -> bool {
+        use JoinType::*;
+        let drops = match self.join_type {
+            Inner | Left | LeftSemi | RightSemi | LeftAnti | LeftMark => true,
+            Right | Full | RightAnti | RightMark => false,
+        };
+        drops && !self.null_equal && !self.null_aware
+    }
+
+    /// The expressions whose values operators work on: keys, or a range's key and ends.
+    pub(super) fn operands(&self, side: JoinSide) -> Vec<PhysicalExprRef> {
+        match &self.range {
+            Some(range) if range.sorted == side => vec![Arc::clone(&range.key)],
+            Some(range) => range
+                .lows
+                .iter()
+                .chain(&range.highs)
+                .map(|end| Arc::clone(&end.expr))
+                .collect(),
+            None if side == JoinSide::Left => self.build_keys.clone(),
+            None => self.probe_keys.clone(),
+        }
+    }
+
+    fn predicate(&self) -> Predicate {
+        match &self.range {
+            _ if !self.build_keys.is_empty() => Predicate::Equality,
+            Some(range) => Predicate::Range {
+                sorted: range.sorted,
+                both_ends: range.ends() == 2,
+            },
+            None => Predicate::Other,
+        }
+    }
+
+    /// The choice for these numbers of build and probe rows; an error where the options ask for what cannot be.
+    pub(super) fn choose(
+        &self,
+        options: &JoinOptions,
+        build_schema: &Schema,
+        device: DeviceState,
+        (build_rows, probe_rows): (Option<usize>, Option<usize>),
+    ) -> Result<Choice> {
+        let narrow = |key: &PhysicalExprRef| {
+            key.data_type(build_schema)
+                .is_ok_and(|t| t.primitive_width() <= Some(4))
+        };
+        let facts = Facts {
+            predicate: self.predicate(),
+            streams: self.streams,
+            build_rows,
+            probe_rows,
+            key_bytes: if self.build_keys.len() == 1 && narrow(&self.build_keys[0]) {
+                4
+            } else {
+                8
+            },
+            device,
+            machine: Machine::default(),
+        };
+        choose(&facts, options).map_err(DataFusionError::NotImplemented)
+    }
+}
