@@ -16,7 +16,7 @@ use tenon_storage::{
 
 use super::predicate::{constraints, key_ranges, usable};
 use super::*;
-use crate::scan::ScanExec;
+use crate::scan::{ScanExec, ScanOptions};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -290,16 +290,13 @@ fn scans_by_index_give_the_rows_of_full_scans() {
             })
             .collect();
         let rows_of = |budget| {
-            let scan = ScanExec::try_new(
-                version.clone(),
-                version.schema(),
-                vec![0, 1, 2, 3],
-                &filters,
-                2,
-                8192,
-                None,
-                budget,
-            );
+            let options = ScanOptions {
+                partitions: 2,
+                batch_rows: 8192,
+                limit: None,
+                index_budget: budget,
+            };
+            let scan = ScanExec::try_new(version.clone(), version.schema(), vec![0, 1, 2, 3], &filters, options);
             let scan = Arc::new(scan.unwrap());
             let shown = datafusion::physical_plan::displayable(scan.as_ref())
                 .one_line()

@@ -59,19 +59,33 @@ pub struct ScanExec {
     properties: Arc<PlanProperties>,
 }
 
+/// How a scan runs.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanOptions<'a> {
+    /// At most so many partitions.
+    pub partitions: usize,
+    pub batch_rows: usize,
+    /// At most so many rows are wanted.
+    pub limit: Option<usize>,
+    /// Indexes are used, and their memory taken from here, where it is given.
+    pub index_budget: Option<&'a Arc<MemoryBudget>>,
+}
+
 impl ScanExec {
-    /// `filters` are over the table's columns and must all hold. At most `limit` rows are wanted. Indexes are used, and
-    /// their memory taken from `index_budget`, where there is one.
+    /// `filters` are over the table's columns and must all hold.
     pub fn try_new(
         table: Arc<TableVersion>,
         full_schema: &SchemaRef,
         columns: Vec<usize>,
         filters: &[Arc<dyn PhysicalExpr>],
-        partitions: usize,
-        batch_rows: usize,
-        limit: Option<usize>,
-        index_budget: Option<&Arc<MemoryBudget>>,
+        options: ScanOptions<'_>,
     ) -> Result<Self> {
+        let ScanOptions {
+            partitions,
+            batch_rows,
+            limit,
+            index_budget,
+        } = options;
         let schema = Arc::new(full_schema.project(&columns)?);
         let own = table.statistics();
         let mut scan_filters = filters

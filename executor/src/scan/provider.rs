@@ -1,6 +1,6 @@
 //! One version of a table as DataFusion sees it.
 
-use super::exec::ScanExec;
+use super::exec::{ScanExec, ScanOptions};
 use super::statistics;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -116,10 +116,12 @@ impl TableProvider for SegmentTable {
             &self.schema,
             columns,
             &filters,
-            options.target_partitions,
-            options.batch_size.get(),
-            limit,
-            self.index_budget.as_ref(),
+            ScanOptions {
+                partitions: options.target_partitions,
+                batch_rows: options.batch_size.get(),
+                limit,
+                index_budget: self.index_budget.as_ref(),
+            },
         )?;
         Ok(Arc::new(scan))
     }
