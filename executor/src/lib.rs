@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 pub mod device;
+pub mod explain;
 pub mod expr;
 mod gpu_error;
 pub mod hostile;
@@ -12,3 +13,8 @@ pub mod options;
 pub mod per_execution;
 pub mod runtime_filter;
 pub mod scan;
+
+/// Whether a node is one of this crate's.
+pub fn is_own(plan: &std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>) -> bool {
+    matches!(plan.name(), "ScanExec" | "JoinExec" | "IndexJoinExec" | "GroupExec")
+}

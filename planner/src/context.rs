@@ -53,7 +53,8 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
         .with_type_planner(Arc::new(PgTypePlanner))
         .with_expr_planners(expr_planners())
         .with_query_planner(Arc::new(optimizer::TenonQueryPlanner))
-        .with_physical_optimizer_rules(optimizer::physical_rules());
+        .with_optimizer_rules(optimizer::rules::logical())
+        .with_physical_optimizer_rules(optimizer::rules::physical());
     let mut state = semantics::install(builder).build();
     crate::functions::register(&mut state).map_err(|error| from_datafusion(&error))?;
     Ok(state)

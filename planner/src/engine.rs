@@ -2,6 +2,7 @@
 
 use crate::context;
 use crate::error::{Result, SqlError, state};
+use crate::plan_cache::PlanCache;
 use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
 use std::collections::HashMap;
@@ -55,6 +56,7 @@ pub struct Engine {
     pub(crate) state: Arc<SessionState>,
     pub(crate) task: Arc<TaskContext>,
     pub(crate) admission: Arc<Semaphore>,
+    pub(crate) plans: PlanCache,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
     sessions: AtomicU64,
@@ -88,6 +90,7 @@ impl Engine {
             task: task(&state),
             state,
             admission: Arc::new(Semaphore::new(options.max_concurrent_queries.max(1))),
+            plans: PlanCache::default(),
             runtime: Some(runtime),
             sessions: AtomicU64::new(0),
             options,
@@ -141,7 +144,7 @@ impl Engine {
 }
 
 /// The state of running plans. Functions are in the plans themselves.
-fn task(state: &SessionState) -> Arc<TaskContext> {
+pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
     Arc::new(TaskContext::new(
         None,
         "tenon".into(),

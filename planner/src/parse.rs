@@ -2,7 +2,7 @@
 
 use crate::error::{Result, SqlError, state};
 use crate::statement::{Kind, Statement, Utility};
-use crate::statements::copy;
+use crate::statements::{analyze, copy};
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -68,6 +68,9 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
                 .with_tokens_with_locations(tokens.clone());
             let parsed = match words.first().map(String::as_str) {
                 Some("COPY") => copy::syntax::parse(&mut parser).map(|copy| Kind::Copy(Box::new(copy))),
+                Some("ANALYZE" | "VACUUM") => {
+                    analyze::syntax::parse(&mut parser).map(|analyze| Kind::Analyze(Box::new(analyze)))
+                }
                 _ => parser
                     .parse_statement()
                     .map(|statement| Kind::Sql(Box::new(unnested(statement)))),
@@ -202,8 +205,8 @@ fn with_data(parser: &mut Parser, parsed: &mut Kind) {
 fn utility(words: &[String]) -> Option<Utility> {
     let word = |at: usize| words.get(at).map_or("", String::as_str);
     Some(match (word(0), word(1)) {
+        ("VACUUM", "ANALYZE") => return None,
         ("VACUUM", _) => Utility::Nothing("VACUUM"),
-        ("ANALYZE", _) => Utility::Nothing("ANALYZE"),
         ("CHECKPOINT", _) => Utility::Nothing("CHECKPOINT"),
         ("REINDEX", _) => Utility::Nothing("REINDEX"),
         ("CLUSTER", _) => Utility::Nothing("CLUSTER"),

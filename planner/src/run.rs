@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::outcome::BatchStream;
+use crate::plan_cache::Keeper;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DFSchemaRef;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -38,6 +39,18 @@ pub(crate) fn canceled() -> SqlError {
 /// Optimizes and starts a plan. Errors of planning come back here, those of running in the stream; dropping the
 /// stream stops the work.
 pub(crate) async fn start(run: &Run, plan: LogicalPlan) -> Result<BatchStream> {
+    start_source(run, Source::Logical(plan, None)).await
+}
+
+/// What is run.
+pub(crate) enum Source {
+    /// A plan to be made, and the promise to keep it, if there is one.
+    Logical(LogicalPlan, Option<Keeper>),
+    /// A plan that was kept.
+    Physical(Arc<dyn ExecutionPlan>),
+}
+
+pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStream> {
     let (batches, receiver) = mpsc::channel(BATCHES_AHEAD);
     let (planned, ready) = oneshot::channel();
     // A token of this plan's own: cancelled with the statement's, and when the plan is dropped.
@@ -50,7 +63,7 @@ pub(crate) async fn start(run: &Run, plan: LogicalPlan) -> Result<BatchStream> {
         let _dropped = token.clone().drop_guard();
         let mut planned = Some(planned);
         let stop = token.clone();
-        let job = produce(&own, plan, &batches, &mut planned);
+        let job = produce(&own, source, &batches, &mut planned);
         let result = tokio::select! {
             biased;
             _ = stop.cancelled() => Err(canceled()),
@@ -78,13 +91,23 @@ pub(crate) async fn start(run: &Run, plan: LogicalPlan) -> Result<BatchStream> {
 
 async fn produce(
     run: &Run,
-    plan: LogicalPlan,
+    source: Source,
     batches: &mpsc::Sender<Result<RecordBatch>>,
     planned: &mut Option<oneshot::Sender<Result<()>>>,
 ) -> Result<()> {
     let _permit = run.engine.admission.acquire().await.map_err(SqlError::internal)?;
-    let plan = physical(run, &plan).await?;
-    let mut stream = execute_stream(plan, run.task.clone()).map_err(|error| from_datafusion(&error))?;
+    let (plan, task) = match source {
+        Source::Logical(plan, keeper) => {
+            let plan = physical(run, &plan).await?;
+            if let Some(keeper) = keeper {
+                run.engine.plans.keep(keeper, &plan);
+            }
+            (plan, run.task.clone())
+        }
+        // Runs of one plan know each other apart by their context.
+        Source::Physical(plan) => (plan, crate::engine::task(&run.state)),
+    };
+    let mut stream = execute_stream(plan, task).map_err(|error| from_datafusion(&error))?;
     if let Some(planned) = planned.take() {
         let _ = planned.send(Ok(()));
     }

@@ -1,5 +1,6 @@
 //! One parsed statement with its place in the query string it came in.
 
+use crate::statements::analyze::syntax::Analyze;
 use crate::statements::copy::syntax::Copy;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(crate) enum Kind {
     Empty,
     Sql(Box<ast::Statement>),
     Copy(Box<Copy>),
+    Analyze(Box<Analyze>),
     Utility(Utility),
 }
 

@@ -10,7 +10,7 @@
 //! | how strings become codes | `segment::dictionary` |
 //! | where the bytes are, and who is told of them | `arena` |
 //! | what the memory limit counts | `memory` |
-//! | minimum, maximum, distinct count, order | `statistics` |
+//! | minimum, maximum, distinct count, order; common values and histograms | `statistics` |
 //! | what is shown of a numeric; quotients | `numeric` |
 //! | text and binary input of each type | `parse` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
@@ -36,6 +36,6 @@ pub use catalog::{
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{DictionaryColumn, SEGMENT_ROWS_MAX, Segment, SegmentColumn};
-pub use statistics::{Bound, ColumnStatistics, Sketch, TableStatistics};
+pub use statistics::{Bound, ColumnStatistics, Distribution, Sketch, TableStatistics, analyze_count};
 pub use types::SqlType;
 pub use writer::TableWriter;

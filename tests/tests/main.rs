@@ -8,6 +8,7 @@ mod demo;
 mod drivers;
 mod limits;
 mod pgtext;
+mod plans;
 mod process;
 mod raw;
 mod slt;
@@ -27,6 +28,7 @@ fn main() {
     }
     let mut trials = Vec::new();
     trials.extend(tpch::trials());
+    trials.extend(plans::trials());
     trials.extend(slt::trials());
     trials.extend(copy::trials());
     trials.extend(types::trials());

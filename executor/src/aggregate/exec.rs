@@ -13,19 +13,22 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array
 use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::{Result, Statistics, exec_err, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr, PlanProperties,
-    SendableRecordBatchStream,
+    SendableRecordBatchStream, StatisticsArgs,
 };
 use futures::TryStreamExt;
 
@@ -75,6 +78,8 @@ impl GroupSpec {
 pub struct GroupExec {
     input: Arc<dyn ExecutionPlan>,
     spec: Arc<GroupSpec>,
+    /// Groups that the planner expects.
+    estimate: Option<usize>,
     partials: PerExecution<MadeOnce<Arc<Gathered>>>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
@@ -102,10 +107,21 @@ impl GroupExec {
         Self {
             input,
             spec: Arc::new(spec),
+            estimate: None,
             partials: PerExecution::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             properties: Arc::new(properties),
         }
+    }
+
+    /// The same, expected to give `rows` groups.
+    pub fn with_estimate(mut self, rows: usize) -> Self {
+        self.estimate = Some(rows);
+        self
+    }
+
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
     }
 
     pub fn spec(&self) -> &GroupSpec {
@@ -172,7 +188,9 @@ impl ExecutionPlan for GroupExec {
         let Ok([input]) = <[_; 1]>::try_from(children) else {
             return internal_err!("GroupExec has one input");
         };
-        Ok(Arc::new(Self::new(input, (*self.spec).clone())))
+        let mut own = Self::new(input, (*self.spec).clone());
+        own.estimate = self.estimate;
+        Ok(Arc::new(own))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -197,6 +215,29 @@ impl ExecutionPlan for GroupExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![partition.map_or(ChildStats::At(None), |_| ChildStats::Skip)]
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        let ([input], None) = (inputs, args.partition()) else {
+            return Ok(Arc::new(statistics));
+        };
+        statistics.num_rows = match self.estimate {
+            _ if self.spec.keys.is_empty() => Precision::Exact(1),
+            Some(rows) => Precision::Inexact(rows),
+            None => Precision::Absent,
+        };
+        for (own, (key, _)) in statistics.column_statistics.iter_mut().zip(&self.spec.keys) {
+            let column = key.downcast_ref::<Column>();
+            if let Some(known) = column.and_then(|column| input.column_statistics.get(column.index())) {
+                *own = known.clone().to_inexact();
+            }
+        }
+        Ok(Arc::new(statistics))
     }
 }
 

@@ -134,6 +134,11 @@ impl Pattern {
 }
 
 impl FastLike {
+    /// DataFusion's form of the same.
+    pub(super) fn original(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.original
+    }
+
     /// The fast form of `expr`, if it is a LIKE that has one.
     pub fn of(expr: &Arc<dyn PhysicalExpr>) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         let Some(like) = expr.downcast_ref::<LikeExpr>().filter(|like| !like.case_insensitive()) else {

@@ -11,6 +11,13 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 
+/// The expression as it was before `accelerate`; None for one that is as it was.
+pub fn original(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+    expr.downcast_ref::<like::FastLike>()
+        .map(like::FastLike::original)
+        .or_else(|| narrow::original(expr))
+}
+
 /// The same expression with the faster forms put in.
 pub fn accelerate(expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     // Downwards: an arithmetic tree is taken whole.

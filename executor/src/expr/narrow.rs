@@ -306,6 +306,12 @@ impl PhysicalExpr for NarrowArithmetic {
     }
 }
 
+/// What `accelerate` put another form in place of.
+pub(super) fn original(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+    let arithmetic = expr.downcast_ref::<NarrowArithmetic>().map(|own| &own.original);
+    arithmetic.or_else(|| expr.downcast_ref::<NarrowComparison>().map(|own| &own.original))
+}
+
 /// `column op literal` over decimals of at most 18 digits, which their type keeps within 64 bits.
 #[derive(Debug)]
 pub struct NarrowComparison {

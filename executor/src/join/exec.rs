@@ -14,12 +14,14 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{JoinSide, Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExprRef};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr, PlanProperties,
@@ -28,12 +30,13 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
-use super::choice::Choice;
+use super::choice::{Choice, Operator};
 use super::collected::{Worker, spawn};
 use super::prepare::{Mode, Preparation};
 use super::probe::Prober;
 use super::spec::JoinSpec;
 use crate::device;
+use crate::explain::Chosen;
 use crate::options::JoinOptions;
 use crate::per_execution::{MadeOnce, PerExecution};
 use crate::runtime_filter::RuntimeFilter;
@@ -45,6 +48,8 @@ pub struct JoinExec {
     spec: Arc<JoinSpec>,
     /// Filters to fill from the build side, by key.
     filters: Vec<(usize, Arc<RuntimeFilter>)>,
+    /// Rows that the planner expects.
+    estimate: Option<usize>,
     /// What the choice will be, as far as the plan tells.
     planned: Option<Choice>,
     /// Rows of the probe side that the plan expects.
@@ -75,6 +80,7 @@ impl JoinExec {
             probe,
             spec: Arc::new(spec),
             filters: vec![],
+            estimate: None,
             planned: None,
             probe_estimate: None,
             chosen: Arc::default(),
@@ -105,7 +111,9 @@ impl JoinExec {
         let fields: Vec<_> = columns.iter().map(|&c| self.schema().field(c).clone()).collect();
         let schema = Schema::new_with_metadata(fields, self.schema().metadata().clone());
         let (build, probe) = (Arc::clone(&self.build), Arc::clone(&self.probe));
-        Self::new(build, probe, spec, Arc::new(schema)).with_filters(self.filters.clone())
+        let mut join = Self::new(build, probe, spec, Arc::new(schema)).with_filters(self.filters.clone());
+        join.estimate = self.estimate;
+        join
     }
 
     /// The same join that also fills these runtime filters.
@@ -125,10 +133,27 @@ impl JoinExec {
         Ok(join)
     }
 
+    /// The same join, expected to put out `rows` rows.
+    pub fn with_estimate(mut self, rows: usize) -> Self {
+        self.estimate = Some(rows);
+        self
+    }
+
+    /// What runs: as chosen when the join last ran, else as foreseen.
+    pub fn choice(&self) -> Option<Choice> {
+        self.chosen.lock().clone().or_else(|| self.planned.clone())
+    }
+
+    /// Probe keys whose values filter the scans below the probe side once the build side is finished.
+    pub fn filtering_keys(&self) -> impl Iterator<Item = &PhysicalExprRef> {
+        self.filters.iter().map(|(key, _)| &self.spec.probe_keys[*key])
+    }
+
     pub fn with_inputs(&self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Self {
         let mut join = Self::new(build, probe, (*self.spec).clone(), self.schema()).with_filters(self.filters.clone());
         join.planned = self.planned.clone();
         join.probe_estimate = self.probe_estimate;
+        join.estimate = self.estimate;
         join
     }
 }
@@ -236,6 +261,53 @@ impl ExecutionPlan for JoinExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        match partition {
+            None => vec![ChildStats::At(None); 2],
+            Some(_) => vec![ChildStats::Skip; 2],
+        }
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        let ([build, probe], Some(rows), None) = (inputs, self.estimate, args.partition()) else {
+            return Ok(Arc::new(statistics));
+        };
+        statistics.num_rows = Precision::Inexact(rows);
+        for (own, source) in statistics.column_statistics.iter_mut().zip(&self.spec.output) {
+            let input = match source.side {
+                JoinSide::Left => build,
+                JoinSide::Right => probe,
+                JoinSide::None => continue,
+            };
+            if let Some(column) = input.column_statistics.get(source.index) {
+                *own = column.clone().to_inexact();
+            }
+        }
+        Ok(Arc::new(statistics))
+    }
+}
+
+impl Chosen for JoinExec {
+    fn operator(&self) -> &'static str {
+        match self.choice().map(|choice| choice.operator) {
+            Some(Operator::Ninlj | Operator::Inlj) => "Nested Loop",
+            Some(Operator::Smj) => "Merge",
+            Some(Operator::Hj) | None => "Hash",
+        }
+    }
+
+    fn device(&self) -> &'static str {
+        match self.choice() {
+            Some(choice) if choice.on_gpu => "gpu",
+            _ => "cpu",
+        }
+    }
+
+    fn reason(&self) -> Option<String> {
+        self.choice().map(|choice| choice.to_string())
     }
 }
 

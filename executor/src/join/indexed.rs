@@ -12,8 +12,9 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOption
 use arrow::compute::{and, concat, filter, take};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::cast::as_boolean_array;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinSide, JoinType, Result, internal_err};
+use datafusion::common::{JoinSide, JoinType, Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExprRef};
@@ -23,7 +24,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr, PlanProperties,
-    SendableRecordBatchStream,
+    SendableRecordBatchStream, StatisticsArgs,
 };
 use futures::TryStreamExt;
 use tenon_storage::Segment;
@@ -99,6 +100,8 @@ pub struct IndexJoinExec {
     inner: Arc<ScanExec>,
     reader: Arc<IndexReader>,
     spec: Arc<IndexJoinSpec>,
+    /// Rows that the planner expects.
+    estimate: Option<usize>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
@@ -123,9 +126,37 @@ impl IndexJoinExec {
             inner,
             reader,
             spec,
+            estimate: None,
             metrics: ExecutionPlanMetricsSet::new(),
             properties: Arc::new(properties),
         }
+    }
+
+    /// The same join, expected to put out `rows` rows.
+    pub fn with_estimate(mut self, rows: usize) -> Self {
+        self.estimate = Some(rows);
+        self
+    }
+
+    /// The same join over another outer side.
+    pub fn with_outer(&self, outer: Arc<dyn ExecutionPlan>) -> Self {
+        let (inner, reader) = (Arc::clone(&self.inner), Arc::clone(&self.reader));
+        let mut own = Self::new(outer, inner, reader, Arc::clone(&self.spec), self.schema());
+        own.estimate = self.estimate;
+        own
+    }
+
+    pub fn outer(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.outer
+    }
+
+    /// The scan whose rows are looked up instead.
+    pub fn inner(&self) -> &Arc<ScanExec> {
+        &self.inner
+    }
+
+    pub fn spec(&self) -> &IndexJoinSpec {
+        &self.spec
     }
 }
 
@@ -181,14 +212,7 @@ impl ExecutionPlan for IndexJoinExec {
         let Ok([outer]) = <[_; 1]>::try_from(children) else {
             return internal_err!("IndexJoinExec has one input");
         };
-        let (inner, reader) = (Arc::clone(&self.inner), Arc::clone(&self.reader));
-        Ok(Arc::new(Self::new(
-            outer,
-            inner,
-            reader,
-            Arc::clone(&self.spec),
-            self.schema(),
-        )))
+        Ok(Arc::new(self.with_outer(outer)))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -226,6 +250,14 @@ impl ExecutionPlan for IndexJoinExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if let (Some(rows), None) = (self.estimate, args.partition()) {
+            statistics.num_rows = Precision::Inexact(rows);
+        }
+        Ok(Arc::new(statistics))
     }
 }
 

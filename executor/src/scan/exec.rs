@@ -42,6 +42,7 @@ const MORSEL_ROWS: usize = 64 * 1024;
 #[derive(Debug, Clone)]
 pub struct ScanExec {
     table: Arc<TableVersion>,
+    alias: Option<Arc<str>>,
     /// Positions in the provider's schema: the table's columns, then segment number and row number.
     columns: Vec<usize>,
     schema: SchemaRef,
@@ -135,6 +136,7 @@ impl ScanExec {
         }
         Ok(Self {
             table,
+            alias: None,
             columns,
             schema,
             partitions,
@@ -161,6 +163,59 @@ impl ScanExec {
         let mut scan = self.clone();
         scan.runtime.push((table_column, Arc::clone(filter)));
         Some(scan)
+    }
+
+    /// The same scan, expected to give `rows` rows.
+    pub fn with_estimate(mut self, rows: usize) -> Self {
+        // What an index holds is counted.
+        let rows = self.index.as_ref().map_or(rows, |index| index.rows.min(rows));
+        self.statistics = Arc::new(Statistics {
+            num_rows: Precision::Inexact(rows),
+            ..self.statistics.as_ref().clone().to_inexact()
+        });
+        self
+    }
+
+    /// The same scan of a table that the query calls `alias`.
+    pub fn with_alias(mut self, alias: &str) -> Self {
+        self.alias = Some(alias.into());
+        self
+    }
+
+    /// What the query calls the table, where that is not its name.
+    pub fn alias(&self) -> Option<&str> {
+        self.alias.as_deref()
+    }
+
+    /// The conjuncts of WHERE, in the order in which they run, each with the table columns that it reads.
+    pub fn conjuncts(&self) -> impl Iterator<Item = (&Arc<dyn PhysicalExpr>, &[usize])> {
+        self.filters.iter().map(|filter| (filter.expr(), filter.columns()))
+    }
+
+    /// Names of the columns that runtime filters are on.
+    pub fn runtime_filters(&self) -> impl Iterator<Item = &str> {
+        let schema = self.table.schema();
+        self.runtime
+            .iter()
+            .map(|(column, _)| schema.field(*column).name().as_str())
+    }
+
+    /// The same scan with nothing of earlier runs.
+    pub fn renewed(&self) -> Self {
+        Self {
+            shared: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The index that the rows are found by.
+    pub fn index_name(&self) -> Option<&str> {
+        self.index.as_ref().map(|index| index.name.as_str())
+    }
+
+    pub fn limit(&self) -> Option<usize> {
+        self.limit
     }
 
     pub fn table(&self) -> &Arc<TableVersion> {

@@ -24,6 +24,9 @@ pub struct SegmentTable {
     schema: SchemaRef,
     constraints: Option<Constraints>,
     index_budget: Option<Arc<MemoryBudget>>,
+    /// What the query calls the table, and the rows that a scan with its filters is expected to give.
+    alias: Option<String>,
+    estimate: Option<usize>,
 }
 
 impl SegmentTable {
@@ -49,6 +52,20 @@ impl SegmentTable {
             schema,
             constraints,
             index_budget: None,
+            alias: None,
+            estimate: None,
+        }
+    }
+
+    /// The same for a query that calls the table `alias` and whose filters are expected to leave `rows` rows.
+    pub fn in_query(&self, alias: Option<String>, rows: usize) -> Self {
+        Self {
+            table: self.table.clone(),
+            schema: self.schema.clone(),
+            constraints: self.constraints.clone(),
+            index_budget: self.index_budget.clone(),
+            alias,
+            estimate: Some(rows),
         }
     }
 
@@ -123,7 +140,14 @@ impl TableProvider for SegmentTable {
                 index_budget: self.index_budget.as_ref(),
             },
         )?;
-        Ok(Arc::new(scan))
+        let scan = match self.estimate {
+            Some(rows) if !filters.is_empty() || limit.is_some() => scan.with_estimate(rows),
+            _ => scan,
+        };
+        Ok(Arc::new(match &self.alias {
+            Some(alias) => scan.with_alias(alias),
+            None => scan,
+        }))
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn of_table(table: &TableVersion, schema: &SchemaRef) -> Statistics {
                         .map_or(Precision::Absent, Precision::Exact),
                     None => Precision::Absent,
                 };
-                let distinct = column.distinct() as usize;
+                let distinct = table.distinct(at) as usize;
                 ColumnStatistics {
                     null_count: Precision::Exact(column.null_count as usize),
                     min_value: bound(&column.min),

@@ -14,6 +14,7 @@ mod rewrite;
 mod rows;
 mod settings;
 mod signatures;
+mod statistics;
 mod system_types;
 
 pub(crate) use columns::char_type;

@@ -6,11 +6,10 @@ use super::{
 };
 use super::{names, settings};
 use crate::bind::Binder;
-use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
-use tenon_storage::{Bound, Index, IndexKind, Relation, SqlType, TableVersion};
+use tenon_storage::{Index, IndexKind, Relation, SqlType, TableVersion};
 
 /// Rows for a table whose schema comes from `datafusion-pg-catalog`; None: that crate's own rows are right.
 pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
@@ -48,7 +47,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 ("histogram_bounds", "text"),
                 ("correlation", "float"),
             ],
-            column_statistics(binder),
+            super::statistics::rows(binder),
         ),
         "pg_indexes" => (
             &[
@@ -116,7 +115,7 @@ pub(super) fn relations(binder: &Binder) -> impl Iterator<Item = &Relation> {
     })
 }
 
-fn stored(binder: &Binder) -> impl Iterator<Item = &Arc<TableVersion>> {
+pub(super) fn stored(binder: &Binder) -> impl Iterator<Item = &Arc<TableVersion>> {
     relations(binder).filter_map(Relation::as_table)
 }
 
@@ -477,37 +476,4 @@ fn table_statistics(binder: &Binder) -> Vec<Row> {
         }
     };
     stored(binder).map(table).collect()
-}
-
-fn column_statistics(binder: &Binder) -> Vec<Row> {
-    let mut out = Vec::new();
-    for table in stored(binder).filter(|table| table.rows() > 0) {
-        let rows = table.rows() as f64;
-        for (column, statistics) in table.definition().columns.iter().zip(&table.statistics().columns) {
-            let distinct = statistics.distinct().max(1) as f64;
-            let bounds = match (&statistics.min, &statistics.max) {
-                (Some(min), Some(max)) => bound(min, column.sql_type)
-                    .and_then(|min| Some(format!("{{{min},{}}}", bound(max, column.sql_type)?))),
-                _ => None,
-            };
-            out.push(row! {
-                "schemaname": table.definition().schema_name.as_str(),
-                "tablename": table.name(),
-                "attname": column.name.as_str(),
-                "inherited": false,
-                "null_frac": statistics.null_count as f64 / rows,
-                // As in PostgreSQL: a share of the rows, negative, where the number grows with them.
-                "n_distinct": if distinct > 0.1 * rows { -distinct / rows } else { distinct },
-                "histogram_bounds": bounds,
-                "correlation": statistics.ascending.then_some(1.0),
-            });
-        }
-    }
-    out
-}
-
-/// A bound as text.
-fn bound(bound: &Bound, sql_type: SqlType) -> Option<String> {
-    let array = bound.to_array(&sql_type.data_type())?;
-    array_value_to_string(&array, 0).ok()
 }

@@ -2,11 +2,13 @@
 //! runtime filters.
 
 mod aggregates;
+mod annotate;
 pub mod estimate;
 mod index_joins;
 mod join_order;
 mod joins;
 mod projections;
+pub mod rules;
 mod runtime_filters;
 
 use std::sync::Arc;
@@ -17,9 +19,9 @@ use datafusion::common::Result;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::eliminate_join::EliminateJoin;
 use datafusion::optimizer::{OptimizerContext, OptimizerRule, optimize_projections::OptimizeProjections};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use tenon_executor::options::{JoinOptions, PlanOptions};
@@ -31,8 +33,8 @@ pub struct TenonQueryPlanner;
 #[async_trait]
 impl QueryPlanner for TenonQueryPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = order_joins(plan.clone())?;
-        let plan = DefaultPhysicalPlanner::default()
+        let plan = annotate::annotate(order_joins(plan.clone())?)?;
+        let plan = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(annotate::ExpectationPlanner)])
             .create_physical_plan(&plan, session)
             .await?;
         joins::choose(plan, &JoinOptions::of(session.config()))
@@ -45,10 +47,11 @@ pub fn order_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let ordered = join_order::reorder(plan)?;
-    let rule = OptimizeProjections::new();
-    use datafusion::common::tree_node::Transformed;
-    let Transformed { data, .. } = rule.rewrite(ordered, &OptimizerContext::new())?;
-    Ok(data)
+    let context = OptimizerContext::new();
+    // A side whose columns nobody reads, and that multiplies no rows, only filters.
+    let ordered = OptimizeProjections::new().rewrite(ordered, &context)?.data;
+    let ordered = EliminateJoin::new().rewrite(ordered, &context)?.data;
+    Ok(OptimizeProjections::new().rewrite(ordered, &context)?.data)
 }
 
 trait ExistsJoin {
@@ -63,11 +66,13 @@ impl ExistsJoin for LogicalPlan {
     }
 }
 
-/// The physical rules of a session: Tenon's operators first, then what DataFusion's plans still need.
-pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = vec![Arc::new(TenonOperators)];
-    rules.extend(PhysicalOptimizer::new().rules);
-    rules
+/// A join or aggregation of DataFusion's as Tenon's.
+fn replace(node: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    let looks_up = options.extensions.get::<PlanOptions>();
+    let looks_up = looks_up.is_none_or(|plan| plan.index_joins);
+    let node = if looks_up { index_joins::replace(node)? } else { node };
+    let node = joins::replace(node, options.execution.target_partitions)?;
+    aggregates::replace(node)
 }
 
 /// Replaces DataFusion's nodes by Tenon's where those compute the same, and places runtime filters.
@@ -77,16 +82,7 @@ pub struct TenonOperators;
 impl PhysicalOptimizerRule for TenonOperators {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         use datafusion::common::tree_node::{Transformed, TreeNode};
-        let looks_up = options
-            .extensions
-            .get::<PlanOptions>()
-            .is_none_or(|plan| plan.index_joins);
-        let plan = plan.transform_up(|node| {
-            let node = if looks_up { index_joins::replace(node)? } else { node };
-            let node = joins::replace(node, options.execution.target_partitions)?;
-            let node = aggregates::replace(node)?;
-            Ok(Transformed::yes(projections::replace(node)?))
-        })?;
+        let plan = plan.transform_up(|node| Ok(Transformed::yes(projections::replace(replace(node, options)?)?)))?;
         runtime_filters::place(plan.data)
     }
 

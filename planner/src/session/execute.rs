@@ -23,6 +23,7 @@ impl Session {
         self.apply_assignments();
         self.statement_start_us = crate::functions::session::now_us();
         let result = self.execute_inner(prepared, &params).await;
+        self.engine.plans.forget_stale(&self.engine.database().snapshot());
         result.map_err(|error| locate(error, &prepared.statement))
     }
 
@@ -43,7 +44,7 @@ impl Session {
                 self.fail_transaction();
                 return Err(SqlError::unsupported(what));
             }
-            Kind::Copy(_) | Kind::Utility(Utility::Discard) => {}
+            Kind::Copy(_) | Kind::Analyze(_) | Kind::Utility(Utility::Discard) => {}
         }
         let mut attempt = 1;
         loop {

@@ -11,8 +11,10 @@ pub use prepare::Prepared;
 use crate::engine::Engine;
 use crate::error::{Result, SqlError, SqlState, state};
 use crate::outcome::{BatchStream, ColumnDesc};
+use crate::plan_cache::Slot;
 use crate::settings::Settings;
 use crate::statement::Statement;
+use datafusion::arrow::datatypes::FieldRef;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +41,7 @@ pub struct SessionInfo {
 /// A message beside the result: NoticeResponse.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    /// `WARNING` or `NOTICE`.
+    /// `WARNING`, `NOTICE` or `INFO`.
     pub severity: &'static str,
     pub state: SqlState,
     pub message: String,
@@ -61,7 +63,11 @@ pub(crate) struct Cursor {
 #[derive(Clone)]
 pub(crate) struct Named {
     pub statement: Statement,
-    pub types: Vec<u32>,
+    /// What describing it found when it was prepared.
+    pub params: Vec<FieldRef>,
+    pub columns: Option<Vec<crate::outcome::ColumnDesc>>,
+    /// The physical plan of earlier executions.
+    pub slot: Arc<Slot>,
 }
 
 /// One a connection; statements run one after the other.
@@ -150,6 +156,15 @@ impl Session {
     pub(crate) fn notice(&mut self, message: impl Into<String>) {
         self.notices.push(Notice {
             severity: "NOTICE",
+            state: SqlState("00000"),
+            message: message.into(),
+        });
+    }
+
+    /// A message that the client asked for: VERBOSE.
+    pub(crate) fn inform(&mut self, message: impl Into<String>) {
+        self.notices.push(Notice {
+            severity: "INFO",
             state: SqlState("00000"),
             message: message.into(),
         });

@@ -4,6 +4,7 @@ use super::Session;
 use crate::error::Result;
 use crate::errors::locate;
 use crate::outcome::{ColumnDesc, PgType};
+use crate::plan_cache::Slot;
 use crate::statement::{Kind, Statement};
 use crate::statements::{self, Description};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
@@ -25,12 +26,25 @@ pub struct Prepared {
     /// The plan made while preparing, good for one execution on the same snapshot. Taken, not kept: a prepared
     /// statement that lies unused must not hold an old version of a table in memory.
     pub(crate) plan: Mutex<Option<(Arc<State>, LogicalPlan)>>,
+    /// The physical plan of earlier executions.
+    pub(crate) slot: Arc<Slot>,
 }
 
 impl Prepared {
     /// Whether executing it can return rows.
     pub fn returns_rows(&self) -> bool {
         self.columns.is_some()
+    }
+
+    /// The query, where the statement is one.
+    pub(crate) fn query(&self) -> Option<&datafusion::sql::sqlparser::ast::Query> {
+        match &self.statement.kind {
+            Kind::Sql(tree) => match tree.as_ref() {
+                datafusion::sql::sqlparser::ast::Statement::Query(query) => Some(query),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The statement's own text.
@@ -58,6 +72,7 @@ impl Session {
             columns,
             statement,
             plan: Mutex::new(plan),
+            slot: Arc::default(),
         })
     }
 }

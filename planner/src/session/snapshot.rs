@@ -4,7 +4,9 @@ use super::{Block, Isolation, Session};
 use crate::bind::Binder;
 use crate::error::{Result, SqlError, state};
 use crate::functions::session::Facts;
+use crate::plan_cache::Purpose;
 use crate::run::Run;
+use datafusion::common::ScalarValue;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::{State, Transaction};
@@ -85,6 +87,25 @@ impl Session {
         }
     }
 
+    /// What a plan made now would be made for.
+    pub(crate) fn purpose(&self, params: &[ScalarValue]) -> Purpose {
+        Purpose {
+            settings: self.settings.clone(),
+            path: self.path(&self.state()),
+            params: params.to_vec(),
+        }
+    }
+
+    /// Schemas in which names are looked up, those that exist.
+    fn path(&self, snapshot: &State) -> Vec<String> {
+        let mut path = self.settings.search_path(&self.info.user);
+        if self.has_temporary {
+            path.insert(0, self.temporary_schema());
+        }
+        path.retain(|schema| snapshot.schema(schema).is_some());
+        path
+    }
+
     /// What names mean in the current snapshot.
     pub(crate) fn binder(&self) -> Binder {
         let snapshot = self.state();
@@ -92,11 +113,7 @@ impl Session {
     }
 
     fn facts(&self, snapshot: &State) -> Arc<Facts> {
-        let mut path = self.settings.search_path(&self.info.user);
-        if self.has_temporary {
-            path.insert(0, self.temporary_schema());
-        }
-        path.retain(|schema| snapshot.schema(schema).is_some());
+        let path = self.path(snapshot);
         Arc::new(Facts {
             info: self.info.clone(),
             settings: self.settings.clone(),

@@ -254,6 +254,21 @@ fn plan(
     Ok((plan.map_err(|error| crate::errors::from_datafusion(&error))?, params))
 }
 
+/// The query for the rows that an UPDATE or DELETE changes, what it does to them, and the table.
+pub(super) fn explained(
+    binder: &Binder,
+    statement: &ast::Statement,
+    params: &[ScalarValue],
+) -> Result<(LogicalPlan, &'static str, String)> {
+    let (change, what) = match statement {
+        ast::Statement::Update(update) => (of_update(binder, update)?, "Update"),
+        ast::Statement::Delete(delete) => (of_delete(binder, delete)?, "Delete"),
+        _ => return Err(SqlError::internal("neither UPDATE nor DELETE")),
+    };
+    let plan = query::bind(plan(binder, &change, &[])?.0, params)?;
+    Ok((plan, what, change.table.name().to_string()))
+}
+
 /// What the query finds, gathered.
 struct Found {
     /// A bit for each row of a segment that is to be changed.

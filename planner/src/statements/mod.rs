@@ -1,6 +1,7 @@
 //! What each kind of statement does.
 
 mod alter;
+pub(crate) mod analyze;
 mod change;
 mod conflict;
 mod constraints;
@@ -51,7 +52,7 @@ pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u3
         ast::Statement::Insert(insert) => insert::describe(session, insert, types),
         ast::Statement::Update(update) => change::describe_update(session, update, types),
         ast::Statement::Delete(delete) => change::describe_delete(session, delete, types),
-        ast::Statement::Explain { statement, .. } => explain::describe(session, statement, types),
+        outer @ ast::Statement::Explain { statement, .. } => explain::describe(session, outer, statement, types),
         ast::Statement::Fetch { name, .. } => cursor::describe(session, name),
         ast::Statement::Execute { name, .. } => named::describe(session, name.as_ref()),
         ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
@@ -75,6 +76,7 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
     let tree = match &prepared.statement.kind {
         Kind::Sql(tree) => tree,
         Kind::Copy(copy) => return copy::run(session, copy).await,
+        Kind::Analyze(analyze) => return analyze::run(session, analyze).await,
         Kind::Utility(Utility::Discard) => return set::discard(session, prepared.sql()),
         _ => return Err(SqlError::internal("no statement")),
     };

@@ -36,8 +36,14 @@ pub(super) fn prepare(
         .map(|declared| Ok(sql_type(declared)?.oid()))
         .collect::<Result<Vec<_>>>()?;
     let statement = outer.with_kind(Kind::Sql(Box::new(inner.clone())));
-    super::describe(session, &statement, &types)?;
-    session.named.insert(name, Named { statement, types });
+    let Description { params, columns, .. } = super::describe(session, &statement, &types)?;
+    let named = Named {
+        statement,
+        params,
+        columns,
+        slot: Arc::default(),
+    };
+    session.named.insert(name, named);
     Ok(Outcome::Command("PREPARE".into()))
 }
 
@@ -56,10 +62,8 @@ fn find(session: &Session, name: Option<&ObjectName>) -> Result<Named> {
 }
 
 pub(super) fn describe(session: &mut Session, name: Option<&ObjectName>) -> Result<Description> {
-    let Named { statement, types } = find(session, name)?;
-    let inner = super::describe(session, &statement, &types)?;
     Ok(Description {
-        columns: inner.columns,
+        columns: find(session, name)?.columns,
         ..Description::default()
     })
 }
@@ -69,33 +73,44 @@ pub(super) async fn execute(
     name: Option<&ObjectName>,
     arguments: &[ast::Expr],
 ) -> Result<Outcome> {
-    let Named { statement, types } = find(session, name)?;
-    let described = super::describe(session, &statement, &types)?;
-    if described.params.len() != arguments.len() {
+    let (prepared, values) = bound(session, name, arguments).await?;
+    Box::pin(super::run(session, &prepared, &values)).await
+}
+
+/// A named statement ready to run, and the values of its parameters.
+pub(super) async fn bound(
+    session: &mut Session,
+    name: Option<&ObjectName>,
+    arguments: &[ast::Expr],
+) -> Result<(Prepared, Vec<ScalarValue>)> {
+    let Named {
+        statement,
+        params,
+        columns,
+        slot,
+    } = find(session, name)?;
+    if params.len() != arguments.len() {
         let message = "wrong number of parameters for prepared statement";
         return Err(SqlError::new(state::SYNTAX_ERROR, message).detail(format!(
             "Expected {} parameters but got {}.",
-            described.params.len(),
+            params.len(),
             arguments.len()
         )));
     }
     let mut values = Vec::with_capacity(arguments.len());
-    for (argument, field) in arguments.iter().zip(&described.params) {
+    for (argument, field) in arguments.iter().zip(&params) {
         values.push(evaluate(session, argument, field).await?);
     }
     let prepared = Prepared {
-        params: described
-            .params
-            .iter()
-            .map(|field| crate::types::pg_type(field))
-            .collect(),
-        param_data_types: described.params.iter().map(|field| field.data_type().clone()).collect(),
-        param_fields: described.params,
-        columns: described.columns,
+        params: params.iter().map(|field| crate::types::pg_type(field)).collect(),
+        param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
+        param_fields: params,
+        columns,
         statement,
-        plan: parking_lot::Mutex::new(described.plan),
+        plan: parking_lot::Mutex::new(None),
+        slot,
     };
-    Box::pin(super::run(session, &prepared, &values)).await
+    Ok((prepared, values))
 }
 
 /// The value of an expression over nothing.

@@ -5,15 +5,17 @@ use crate::bind::Binder;
 use crate::catalog;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
-use crate::outcome::{Outcome, RowsTag};
+use crate::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
+use crate::plan_cache::{Basis, Keeper};
 use crate::rewrite::rewrite;
-use crate::run;
+use crate::run::{self, Source};
 use crate::session::{Prepared, Session};
 use crate::types::describe as describe_columns;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
 
 pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
@@ -74,15 +76,27 @@ pub(super) async fn run(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    let (run, state, purpose) = (session.run(), session.state(), session.purpose(params));
+    if let (Some(kept), Some(columns)) = (prepared.slot.find(&purpose, &state), &prepared.columns) {
+        let stream = run::start_source(&run, Source::Physical(kept?)).await?;
+        return Ok(rows(columns.clone(), stream));
+    }
     let cached = prepared
         .plan
         .lock()
         .take()
-        .filter(|(snapshot, _)| std::sync::Arc::ptr_eq(snapshot, &session.state()));
-    let plan = match cached {
-        Some((_, plan)) => plan,
-        None => plan(&session.binder(), query, &prepared.param_fields)?,
+        .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state));
+    // Plans that hold a value of their statement serve no other.
+    let (plan, mut reusable) = match cached {
+        Some((_, plan)) => (plan, true),
+        None => {
+            let binder = session.binder();
+            let plan = plan(&binder, query, &prepared.param_fields)?;
+            (plan, binder.reusable())
+        }
     };
+    reusable &= prepared.slot.is_repeated() && !names_a_moment(prepared.sql());
+    reusable &= Arc::ptr_eq(&state, &session.engine.database().snapshot());
     let columns = describe_columns(&run::columns(&session.engine, &plan));
     if let Some(promised) = &prepared.columns
         && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| a.data_type != b.data_type))
@@ -92,10 +106,30 @@ pub(super) async fn run(
             "cached plan must not change result type",
         ));
     }
-    let stream = run::start(&session.run(), bind(plan, params)?).await?;
-    Ok(Outcome::Rows {
+    let basis = if reusable { Basis::of(&plan, &state) } else { None };
+    let keeper = basis.map(|basis| Keeper {
+        slot: prepared.slot.clone(),
+        purpose,
+        basis,
+        state: Arc::downgrade(&state),
+        analyzed: tenon_storage::analyze_count(),
+    });
+    let stream = run::start_source(&run, Source::Logical(bind(plan, params)?, keeper)).await?;
+    Ok(rows(columns, stream))
+}
+
+fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {
+    Outcome::Rows {
         columns,
         stream,
         tag: RowsTag::Counted("SELECT"),
-    })
+    }
+}
+
+/// Whether a text may hold a date such as 'today', which is another one tomorrow.
+fn names_a_moment(sql: &str) -> bool {
+    let sql = sql.to_lowercase();
+    ["now", "today", "tomorrow", "yesterday"]
+        .iter()
+        .any(|word| sql.contains(word))
 }

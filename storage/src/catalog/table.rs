@@ -6,7 +6,8 @@ use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::segment::Segment;
 use crate::segment::dictionary::Dictionary;
-use crate::statistics::TableStatistics;
+use crate::statistics::lazy::LazyStatistics;
+use crate::statistics::{Distribution, TableStatistics};
 use crate::types::SqlType;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -181,6 +182,7 @@ pub struct TableVersion {
     version: u64,
     segments: Arc<[Arc<Segment>]>,
     statistics: Arc<TableStatistics>,
+    lazy: Arc<LazyStatistics>,
 }
 
 impl TableVersion {
@@ -199,6 +201,7 @@ impl TableVersion {
     ) -> Arc<TableVersion> {
         let version = NEXT_VERSION.fetch_add(1, Ordering::Relaxed);
         Arc::new(TableVersion {
+            lazy: LazyStatistics::new(definition.columns.len()),
             definition,
             version,
             segments: segments.into(),
@@ -216,12 +219,20 @@ impl TableVersion {
             segments.push(segment.clone());
             compact(&mut segments, &self.definition, budget);
         }
-        Ok(Self::with_statistics(self.definition.clone(), segments, statistics))
+        Ok(Self::with_statistics(self.definition.clone(), segments, statistics).knowing(&self.lazy))
     }
 
     /// The same rows under another definition of the same columns.
     pub(crate) fn redefined(&self, definition: Arc<TableDefinition>) -> Arc<TableVersion> {
-        Self::with_statistics(definition, self.segments.to_vec(), (*self.statistics).clone())
+        Self::with_statistics(definition, self.segments.to_vec(), (*self.statistics).clone()).knowing(&self.lazy)
+    }
+
+    /// This new version with the samples of the one before it, as far as they still hold.
+    fn knowing(self: Arc<Self>, before: &LazyStatistics) -> Arc<Self> {
+        let lazy = before.following(self.rows());
+        let mut own = Arc::unwrap_or_clone(self);
+        own.lazy = lazy;
+        Arc::new(own)
     }
 
     /// Where the rows with these keys are: for each row of `keys`, whose columns are those of the unique index `key` in
@@ -262,6 +273,24 @@ impl TableVersion {
 
     pub fn statistics(&self) -> &Arc<TableStatistics> {
         &self.statistics
+    }
+
+    /// Distinct values of a column, NULL not counted; estimated.
+    pub fn distinct(&self, column: usize) -> u64 {
+        let own = &self.statistics.columns;
+        self.lazy
+            .distinct(column, || own.get(column).map_or(0, |own| own.distinct()))
+    }
+
+    /// How the values of a column are spread. Takes a sample when first asked, and again once a tenth of the rows are
+    /// others.
+    pub fn distribution(&self, column: usize) -> Arc<Distribution> {
+        self.lazy.distribution(column, &self.segments)
+    }
+
+    /// Takes a larger sample of a column, for all who use this version and those that follow it.
+    pub fn analyze(&self, column: usize) {
+        self.lazy.analyze(column, &self.segments);
     }
 
     pub fn rows(&self) -> u64 {

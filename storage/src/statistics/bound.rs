@@ -53,6 +53,43 @@ impl Bound {
     }
 }
 
+impl Bound {
+    /// Where `value` lies between `self` and `high`: from 0 to 1.
+    pub fn fraction(&self, high: &Bound, value: &Bound) -> f64 {
+        let (low, high, value) = match (self, high, value) {
+            (Bound::Bytes(low), Bound::Bytes(high), Bound::Bytes(value)) => {
+                // Behind what both bounds begin with, the next bytes as a number.
+                let shared = low.iter().zip(high.iter()).take_while(|(a, b)| a == b).count();
+                let number = |bytes: &[u8]| {
+                    let next = bytes.get(shared..).unwrap_or_default().iter().chain([0; 6].iter());
+                    next.take(6).fold(0.0, |sum, byte| sum * 256.0 + f64::from(*byte))
+                };
+                (number(low), number(high), number(value))
+            }
+            _ => match (self.number(), high.number(), value.number()) {
+                (Some(low), Some(high), Some(value)) => (low, high, value),
+                _ => return 0.5,
+            },
+        };
+        if high > low {
+            ((value - low) / (high - low)).clamp(0.0, 1.0)
+        } else {
+            0.5
+        }
+    }
+
+    /// The value on a line, in the unit that its column counts in; None for strings.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Bound::Bool(value) => Some(f64::from(*value)),
+            Bound::Int(value) => Some(*value as f64),
+            Bound::Decimal(value) => Some(*value as f64),
+            Bound::Float(value) => Some(*value),
+            Bound::Bytes(_) => None,
+        }
+    }
+}
+
 impl PartialEq for Bound {
     fn eq(&self, other: &Self) -> bool {
         self.partial_cmp(other) == Some(Ordering::Equal)

@@ -1,11 +1,16 @@
-//! What is known of a column's values: computed once when a segment is built, merged for tables.
+//! What is known of a column's values: counts and bounds, computed once when a segment is built and merged for tables
+//! (`column`, `sketch`); how they are spread, sampled when a query or ANALYZE asks (`distribution`, `lazy`).
 
 pub mod bound;
 pub mod column;
+pub mod distribution;
+pub(crate) mod lazy;
 pub mod sketch;
 
 pub use bound::Bound;
 pub use column::ColumnStatistics;
+pub use distribution::Distribution;
+pub use lazy::analyze_count;
 pub use sketch::Sketch;
 
 /// A table version's statistics: exact counts and bounds, estimated distinct counts.

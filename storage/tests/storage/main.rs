@@ -1,6 +1,7 @@
 //! Tests of the storage crate from outside, in one binary.
 
 mod copy;
+mod distribution;
 mod files;
 mod indexes;
 mod parse;

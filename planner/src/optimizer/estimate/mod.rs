@@ -1,16 +1,28 @@
 //! How many rows a logical plan gives, and how many distinct values each of its columns has.
 //!
-//! Scans start from storage's exact statistics; filters scale rows but leave a column's distinct count alone, because
-//! join selectivity is about the domain that a key comes from (Selinger et al. 1979), not about what a filter left.
+//! Scans start from storage's statistics; filters scale rows but leave a column's distinct count alone, because join
+//! selectivity is about the domain that a key comes from (Selinger et al. 1979), not about what a filter left.
+//!
+//! `filter` holds predicates, `join` equality keys, `group` GROUP BY, `stored` what storage knows of a column.
 
+pub(crate) mod cost;
+mod difference;
 mod filter;
+mod group;
+mod join;
+mod sampled;
+mod stored;
 
 use datafusion::common::stats::Precision;
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::{Aggregate, Expr, Join, LogicalPlan, TableScan};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, TableScan};
+use tenon_executor::scan::SegmentTable;
 
-pub use filter::selectivity;
+use super::annotate::bare;
+pub use filter::{UNKNOWN, selectivity};
+pub use join::{equality_correction, equality_selectivity};
+use stored::{Stored, number};
 
 /// Rows of a plan that nothing is known about.
 const UNKNOWN_ROWS: f64 = 1000.0;
@@ -24,32 +36,43 @@ pub struct Profile {
     pub columns: Vec<ColumnProfile>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ColumnProfile {
     /// Distinct values in the domain that the column comes from.
     pub distinct: Option<f64>,
+    /// Bounds, as places on the number line that `stored::number` gives.
     pub min: Option<f64>,
     pub max: Option<f64>,
     /// Rows of the table that the column comes from, before any filter.
     pub base_rows: Option<f64>,
+    /// The stored column that this one is.
+    stored: Option<Stored>,
 }
 
 impl Profile {
     pub fn of(plan: &LogicalPlan) -> Self {
+        let inputs = plan.inputs().into_iter().map(Self::of).collect();
+        Self::over(plan, inputs)
+    }
+
+    /// The profile of a node whose inputs have these.
+    pub fn over(plan: &LogicalPlan, inputs: Vec<Self>) -> Self {
+        let mut inputs = inputs.into_iter();
+        let mut next = || inputs.next().unwrap_or_else(Self::unknown);
         match plan {
             LogicalPlan::TableScan(scan) => of_scan(scan),
             LogicalPlan::Filter(filter) => {
-                let mut input = Self::of(&filter.input);
+                let mut input = next();
                 let over_aggregate = matches!(
                     skip_projections(&filter.input),
                     LogicalPlan::Aggregate(_) | LogicalPlan::SubqueryAlias(_)
                 );
                 let share = selectivity([&filter.predicate], filter.input.schema(), &input);
-                input.rows *= if over_aggregate { share.min(HAVING) } else { share };
+                input.rows = left(input.rows, if over_aggregate { share.min(HAVING) } else { share });
                 input
             }
             LogicalPlan::Projection(projection) => {
-                let input = Self::of(&projection.input);
+                let input = next();
                 let columns = projection
                     .expr
                     .iter()
@@ -60,37 +83,46 @@ impl Profile {
                     columns,
                 }
             }
-            LogicalPlan::SubqueryAlias(alias) => Self::of(&alias.input),
+            LogicalPlan::SubqueryAlias(_) | LogicalPlan::Extension(_) => next(),
             LogicalPlan::Sort(sort) => {
-                let mut input = Self::of(&sort.input);
+                let mut input = next();
                 input.rows = sort.fetch.map_or(input.rows, |fetch| input.rows.min(fetch as f64));
                 input
             }
             LogicalPlan::Limit(limit) => {
-                let mut input = Self::of(&limit.input);
+                let mut input = next();
                 if let Some(Expr::Literal(ScalarValue::Int64(Some(fetch)), _)) = limit.fetch.as_deref() {
                     input.rows = input.rows.min(*fetch as f64);
                 }
                 input
             }
-            LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
-            LogicalPlan::Join(join) => of_join(join),
+            LogicalPlan::Aggregate(aggregate) => group::of_aggregate(aggregate, next()),
+            LogicalPlan::Join(join) => {
+                let left = next();
+                of_join(join, left, next())
+            }
+            LogicalPlan::EmptyRelation(empty) => Self {
+                rows: if empty.produce_one_row { 1.0 } else { 0.0 },
+                columns: vec![ColumnProfile::default(); empty.schema.fields().len()],
+            },
+            LogicalPlan::Values(values) => Self {
+                rows: values.values.len() as f64,
+                columns: vec![ColumnProfile::default(); values.schema.fields().len()],
+            },
             other => {
-                let inputs = other.inputs();
-                let rows = if inputs.is_empty() {
-                    if matches!(other, LogicalPlan::EmptyRelation(_)) {
-                        1.0
-                    } else {
-                        UNKNOWN_ROWS
-                    }
-                } else {
-                    inputs.iter().map(|input| Self::of(input).rows).sum()
-                };
+                let rows = inputs.map(|input| input.rows).reduce(|a, b| a + b);
                 Self {
-                    rows,
+                    rows: rows.unwrap_or(UNKNOWN_ROWS),
                     columns: vec![ColumnProfile::default(); other.schema().fields().len()],
                 }
             }
+        }
+    }
+
+    fn unknown() -> Self {
+        Self {
+            rows: UNKNOWN_ROWS,
+            columns: vec![],
         }
     }
 
@@ -105,11 +137,19 @@ impl Profile {
     }
 
     pub fn of_column(&self, column: &Column, schema: &DFSchema) -> ColumnProfile {
-        let index = schema.maybe_index_of_column(column);
-        index
-            .and_then(|index| self.columns.get(index))
-            .copied()
-            .unwrap_or_default()
+        self.known(column, schema).cloned().unwrap_or_default()
+    }
+
+    fn known(&self, column: &Column, schema: &DFSchema) -> Option<&ColumnProfile> {
+        self.columns.get(schema.maybe_index_of_column(column)?)
+    }
+
+    /// Two inputs' columns side by side.
+    pub fn beside(&self, other: &Self) -> Self {
+        Self {
+            rows: self.rows * other.rows,
+            columns: [self.columns.as_slice(), other.columns.as_slice()].concat(),
+        }
     }
 }
 
@@ -120,43 +160,25 @@ impl ColumnProfile {
     }
 }
 
+/// What a filter leaves of some rows: one at least, or nothing would be worth ordering above it.
+fn left(rows: f64, share: f64) -> f64 {
+    (rows * share).max(rows.min(1.0))
+}
+
 fn skip_projections(plan: &LogicalPlan) -> &LogicalPlan {
-    match plan {
+    match bare(plan) {
         LogicalPlan::Projection(projection) => skip_projections(&projection.input),
         other => other,
     }
 }
 
 fn of_scan(scan: &TableScan) -> Profile {
-    let statistics = source_as_provider(&scan.source)
-        .ok()
-        .and_then(|provider| provider.statistics());
-    let known = |p: &Precision<usize>| p.get_value().map(|&v| v as f64);
-    let base_rows = statistics.as_ref().and_then(|s| known(&s.num_rows));
-    let rows = base_rows.unwrap_or(UNKNOWN_ROWS);
-    let width = scan.source.schema().fields().len();
-    let all: Vec<ColumnProfile> = (0..width)
-        .map(
-            |index| match statistics.as_ref().and_then(|s| s.column_statistics.get(index)) {
-                Some(column) => ColumnProfile {
-                    distinct: known(&column.distinct_count),
-                    min: column.min_value.get_value().and_then(number),
-                    max: column.max_value.get_value().and_then(number),
-                    base_rows,
-                },
-                None => ColumnProfile {
-                    base_rows,
-                    ..Default::default()
-                },
-            },
-        )
-        .collect();
+    let mut profile = of_source(scan);
     // Filters read columns that the projection has dropped, and are unqualified against the source's schema.
-    let mut profile = Profile { rows, columns: all };
     if !scan.filters.is_empty() {
         let schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema());
         if let Ok(schema) = schema {
-            profile.rows *= selectivity(&scan.filters, &schema, &profile);
+            profile.rows = left(profile.rows, selectivity(&scan.filters, &schema, &profile));
         }
     }
     if let Some(fetch) = scan.fetch {
@@ -165,50 +187,95 @@ fn of_scan(scan: &TableScan) -> Profile {
     if let Some(projection) = &scan.projection {
         profile.columns = projection
             .iter()
-            .map(|&index| profile.columns.get(index).copied().unwrap_or_default())
+            .map(|&index| profile.columns.get(index).cloned().unwrap_or_default())
             .collect();
     }
     profile
 }
 
-fn of_aggregate(aggregate: &Aggregate) -> Profile {
-    let input = Profile::of(&aggregate.input);
-    let schema = aggregate.input.schema();
-    let keys: Vec<_> = aggregate.group_expr.iter().map(|e| input.of_expr(e, schema)).collect();
-    // Each further key adds less than its distinct count: keys of one row belong together.
-    let groups = keys
-        .iter()
-        .map(|k| k.distinct_or((input.rows / 10.0).max(1.0)))
-        .fold(1.0, |all, one| all * one);
-    let rows = groups.min(input.rows).max(1.0);
-    let mut columns = keys;
-    columns.resize(aggregate.schema.fields().len(), ColumnProfile::default());
-    Profile { rows, columns }
+/// The whole table.
+fn of_source(scan: &TableScan) -> Profile {
+    let width = scan.source.schema().fields().len();
+    let Ok(provider) = source_as_provider(&scan.source) else {
+        return Profile {
+            rows: UNKNOWN_ROWS,
+            columns: vec![ColumnProfile::default(); width],
+        };
+    };
+    if let Some(table) = provider.downcast_ref::<SegmentTable>() {
+        let columns = (0..width).map(|column| stored::profile(table.table(), column));
+        return Profile {
+            rows: table.table().rows() as f64,
+            columns: columns.collect(),
+        };
+    }
+    let statistics = provider.statistics();
+    let known = |p: &Precision<usize>| p.get_value().map(|&v| v as f64);
+    let base_rows = statistics.as_ref().and_then(|s| known(&s.num_rows));
+    let columns = (0..width).map(|index| {
+        let found = statistics.as_ref().and_then(|s| s.column_statistics.get(index));
+        let mut own = ColumnProfile {
+            base_rows,
+            ..Default::default()
+        };
+        if let Some(column) = found {
+            own.distinct = known(&column.distinct_count);
+            own.min = column.min_value.get_value().and_then(number);
+            own.max = column.max_value.get_value().and_then(number);
+        }
+        own
+    });
+    Profile {
+        rows: base_rows.unwrap_or(UNKNOWN_ROWS),
+        columns: columns.collect(),
+    }
 }
 
-fn of_join(join: &Join) -> Profile {
-    let (left, right) = (Profile::of(&join.left), Profile::of(&join.right));
-    let keys = join.on.iter().map(|(l, r)| {
-        (
-            left.of_expr(l, join.left.schema()),
-            right.of_expr(r, join.right.schema()),
-        )
-    });
-    let matches = left.rows * right.rows * equality_selectivity(keys, left.rows, right.rows);
-    let matches = if join.filter.is_some() {
-        matches * filter::UNKNOWN
-    } else {
-        matches
-    };
+fn of_join(join: &Join, left: Profile, right: Profile) -> Profile {
+    let keys: Vec<_> = join
+        .on
+        .iter()
+        .map(|(l, r)| {
+            (
+                left.of_expr(l, join.left.schema()),
+                right.of_expr(r, join.right.schema()),
+            )
+        })
+        .collect();
+    let mut matches = left.rows * right.rows * equality_selectivity(&keys, left.rows, right.rows);
+    if let [(l, r)] = keys.as_slice() {
+        matches *= equality_correction(l, r);
+    }
+    if let Some(filter) = &join.filter {
+        let both = left.beside(&right);
+        matches *= match join.left.schema().join(join.right.schema()) {
+            Ok(schema) => selectivity([filter], &schema, &both),
+            Err(_) => UNKNOWN,
+        };
+    }
+    let found = |rows: f64, keys: f64, partners: f64| rows * (partners / keys.max(1.0)).min(1.0);
+    let semi =
+        |rows: f64, pick: fn(&(ColumnProfile, ColumnProfile)) -> (&ColumnProfile, &ColumnProfile), other: f64| {
+            // Each outer row stays if its key is among the inner's: the share of the domain that the inner covers.
+            let kept = keys.iter().map(|pair| {
+                let (own, partner) = pick(pair);
+                found(1.0, own.distinct_or(rows), partner.distinct_or(other).min(other))
+            });
+            let share = kept.fold(1.0, f64::min);
+            let share = if join.filter.is_some() { share * 0.5 } else { share };
+            (rows * share).min(matches.max(rows * share.min(0.5)))
+        };
+    let left_semi = || semi(left.rows, |(l, r)| (l, r), right.rows);
+    let right_semi = || semi(right.rows, |(l, r)| (r, l), left.rows);
     let rows = match join.join_type {
         JoinType::Inner => matches,
         JoinType::Left => matches.max(left.rows),
         JoinType::Right => matches.max(right.rows),
         JoinType::Full => matches.max(left.rows).max(right.rows),
-        JoinType::LeftSemi => matches.min(left.rows),
-        JoinType::RightSemi => matches.min(right.rows),
-        JoinType::LeftAnti => left.rows * 0.5,
-        JoinType::RightAnti => right.rows * 0.5,
+        JoinType::LeftSemi => left_semi(),
+        JoinType::RightSemi => right_semi(),
+        JoinType::LeftAnti => (left.rows - left_semi()).max(left.rows * 0.2),
+        JoinType::RightAnti => (right.rows - right_semi()).max(right.rows * 0.2),
         JoinType::LeftMark => left.rows,
         JoinType::RightMark => right.rows,
     };
@@ -222,48 +289,4 @@ fn of_join(join: &Join) -> Profile {
         rows: rows.max(1.0),
         columns,
     }
-}
-
-/// The share of the cross product in which all key pairs are equal. Keys that belong together (a composite key) have no
-/// more distinct values than the smaller of their tables has rows.
-pub fn equality_selectivity(
-    keys: impl Iterator<Item = (ColumnProfile, ColumnProfile)>,
-    left_rows: f64,
-    right_rows: f64,
-) -> f64 {
-    let (mut domain, mut count, mut cap) = (1.0f64, 0, f64::INFINITY);
-    for (left, right) in keys {
-        domain *= left.distinct_or(left_rows).max(right.distinct_or(right_rows));
-        let (left, right) = (
-            left.base_rows.unwrap_or(left_rows),
-            right.base_rows.unwrap_or(right_rows),
-        );
-        cap = cap.min(left.min(right));
-        count += 1;
-    }
-    if count > 1 {
-        domain = domain.min(cap.max(1.0));
-    }
-    1.0 / domain
-}
-
-/// A value on the number line, for interpolation.
-pub(crate) fn number(value: &ScalarValue) -> Option<f64> {
-    use ScalarValue::*;
-    Some(match value {
-        Int8(v) => f64::from((*v)?),
-        Int16(v) => f64::from((*v)?),
-        Int32(v) => f64::from((*v)?),
-        Int64(v) => (*v)? as f64,
-        Float32(v) => f64::from((*v)?),
-        Float64(v) => (*v)?,
-        Decimal128(v, _, scale) => (*v)? as f64 / 10f64.powi(i32::from(*scale)),
-        Date32(v) => f64::from((*v)?) * 86_400e6,
-        TimestampMicrosecond(v, _) => (*v)? as f64,
-        TimestampMillisecond(v, _) => (*v)? as f64 * 1e3,
-        TimestampNanosecond(v, _) => (*v)? as f64 / 1e3,
-        TimestampSecond(v, _) => (*v)? as f64 * 1e6,
-        Time64Microsecond(v) => (*v)? as f64,
-        _ => return None,
-    })
 }

@@ -1,9 +1,12 @@
 //! Join ordering by statistics, over the optimized logical plan.
 //!
-//! A maximal tree of inner joins, with the semi and anti joins that filter it, is flattened into a graph (`graph`); an
-//! order is searched by cost (`search`); the tree is built anew (`rebuild`). Left is the build side from here on.
-//! Outer joins stay where they are, with the smaller input as build side.
+//! A maximal tree of inner joins, with the semi, anti and left joins that hang on it, is flattened into a graph
+//! (`graph`, `edges`); an order is searched by cost (`search`, with `cardinality` for the rows); the tree is built anew
+//! (`rebuild`). Left is the build side from here on. Other joins stay where they are, with the smaller input as build
+//! side.
 
+mod cardinality;
+mod edges;
 mod graph;
 mod rebuild;
 mod search;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::{JoinConstraint, JoinType, NullEquality, Result};
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, Join, LogicalPlan};
+use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan};
 
 use super::graph::{Graph, Set};
 use super::search::{Tree, joins};
@@ -15,10 +15,8 @@ pub fn rebuild(graph: &Graph, tree: &Tree) -> Result<LogicalPlan> {
         Tree::Relation(at) => Ok(graph.relations[*at].plan.as_ref().clone()),
         Tree::Inner { build, probe } => {
             let (left, right) = (rebuild(graph, build)?, rebuild(graph, probe)?);
-            let (on, filter) = (
-                keys(graph, build.set(), probe.set()),
-                residual(graph, build.set(), probe.set()),
-            );
+            let (on, used) = keys(graph, build.set(), probe.set());
+            let filter = residual(graph, build.set(), probe.set(), &used);
             let (left, right) = (Arc::new(left), Arc::new(right));
             let nulls = NullEquality::NullEqualsNothing;
             let join = Join::try_new(
@@ -33,63 +31,73 @@ pub fn rebuild(graph: &Graph, tree: &Tree) -> Result<LogicalPlan> {
             )?;
             Ok(LogicalPlan::Join(join))
         }
-        Tree::Semi {
+        Tree::Attached {
             outer,
             relation,
             builds_outer,
         } => {
+            let set = outer.set();
             let outer = Arc::new(rebuild(graph, outer)?);
             let inner = Arc::clone(&graph.relations[*relation].plan);
-            let Some(semi) = &graph.relations[*relation].semi else {
+            let Some(attached) = &graph.relations[*relation].attached else {
                 return Ok(outer.as_ref().clone());
             };
-            let Join {
-                on,
-                filter,
-                join_type,
-                join_constraint,
-                null_equality,
-                null_aware,
-                ..
-            } = semi.join.clone();
-            if *builds_outer {
-                let join = Join::try_new(
-                    outer,
-                    inner,
-                    on,
-                    filter,
-                    join_type,
-                    join_constraint,
-                    null_equality,
-                    null_aware,
-                )?;
-                return Ok(LogicalPlan::Join(join));
+            let joined = LogicalPlan::Join(attach(outer, inner, &attached.join, *builds_outer)?);
+            // Predicates over the columns that a left join adds.
+            match residual(graph, set, 1 << relation, &[]) {
+                Some(predicate) => Ok(LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(joined))?)),
+                None => Ok(joined),
             }
-            let swapped = if join_type == JoinType::LeftAnti {
-                JoinType::RightAnti
-            } else {
-                JoinType::RightSemi
-            };
-            let on = on.into_iter().map(|(outer, inner)| (inner, outer)).collect();
-            let join = Join::try_new(inner, outer, on, filter, swapped, join_constraint, null_equality, false)?;
-            Ok(LogicalPlan::Join(join))
         }
     }
 }
 
+/// A semi, anti or left join with its build side on the left.
+fn attach(outer: Arc<LogicalPlan>, inner: Arc<LogicalPlan>, join: &Join, builds_outer: bool) -> Result<Join> {
+    let Join {
+        on,
+        filter,
+        join_type,
+        join_constraint,
+        null_equality,
+        null_aware,
+        ..
+    } = join.clone();
+    if builds_outer {
+        return Join::try_new(
+            outer,
+            inner,
+            on,
+            filter,
+            join_type,
+            join_constraint,
+            null_equality,
+            null_aware,
+        );
+    }
+    let swapped = match join_type {
+        JoinType::LeftAnti => JoinType::RightAnti,
+        JoinType::Left => JoinType::Right,
+        _ => JoinType::RightSemi,
+    };
+    let on = on.into_iter().map(|(outer, inner)| (inner, outer)).collect();
+    Join::try_new(inner, outer, on, filter, swapped, join_constraint, null_equality, false)
+}
+
 /// One equality for each class that has members on both sides: the rest of the class follows from it and from the
-/// equalities applied below.
-fn keys(graph: &Graph, build: Set, probe: Set) -> Vec<(Expr, Expr)> {
-    let mut keys = vec![];
+/// equalities applied below. And the equalities of expressions that are keys here, by their place in the graph.
+fn keys(graph: &Graph, build: Set, probe: Set) -> (Vec<(Expr, Expr)>, Vec<usize>) {
+    let (mut keys, mut used) = (vec![], vec![]);
     for class in &graph.classes {
         let on_side = |side: Set| class.iter().find(|m| side >> m.relation & 1 == 1);
         if let (Some(l), Some(r)) = (on_side(build), on_side(probe)) {
             keys.push((Expr::Column(l.column.clone()), Expr::Column(r.column.clone())));
         }
     }
-    for equality in &graph.equalities {
+    for (at, equality) in graph.equalities.iter().enumerate() {
         let (left, right) = (&equality.left, &equality.right);
         if joins(left.1, right.1, build, probe) {
+            used.push(at);
             let (l, r) = if left.1 & !build == 0 {
                 (left, right)
             } else {
@@ -98,21 +106,22 @@ fn keys(graph: &Graph, build: Set, probe: Set) -> Vec<(Expr, Expr)> {
             keys.push((l.0.clone(), r.0.clone()));
         }
     }
-    keys
+    (keys, used)
 }
 
-fn residual(graph: &Graph, build: Set, probe: Set) -> Option<Expr> {
-    let first_meet = |reads: Set| reads & !(build | probe) == 0 && reads & !build != 0 && reads & !probe != 0;
+/// Predicates that the two sides together are the first to have all columns for, and that are no keys: `keys` says
+/// which equalities of expressions are.
+fn residual(graph: &Graph, build: Set, probe: Set, keys: &[usize]) -> Option<Expr> {
+    let both = build | probe;
+    let first_meet = |reads: Set| reads & !both == 0 && reads & !build != 0 && reads & !probe != 0;
     let mut conjuncts: Vec<Expr> = graph
         .residuals
         .iter()
-        .filter(|(_, reads)| first_meet(*reads))
-        .map(|(e, _)| e.clone())
+        .filter(|residual| first_meet(residual.reads))
+        .map(|residual| residual.predicate.clone())
         .collect();
-    // An equality whose sides straddle the inputs is no key here.
-    for equality in &graph.equalities {
-        let reads = equality.left.1 | equality.right.1;
-        if first_meet(reads) && !joins(equality.left.1, equality.right.1, build, probe) {
+    for (at, equality) in graph.equalities.iter().enumerate() {
+        if first_meet(equality.left.1 | equality.right.1) && !keys.contains(&at) {
             conjuncts.push(equality.left.0.clone().eq(equality.right.0.clone()));
         }
     }

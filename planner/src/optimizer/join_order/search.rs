@@ -1,19 +1,16 @@
 //! The search for the cheapest join tree.
 //!
-//! Up to `EXHAUSTIVE_MAX` relations: dynamic programming over all subsets, bushy trees included (Moerkotte and Neumann
-//! 2006 enumerate the same plans). Beyond: greedy, the cheapest next join first. Cost counts rows: those hashed, those
+//! Up to `EXHAUSTIVE_MAX` relations: dynamic programming over the connected sets of relations, bushy trees included
+//! (Moerkotte and Neumann 2006 enumerate the same plans). Beyond: greedy, the cheapest next join first (Fegaras 1998).
+//! Relations that no predicate connects are joined last, the smallest first. Cost counts rows: those hashed, those
 //! probed, and those put out, with hashing the dearest.
 
-use super::graph::{Graph, Set};
+use super::super::estimate::cost::{BUILD, CROSS, OUTPUT, PAIR, PROBE};
+use super::cardinality::Cardinality;
+use super::edges::Edges;
+use super::graph::{Graph, Set, members};
 
-const EXHAUSTIVE_MAX: usize = 11;
-const BUILD_COST: f64 = 2.5;
-const PROBE_COST: f64 = 1.0;
-const OUTPUT_COST: f64 = 1.0;
-/// What a predicate that is not an equality leaves.
-const RESIDUAL: f64 = 0.33;
-/// Cross products are for inputs of a row or so.
-const CROSS_PENALTY: f64 = 20.0;
+const EXHAUSTIVE_MAX: usize = 12;
 
 #[derive(Debug, Clone)]
 pub enum Tree {
@@ -22,8 +19,8 @@ pub enum Tree {
         build: Box<Tree>,
         probe: Box<Tree>,
     },
-    /// `relation` filters `outer`; `builds_outer` says which of them is hashed.
-    Semi {
+    /// `relation` is attached to `outer`; `builds_outer` says which of them is hashed.
+    Attached {
         outer: Box<Tree>,
         relation: usize,
         builds_outer: bool,
@@ -35,58 +32,21 @@ impl Tree {
         match self {
             Self::Relation(at) => 1 << at,
             Self::Inner { build, probe } => build.set() | probe.set(),
-            Self::Semi { outer, relation, .. } => outer.set() | 1 << relation,
+            Self::Attached { outer, relation, .. } => outer.set() | 1 << relation,
         }
     }
 }
 
+/// The best tree found for a set of relations.
 #[derive(Clone)]
 struct Candidate {
+    set: Set,
     cost: f64,
     rows: f64,
     tree: Tree,
 }
 
-pub fn search(graph: &Graph) -> Tree {
-    let count = graph.relations.len();
-    let leaf = |at: usize| Candidate {
-        cost: 0.0,
-        rows: graph.relations[at].profile.rows,
-        tree: Tree::Relation(at),
-    };
-    if count > EXHAUSTIVE_MAX {
-        return greedy(graph, (0..count).map(leaf).collect());
-    }
-    // Choices name their two halves; trees are built once, at the end.
-    let mut best: Vec<Option<(f64, f64, Choice)>> = vec![None; 1 << count];
-    for at in 0..count {
-        best[1 << at] = Some((0.0, graph.relations[at].profile.rows, Choice::Relation(at)));
-    }
-    for set in 1..1u64 << count {
-        if set.count_ones() < 2 {
-            continue;
-        }
-        let rows = rows(graph, set);
-        let low = 1 << set.trailing_zeros();
-        let mut part = (set - 1) & set;
-        while part != 0 {
-            if part & low != 0 {
-                let rest = set & !part;
-                if let (Some(l), Some(r)) = (&best[part as usize], &best[rest as usize])
-                    && let Some((cost, choice)) = join(graph, (part, l.1), (rest, r.1), rows)
-                {
-                    let cost = cost + l.0 + r.0;
-                    if best[set as usize].as_ref().is_none_or(|b| cost < b.0) {
-                        best[set as usize] = Some((cost, rows, choice));
-                    }
-                }
-            }
-            part = (part - 1) & set;
-        }
-    }
-    tree_of(&best, (1 << count) - 1).unwrap_or_else(|| greedy(graph, (0..count).map(leaf).collect()))
-}
-
+/// A way to join two sets: which is hashed.
 #[derive(Clone, Copy)]
 enum Choice {
     Relation(usize),
@@ -94,171 +54,277 @@ enum Choice {
         build: Set,
         probe: Set,
     },
-    Semi {
+    Attached {
         outer: Set,
         relation: usize,
         builds_outer: bool,
     },
 }
 
-fn tree_of(best: &[Option<(f64, f64, Choice)>], set: Set) -> Option<Tree> {
-    Some(match best[set as usize].as_ref()?.2 {
-        Choice::Relation(at) => Tree::Relation(at),
-        Choice::Inner { build, probe } => Tree::Inner {
-            build: tree_of(best, build)?.into(),
-            probe: tree_of(best, probe)?.into(),
-        },
-        Choice::Semi {
+/// What joining two sets costs beyond making them.
+#[derive(Clone, Copy)]
+struct Step {
+    cost: f64,
+    rows: f64,
+    choice: Choice,
+}
+
+pub fn search(graph: &Graph) -> Tree {
+    let search = Search {
+        edges: Edges::of(graph),
+        cardinality: Cardinality::of(graph),
+        graph,
+    };
+    let mut parts: Vec<Candidate> = search
+        .edges
+        .components()
+        .into_iter()
+        .map(|component| {
+            if component.count_ones() as usize <= EXHAUSTIVE_MAX {
+                search.exhaustive(component).unwrap_or_else(|| search.greedy(component))
+            } else {
+                search.greedy(component)
+            }
+        })
+        .collect();
+    // Cross products, from the smallest.
+    while parts.len() > 1 {
+        parts.sort_by(|a, b| b.rows.total_cmp(&a.rows).then(b.set.cmp(&a.set)));
+        let (Some(a), Some(b)) = (parts.pop(), parts.pop()) else {
+            break;
+        };
+        parts.push(search.crossed(a, b));
+    }
+    parts.pop().map_or(Tree::Relation(0), |whole| whole.tree)
+}
+
+struct Search<'a> {
+    graph: &'a Graph,
+    edges: Edges,
+    cardinality: Cardinality<'a>,
+}
+
+impl Search<'_> {
+    fn leaf(&self, at: usize) -> Candidate {
+        Candidate {
+            set: 1 << at,
+            cost: 0.0,
+            rows: self.graph.relations[at].profile.rows,
+            tree: Tree::Relation(at),
+        }
+    }
+
+    /// The best tree of a connected set; None where predicates over three relations or more leave no order without a
+    /// cross product.
+    fn exhaustive(&self, whole: Set) -> Option<Candidate> {
+        // Sets are numbered within `whole`, to index a table.
+        let relations: Vec<usize> = members(whole).collect();
+        let spread = |packed: usize| members(packed as Set).fold(0, |set: Set, at| set | 1 << relations[at]);
+        let sets: Vec<Set> = (0..1usize << relations.len()).map(spread).collect();
+        // Trees are built once, at the end: the table holds how each set is best made of two.
+        let mut best: Vec<Option<Step>> = vec![None; sets.len()];
+        let mut costs = vec![0.0; sets.len()];
+        for packed in 1..sets.len() {
+            let set = sets[packed];
+            if set.count_ones() == 1 {
+                let at = set.trailing_zeros() as usize;
+                best[packed] = Some(Step {
+                    cost: 0.0,
+                    rows: self.graph.relations[at].profile.rows,
+                    choice: Choice::Relation(at),
+                });
+                continue;
+            }
+            if !self.edges.is_connected(set) {
+                continue;
+            }
+            let rows = self.cardinality.rows(set);
+            let low = packed & packed.wrapping_neg();
+            let mut part = (packed - 1) & packed;
+            while part != 0 {
+                let rest = packed & !part;
+                if part & low != 0
+                    && let (Some(l), Some(r)) = (best[part], best[rest])
+                    && self.edges.meet(sets[part], sets[rest])
+                    && let Some(step) = self.step((sets[part], l.rows), (sets[rest], r.rows), rows)
+                {
+                    let cost = step.cost + costs[part] + costs[rest];
+                    if best[packed].is_none() || cost < costs[packed] {
+                        (best[packed], costs[packed]) = (Some(step), cost);
+                    }
+                }
+                part = (part - 1) & packed;
+            }
+        }
+        let index = |set: Set| {
+            let places = relations.iter().enumerate();
+            places.fold(0usize, |all, (place, &relation)| {
+                all | ((set >> relation & 1) as usize) << place
+            })
+        };
+        let last = sets.len() - 1;
+        let found = best[last]?;
+        Some(Candidate {
+            set: whole,
+            cost: costs[last],
+            rows: found.rows,
+            tree: tree_of(&best, &index, last)?,
+        })
+    }
+
+    /// Joining two sets, if that is legal and some predicate connects them.
+    fn step(&self, (a, a_rows): (Set, f64), (b, b_rows): (Set, f64), rows: f64) -> Option<Step> {
+        for (outer, outer_rows, inner, inner_rows) in [(a, a_rows, b, b_rows), (b, b_rows, a, a_rows)] {
+            let Some((relation, attached)) = self.attached(inner) else {
+                continue;
+            };
+            // A lone relation that is attached itself is no outer side.
+            if attached.needs & !outer != 0 || self.attached(outer).is_some() {
+                return None;
+            }
+            let builds_outer = attached.join.null_aware || outer_rows <= inner_rows;
+            let (build, probe) = if builds_outer {
+                (outer_rows, inner_rows)
+            } else {
+                (inner_rows, outer_rows)
+            };
+            let cost = BUILD * build + PROBE * probe + OUTPUT * rows;
+            let choice = Choice::Attached {
+                outer,
+                relation,
+                builds_outer,
+            };
+            return Some(Step { cost, rows, choice });
+        }
+        let ((build, build_rows), (probe, probe_rows)) = if a_rows <= b_rows {
+            ((a, a_rows), (b, b_rows))
+        } else {
+            ((b, b_rows), (a, a_rows))
+        };
+        let mut cost = BUILD * build_rows + PROBE * probe_rows + OUTPUT * rows;
+        if !self.edges.equal(a, b) {
+            cost += PAIR * a_rows * b_rows;
+        }
+        let choice = Choice::Inner { build, probe };
+        Some(Step { cost, rows, choice })
+    }
+
+    /// The one relation of a set, if it is attached.
+    fn attached(&self, set: Set) -> Option<(usize, &super::graph::Attached)> {
+        let at = set.trailing_zeros() as usize;
+        let attached = self.graph.relations[at].attached.as_ref()?;
+        (set.count_ones() == 1).then_some((at, attached))
+    }
+
+    /// Joins the cheapest pair, again and again.
+    fn greedy(&self, whole: Set) -> Candidate {
+        let mut parts: Vec<Candidate> = members(whole).map(|at| self.leaf(at)).collect();
+        // The step for each pair; a pair that holds a part that is gone is gone too.
+        let mut steps: Vec<(Set, Set, Step)> = Vec::new();
+        let pair = |a: &Candidate, b: &Candidate| {
+            if !self.edges.meet(a.set, b.set) {
+                return None;
+            }
+            let rows = self.cardinality.rows(a.set | b.set);
+            let step = self.step((a.set, a.rows), (b.set, b.rows), rows)?;
+            Some((a.set, b.set, step))
+        };
+        for at in 0..parts.len() {
+            steps.extend(parts[..at].iter().filter_map(|other| pair(other, &parts[at])));
+        }
+        while parts.len() > 1 {
+            let cheapest = steps.iter().min_by(|x, y| x.2.cost.total_cmp(&y.2.cost));
+            let Some(&(a, b, step)) = cheapest else {
+                // What is left meets only by predicates over three parts, or waits for what they make.
+                parts.sort_by(|x, y| y.rows.total_cmp(&x.rows));
+                let first = parts.iter().rposition(|p| self.attached(p.set).is_none()).unwrap_or(0);
+                let first = parts.remove(first);
+                let second = parts.iter().rposition(|p| self.attached(p.set).is_none()).unwrap_or(0);
+                let second = parts.remove(second);
+                let joined = self.crossed(first, second);
+                steps.retain(|(a, b, _)| (a | b) & joined.set == 0);
+                steps.extend(parts.iter().filter_map(|other| pair(other, &joined)));
+                parts.push(joined);
+                continue;
+            };
+            let mut take = |set: Set| {
+                let at = parts.iter().position(|part| part.set == set);
+                parts.swap_remove(at.unwrap_or(0))
+            };
+            let joined = combined(take(a), take(b), step);
+            steps.retain(|(a, b, _)| (a | b) & joined.set == 0);
+            steps.extend(parts.iter().filter_map(|other| pair(other, &joined)));
+            parts.push(joined);
+        }
+        parts.swap_remove(0)
+    }
+
+    /// Joined without a predicate between them.
+    fn crossed(&self, a: Candidate, b: Candidate) -> Candidate {
+        let rows = self.cardinality.rows(a.set | b.set);
+        let (build, probe) = if a.rows <= b.rows { (a, b) } else { (b, a) };
+        let choice = Choice::Inner {
+            build: build.set,
+            probe: probe.set,
+        };
+        let cost = CROSS * build.rows * probe.rows;
+        combined(build, probe, Step { cost, rows, choice })
+    }
+}
+
+fn combined(a: Candidate, b: Candidate, step: Step) -> Candidate {
+    let set = a.set | b.set;
+    let cost = a.cost + b.cost + step.cost;
+    let tree = match step.choice {
+        Choice::Attached {
             outer,
             relation,
             builds_outer,
-        } => Tree::Semi {
-            outer: tree_of(best, outer)?.into(),
+        } => {
+            let outer = if a.set == outer { a.tree } else { b.tree };
+            Tree::Attached {
+                outer: outer.into(),
+                relation,
+                builds_outer,
+            }
+        }
+        Choice::Inner { build, .. } => {
+            let (build, probe) = if a.set == build { (a, b) } else { (b, a) };
+            Tree::Inner {
+                build: build.tree.into(),
+                probe: probe.tree.into(),
+            }
+        }
+        Choice::Relation(at) => Tree::Relation(at),
+    };
+    Candidate {
+        set,
+        cost,
+        rows: step.rows,
+        tree,
+    }
+}
+
+fn tree_of(best: &[Option<Step>], index: &impl Fn(Set) -> usize, at: usize) -> Option<Tree> {
+    Some(match best[at]?.choice {
+        Choice::Relation(at) => Tree::Relation(at),
+        Choice::Inner { build, probe } => Tree::Inner {
+            build: tree_of(best, index, index(build))?.into(),
+            probe: tree_of(best, index, index(probe))?.into(),
+        },
+        Choice::Attached {
+            outer,
+            relation,
+            builds_outer,
+        } => Tree::Attached {
+            outer: tree_of(best, index, index(outer))?.into(),
             relation,
             builds_outer,
         },
     })
 }
 
-/// Cost and sides of joining two sets, if that is legal.
-fn join(graph: &Graph, (a, a_rows): (Set, f64), (b, b_rows): (Set, f64), rows: f64) -> Option<(f64, Choice)> {
-    for (outer, outer_rows, inner, inner_rows) in [(a, a_rows, b, b_rows), (b, b_rows, a, a_rows)] {
-        if inner.count_ones() == 1
-            && let Some(semi) = &graph.relations[inner.trailing_zeros() as usize].semi
-        {
-            let relation = inner.trailing_zeros() as usize;
-            // A lone relation that filters is no outer side.
-            let outer_is_semi =
-                outer.count_ones() == 1 && graph.relations[outer.trailing_zeros() as usize].semi.is_some();
-            if semi.needs & !outer != 0 || outer_is_semi {
-                return None;
-            }
-            let builds_outer = semi.join.null_aware || outer_rows <= inner_rows;
-            let (build, probe) = if builds_outer {
-                (outer_rows, inner_rows)
-            } else {
-                (inner_rows, outer_rows)
-            };
-            let cost = BUILD_COST * build + PROBE_COST * probe + OUTPUT_COST * rows;
-            return Some((
-                cost,
-                Choice::Semi {
-                    outer,
-                    relation,
-                    builds_outer,
-                },
-            ));
-        }
-    }
-    let (build, probe) = if a_rows <= b_rows {
-        ((a, a_rows), (b, b_rows))
-    } else {
-        ((b, b_rows), (a, a_rows))
-    };
-    let mut cost = BUILD_COST * build.1 + PROBE_COST * probe.1 + OUTPUT_COST * rows;
-    if !connected(graph, a, b) {
-        cost += a_rows * b_rows * CROSS_PENALTY;
-    }
-    Some((
-        cost,
-        Choice::Inner {
-            build: build.0,
-            probe: probe.0,
-        },
-    ))
-}
-
-fn connected(graph: &Graph, a: Set, b: Set) -> bool {
-    let class = graph
-        .classes
-        .iter()
-        .any(|class| class.iter().any(|m| a >> m.relation & 1 == 1) && class.iter().any(|m| b >> m.relation & 1 == 1));
-    class || graph.equalities.iter().any(|e| joins(e.left.1, e.right.1, a, b))
-}
-
 /// Whether an equality between expressions over `left` and `right` is a join key between `a` and `b`.
 pub fn joins(left: Set, right: Set, a: Set, b: Set) -> bool {
     left != 0 && right != 0 && ((left & !a == 0 && right & !b == 0) || (left & !b == 0 && right & !a == 0))
-}
-
-/// Estimated rows of a set, whatever the order.
-fn rows(graph: &Graph, set: Set) -> f64 {
-    let mut rows = 1.0;
-    for (_, relation) in graph.relations.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1) {
-        rows *= relation.semi.as_ref().map_or(relation.profile.rows, |semi| semi.share);
-    }
-    for class in &graph.classes {
-        let mut domains: Vec<f64> = class
-            .iter()
-            .filter(|m| set >> m.relation & 1 == 1)
-            .map(|m| m.distinct)
-            .collect();
-        domains.sort_by(f64::total_cmp);
-        domains.iter().skip(1).for_each(|domain| rows /= domain);
-    }
-    for (pair, factor) in &graph.corrections {
-        if pair & !set == 0 {
-            rows *= factor;
-        }
-    }
-    for equality in &graph.equalities {
-        if (equality.left.1 | equality.right.1) & !set == 0 {
-            rows *= 0.01;
-        }
-    }
-    for (_, reads) in &graph.residuals {
-        if reads & !set == 0 {
-            rows *= RESIDUAL;
-        }
-    }
-    rows.max(1.0)
-}
-
-fn greedy(graph: &Graph, mut candidates: Vec<Candidate>) -> Tree {
-    while candidates.len() > 1 {
-        let mut best: Option<(f64, usize, usize, f64, Choice)> = None;
-        for a in 0..candidates.len() {
-            for b in a + 1..candidates.len() {
-                let (l, r) = (&candidates[a], &candidates[b]);
-                let rows = rows(graph, l.tree.set() | r.tree.set());
-                if let Some((cost, choice)) = join(graph, (l.tree.set(), l.rows), (r.tree.set(), r.rows), rows)
-                    && best.as_ref().is_none_or(|best| cost < best.0)
-                {
-                    best = Some((cost, a, b, rows, choice));
-                }
-            }
-        }
-        // Some pair is always legal: what a semi join needs is joined sooner or later.
-        let Some((cost, a, b, rows, choice)) = best else { break };
-        let (second, first) = (candidates.remove(b), candidates.remove(a));
-        let cost = cost + first.cost + second.cost;
-        let tree = match choice {
-            Choice::Inner { build, .. } => {
-                let (build, probe) = if first.tree.set() == build {
-                    (first, second)
-                } else {
-                    (second, first)
-                };
-                Tree::Inner {
-                    build: build.tree.into(),
-                    probe: probe.tree.into(),
-                }
-            }
-            Choice::Semi {
-                outer,
-                relation,
-                builds_outer,
-            } => {
-                let outer = if first.tree.set() == outer { first } else { second };
-                Tree::Semi {
-                    outer: outer.tree.into(),
-                    relation,
-                    builds_outer,
-                }
-            }
-            Choice::Relation(at) => Tree::Relation(at),
-        };
-        candidates.push(Candidate { cost, rows, tree });
-    }
-    candidates.swap_remove(0).tree
 }

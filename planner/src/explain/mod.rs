@@ -1,0 +1,83 @@
+//! What EXPLAIN shows: the physical plan in PostgreSQL's words.
+//!
+//! `describe` turns a plan into a tree of `Node`s; `text` and `json` write it as PostgreSQL's EXPLAIN does, so that
+//! people and explain visualisers can read it. A join shows its probe side first (PostgreSQL's outer input) and its build
+//! side second (the inner one); a hash join's build phase is a `Hash` node of its own.
+
+mod actual;
+mod cost;
+mod describe;
+mod expr;
+mod foreign;
+pub(crate) mod json;
+pub(crate) mod text;
+
+pub(crate) use actual::Actual;
+pub(crate) use describe::describe;
+
+/// One node of the plan.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    /// PostgreSQL's name of the operation: `Hash Join`, `Seq Scan`.
+    pub kind: String,
+    /// What text shows instead: `Hash Left Join`, `Seq Scan on orders`.
+    pub title: String,
+    /// What `title` says beyond `kind`, as JSON's members.
+    pub identity: Vec<(&'static str, Value)>,
+    /// Conditions, keys, filters.
+    pub properties: Vec<(String, Value)>,
+    /// Names of the columns that the node gives.
+    pub output: Vec<String>,
+    /// Where it runs.
+    pub device: &'static str,
+    /// Why it runs there and by this operator.
+    pub reason: Option<String>,
+    pub estimate: Estimate,
+    /// What EXPLAIN ANALYZE saw; None where the node keeps no account.
+    pub actual: Option<Actual>,
+    pub inputs: Vec<(Role, Node)>,
+}
+
+/// What a node is to the one above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Outer,
+    Inner,
+    Member,
+    /// A subquery that runs once, before the plan; its number from 1.
+    InitPlan(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Text(String),
+    List(Vec<String>),
+    Count(u64),
+    Bytes(u64),
+}
+
+/// What the planner expects. Costs include the inputs'; the first is spent before the first row comes out. Their unit is
+/// PostgreSQL's roughly: a hundredth for each row that is handled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Estimate {
+    pub rows: f64,
+    /// Bytes of an average row.
+    pub width: usize,
+    pub startup_cost: f64,
+    pub total_cost: f64,
+}
+
+/// What is shown, apart from the plan itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    pub verbose: bool,
+    pub costs: bool,
+    pub timing: bool,
+}
+
+/// Times of the whole statement, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Summary {
+    pub planning_ms: Option<f64>,
+    pub execution_ms: Option<f64>,
+}

@@ -1,0 +1,174 @@
+//! Carries estimates from the logical plan, where statistics are understood, into the nodes that run.
+//!
+//! A join, aggregation or scan that is expected to give so many rows is told so: scans through their table provider,
+//! the others through a logical node that stands above them until physical planning and is gone afterwards.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchemaRef, Result};
+use datafusion::config::ConfigOptions;
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{
+    Expr, Extension, LogicalPlan, TableScan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+use tenon_executor::aggregate::GroupExec;
+use tenon_executor::join::{IndexJoinExec, JoinExec};
+use tenon_executor::scan::SegmentTable;
+
+use super::estimate::Profile;
+
+/// `input`, which is expected to give `rows` rows.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
+struct Expected {
+    input: LogicalPlan,
+    rows: usize,
+}
+
+impl UserDefinedLogicalNodeCore for Expected {
+    fn name(&self) -> &str {
+        "Expected"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        vec![]
+    }
+
+    fn fmt_for_explain(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "Expected: {} rows", self.rows)
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match inputs.pop() {
+            Some(input) => Ok(Self { input, rows: self.rows }),
+            None => datafusion::common::internal_err!("an expectation has one input"),
+        }
+    }
+}
+
+/// The plan with estimates on its joins, aggregations and filtered scans.
+pub fn annotate(plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(profiled(plan, None)?.0)
+}
+
+/// `alias` is what the node above calls a table.
+fn profiled(plan: LogicalPlan, alias: Option<String>) -> Result<(LogicalPlan, Profile)> {
+    let plan = plan
+        .map_subqueries(|subquery| Ok(Transformed::yes(annotate(subquery)?)))?
+        .data;
+    let name = match &plan {
+        // Names that the optimizer makes up say nothing.
+        LogicalPlan::SubqueryAlias(named) => {
+            let name = named.alias.table();
+            (!name.starts_with("__")).then(|| name.to_string())
+        }
+        // Between a table and its name there may be filters.
+        LogicalPlan::Filter(_) => alias.clone(),
+        _ => None,
+    };
+    let mut inputs = Vec::new();
+    let plan = plan.map_children(|child| {
+        let (child, profile) = profiled(child, name.clone())?;
+        inputs.push(profile);
+        Ok(Transformed::yes(child))
+    })?;
+    let plan = plan.data;
+    let profile = Profile::over(&plan, inputs);
+    let rows = profile.rows.min(1e15).max(1.0).round() as usize;
+    let plan = match plan {
+        LogicalPlan::Join(_) | LogicalPlan::Aggregate(_) => LogicalPlan::Extension(Extension {
+            node: Arc::new(Expected { input: plan, rows }),
+        }),
+        LogicalPlan::TableScan(scan) => LogicalPlan::TableScan(expecting(scan, alias, rows)),
+        other => other,
+    };
+    Ok((plan, profile))
+}
+
+fn expecting(scan: TableScan, alias: Option<String>, rows: usize) -> TableScan {
+    let Ok(provider) = source_as_provider(&scan.source) else {
+        return scan;
+    };
+    match provider.downcast_ref::<SegmentTable>() {
+        Some(table) => TableScan {
+            source: provider_as_source(Arc::new(table.in_query(alias, rows))),
+            ..scan
+        },
+        None => scan,
+    }
+}
+
+/// The node below an expectation; other nodes are themselves.
+pub fn bare(plan: &LogicalPlan) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::Extension(Extension { node }) => match node.as_any().downcast_ref::<Expected>() {
+            Some(expected) => &expected.input,
+            None => plan,
+        },
+        other => other,
+    }
+}
+
+/// Turns an expectation into the node that it is about, told of it.
+pub struct ExpectationPlanner;
+
+#[async_trait]
+impl ExtensionPlanner for ExpectationPlanner {
+    async fn plan_extension(
+        &self,
+        _: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        _: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        match (node.as_any().downcast_ref::<Expected>(), inputs) {
+            (Some(expected), [input]) => {
+                let input = Arc::clone(input);
+                Ok(Some(told(input, expected.rows, session.config_options())?))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn told(plan: Arc<dyn ExecutionPlan>, rows: usize, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        // Joins on expressions are wrapped in a projection that drops the keys.
+        let input = told(Arc::clone(projection.input()), rows, options)?;
+        let exprs = projection.expr().iter().cloned();
+        return Ok(Arc::new(ProjectionExec::try_new(exprs, input)?));
+    }
+    let plan = super::replace(plan, options)?;
+    if let Some(join) = plan.downcast_ref::<JoinExec>() {
+        return Ok(Arc::new(join.with_output(&all(join)).with_estimate(rows)));
+    }
+    if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
+        let join = join.with_outer(Arc::clone(join.outer()));
+        return Ok(Arc::new(join.with_estimate(rows)));
+    }
+    if let Some(group) = plan.downcast_ref::<GroupExec>() {
+        let told = GroupExec::new(Arc::clone(group.input()), group.spec().clone());
+        return Ok(Arc::new(told.with_estimate(rows)));
+    }
+    Ok(plan)
+}
+
+fn all(join: &JoinExec) -> Vec<usize> {
+    (0..join.schema().fields().len()).collect()
+}

@@ -1,0 +1,89 @@
+//! Predicates that no formula covers, over one stored column: answered by trying them on the values that stand for it.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{Field, Schema};
+use datafusion::common::{Column, DFSchema};
+use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::physical_expr::create_physical_expr;
+
+use super::Profile;
+
+/// Share of the rows for which `predicate` holds.
+pub(super) fn share(predicate: &Expr, schema: &DFSchema, profile: &Profile) -> Option<f64> {
+    let (answers, shares) = evaluate(predicate, schema, profile)?;
+    let answers = answers.as_boolean_opt()?;
+    let holds = |at: usize| answers.is_valid(at) && answers.value(at);
+    let share: f64 = (0..answers.len()).filter(|&at| holds(at)).map(|at| shares[at]).sum();
+    // What none of them meets, rarer ones still may.
+    let rarest = shares.iter().copied().fold(f64::INFINITY, f64::min);
+    Some(share.max(rarest / 2.0).min(1.0))
+}
+
+/// Distinct values of an expression over one column; None where the sample is too small to tell.
+pub(super) fn distinct(expr: &Expr, schema: &DFSchema, profile: &Profile) -> Option<f64> {
+    let (values, _) = evaluate(expr, schema, profile)?;
+    let mut hashes = vec![0; values.len()];
+    tenon_storage::statistics::sketch::hash_array(&values, &mut hashes);
+    hashes.sort_unstable();
+    hashes.dedup();
+    (hashes.len() * 2 < values.len()).then_some(hashes.len() as f64)
+}
+
+/// The expression's values on its one column's representatives, and the share of the rows that each stands for.
+fn evaluate(expr: &Expr, schema: &DFSchema, profile: &Profile) -> Option<(ArrayRef, Vec<f64>)> {
+    let (column, field) = only_column(expr, schema)?;
+    let stored = profile.known(column, schema)?.stored.as_ref()?;
+    let (values, shares) = stored.representatives()?;
+    let own = DFSchema::from_unqualified_fields(vec![field.clone()].into(), Default::default()).ok()?;
+    let unqualified = unqualify(expr)?;
+    let (props, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+    let physical = create_physical_expr(&unqualified, &own, &props, &context).ok()?;
+    let rows = values.len();
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![values]).ok()?;
+    // A predicate that fails on a value says nothing of the others.
+    let answers = physical.evaluate(&batch).ok()?.into_array(rows).ok()?;
+    Some((answers, shares))
+}
+
+fn only_column<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<(&'a Column, Arc<Field>)> {
+    let columns = expr.column_refs();
+    let mut columns = columns.into_iter();
+    let (column, None) = (columns.next()?, columns.next()) else {
+        return None;
+    };
+    let tame = |e: &Expr| {
+        !matches!(
+            e,
+            Expr::Placeholder(_)
+                | Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+        )
+    };
+    use datafusion::common::tree_node::TreeNode;
+    if expr.is_volatile() || expr.exists(|e| Ok(!tame(e))).unwrap_or(true) {
+        return None;
+    }
+    let at = schema.maybe_index_of_column(column)?;
+    let field = schema.field(at).as_ref().clone().with_nullable(true);
+    Some((column, Arc::new(field)))
+}
+
+fn unqualify(expr: &Expr) -> Option<Expr> {
+    use datafusion::common::tree_node::{Transformed, TreeNode};
+    let bare = expr.clone().transform(|e| {
+        Ok(match e {
+            Expr::Column(column) => Transformed::yes(Expr::Column(Column::new_unqualified(column.name))),
+            other => Transformed::no(other),
+        })
+    });
+    Some(bare.ok()?.data)
+}

@@ -1,0 +1,65 @@
+//! Which of DataFusion's rules run. Each costs a walk over every plan, so those that can change none of Tenon's are left
+//! out.
+
+use std::sync::Arc;
+
+use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+
+use super::TenonOperators;
+
+/// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
+/// of inner joins, which depends on how the joins are nested and so runs when they are ordered (`order_joins`).
+const LOGICAL_UNUSED: [&str; 5] = [
+    "eliminate_join",
+    "unions_to_filter",
+    "filter_null_join_keys",
+    "extract_leaf_expressions",
+    "push_down_leaf_projections",
+];
+
+/// Physical rules for DataFusion's own aggregations, joins and file scans, which Tenon's nodes have replaced.
+const PHYSICAL_UNUSED: [&str; 8] = [
+    "LimitedDistinctAggregation",
+    "FilterPushdown",
+    "FilterPushdown(Post)",
+    "WindowTopN",
+    "LimitAggregation",
+    "HashJoinBuffering",
+    "TopKRepartition",
+    "PushdownSort",
+];
+
+pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = Optimizer::new().rules;
+    rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
+    rules
+}
+
+/// Tenon's operators first, then what DataFusion's plans still need.
+pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = vec![Arc::new(TenonOperators)];
+    let mut others = PhysicalOptimizer::new().rules;
+    others.retain(|rule| !PHYSICAL_UNUSED.contains(&rule.name()));
+    rules.extend(others);
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rule that DataFusion has renamed would run again unnoticed.
+    #[test]
+    fn unused_rules_exist() {
+        let logical = Optimizer::new().rules;
+        for name in LOGICAL_UNUSED {
+            assert!(logical.iter().any(|rule| rule.name() == name), "{name}");
+        }
+        let physical = PhysicalOptimizer::new().rules;
+        for name in PHYSICAL_UNUSED {
+            assert!(physical.iter().any(|rule| rule.name() == name), "{name}");
+        }
+    }
+}
