@@ -119,7 +119,16 @@ fn rows_and_quantifiers() {
     assert_eq!(c.run(all), ["1", "2", "4"]);
     let any = "SELECT id FROM e WHERE pay >= ANY (SELECT pay FROM e WHERE d = 1) ORDER BY id";
     assert_eq!(c.run(any), ["1", "2"]);
-    assert_eq!(c.run("SELECT pay > ALL (SELECT 15) FROM e ORDER BY id"), ["true", "true", "false", "false"]);
-    assert_eq!(c.run("SELECT id FROM e EXCEPT ALL SELECT 1 ORDER BY id"), ["2", "3", "4"]);
-    assert_eq!(c.run("SELECT * FROM e a FULL JOIN e b USING (id) WHERE id = 1"), ["1|1|30|1|30"]);
+    assert_eq!(
+        c.run("SELECT pay > ALL (SELECT 15) FROM e ORDER BY id"),
+        ["true", "true", "false", "false"]
+    );
+    assert_eq!(
+        c.run("SELECT id FROM e EXCEPT ALL SELECT 1 ORDER BY id"),
+        ["2", "3", "4"]
+    );
+    assert_eq!(
+        c.run("SELECT * FROM e a FULL JOIN e b USING (id) WHERE id = 1"),
+        ["1|1|30|1|30"]
+    );
 }
