@@ -96,7 +96,7 @@ impl Local {
                 .map(|arg| arg.evaluate(batch)?.into_array(rows))
                 .collect::<Result<Vec<_>>>()?;
             if self.spec.aggregates[at].fun().name() == "array_agg" {
-                self.viewed_bytes += args.iter().map(|arg| viewed_bytes(arg)).sum::<usize>();
+                self.viewed_bytes += args.iter().map(viewed_bytes).sum::<usize>();
             }
             let filter: Option<BooleanArray> = match &self.spec.filters[at] {
                 Some(filter) => Some(filter.evaluate(batch)?.into_array(rows)?.as_boolean().clone()),
