@@ -39,13 +39,13 @@ pub(crate) fn canceled() -> SqlError {
 /// Optimizes and starts a plan. Errors of planning come back here, those of running in the stream; dropping the
 /// stream stops the work.
 pub(crate) async fn start(run: &Run, plan: LogicalPlan) -> Result<BatchStream> {
-    start_source(run, Source::Logical(plan, None)).await
+    start_source(run, Source::Logical(Box::new(plan), None)).await
 }
 
 /// What is run.
 pub(crate) enum Source {
     /// A plan to be made, and the promise to keep it, if there is one.
-    Logical(LogicalPlan, Option<Keeper>),
+    Logical(Box<LogicalPlan>, Option<Keeper>),
     /// A plan that was kept.
     Physical(Arc<dyn ExecutionPlan>),
 }

@@ -88,7 +88,7 @@ fn profiled(plan: LogicalPlan, alias: Option<String>) -> Result<(LogicalPlan, Pr
     })?;
     let plan = plan.data;
     let profile = Profile::over(&plan, inputs);
-    let rows = profile.rows.min(1e15).max(1.0).round() as usize;
+    let rows = profile.rows.clamp(1.0, 1e15).round() as usize;
     let plan = match plan {
         LogicalPlan::Join(_) | LogicalPlan::Aggregate(_) => LogicalPlan::Extension(Extension {
             node: Arc::new(Expected { input: plan, rows }),

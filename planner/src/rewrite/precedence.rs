@@ -60,25 +60,26 @@ pub(super) fn repair(expr: &mut Expr) {
             low,
             high,
         } => {
-            if unmark(low) {
-                let between = |low: &Expr, high: &Expr| {
-                    Box::new(Expr::Between {
-                        expr: value.clone(),
-                        negated: *negated,
-                        low: Box::new(low.clone()),
-                        high: Box::new(high.clone()),
-                    })
-                };
-                *expr = Expr::Nested(Box::new(Expr::BinaryOp {
-                    left: between(low, high),
-                    op: if *negated {
-                        BinaryOperator::And
-                    } else {
-                        BinaryOperator::Or
-                    },
-                    right: between(high, low),
-                }));
+            if !unmark(low) {
+                return;
             }
+            let between = |low: &Expr, high: &Expr| {
+                Box::new(Expr::Between {
+                    expr: value.clone(),
+                    negated: *negated,
+                    low: Box::new(low.clone()),
+                    high: Box::new(high.clone()),
+                })
+            };
+            *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+                left: between(low, high),
+                op: if *negated {
+                    BinaryOperator::And
+                } else {
+                    BinaryOperator::Or
+                },
+                right: between(high, low),
+            }));
         }
         _ => {}
     }

@@ -188,15 +188,12 @@ impl Comparison {
                 compare_op,
                 right,
                 ..
-            } => match take_subquery(right) {
-                Some(subquery) => Some(Comparison {
-                    left: take(left),
-                    op: compare_op.clone(),
-                    subquery,
-                    negated: false,
-                }),
-                None => None,
-            },
+            } => take_subquery(right).map(|subquery| Comparison {
+                left: take(left),
+                op: compare_op.clone(),
+                subquery,
+                negated: false,
+            }),
             Expr::AllOp {
                 left,
                 compare_op,

@@ -180,7 +180,7 @@ async fn constraint_added(session: &mut Session, schema: &str, name: &str, const
             Ok(())
         }
         TableConstraint::Unique(unique) => {
-            let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct.clone())?;
+            let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
             add_unique(session, schema, name, unique).await
         }
         TableConstraint::Check(check) => add_check(session, schema, name, check, None, None).await,

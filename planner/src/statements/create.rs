@@ -241,7 +241,7 @@ fn definition(session: &mut Session, create: &CreateTable, table: &str) -> Resul
                 definition.unique.push(constraints::unique(
                     &unique.columns,
                     unique.name.as_ref(),
-                    unique.nulls_distinct.clone(),
+                    unique.nulls_distinct,
                 )?);
             }
             other => return Err(SqlError::unsupported(format!("constraint {other}"))),

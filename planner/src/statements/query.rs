@@ -114,7 +114,7 @@ pub(super) async fn run(
         state: Arc::downgrade(&state),
         analyzed: tenon_storage::analyze_count(),
     });
-    let stream = run::start_source(&run, Source::Logical(bind(plan, params)?, keeper)).await?;
+    let stream = run::start_source(&run, Source::Logical(Box::new(bind(plan, params)?), keeper)).await?;
     Ok(rows(columns, stream))
 }
 

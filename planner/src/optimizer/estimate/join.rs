@@ -11,7 +11,8 @@ use super::ColumnProfile;
 pub fn equality_selectivity(keys: &[(ColumnProfile, ColumnProfile)], left_rows: f64, right_rows: f64) -> f64 {
     let table = |profile: &ColumnProfile| profile.stored.as_ref().map(|stored| stored.table.version());
     // By pair of tables: how many keys, their combinations, and the smaller table's rows.
-    let mut pairs: BTreeMap<(Option<u64>, Option<u64>), (usize, f64, f64)> = BTreeMap::new();
+    type Combinations = (usize, f64, f64);
+    let mut pairs: BTreeMap<(Option<u64>, Option<u64>), Combinations> = BTreeMap::new();
     for (left, right) in keys {
         let rows = left
             .base_rows

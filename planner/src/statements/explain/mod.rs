@@ -151,7 +151,7 @@ pub(super) async fn run(
     };
     let summary = Summary {
         planning_ms: options.summary.then(|| (bound + planned).as_secs_f64() * 1e3),
-        execution_ms: (options.summary && options.analyze).then(|| executed.as_secs_f64() * 1e3),
+        execution_ms: (options.summary && options.analyze).then_some(executed.as_secs_f64() * 1e3),
     };
     let lines = match options.format {
         Format::Text => explain::text::lines(&node, &shown, &summary),
