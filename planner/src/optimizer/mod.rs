@@ -3,6 +3,7 @@
 
 mod aggregates;
 mod annotate;
+mod cross_joins;
 pub mod estimate;
 mod index_joins;
 mod join_order;

@@ -8,6 +8,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use super::TenonOperators;
+use super::cross_joins::EliminateCrossJoinOfOneEquality;
 
 /// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
 /// of inner joins, which depends on how the joins are nested and so runs when they are ordered (`order_joins`).
@@ -34,6 +35,12 @@ const PHYSICAL_UNUSED: [&str; 8] = [
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
+    let cross_joins = EliminateCrossJoinOfOneEquality::default();
+    for rule in &mut rules {
+        if rule.name() == cross_joins.name() {
+            *rule = Arc::new(EliminateCrossJoinOfOneEquality::default());
+        }
+    }
     rules
 }
 
