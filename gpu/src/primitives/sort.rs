@@ -169,29 +169,15 @@ pub fn sort_pairs<K: SortKey, V: Payload>(
     stream: &Stream,
     keys: DeviceView<'_, K>,
     values: DeviceView<'_, V>,
-    mut keys_out: DeviceViewMut<'_, K>,
-    mut values_out: DeviceViewMut<'_, V>,
+    keys_out: DeviceViewMut<'_, K>,
+    values_out: DeviceViewMut<'_, V>,
     options: &SortOptions,
 ) -> Result<()> {
     same_len("values", keys.len(), values.len())?;
     same_len("places of keys", keys.len(), keys_out.len())?;
     same_len("places of values", keys.len(), values_out.len())?;
-    let radix = radix::<K>(size_of::<V>(), options)?;
-    let items = keys.len();
-    let spare = if radix.passes() > 1 { items } else { 0 };
-    let mut keys_temporary = stream.alloc::<K>(spare)?;
-    let mut values_temporary = stream.alloc::<V>(spare)?;
-    let buffers = Buffers {
-        keys_in: keys.ptr().0,
-        keys_temporary: keys_temporary.ptr_mut().0,
-        keys_out: keys_out.ptr_mut().0,
-        payload_in: values.ptr().0,
-        payload_temporary: values_temporary.ptr_mut().0,
-        payload_out: values_out.ptr_mut().0,
-        in_place: false,
-    };
-    // SAFETY: arrays of `items` elements; the temporaries go back to the pool in stream order.
-    unsafe { run(stream, &radix, buffers, items, options) }
+    // SAFETY: the values are as many as the keys.
+    unsafe { sort_carrying(stream, keys, values.ptr().0, keys_out, values_out, options) }
 }
 
 /// The order of the keys as indices: `indices[i]` is the place in `keys` of the `i`-th smallest key, equal keys in
@@ -229,28 +215,44 @@ pub fn sort_indices<K: SortKey, I: Index + Payload>(
 pub fn sort_with_indices<K: SortKey, I: Index + Payload>(
     stream: &Stream,
     keys: DeviceView<'_, K>,
-    mut keys_out: DeviceViewMut<'_, K>,
-    mut indices: DeviceViewMut<'_, I>,
+    keys_out: DeviceViewMut<'_, K>,
+    indices: DeviceViewMut<'_, I>,
     options: &SortOptions,
 ) -> Result<()> {
     same_len("places of keys", keys.len(), keys_out.len())?;
     same_len("indices", keys.len(), indices.len())?;
     check_index::<I>(keys.len())?;
-    let radix = radix::<K>(size_of::<I>(), options)?;
+    // SAFETY: no values are read.
+    unsafe { sort_carrying(stream, keys, 0, keys_out, indices, options) }
+}
+
+/// Sorts keys and what goes with each: the values at an address, or for address 0 the places that the keys came from.
+///
+/// # Safety
+/// At `values`, unless 0, there are as many elements of `V` as there are keys; the outputs are of the keys' length.
+unsafe fn sort_carrying<K: SortKey, V: Payload>(
+    stream: &Stream,
+    keys: DeviceView<'_, K>,
+    values: u64,
+    mut keys_out: DeviceViewMut<'_, K>,
+    mut values_out: DeviceViewMut<'_, V>,
+    options: &SortOptions,
+) -> Result<()> {
+    let radix = radix::<K>(size_of::<V>(), options)?;
     let items = keys.len();
     let spare = if radix.passes() > 1 { items } else { 0 };
     let mut keys_temporary = stream.alloc::<K>(spare)?;
-    let mut indices_temporary = stream.alloc::<I>(spare)?;
+    let mut values_temporary = stream.alloc::<V>(spare)?;
     let buffers = Buffers {
         keys_in: keys.ptr().0,
         keys_temporary: keys_temporary.ptr_mut().0,
         keys_out: keys_out.ptr_mut().0,
-        payload_in: 0,
-        payload_temporary: indices_temporary.ptr_mut().0,
-        payload_out: indices.ptr_mut().0,
+        payload_in: values,
+        payload_temporary: values_temporary.ptr_mut().0,
+        payload_out: values_out.ptr_mut().0,
         in_place: false,
     };
-    // SAFETY: arrays of `items` elements; the temporaries go back to the pool in stream order.
+    // SAFETY: arrays of `items` elements by the caller's promise; the temporaries go back to the pool in stream order.
     unsafe { run(stream, &radix, buffers, items, options) }
 }
 

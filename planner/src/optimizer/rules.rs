@@ -35,11 +35,9 @@ const PHYSICAL_UNUSED: [&str; 8] = [
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let cross_joins = EliminateCrossJoinOfOneEquality::default();
-    for rule in &mut rules {
-        if rule.name() == cross_joins.name() {
-            *rule = Arc::new(EliminateCrossJoinOfOneEquality::default());
-        }
+    let cross_joins = Arc::new(EliminateCrossJoinOfOneEquality::default());
+    for rule in rules.iter_mut().filter(|rule| rule.name() == cross_joins.name()) {
+        *rule = cross_joins.clone();
     }
     rules
 }

@@ -2,6 +2,7 @@
 //!
 //! State: the count, and the sum of the unscaled values in 128 bits. The quotient is taken once, at the end.
 
+use super::exact_argument;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use datafusion::arrow::array::{
@@ -65,20 +66,7 @@ impl AggregateUDFImpl for Average {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let [one] = types else {
-            return plan_err!("avg takes one argument");
-        };
-        Ok(vec![match one {
-            DataType::Int8 | DataType::UInt8 | DataType::Int16 => DataType::Int16,
-            DataType::UInt16 | DataType::Int32 => DataType::Int32,
-            DataType::UInt32 | DataType::Int64 | DataType::UInt64 => DataType::Int64,
-            DataType::Float16 | DataType::Float32 | DataType::Float64 | DataType::Null => DataType::Float64,
-            DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::Duration(_) => one.clone(),
-            DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
-                DataType::Decimal128(*precision, *scale)
-            }
-            other => return plan_err!("avg does not take {other}"),
-        }])
+        exact_argument("avg", types)
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {

@@ -4,8 +4,9 @@ mod average;
 pub(crate) mod single;
 mod sum;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionDefinition,
 };
@@ -14,6 +15,25 @@ use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<AggregateUDF> {
     vec![sum::udaf(), average::udaf()]
+}
+
+/// The type in which `sum` and `avg` take their one argument: integers in the width that PostgreSQL knows, decimals in
+/// 128 bits or more, floats in 64.
+fn exact_argument(function: &str, types: &[DataType]) -> Result<Vec<DataType>> {
+    let [one] = types else {
+        return plan_err!("{function} takes one argument");
+    };
+    Ok(vec![match one {
+        DataType::Int8 | DataType::UInt8 | DataType::Int16 => DataType::Int16,
+        DataType::UInt16 | DataType::Int32 => DataType::Int32,
+        DataType::UInt32 | DataType::Int64 | DataType::UInt64 => DataType::Int64,
+        DataType::Float16 | DataType::Float32 | DataType::Float64 | DataType::Null => DataType::Float64,
+        DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::Duration(_) => one.clone(),
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        other => return plan_err!("{function} does not take {other}"),
+    }])
 }
 
 /// What computes a call whose arguments are coerced; None: the function itself.

@@ -2,12 +2,13 @@
 //!
 //! This function decides the types. After type coercion `lower` gives all but the sum of bigints to DataFusion's own.
 
+use super::exact_argument;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int64Type};
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::AggregateFunctionParams;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -58,20 +59,7 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let [one] = types else {
-            return plan_err!("sum takes one argument");
-        };
-        Ok(vec![match one {
-            DataType::Int8 | DataType::UInt8 | DataType::Int16 => DataType::Int16,
-            DataType::UInt16 | DataType::Int32 => DataType::Int32,
-            DataType::UInt32 | DataType::Int64 | DataType::UInt64 => DataType::Int64,
-            DataType::Float16 | DataType::Float32 | DataType::Float64 | DataType::Null => DataType::Float64,
-            DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::Duration(_) => one.clone(),
-            DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
-                DataType::Decimal128(*precision, *scale)
-            }
-            other => return plan_err!("sum does not take {other}"),
-        }])
+        exact_argument("sum", types)
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
