@@ -4,6 +4,7 @@
 //! | predicate | facts | operator |
 //! | --- | --- | --- |
 //! | equality | | HJ; on the CPU streamed past a table of the build side where the kind of key allows it |
+//! | equality | on the GPU, whose free memory the state exceeds | Triton |
 //! | range or band | one side's key bounded by the other's | SMJ: sort that side, search it for each row of the other |
 //! | anything else | a build side of a few rows | NINLJ, streamed |
 //! | anything else | | NINLJ |
@@ -16,13 +17,15 @@ use datafusion::common::JoinSide;
 use super::machine::Machine;
 use crate::options::{DeviceChoice, JoinOperator, JoinOptions};
 
-/// The operators of He 2008, section 4.
+/// The operators of He 2008, section 4, and the hash join of Lutz 2022.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     Ninlj,
     Inlj,
     Smj,
     Hj,
+    /// State may exceed the device; on the CPU it is HJ.
+    Triton,
 }
 
 impl fmt::Display for Operator {
@@ -32,6 +35,7 @@ impl fmt::Display for Operator {
             Operator::Inlj => "INLJ",
             Operator::Smj => "SMJ",
             Operator::Hj => "HJ",
+            Operator::Triton => "Triton",
         })
     }
 }
@@ -95,7 +99,7 @@ const STREAMED_ROWS_MAX: usize = 64;
 
 /// Chooses; the error says why what the options ask for is impossible.
 pub fn choose(facts: &Facts, options: &JoinOptions) -> Result<Choice, String> {
-    let (operator, mut reason) = operator(facts, options)?;
+    let (mut operator, mut reason) = operator(facts, options)?;
     let forced = options.operator != JoinOperator::Auto;
     let on_gpu = match (options.device, &facts.device) {
         (DeviceChoice::Cpu, _) => {
@@ -103,14 +107,21 @@ pub fn choose(facts: &Facts, options: &JoinOptions) -> Result<Choice, String> {
             false
         }
         (DeviceChoice::Gpu, DeviceState::Absent(why)) => return Err(format!("tenon.device = 'gpu': no GPU: {why}")),
-        (DeviceChoice::Gpu, DeviceState::Present { .. }) => {
+        (DeviceChoice::Gpu, DeviceState::Present { free_bytes, .. }) => {
             reason += ", tenon.device";
+            if !forced && let Some(exceeds) = exceeds(facts, operator, *free_bytes) {
+                operator = Operator::Triton;
+                reason += &exceeds;
+            }
             true
         }
         (DeviceChoice::Auto, DeviceState::Absent(_) | DeviceState::Present { simulated: true, .. }) => false,
         (DeviceChoice::Auto, DeviceState::Present { free_bytes, .. }) => {
-            let (better, why) = gpu_pays(facts, operator, *free_bytes);
+            let spills = !forced && exceeds(facts, operator, *free_bytes).is_some();
+            let candidate = if spills { Operator::Triton } else { operator };
+            let (better, why) = gpu_pays(facts, candidate, *free_bytes);
             reason += &why;
+            operator = if better { candidate } else { operator };
             better
         }
     };
@@ -158,7 +169,8 @@ fn operator(facts: &Facts, options: &JoinOptions) -> Result<(Operator, String), 
             return Err("tenon.join_operator = 'inlj' needs an equality or a range condition".into());
         }
         JoinOperator::Ninlj => Operator::Ninlj,
-        JoinOperator::Triton => return Err("tenon.join_operator = 'triton' is not supported".into()),
+        JoinOperator::Triton if equality => Operator::Triton,
+        JoinOperator::Triton => return Err("tenon.join_operator = 'triton' needs an equality condition".into()),
     };
     Ok((operator, "tenon.join_operator".into()))
 }
@@ -169,20 +181,35 @@ fn gpu_pays(facts: &Facts, operator: Operator, free_bytes: u64) -> (bool, String
         return (false, ", of unknown size".into());
     };
     let bytes = facts.machine.gpu_bytes(build, probe, facts.key_bytes);
-    if bytes > free_bytes {
-        let [needed, free] = [bytes, free_bytes].map(size);
+    let [needed, free] = [bytes, free_bytes].map(size);
+    let fits = if bytes > free_bytes { "exceeds" } else { "fits" };
+    if bytes > free_bytes && operator != Operator::Triton {
         return (false, format!(", state {needed} exceeds {free} of the GPU"));
     }
     let cpu = facts.machine.cpu_seconds(operator, build, probe);
-    let gpu = facts.machine.gpu_seconds(operator, build, probe, facts.key_bytes);
+    let gpu = match operator {
+        Operator::Triton => facts.machine.triton_seconds(build, probe, facts.key_bytes, free_bytes),
+        _ => facts.machine.gpu_seconds(operator, build, probe, facts.key_bytes),
+    };
     let [cpu_ms, gpu_ms] = [cpu, gpu].map(|seconds| seconds * 1e3);
     if gpu < cpu {
-        let [needed, free] = [bytes, free_bytes].map(size);
-        let reason = format!(", state {needed} fits {free}, {gpu_ms:.1} ms against {cpu_ms:.1} ms");
+        let reason = format!(", state {needed} {fits} {free}, {gpu_ms:.1} ms against {cpu_ms:.1} ms");
         (true, reason)
     } else {
         (false, format!(", {cpu_ms:.1} ms against {gpu_ms:.1} ms with transfers"))
     }
+}
+
+/// Device memory below which the Triton join is not thought of: its chunks would be too small to copy well.
+const TRITON_BYTES_MIN: u64 = 64 << 10;
+
+/// Says so where the state of a hash join exceeds the device, and a Triton join has room.
+fn exceeds(facts: &Facts, operator: Operator, free_bytes: u64) -> Option<String> {
+    let rows = facts.build_rows.zip(facts.probe_rows);
+    let (build, probe) = rows.filter(|_| operator == Operator::Hj && free_bytes >= TRITON_BYTES_MIN)?;
+    let bytes = facts.machine.gpu_bytes(build, probe, facts.key_bytes);
+    let [needed, free] = [bytes, free_bytes].map(size);
+    (bytes > free_bytes).then(|| format!(", state {needed} exceeds {free}"))
 }
 
 /// Bytes in words.
@@ -270,6 +297,15 @@ mod tests {
             let choice = choose(&Facts { device, ..facts }, &JoinOptions::default()).unwrap();
             (choice.on_gpu, choice.reason)
         };
+        let chosen = |predicate, rows, device: &DeviceState| {
+            let device = device.clone();
+            let facts = Facts {
+                device,
+                ..facts(predicate, rows, rows)
+            };
+            let choice = choose(&facts, &JoinOptions::default()).unwrap();
+            (choice.operator, choice.on_gpu)
+        };
         let gpu = DeviceState::Present {
             simulated: false,
             free_bytes: 60 << 30,
@@ -285,8 +321,21 @@ mod tests {
             simulated: false,
             free_bytes: 1 << 20,
         };
-        let (on_gpu, reason) = on(facts(Predicate::Equality, 16 << 20, 16 << 20), &full);
+        let (on_gpu, reason) = on(facts(BAND, 16 << 20, 16 << 20), &full);
         assert!(!on_gpu && reason.contains("exceeds"), "{reason}");
+        assert_eq!(chosen(Predicate::Equality, 16 << 20, &full), (Operator::Triton, true));
+        // A state that all but fits spills little.
+        let nearly = DeviceState::Present {
+            simulated: false,
+            free_bytes: Machine::default().gpu_bytes(16 << 20, 16 << 20, 4) - 1,
+        };
+        assert_eq!(chosen(Predicate::Equality, 16 << 20, &nearly), (Operator::Triton, true));
+        assert_eq!(chosen(Predicate::Equality, 1 << 10, &nearly), (Operator::Hj, false));
+        let none_left = DeviceState::Present {
+            simulated: false,
+            free_bytes: 1 << 10,
+        };
+        assert_eq!(chosen(Predicate::Equality, 16 << 20, &none_left), (Operator::Hj, false));
         let simulated = DeviceState::Present {
             simulated: true,
             free_bytes: 60 << 30,
@@ -307,6 +356,9 @@ mod tests {
             assert_eq!(forced(JoinOperator::Ninlj, predicate), Ok((Operator::Ninlj, false)));
         }
         assert_eq!(forced(JoinOperator::Hj, Predicate::Equality), Ok((Operator::Hj, false)));
+        let triton = forced(JoinOperator::Triton, Predicate::Equality);
+        assert_eq!(triton, Ok((Operator::Triton, false)));
+        assert!(forced(JoinOperator::Triton, BAND).is_err_and(|why| why.contains("equality")));
         assert_eq!(forced(JoinOperator::Smj, BAND), Ok((Operator::Smj, false)));
         assert_eq!(forced(JoinOperator::Inlj, BAND), Ok((Operator::Inlj, false)));
         assert!(forced(JoinOperator::Hj, BAND).is_err_and(|why| why.contains("equality")));

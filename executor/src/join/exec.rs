@@ -295,7 +295,7 @@ impl Chosen for JoinExec {
         match self.choice().map(|choice| choice.operator) {
             Some(Operator::Ninlj | Operator::Inlj) => "Nested Loop",
             Some(Operator::Smj) => "Merge",
-            Some(Operator::Hj) | None => "Hash",
+            Some(Operator::Hj | Operator::Triton) | None => "Hash",
         }
     }
 

@@ -40,12 +40,15 @@ const LAUNCHES: f64 = 40.0;
 /// Passes over keys and row numbers in device memory.
 const PASSES: f64 = 8.0;
 
+/// Device memory of a build row that the Triton join caches: two words in a table that is half full.
+const TRITON_TABLE_BYTES: f64 = 32.0;
+
 impl Machine {
     /// The CPU's whole job.
     pub fn cpu_seconds(&self, operator: Operator, build: usize, probe: usize) -> f64 {
         let rows = (build + probe) as f64;
         let seconds = match operator {
-            Operator::Hj => rows / self.cpu_hash_rows_per_s,
+            Operator::Hj | Operator::Triton => rows / self.cpu_hash_rows_per_s,
             Operator::Smj | Operator::Inlj => rows / self.cpu_sort_rows_per_s,
             Operator::Ninlj => build as f64 * probe as f64 / self.cpu_pairs_per_s,
         };
@@ -63,6 +66,16 @@ impl Machine {
             _ => 0.0,
         };
         LAUNCHES * self.launch_s + words + transfer + inside + pairs
+    }
+
+    /// The Triton join's on the GPU: what finds no room in `free_bytes` goes to the host and comes back once more.
+    pub fn triton_seconds(&self, build: usize, probe: usize, key_bytes: usize, free_bytes: u64) -> f64 {
+        let rows = (build + probe) as f64;
+        let row_bytes = (key_bytes + 4) as f64;
+        let table_bytes = build as f64 * TRITON_TABLE_BYTES;
+        let spilled = (1.0 - free_bytes as f64 / table_bytes.max(1.0)).clamp(0.0, 1.0);
+        let again = 2.0 * spilled * rows * row_bytes / self.pcie_bytes_per_s;
+        self.gpu_seconds(Operator::Triton, build, probe, key_bytes) + again
     }
 
     /// Device memory: keys and row numbers, the same again sorted or partitioned, and pairs.

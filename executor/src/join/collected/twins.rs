@@ -37,7 +37,7 @@ fn equal_words<K: Key>(
     own: (Vec<K>, Option<Vec<u32>>),
     other: (Vec<K>, Option<Vec<u32>>),
 ) -> Result<Boxed, GpuError> {
-    if operator == Operator::Hj {
+    if matches!(operator, Operator::Hj | Operator::Triton) {
         let rows = own.1.unwrap_or_else(|| (0..own.0.len() as u32).collect());
         return Ok(Box::new(Hashed {
             table: HashTable::new(&own.0, &rows),
