@@ -1,5 +1,4 @@
 //! A session without a socket, and its results as text.
-#![allow(dead_code)]
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::StreamExt;

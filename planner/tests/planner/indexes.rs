@@ -1,7 +1,6 @@
 //! Queries over a table with indexes give what they give over the same rows without.
 
-mod common;
-use common::Client;
+use crate::common::Client;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 /// `TENON_SEED`, or a fresh seed; printed.

@@ -1,7 +1,6 @@
 //! Plans that prepared statements keep give what a new plan would, whatever happens in between.
 
-mod common;
-use common::{Client, rows};
+use crate::common::{Client, rows};
 use datafusion::common::ScalarValue;
 use tenon_planner::Prepared;
 

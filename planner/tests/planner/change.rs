@@ -1,5 +1,4 @@
-mod common;
-use common::Client;
+use crate::common::Client;
 
 #[test]
 fn update_and_delete() {

@@ -1,7 +1,6 @@
 //! EXPLAIN as a client sees it.
 
-mod common;
-use common::Client;
+use crate::common::Client;
 
 fn tables() -> Client {
     let mut c = Client::new();

@@ -1,7 +1,6 @@
 //! How long planning takes: the 22 TPC-H queries over tables of a few rows, and statements that keep their plan.
 
-mod common;
-use common::Client;
+use crate::common::Client;
 use std::time::Instant;
 
 const TABLES: &str = "

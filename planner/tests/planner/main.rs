@@ -1,0 +1,10 @@
+//! Tests of a session from outside, without a socket, in one binary.
+
+mod basic;
+mod change;
+mod common;
+mod explain;
+mod indexes;
+mod kept_plans;
+mod planning;
+mod semantics;
