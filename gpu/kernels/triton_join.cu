@@ -1,6 +1,7 @@
 // The join of chunks with a table in device memory (Lutz 2022, section 5).
 //
 //   build      a chunk of build rows goes into the table; rows without place are marked as spilled
+//   store      a chunk of build rows goes to its place in a chained table
 //   link       rows of a chained table, in place, are linked
 //   probe      a chunk of probe rows meets the table; rows whose partition has spilled build rows are marked as spilled
 //   write_one  the pairs of one probe row, in windows
@@ -24,6 +25,13 @@ struct BuildParams {
     u8* mixed;        // [2][partitions]: set where rows were spilled that are not to be cached, and that are
     u32* duplicates;  // set if a key came twice
     Table table;
+};
+struct StoreParams {
+    const KEY* keys;
+    const BUILD_VALUE* values;  // null: row numbers from `first_row`
+    u64 items, first_row;
+    KEY* keys_out;
+    BUILD_VALUE* values_out;
 };
 struct LinkParams {
     u64 from, to;
@@ -87,6 +95,13 @@ TENON_KERNEL_BOUNDS(build, BuildParams, THREADS, 4) {
     }
     if (duplicate) *p.duplicates = 1;
     add_counts(p.counts, counts, p.table.partitions.count);
+}
+
+TENON_KERNEL_BOUNDS(store, StoreParams, THREADS, 4) {
+    for (u64 at = global_thread(); at < p.items; at += grid_threads()) {
+        p.keys_out[at] = p.keys[at];
+        p.values_out[at] = p.values ? p.values[at] : (BUILD_VALUE)(p.first_row + at);
+    }
 }
 
 TENON_KERNEL_BOUNDS(link, LinkParams, THREADS, 4) {

@@ -99,6 +99,10 @@ tuning! {
     TRITON_SPILL_THREADS: u32 = 512;
     /// Rows of one of them, held in registers.
     TRITON_SPILL_ITEMS: u32 = 8;
+    /// Threads of a block that gathers runs over the bus: one block a multiprocessor, which leaves room for others.
+    TRITON_GATHER_THREADS: u32 = 256;
+    /// Rows of one of them, in flight at once.
+    TRITON_GATHER_ITEMS: u32 = 8;
     /// Threads of a block that partitions over the bus: one block a multiprocessor.
     TRITON_PARTITION_THREADS: u32 = 512;
     /// Tuples of one of them, in flight at once.

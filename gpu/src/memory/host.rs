@@ -149,6 +149,11 @@ impl HostPool {
         self.registrations.load(Ordering::Relaxed)
     }
 
+    /// Bytes that somebody holds.
+    pub fn held_bytes(&self) -> u64 {
+        self.held.read().values().map(|&bytes| bytes as u64).sum()
+    }
+
     /// Whether the whole range lies in pinned memory of this pool that somebody holds.
     pub fn contains(&self, start: *const u8, bytes: usize) -> bool {
         let held = self.held.read();

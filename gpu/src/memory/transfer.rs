@@ -24,6 +24,11 @@ impl Device {
         self.inner.host.registrations()
     }
 
+    /// Bytes of pinned host memory that somebody holds.
+    pub fn pinned_in_use(&self) -> u64 {
+        self.inner.host.held_bytes()
+    }
+
     /// Gives pinned host memory that nobody uses back to the system.
     pub fn trim_host(&self) {
         self.inner.host.trim();

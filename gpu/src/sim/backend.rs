@@ -36,6 +36,8 @@ pub struct SimConfig {
     pub slabs: bool,
     /// The driver has no memory for the allocation of this number, counted from 0, nor for any after it.
     pub allocations_max: Option<u64>,
+    /// The same for registrations of host memory.
+    pub registrations_max: Option<u64>,
 }
 
 /// A simulated device.
@@ -49,6 +51,7 @@ pub struct SimBackend {
     launches: AtomicU64,
     slabs: bool,
     allocations_left: AtomicU64,
+    registrations_left: AtomicU64,
     next_handle: AtomicU64,
     events: Mutex<HashMap<EventHandle, Instant>>,
 }
@@ -90,6 +93,7 @@ impl SimBackend {
             launches: AtomicU64::new(0),
             slabs: config.slabs,
             allocations_left: AtomicU64::new(config.allocations_max.unwrap_or(u64::MAX)),
+            registrations_left: AtomicU64::new(config.registrations_max.unwrap_or(u64::MAX)),
             next_handle: AtomicU64::new(1),
             events: Mutex::default(),
         }
@@ -109,6 +113,21 @@ impl SimBackend {
     }
 }
 
+/// Takes one of those that are left; `bytes` are asked for.
+fn take_one(left: &AtomicU64, bytes: u64) -> Result<()> {
+    let take = |left: u64| left.checked_sub(1);
+    match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(GpuError::OutOfMemory {
+            requested_bytes: bytes,
+            in_use_bytes: 0,
+            reserved_bytes: 0,
+            budget_bytes: 0,
+            detail: "; the simulator was told to have no more".into(),
+        }),
+    }
+}
+
 impl Backend for SimBackend {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -119,20 +138,7 @@ impl Backend for SimBackend {
     }
 
     fn alloc(&self, bytes: u64) -> Result<u64> {
-        let take = |left: u64| left.checked_sub(1);
-        if self
-            .allocations_left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_err()
-        {
-            return Err(GpuError::OutOfMemory {
-                requested_bytes: bytes,
-                in_use_bytes: 0,
-                reserved_bytes: 0,
-                budget_bytes: 0,
-                detail: "; the simulator was told to have no more".into(),
-            });
-        }
+        take_one(&self.allocations_left, bytes)?;
         self.memory
             .alloc(bytes as usize)
             .map_err(|e| GpuError::io(format!("mapping {bytes} bytes"), e))
@@ -222,8 +228,8 @@ impl Backend for SimBackend {
         Ok(())
     }
 
-    unsafe fn host_register(&self, _address: *mut u8, _bytes: usize) -> Result<()> {
-        Ok(())
+    unsafe fn host_register(&self, _address: *mut u8, bytes: usize) -> Result<()> {
+        take_one(&self.registrations_left, bytes as u64)
     }
 
     unsafe fn host_unregister(&self, _address: *mut u8) -> Result<()> {

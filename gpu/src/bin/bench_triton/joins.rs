@@ -1,18 +1,17 @@
 //! Joins: sizes and budgets (figures 1 and 13), about the budget, build to probe (figure 21), widths (figure 22), shapes
-//! of the join, and the strategies that it is compared with.
+//! of the join.
 
 use std::time::Instant;
 
-use tenon_gpu::cpu::join::radix;
+use tenon_gpu::join::Residual;
 use tenon_gpu::join::triton::{
-    HostKeys, HostSide, HostValues, KeyRange, TableKind, TritonOptions, TritonOutput, TritonResult, Wanted, Words,
-    triton_join,
+    HostKeys, HostSide, HostValues, KeyRange, TableKind, TritonOptions, TritonResult, Wanted, triton_join,
 };
-use tenon_gpu::join::{JoinKind, Residual};
 use tenon_gpu::{GpuError, Result};
 
 use crate::Bench;
-use crate::report::Report;
+use crate::baselines::{baselines, pairs};
+use crate::report::{Point, Report, point};
 use crate::workload::{Columns, Join, Word};
 
 /// Borrows columns as a side of a join.
@@ -60,26 +59,30 @@ fn run_once<K: Sides, V: Sides>(bench: &Bench, join: &Join<'_, K, V>, options: &
     )
 }
 
+/// Runs of a row over so many tuples, beside one to warm up.
+pub fn repeats(bench: &Bench, tuples: u64) -> usize {
+    match tuples {
+        _ if bench.small => 0,
+        0..=1_500_000_000 => bench.repeats.unwrap_or(5),
+        _ => bench.repeats.unwrap_or(5).min(2),
+    }
+}
+
 /// Runs a join once to warm up and then a few times; reports the median, after checking the answers.
-fn row<K: Sides, V: Sides>(
+pub fn row<K: Sides, V: Sides>(
     bench: &Bench,
     report: &mut Report,
     name: &str,
+    points: &[Point],
     join: &Join<'_, K, V>,
     options: &TritonOptions,
 ) -> Result<()> {
-    if !bench.wants(name) {
+    if !bench.wants(name) || bench.is_late(report, name)? {
         return Ok(());
     }
     let (tuples, bytes) = join.size();
-    let repeats = match tuples {
-        _ if bench.small => 1,
-        0..=300_000_000 => 5,
-        300_000_001..=1_500_000_000 => 3,
-        _ => 2,
-    };
     let mut runs = Vec::new();
-    for run in 0..repeats + 1 {
+    for run in 0..repeats(bench, tuples) + 1 {
         let start = Instant::now();
         let result = match run_once(bench, join, options) {
             Ok(result) => result,
@@ -99,17 +102,17 @@ fn row<K: Sides, V: Sides>(
     }
     runs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (ms, result) = &runs[runs.len() / 2];
-    report.join(name, tuples, bytes, *ms, result)
+    report.join(name, points, (tuples, bytes), (*ms, runs[0].0), result)
 }
 
-fn perfect(rows: u64) -> TritonOptions {
+pub fn perfect(rows: u64) -> TritonOptions {
     TritonOptions {
         key_range: Some(KeyRange { min: 1, count: rows }),
         ..TritonOptions::default()
     }
 }
 
-fn linear() -> TritonOptions {
+pub fn linear() -> TritonOptions {
     TritonOptions {
         table: Some(TableKind::Linear),
         ..TritonOptions::default()
@@ -128,6 +131,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
         "triton.near.",
         "triton.ratio.",
         "triton.shape.",
+        "triton.pairs.",
         "baseline.",
     ];
     if families.iter().any(|family| bench.may_want(family)) {
@@ -146,23 +150,24 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
 
 /// Sizes, each with the whole device and with parts of the state as budget.
 fn sizes(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m: u64) -> Result<()> {
+    if !bench.wants_any(&[&format!("triton.size.{m}M."), &format!("triton.budget.{m}M.")]) {
+        return Ok(());
+    }
     let rows = bench.rows(m);
     let join = columns.fill(rows, rows);
     let state = join.size().1;
     for (table, options) in [("perfect", perfect(rows)), ("linear", linear())] {
-        row(bench, report, &format!("triton.size.{m}M.{table}"), &join, &options)?;
+        let in_budget = |share: f64| point("1", format!("{m}M {table}"), share);
+        let points = [point("13", format!("triton {table}"), m), in_budget(1.0)];
+        let name = format!("triton.size.{m}M.{table}");
+        row(bench, report, &name, &points, &join, &options)?;
         for part in [2, 4, 8] {
             let options = TritonOptions {
                 memory_bytes: bench.memory(state / part),
                 ..options.clone()
             };
-            row(
-                bench,
-                report,
-                &format!("triton.budget.{m}M.{table}.1/{part}"),
-                &join,
-                &options,
-            )?;
+            let name = format!("triton.budget.{m}M.{table}.1/{part}");
+            row(bench, report, &name, &[in_budget(1.0 / part as f64)], &join, &options)?;
         }
     }
     Ok(())
@@ -170,6 +175,9 @@ fn sizes(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m:
 
 /// Budgets a little below and above what keeps all build rows cached.
 fn about_the_budget(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m: u64) -> Result<()> {
+    if !bench.wants_any(&[&format!("triton.near.{m}M.")]) {
+        return Ok(());
+    }
     let rows = bench.rows(m);
     let join = columns.fill(rows, rows);
     for (table, options, bytes) in [
@@ -183,13 +191,9 @@ fn about_the_budget(bench: &Bench, report: &mut Report, columns: &mut Columns<u6
                 memory_bytes: bench.memory(bytes * percent / 100 + others),
                 ..options.clone()
             };
-            row(
-                bench,
-                report,
-                &format!("triton.near.{m}M.{table}.{percent}%"),
-                &join,
-                &options,
-            )?;
+            let name = format!("triton.near.{m}M.{table}.{percent}%");
+            let points = [point("near", format!("{m}M {table}"), percent)];
+            row(bench, report, &name, &points, &join, &options)?;
         }
     }
     Ok(())
@@ -198,7 +202,7 @@ fn about_the_budget(bench: &Bench, report: &mut Report, columns: &mut Columns<u6
 /// Build sides that are smaller than the probe side.
 fn ratios(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, largest: u64) -> Result<()> {
     for ratio in [1, 2, 4, 8, 16] {
-        if 128 * ratio > largest || !bench.wants(&format!("triton.ratio.1:{ratio}.linear")) {
+        if 128 * ratio > largest || !bench.wants_any(&[&format!("triton.ratio.1:{ratio}.")]) {
             continue;
         }
         let rows = bench.rows(128);
@@ -208,54 +212,56 @@ fn ratios(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, l
                 memory_bytes: bench.memory(rows * 32 / part),
                 ..linear()
             };
-            row(
-                bench,
-                report,
-                &format!("triton.ratio.1:{ratio}.linear.1/{part}"),
-                &join,
-                &options,
-            )?;
+            let name = format!("triton.ratio.1:{ratio}.linear.1/{part}");
+            let points = [point("21", format!("budget 1/{part} of the state"), ratio)];
+            row(bench, report, &name, &points, &join, &options)?;
         }
     }
     Ok(())
 }
 
-/// Chunks and fan-outs.
+/// Chunks, fan-outs, and how short runs come back.
 fn shapes(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m: u64) -> Result<()> {
+    if !bench.wants_any(&[&format!("triton.shape.{m}M.")]) {
+        return Ok(());
+    }
     let rows = bench.rows(m);
     let join = columns.fill(rows, rows);
+    let part = |part: u64| bench.memory(rows * 32 / part);
+    let mut shapes = Vec::new();
     for chunk in [1, 2, 4, 8, 16] {
         let options = |memory_bytes| TritonOptions {
             chunk_rows: Some(if bench.small { chunk << 8 } else { chunk << 20 }),
             memory_bytes,
             ..linear()
         };
-        row(
-            bench,
-            report,
-            &format!("triton.shape.{m}M.chunk{chunk}M"),
-            &join,
-            &options(None),
-        )?;
-        let quarter = options(bench.memory(rows * 32 / 4));
-        row(
-            bench,
-            report,
-            &format!("triton.shape.{m}M.chunk{chunk}M.1/4"),
-            &join,
-            &quarter,
-        )?;
+        shapes.push((format!("chunk{chunk}M"), options(None)));
+        shapes.push((format!("chunk{chunk}M.1/4"), options(part(4))));
     }
     for fan_out in [16, 64, 256, 1024] {
         let options = TritonOptions {
             partitions: Some(fan_out),
-            memory_bytes: bench.memory(rows * 32 / 4),
+            memory_bytes: part(4),
             ..linear()
         };
+        shapes.push((format!("fanout{fan_out}.1/4"), options));
+    }
+    for (way, gather_below_bytes) in [("engine", Some(0)), ("kernel", Some(u64::MAX))] {
+        for share in [4, 8] {
+            let options = TritonOptions {
+                gather_below_bytes,
+                memory_bytes: part(share),
+                ..linear()
+            };
+            shapes.push((format!("back.{way}.1/{share}"), options));
+        }
+    }
+    for (shape, options) in shapes {
         row(
             bench,
             report,
-            &format!("triton.shape.{m}M.fanout{fan_out}.1/4"),
+            &format!("triton.shape.{m}M.{shape}"),
+            &[],
             &join,
             &options,
         )?;
@@ -263,127 +269,7 @@ fn shapes(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m
     Ok(())
 }
 
-/// Pairs of row numbers that stream back: 8 bytes each.
-fn pairs(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, m: u64) -> Result<()> {
-    let rows = bench.rows(m);
-    let join = columns.fill(rows, rows);
-    for part in [1, 4] {
-        let name = format!("triton.pairs.{m}M.1/{part}");
-        if !bench.wants(&name) {
-            continue;
-        }
-        let options = TritonOptions {
-            memory_bytes: bench.memory(rows * 32 / part),
-            ..linear()
-        };
-        let side = |keys| HostSide::new(HostKeys::U64(keys), HostValues::Rows, rows);
-        let mut times = Vec::new();
-        for _ in 0..if bench.small { 1 } else { 3 } {
-            let mut wrong = 0;
-            let start = Instant::now();
-            let result = triton_join(
-                &bench.device,
-                side(join.build.0)?,
-                side(join.probe.0)?,
-                Wanted::Join(JoinKind::Inner),
-                &Residual::none(),
-                &options,
-                &|| false,
-                &mut |output| {
-                    if let TritonOutput::Pairs {
-                        build: Words::U32(build),
-                        probe: Words::U32(probe),
-                    } = output
-                    {
-                        // A sample: looking all keys up would take longer than the join.
-                        let sample = build.iter().zip(probe).step_by(997);
-                        wrong += sample
-                            .filter(|(build, probe)| join.build.0[**build as usize] != join.probe.0[**probe as usize])
-                            .count();
-                    }
-                    Ok(())
-                },
-            )?;
-            times.push((start.elapsed().as_secs_f64() * 1e3, result));
-            let count = times[times.len() - 1].1.count;
-            if wrong > 0 || count != join.count {
-                return Err(GpuError::Invalid(format!(
-                    "{name}: {count} pairs, {wrong} of the sample wrong"
-                )));
-            }
-        }
-        times.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (ms, result) = &times[times.len() / 2];
-        report.join(&name, 2 * rows, rows * 16, *ms, result)?;
-    }
-    Ok(())
-}
-
-/// Other strategies.
-fn baselines(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>, largest: u64) -> Result<()> {
-    for m in [128, 512] {
-        let name = format!("baseline.cpu_radix.{m}M");
-        if m <= largest && bench.wants(&name) {
-            cpu_radix(bench, report, &name, &columns.fill(bench.rows(m), bench.rows(m)))?;
-        }
-    }
-    for m in [128, 512] {
-        let name = format!("baseline.cpu_partitioned.{m}M");
-        if m <= largest && bench.wants(&name) {
-            let rows = bench.rows(m);
-            let join = columns.fill(rows, rows);
-            let options = TritonOptions {
-                partition_on_cpu: true,
-                memory_bytes: bench.memory(rows * 8),
-                ..linear()
-            };
-            row(bench, report, &name, &join, &options)?;
-        }
-    }
-    for m in [16, 128] {
-        let rows = bench.rows(m);
-        let join = columns.fill(rows, rows);
-        for (table, options) in [("perfect", perfect(rows)), ("linear", linear())] {
-            // A table in host memory and linear probing: minutes at larger sizes.
-            if table == "linear" && m > 16 {
-                continue;
-            }
-            let options = TritonOptions {
-                table_on_host: true,
-                ..options
-            };
-            row(
-                bench,
-                report,
-                &format!("baseline.host_table.{m}M.{table}"),
-                &join,
-                &options,
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// The radix join on the processor's cores.
-fn cpu_radix(bench: &Bench, report: &mut Report, name: &str, join: &Join<'_, u64, u64>) -> Result<()> {
-    let columns = |(keys, values)| radix::Columns { keys, values };
-    let mut best = f64::INFINITY;
-    for _ in 0..if bench.small { 1 } else { 3 } {
-        let start = Instant::now();
-        let answer = radix::join_aggregated(columns(join.build), columns(join.probe));
-        best = best.min(start.elapsed().as_secs_f64() * 1e3);
-        if answer != (join.count, join.sum) {
-            return Err(GpuError::Invalid(format!(
-                "{name}: {answer:?}, {:?}",
-                (join.count, join.sum)
-            )));
-        }
-    }
-    let (tuples, bytes) = join.size();
-    report.step(name, tuples, bytes, best)
-}
-
-/// Tuples of 8 and 12 bytes.
+/// Tuples of 8, 12 and 16 bytes.
 fn widths(bench: &Bench, report: &mut Report, m: u64) -> Result<()> {
     let rows = bench.rows(m);
     if bench.wants("triton.width.4+4") {
@@ -391,6 +277,9 @@ fn widths(bench: &Bench, report: &mut Report, m: u64) -> Result<()> {
     }
     if bench.wants("triton.width.8+4") {
         width::<u64, u32>(bench, report, rows, &format!("triton.width.8+4.{m}M"))?;
+    }
+    if bench.wants("triton.width.8+8") {
+        width::<u64, u64>(bench, report, rows, &format!("triton.width.8+8.{m}M"))?;
     }
     Ok(())
 }
@@ -404,7 +293,12 @@ fn width<K: Sides, V: Sides>(bench: &Bench, report: &mut Report, rows: u64, name
             memory_bytes: bench.memory(state * 2 / part),
             ..linear()
         };
-        row(bench, report, &format!("{name}.2/{part}"), &join, &options)?;
+        let points = [point(
+            "22",
+            format!("budget 2/{part} of the state"),
+            size_of::<K>() + size_of::<V>(),
+        )];
+        row(bench, report, &format!("{name}.2/{part}"), &points, &join, &options)?;
     }
     Ok(())
 }

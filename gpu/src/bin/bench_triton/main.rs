@@ -1,16 +1,28 @@
-//! `bench_triton [--small] [--csv FILE] [--rows-max MILLIONS] [FILTER...]`: joins of inputs in pinned host memory on the
-//! device that `TENON_DEVICE` names, and the partitioners over the bus (Lutz 2022, section 6).
+//! `bench_triton [OPTION...] [FILTER...]`: joins of inputs in pinned host memory on the device that `TENON_DEVICE` names,
+//! and the partitioners over the bus (Lutz 2022, section 6).
+//!
+//! | option | means |
+//! | --- | --- |
+//! | `--csv FILE` | the table as CSV |
+//! | `--figures FILE` | points of the paper's figures: `figure,series,x,y,unit` |
+//! | `--rows-max MILLIONS` | leave out larger build sides (2048) |
+//! | `--tuples MILLIONS` | tuples of partitioners and prefix sums (128) |
+//! | `--repeats N` | runs of each row, beside one to warm up (5, fewer of long ones) |
+//! | `--seconds N` | rows that have not begun by then are left out |
+//! | `--small` | a few thousandths of the sizes, for tests |
 //!
 //! Workload: two columns a side, 8-byte keys and 8-byte payloads; build keys are a permutation of 1 to n, probe keys
 //! random ones of them; the result is the number of pairs and the sum of products of payloads, which is known.
-//! Rows run whose name contains one of the filters. `bound ms` is the time of both inputs over the bus at 52 GB/s.
+//! Rows run whose name contains one of the filters; `ratio` is to the time of both inputs over the bus at 52 GB/s.
 
+mod baselines;
 mod joins;
 mod partitioners;
 mod report;
 mod workload;
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use tenon_gpu::{Device, DeviceConfig, Result};
 
@@ -23,13 +35,37 @@ pub struct Bench {
     pub small: bool,
     /// Build rows at most, in millions.
     pub rows_max: u64,
+    /// Millions of tuples that partitioners take.
+    pub tuples: u64,
+    pub repeats: Option<usize>,
+    until: Option<Instant>,
     filters: Vec<String>,
 }
 
 impl Bench {
+    /// Whether time is up; what would have run is noted.
+    pub fn is_late(&self, report: &mut Report, name: &str) -> Result<bool> {
+        let late = self.until.is_some_and(|until| Instant::now() > until);
+        if late {
+            report.skipped(name, &"time is up")?;
+        }
+        Ok(late)
+    }
+
     /// Whether to run rows of this name.
     pub fn wants(&self, name: &str) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter.as_str()))
+    }
+
+    /// Whether a row may run whose name is one of these, or begins so: their inputs are made only then.
+    pub fn wants_any(&self, starts: &[&str]) -> bool {
+        let may = |filter: &String| {
+            starts
+                .iter()
+                .any(|start| start.contains(filter.as_str()) || filter.contains(start))
+        };
+        let inner = |filter: &String| !filter.contains('.') && !filter.contains("M");
+        self.filters.is_empty() || self.filters.iter().any(|filter| may(filter) || inner(filter))
     }
 
     /// A budget; of a small run, the least that a join takes.
@@ -46,7 +82,7 @@ impl Bench {
 
     /// So many millions of rows, at the benchmark's scale: a power of two.
     pub fn rows(&self, millions: u64) -> u64 {
-        if self.small { millions << 4 } else { millions << 20 }
+        if self.small { millions << 5 } else { millions << 20 }
     }
 }
 
@@ -58,19 +94,67 @@ fn pinned_budget_bytes() -> u64 {
     kib.map_or(u64::MAX, |kib| (kib << 10).saturating_sub(6 << 30))
 }
 
-fn run(small: bool, csv: Option<String>, rows_max: u64, filters: Vec<String>) -> Result<()> {
+/// What the command line asks for.
+#[derive(Default)]
+struct Options {
+    small: bool,
+    csv: Option<String>,
+    figures: Option<String>,
+    rows_max: Option<u64>,
+    tuples: Option<u64>,
+    repeats: Option<usize>,
+    seconds: Option<u64>,
+    filters: Vec<String>,
+}
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> std::result::Result<Options, String> {
+        fn number<T: std::str::FromStr>(name: &str, text: String) -> std::result::Result<Option<T>, String> {
+            text.parse()
+                .map(Some)
+                .map_err(|_| format!("{name} {text}: not a number"))
+        }
+        let mut options = Options::default();
+        while let Some(name) = arguments.next() {
+            if name == "--small" {
+                options.small = true;
+                continue;
+            }
+            if !name.starts_with("--") {
+                options.filters.push(name);
+                continue;
+            }
+            let value = arguments.next().ok_or_else(|| format!("{name} wants a value"))?;
+            match name.as_str() {
+                "--csv" => options.csv = Some(value),
+                "--figures" => options.figures = Some(value),
+                "--rows-max" => options.rows_max = number(&name, value)?,
+                "--tuples" => options.tuples = number(&name, value)?,
+                "--repeats" => options.repeats = number(&name, value)?,
+                "--seconds" => options.seconds = number(&name, value)?,
+                _ => return Err(format!("there is no option {name}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn run(options: Options) -> Result<()> {
     let device = Device::open_from_env(DeviceConfig {
-        pinned_budget_bytes: (!small).then(pinned_budget_bytes),
+        pinned_budget_bytes: (!options.small).then(pinned_budget_bytes),
         ..DeviceConfig::default()
     })?;
     println!("device: {} ({})", device.info().name, device.info().compiler);
     let bench = Bench {
         device,
-        small,
-        rows_max,
-        filters,
+        small: options.small,
+        rows_max: options.rows_max.unwrap_or(2048),
+        tuples: options.tuples.unwrap_or(128),
+        repeats: options.repeats,
+        until: options.seconds.map(|s| Instant::now() + Duration::from_secs(s)),
+        filters: options.filters,
     };
-    let mut report = Report::new(csv)?;
+    let mut report = Report::new(options.csv, options.figures)?;
     joins::run(&bench, &mut report)?;
     partitioners::run(&bench, &mut report)?;
     let pool = bench.device.pool();
@@ -80,17 +164,8 @@ fn run(small: bool, csv: Option<String>, rows_max: u64, filters: Vec<String>) ->
 }
 
 fn main() -> ExitCode {
-    let (mut small, mut csv, mut rows_max, mut filters) = (false, None, 2048, Vec::new());
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--small" => small = true,
-            "--csv" => csv = arguments.next(),
-            "--rows-max" => rows_max = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(rows_max),
-            _ => filters.push(argument),
-        }
-    }
-    match run(small, csv, rows_max, filters) {
+    let outcome = Options::parse(std::env::args().skip(1)).and_then(|options| run(options).map_err(|e| e.to_string()));
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

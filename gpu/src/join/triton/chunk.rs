@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::arena::Arena;
 use super::feed::{Chunk, Feed};
 use super::output::TritonOutput;
+use super::phases::Phases;
 use super::plan::{CHUNKS_OUT, Plan};
 use super::programs::{BuildParams, Mode, ProbeParams, Table, TableKind, Types, join_program};
-use super::run::Phases;
 use super::spill::{SpillSpace, SpilledRows};
 use crate::error::Result;
 use crate::join::Residual;
@@ -326,9 +326,13 @@ impl<'a> ChunkWork<'a> {
         Ok(())
     }
 
-    /// Waits for the copies to the host.
-    pub fn all_left(&self) -> Result<()> {
-        self.leave.synchronize()
+    /// Forgets all spilled rows, whose chunks are waited for.
+    pub fn forget_spilled(&mut self, sink: &mut Sink<'_>) -> Result<()> {
+        self.retire_all_but(0, sink)?;
+        self.take_spilled_rows();
+        self.spill.clear();
+        (self.spilled_rows, self.spilled_bytes) = (0, 0);
+        Ok(())
     }
 }
 

@@ -1,11 +1,25 @@
-//! Chunks of rows on their way to the device: a ring of buffers, filled by the copy engine while kernels read others.
+//! Chunks of rows on their way to the device: a ring of buffers, filled while kernels read others. Long runs come by
+//! the copy engine, short ones by a kernel that reads host memory.
 
 use super::arena::Arena;
-use super::plan::CHUNKS_IN;
+use super::chunk::at_mut;
+use super::plan::{CHUNKS_IN, Plan};
+use super::programs::{GatherParams, gather_program};
 use super::side::{Run, Runs, Widths};
 use crate::error::Result;
-use crate::memory::host_to_device;
+use crate::launch::LaunchConfig;
+use crate::memory::{DevicePtr, PinnedBuffer, host_to_device};
 use crate::stream::{Event, Stream};
+use crate::tuning::{TRITON_GATHER_ITEMS, TRITON_GATHER_THREADS};
+
+/// Columns of runs that are shorter than this on the average come by the kernel.
+const GATHER_BELOW_BYTES: u64 = 512 << 10;
+/// Rows of a piece that a block gathers at once: with those before it in its first line, what its threads hold.
+const PIECE_ROWS: u64 = (TRITON_GATHER_THREADS * TRITON_GATHER_ITEMS) as u64 - 32;
+/// Words of a piece: addresses of keys and values, first row in the chunk, rows.
+const PIECE_WORDS: usize = 4;
+/// Runs of one chunk at most.
+const RUNS_MAX: u64 = 16 << 10;
 
 /// A buffer of the ring.
 struct Buffer {
@@ -13,6 +27,8 @@ struct Buffer {
     values: u64,
     /// After this, the buffer may be filled again.
     free: Option<Event>,
+    /// After this, the buffer is filled, and its list of pieces may be replaced.
+    filled: Option<Event>,
 }
 
 /// Rows on the device, at the start of a buffer.
@@ -27,53 +43,80 @@ pub(super) struct Chunk {
 }
 
 pub(super) struct Feed {
-    /// Only copies to the device.
+    /// Only what fills buffers.
     stream: Stream,
     ring: Vec<Buffer>,
     next: usize,
     chunk_rows: u64,
+    gather_below_bytes: u64,
+    /// Pieces of the chunks of the ring, for the kernel.
+    pieces: PinnedBuffer<u64>,
+    pieces_max: usize,
     /// Bytes copied.
     pub bytes: u64,
 }
 
 impl Feed {
     /// A ring whose buffers take rows of up to these widths.
-    pub fn new(stream: Stream, arena: &mut Arena, chunk_rows: u64, widths: &[Widths]) -> Result<Feed> {
+    pub fn new(
+        stream: Stream,
+        arena: &mut Arena,
+        plan: &Plan,
+        widths: &[Widths],
+        gather_below_bytes: Option<u64>,
+    ) -> Result<Feed> {
         let widest = |width: fn(&Widths) -> u64| widths.iter().map(width).max().unwrap_or(0);
         let (key, value) = (widest(|w| w.key), widest(|w| w.value));
         let ring = (0..CHUNKS_IN)
             .map(|_| {
                 Ok(Buffer {
-                    keys: arena.cut(chunk_rows * key)?,
-                    values: arena.cut(chunk_rows * value)?,
+                    keys: arena.cut(plan.chunk_rows * key)?,
+                    values: arena.cut(plan.chunk_rows * value)?,
                     free: None,
+                    filled: None,
                 })
             })
             .collect::<Result<_>>()?;
+        let pieces_max = plan.chunk_rows / PIECE_ROWS + RUNS_MAX;
+        let pieces = stream.device().pinned(CHUNKS_IN * pieces_max * PIECE_WORDS as u64)?;
         Ok(Feed {
             stream,
             ring,
             next: 0,
-            chunk_rows,
+            chunk_rows: plan.chunk_rows,
+            gather_below_bytes: gather_below_bytes.unwrap_or(GATHER_BELOW_BYTES),
+            pieces,
+            pieces_max: pieces_max as usize,
             bytes: 0,
         })
     }
 
-    /// Copies the next chunk; what `compute` is given afterwards sees it. None if no rows are left. [`Self::release`]
-    /// must follow.
-    pub fn next(&mut self, compute: &Stream, runs: &mut Runs, widths: Widths) -> Result<Option<Chunk>> {
-        let chunk = runs.take(self.chunk_rows);
+    /// Lets the next chunk of at most `rows_max` rows come; what `compute` is given afterwards sees it. None if no rows
+    /// are left. [`Self::release`] must follow.
+    pub fn next(&mut self, compute: &Stream, runs: &mut Runs, rows_max: u64) -> Result<Option<Chunk>> {
+        let chunk = runs.take(self.chunk_rows.min(rows_max), RUNS_MAX as usize);
         let Some(first) = chunk.first() else { return Ok(None) };
         let index = self.next % self.ring.len();
         self.next += 1;
         let buffer = &mut self.ring[index];
+        // The processor runs ahead by the ring's length, so that it notices a cancellation soon.
+        if let Some(filled) = buffer.filled.take() {
+            filled.synchronize()?;
+        }
         if let Some(free) = buffer.free.take() {
             self.stream.wait_for(&free)?;
         }
         let (keys, values, has_values) = (buffer.keys, buffer.values, first.values != 0);
-        let (rows, first_row) = (chunk.iter().map(|run| run.rows).sum(), first.first_row);
-        self.copy(&chunk, keys, values, widths)?;
-        compute.wait_for(&self.stream.record()?)?;
+        let (rows, first_row) = (chunk.iter().map(|run| run.rows).sum::<u64>(), first.first_row);
+        let column_bytes = rows * runs.widths.key.min(runs.widths.value);
+        if runs.is_pinned && column_bytes < self.gather_below_bytes.saturating_mul(chunk.len() as u64) {
+            self.gather(index, &chunk, runs.widths)?;
+        } else {
+            self.copy(&chunk, keys, values, runs.widths)?;
+        }
+        let filled = self.stream.record()?;
+        compute.wait_for(&filled)?;
+        self.ring[index].filled = Some(filled);
         Ok(Some(Chunk {
             buffer: index,
             keys,
@@ -89,22 +132,12 @@ impl Feed {
         Ok(())
     }
 
-    /// Copies runs, one after the other, to these addresses, once `after` is done.
-    pub fn copy_to(
-        &mut self,
-        after: Option<&Event>,
-        compute: &Stream,
-        chunk: &[Run],
-        (keys, values): (u64, u64),
-        widths: Widths,
-    ) -> Result<()> {
-        if let Some(after) = after {
-            self.stream.wait_for(after)?;
-        }
-        self.copy(chunk, keys, values, widths)?;
-        compute.wait_for(&self.stream.record()?)
+    /// What comes from now on comes after the work that another stream has.
+    pub fn wait_for(&self, other: &Stream) -> Result<()> {
+        self.stream.wait_for_stream(other)
     }
 
+    /// Runs, one after the other, by the copy engine.
     fn copy(&mut self, chunk: &[Run], keys: u64, values: u64, widths: Widths) -> Result<()> {
         let mut at = 0;
         for run in chunk {
@@ -122,5 +155,41 @@ impl Feed {
             at += run.rows;
         }
         Ok(())
+    }
+
+    /// The same by a kernel.
+    fn gather(&mut self, index: usize, chunk: &[Run], widths: Widths) -> Result<()> {
+        let words = self.pieces_max * PIECE_WORDS;
+        let list = &mut self.pieces[index * words..(index + 1) * words];
+        let (mut count, mut to) = (0, 0);
+        for run in chunk {
+            for from in (0..run.rows).step_by(PIECE_ROWS as usize) {
+                let rows = PIECE_ROWS.min(run.rows - from);
+                let piece = [
+                    run.keys as u64 + from * widths.key,
+                    run.values as u64 + from * widths.value,
+                    to,
+                    rows,
+                ];
+                list[count * PIECE_WORDS..(count + 1) * PIECE_WORDS].copy_from_slice(&piece);
+                count += 1;
+                to += rows;
+            }
+        }
+        self.bytes += to * widths.row();
+        let params = GatherParams {
+            pieces: DevicePtr::new(list.as_ptr() as u64),
+            count: count as u64,
+            keys: at_mut(self.ring[index].keys),
+            values: at_mut(self.ring[index].values),
+        };
+        let device = self.stream.device();
+        let kernel = device
+            .load(&gather_program(widths))?
+            .kernel::<GatherParams>("gather_runs")?;
+        let blocks = (count as u32).min(device.info().multiprocessors);
+        // SAFETY: the pieces lie in spilled rows, which are pinned and stay until the join's streams are waited for, as
+        // does their list; the buffer has room for a chunk.
+        unsafe { kernel.launch(&self.stream, &LaunchConfig::new(blocks, TRITON_GATHER_THREADS), &params) }
     }
 }

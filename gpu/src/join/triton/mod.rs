@@ -24,9 +24,12 @@
 //! copies of the inputs. Spilled rows leave as one run a partition and chunk, ordered within device memory, whose random
 //! writes are cheap where those over the bus are not.
 //!
-//! A build row that finds no place in the table (more equal keys than it takes, a partition larger than foreseen) is
-//! spilled, too, and its partition is *mixed*: its probe rows meet the table, and are spilled to meet the rest. So any
-//! skew gives right answers; a partition larger than a pair's table is joined chunk by chunk.
+//! The cached table takes 32 rows of a key, or one where it is an array. Once a row finds no place though memory holds
+//! all build rows, the build begins anew with a chained table, which takes any number of equal keys. Where memory does
+//! not hold them, such a row is spilled, too, and its partition is *mixed*: its probe rows meet the table, and are spilled
+//! to meet the rest. So any skew gives right answers; a partition larger than a pair's table is joined part by part.
+//!
+//! Limits: 2^32 - 2 rows a side, as row numbers and places in tables have 32 bits; more are an error.
 //!
 //! Memory on the device: one allocation of at most the budget, taken before anything runs. On the host: pinned room for
 //! the spilled rows, taken as far as it is foreseen, and bounded by the device's budget for pinned memory.
@@ -36,7 +39,8 @@
 //! | inputs | [`HostSide`] |
 //! | results | [`Wanted`], [`TritonOutput`] |
 //! | sizes, fan-out, cached share | `plan` |
-//! | chunks on their way in | `feed` |
+//! | chunks on their way in: by the copy engine, or gathered from short runs | `feed` |
+//! | build, probe and pairs, one after the other | `phases` |
 //! | kernels on a chunk; spilled rows that leave; pairs that leave | `chunk`; `spill_out`, `spill`; `emit` |
 //! | pairs of spilled partitions | `pairs` |
 //! | partitioners that write over the bus, to compare with | [`partition`] |
@@ -50,6 +54,7 @@ mod feed;
 mod output;
 mod pairs;
 pub mod partition;
+mod phases;
 mod plan;
 mod programs;
 mod run;
@@ -58,9 +63,10 @@ mod spill;
 mod spill_out;
 
 pub use output::{TritonOutput, Wanted, Words};
+pub use phases::Phases;
 pub use plan::PARTITIONS_MAX;
 pub use programs::TableKind;
-pub use run::{Phases, TritonResult, triton_join};
+pub use run::{TritonResult, triton_join};
 pub use side::{HostKeys, HostSide, HostValues};
 
 /// Specialisations that the tests compile.
@@ -83,12 +89,15 @@ pub struct TritonOptions {
     pub memory_bytes: Option<u64>,
     /// Where all build keys lie, if that is known: where they are dense, the table is an array.
     pub key_range: Option<KeyRange>,
-    /// Table of cached rows, instead of the one chosen.
+    /// Table of cached rows, instead of the one chosen. A chained one, if it holds all build rows.
     pub table: Option<TableKind>,
     /// Rows of a chunk, instead of as many as copy at full speed.
     pub chunk_rows: Option<u64>,
     /// Fan-out of the first pass, instead of the one chosen.
     pub partitions: Option<u32>,
+    /// Columns of spilled runs below this length come back by a kernel instead of the copy engine, if it is not to be
+    /// chosen; 0: none do.
+    pub gather_below_bytes: Option<u64>,
     /// The CPU-partitioned strategy instead of partitioning on the device: to compare with.
     pub partition_on_cpu: bool,
     /// A no-partitioning join (Lutz 2022, section 3): the table of all build rows in pinned host memory, to compare with.

@@ -7,18 +7,18 @@ use super::{KeyRange, TritonOptions};
 /// Buffers that chunks rotate among on their way in, and those for spilled rows and pairs on their way out.
 pub(super) const CHUNKS_IN: u64 = 3;
 pub(super) const CHUNKS_OUT: u64 = 3;
-/// Tables of pairs of partitions: one is probed while the rows of the next come in.
-pub(super) const PAIR_TABLES: u64 = 2;
 /// A chunk that copies at full speed, with the runs of its partitions.
 const CHUNK_BYTES: u64 = 64 << 20;
-/// Runs of a column below this copy slowly.
-const RUN_BYTES: u64 = 4 << 20;
+/// Partitions that fit the table of pairs together, so that a group of them fills it well.
+const PARTITIONS_OF_GROUP: u64 = 8;
 /// A partition's parts that are cached or not.
 const PARTITION_SHARES: u64 = 256;
 /// The widest fan-out of the first pass (Lutz 2022, section 6.2.7).
 pub const PARTITIONS_MAX: u32 = 2048;
 /// Pairs of one output at most.
 const PAIRS_MAX: u64 = 4 << 20;
+/// What a chained table takes beside its rows.
+const CHAINED_FIXED_BYTES: u64 = 8 + 6 * ALIGN_BYTES;
 /// Heads of a chained table for two rows.
 const HEADS_PER_TWO_ROWS: u64 = 3;
 
@@ -32,8 +32,10 @@ pub(super) struct Plan {
     pub cached: u32,
     /// Slots of the table of cached rows, or places of its array.
     pub table_size: u64,
-    /// Rows of one table of a pair of partitions.
+    /// Rows of the table of pairs of partitions.
     pub pair_rows: u64,
+    /// Whether all build rows fit a chained table, which takes any number of equal keys.
+    pub chained_fits: bool,
     /// Pairs of one output buffer; 0 if none come out.
     pub pairs_out: u64,
     /// Device memory of all that the join takes.
@@ -56,13 +58,23 @@ pub(super) struct Facts<'a> {
 }
 
 /// Bytes of a chained table's row.
-pub(super) fn chained_row_bytes(types: Types, grouped: bool) -> u64 {
+fn chained_row_bytes(types: Types, grouped: bool) -> u64 {
     types.build.row() + HEADS_PER_TWO_ROWS * 2 + if grouped { 12 } else { 4 }
 }
 
 /// Heads of a chained table of so many rows.
 pub(super) fn chained_heads(rows: u64) -> u64 {
     rows * HEADS_PER_TWO_ROWS / 2 + 1
+}
+
+/// Bytes of a chained table: arrays of keys, values, heads, and links or groups and sums, each aligned.
+fn chained_bytes(types: Types, grouped: bool, rows: u64) -> u64 {
+    rows * chained_row_bytes(types, grouped) + CHAINED_FIXED_BYTES
+}
+
+/// Rows of a chained table in so many bytes.
+fn chained_rows(types: Types, grouped: bool, bytes: u64) -> Option<u64> {
+    Some(bytes.checked_sub(CHAINED_FIXED_BYTES)? / chained_row_bytes(types, grouped))
 }
 
 fn power_of_two_below(value: u64) -> u64 {
@@ -73,6 +85,12 @@ impl Plan {
     /// Parts of all partitions.
     pub fn shares(&self) -> u64 {
         self.partitions.count as u64 * PARTITION_SHARES
+    }
+
+    /// Bytes of the table of cached rows, if it is not a chained one.
+    pub fn table_bytes(&self, types: Types) -> u64 {
+        let words = if self.table == TableKind::Linear { 2 } else { 1 };
+        self.table_size * words * types.word()
     }
 
     /// The plan for this memory; none if it is too little for any.
@@ -104,18 +122,15 @@ impl Plan {
             + (8 + 2 * CHUNKS_OUT) * ALIGN_BYTES;
         let region = memory.checked_sub(fixed)?;
 
-        // Tables of pairs: arrays of keys, values, heads, links, and groups and sums.
-        let pair_row = chained_row_bytes(types, facts.grouped);
-        let pair_bytes = |rows: u64| PAIR_TABLES * (rows * pair_row + 8 + 6 * ALIGN_BYTES);
-        let pair_rows_max = (region / PAIR_TABLES).checked_sub(8 + 6 * ALIGN_BYTES)? / pair_row;
+        let pair_rows_max = chained_rows(types, facts.grouped, region)?;
         if pair_rows_max < 32 {
             return None;
         }
-        let needed = (facts.build_rows * 5 / 4).div_ceil(pair_rows_max).next_power_of_two();
-        let by_runs = power_of_two_below(chunk_rows * types.build.key.min(types.build.value) / RUN_BYTES).clamp(8, 64);
+        let needed = (facts.build_rows * PARTITIONS_OF_GROUP).div_ceil(pair_rows_max);
         let fan_out = options
             .partitions
-            .map_or(needed.max(by_runs), |p| u64::from(p.next_power_of_two()))
+            .map_or(needed.max(PARTITIONS_OF_GROUP), u64::from)
+            .next_power_of_two()
             .clamp(2, partitions_max) as u32;
 
         let cached = Cached::new(facts, region, fan_out);
@@ -123,22 +138,35 @@ impl Plan {
             let shares = cached.partitions.count as u64 * PARTITION_SHARES;
             rows - rows * cached.count as u64 / shares
         };
-        // A table of a pair holds a partition, with what comes more by chance; joins whose rows are all cached still
-        // need one, for rows that find no place.
-        let largest = facts.build_rows.div_ceil(fan_out as u64) * 5 / 4 + 64;
-        let pair_rows = pair_rows_max.min(largest);
-        let table_bytes = match options.table_on_host {
+        // Joins whose rows are all cached still need a table of pairs, for rows that find no place.
+        let all_cached = cached.count as u64 == cached.partitions.count as u64 * PARTITION_SHARES;
+        let pair_rows = match all_cached {
+            true => facts.build_rows.div_ceil(fan_out as u64) * 5 / 4 + 64,
+            false => facts.build_rows + 64,
+        };
+        let pair_rows = pair_rows.min(pair_rows_max);
+        let chained_fits = all_cached
+            && facts.build_rows <= pair_rows_max
+            && !options.table_on_host
+            && matches!(options.table, None | Some(TableKind::Chained));
+        let chained = options.table == Some(TableKind::Chained) && chained_fits;
+        let table_bytes = match options.table_on_host || chained {
             true => 0,
             false => cached.size * cached.place_bytes,
         };
-        let region_bytes = pair_bytes(pair_rows).max(table_bytes).min(region);
+        let chained_bytes = match chained_fits {
+            true => chained_bytes(types, facts.grouped, facts.build_rows),
+            false => chained_bytes(types, facts.grouped, pair_rows),
+        };
+        let region_bytes = chained_bytes.max(table_bytes).min(region);
         Some(Plan {
-            table: cached.table,
+            table: if chained { TableKind::Chained } else { cached.table },
             chunk_rows,
             partitions: cached.partitions,
             cached: cached.count,
             table_size: cached.size,
             pair_rows,
+            chained_fits,
             pairs_out,
             total_bytes: memory.min(fixed + region_bytes + ALIGN_BYTES),
             spill_bytes: match options.partition_on_cpu {

@@ -54,6 +54,17 @@ kernel_params! {
     }
 }
 kernel_params! {
+    /// A chunk of build rows on its way into a chained table.
+    pub(super) struct StoreParams {
+        keys: DevicePtr<u8>,
+        values: DevicePtr<u8>,
+        items: u64,
+        first_row: u64,
+        keys_out: DevicePtrMut<u8>,
+        values_out: DevicePtrMut<u8>,
+    }
+}
+kernel_params! {
     /// Rows of a chained table.
     pub(super) struct LinkParams { from: u64, to: u64, table: Table }
 }
@@ -107,7 +118,18 @@ kernel_params! {
     }
 }
 
-static JOIN: Source = source!("triton_join.cu", BuildParams, LinkParams, ProbeParams);
+kernel_params! {
+    /// Pieces of runs in host memory, of four words each.
+    pub(super) struct GatherParams {
+        pieces: DevicePtr<u64>,
+        count: u64,
+        keys: DevicePtrMut<u8>,
+        values: DevicePtrMut<u8>,
+    }
+}
+
+static JOIN: Source = source!("triton_join.cu", BuildParams, StoreParams, LinkParams, ProbeParams);
+static GATHER: Source = source!("triton_gather.cu", GatherParams);
 static SPILL: Source = source!("triton_spill.cu", SpillPlanParams, SpillScatterParams);
 
 /// How build rows stand in device memory. The numbers are those of the kernels.
@@ -117,7 +139,7 @@ pub enum TableKind {
     Linear = 0,
     /// An array of values by key: the cached rows, where keys are dense.
     Perfect = 1,
-    /// A list of rows a key: a pair of spilled partitions.
+    /// A list of rows a key: pairs of spilled partitions, and cached rows with many equal keys.
     Chained = 2,
 }
 
@@ -172,6 +194,12 @@ pub(super) fn spill_program(widths: Widths, equal_hashes: bool) -> Program {
         .define("HASH_EQUAL", u8::from(equal_hashes))
 }
 
+pub(super) fn gather_program(widths: Widths) -> Program {
+    Program::new(&GATHER)
+        .define("KEY", widths.key_name())
+        .define("VALUE", widths.value_name())
+}
+
 /// Specialisations that the tests compile.
 pub(super) fn programs() -> Vec<Program> {
     let widths = |key, value| Widths { key, value };
@@ -192,6 +220,7 @@ pub(super) fn programs() -> Vec<Program> {
             }
         }
         programs.push(spill_program(build, false));
+        programs.push(gather_program(build));
     }
     programs
 }

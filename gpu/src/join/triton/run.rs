@@ -6,31 +6,20 @@ use rayon::prelude::*;
 
 use super::TritonOptions;
 use super::arena::Arena;
-use super::chunk::{ChunkWork, Sink, fill};
+use super::chunk::{ChunkWork, Sink};
 use super::cpu_partition::CpuPartitioned;
 use super::feed::Feed;
 use super::output::{TritonOutput, Wanted, marks, rows_where};
-use super::pairs::PairTables;
+use super::phases::{Phases, PhasesRun};
 use super::plan::{Facts, Plan};
-use super::programs::{Mode, Table, TableKind, Types};
-use super::side::{HostSide, HostValues, Runs};
+use super::programs::{Mode, TableKind, Types};
+use super::side::{HostSide, HostValues};
 use super::spill::{SpillSpace, SpilledRows};
 use crate::device::Device;
 use crate::error::{GpuError, Result};
 use crate::join::{JoinKind, Residual};
 use crate::memory::device_to_host;
 use crate::stream::Stream;
-
-/// Milliseconds of the phases, as the device saw them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Phases {
-    /// Build rows come in; those of cached partitions into the table.
-    pub build_ms: f32,
-    /// Probe rows come in and meet the table.
-    pub probe_ms: f32,
-    /// Pairs of spilled partitions.
-    pub pairs_ms: f32,
-}
 
 /// What a join did.
 #[derive(Clone, Debug)]
@@ -132,11 +121,9 @@ pub fn triton_join(
         }
         false => None,
     };
-    let places = if plan.table == TableKind::Linear { 2 } else { 1 };
-    let table_bytes = plan.table_size * types.word() * places;
     let table_on_host = match options.table_on_host {
         true => {
-            let mut table = device.pinned::<u64>(table_bytes.div_ceil(8))?;
+            let mut table = device.pinned::<u64>(plan.table_bytes(types).div_ceil(8))?;
             table.par_chunks_mut(1 << 20).for_each(|part| part.fill(u64::MAX));
             Some(table)
         }
@@ -148,7 +135,13 @@ pub fn triton_join(
     let row_bytes = types.build.row().max(types.probe.row());
     let spill = SpillSpace::new(device, plan.spill_bytes, plan.chunk_rows * row_bytes)?;
     let [compute, enter, leave] = streams.clone();
-    let mut feed = Feed::new(enter, &mut arena, plan.chunk_rows, &[types.build, types.probe])?;
+    let mut feed = Feed::new(
+        enter,
+        &mut arena,
+        &plan,
+        &[types.build, types.probe],
+        options.gather_below_bytes,
+    )?;
     let sides = [
         SpilledRows::new(types.build, plan.partitions.count),
         SpilledRows::new(types.probe, plan.partitions.count),
@@ -166,63 +159,19 @@ pub fn triton_join(
     let joined = Joined([&streams[0], &streams[1], &streams[2]]);
     // What was zeroed and filled comes before the copies.
     streams[1].wait_for_stream(&streams[0])?;
-    let check = || {
-        if is_cancelled() {
-            Err(GpuError::Cancelled)
-        } else {
-            Ok(())
-        }
+    let mut phases = PhasesRun {
+        work: &mut work,
+        feed: &mut feed,
+        arena: &mut arena,
+        plan: &plan,
+        check: &check,
+        sink: &mut *sink,
     };
-
-    let start = streams[0].record()?;
-    let mark = arena.mark();
-    if let Some((build, probe)) = &on_cpu {
-        let mut tables = PairTables::new(&mut arena, &plan, types.build, grouped)?;
-        tables.join(&mut work, &mut feed, (&build.rows, &probe.rows), &check, sink)?;
-        let end = streams[0].record()?;
-        end.synchronize()?;
-        work.phases.build_ms = cpu_ms;
-        work.phases.pairs_ms = end.elapsed_ms_since(&start)?;
-    } else if !build.is_empty() && !probe.is_empty() {
-        let address = match &table_on_host {
-            Some(table) => table.address() as u64,
-            None => {
-                let address = arena.cut(table_bytes)?;
-                fill(&streams[0], address, table_bytes, 0xff)?;
-                address
-            }
-        };
-        let table = cached_table(address, &plan, work.shared.duplicates);
-        let mut runs = Runs::new(vec![build.run()], types.build);
-        while let Some(chunk) = feed.next(&work.compute, &mut runs, types.build)? {
-            check()?;
-            work.build(&mut feed, chunk, (plan.table, table), sink)?;
-        }
-        let built = streams[0].record()?;
-        let mut runs = Runs::new(vec![probe.run()], types.probe);
-        while let Some(chunk) = feed.next(&work.compute, &mut runs, types.probe)? {
-            check()?;
-            work.probe(&mut feed, chunk, (plan.table, table), true, sink)?;
-        }
-        let probed = streams[0].record()?;
-        work.retire_all_but(0, sink)?;
-        work.all_left()?;
-        // The table makes room for those of pairs.
-        arena.reset(mark);
-        let [build_spilled, probe_spilled] = work.take_spilled_rows();
-        if build_spilled.bytes() > 0 && probe_spilled.bytes() > 0 {
-            let mut tables = PairTables::new(&mut arena, &plan, types.build, grouped)?;
-            let spilled = (&build_spilled, &probe_spilled);
-            tables.join(&mut work, &mut feed, spilled, &check, sink)?;
-        }
-        let end = streams[0].record()?;
-        end.synchronize()?;
-        work.phases = Phases {
-            build_ms: built.elapsed_ms_since(&start)?,
-            probe_ms: probed.elapsed_ms_since(&built)?,
-            pairs_ms: end.elapsed_ms_since(&probed)?,
-        };
-    }
+    let table = match &on_cpu {
+        Some((build, probe)) => phases.join_partitioned((&build.rows, &probe.rows), cpu_ms)?,
+        None if build.is_empty() || probe.is_empty() => plan.table,
+        None => phases.join(&build, &probe, table_on_host.as_ref())?,
+    };
     let results = words_at(&streams[0], work.shared.results, 16)?;
     if let Wanted::Join(kind) = wanted {
         let bits = |address: u64, bytes: u64| words_at(&streams[0], address, bytes);
@@ -241,7 +190,7 @@ pub fn triton_join(
     Ok(TritonResult {
         count: if mode == Mode::Pairs { work.pairs } else { number(0) },
         sum: number(2),
-        table: plan.table,
+        table,
         partitions: plan.partitions.count,
         cached_share: plan.cached as f64 / plan.shares() as f64,
         chunk_rows: plan.chunk_rows,
@@ -279,23 +228,6 @@ fn types_of(
         ));
     }
     Ok(types)
-}
-
-/// The table of cached rows, whose memory has all bits set.
-fn cached_table(address: u64, plan: &Plan, duplicates: u64) -> Table {
-    let (slots, array) = match plan.table {
-        TableKind::Linear => (address, 0),
-        _ => (0, address),
-    };
-    Table {
-        slots,
-        array,
-        size: plan.table_size,
-        partitions: plan.partitions,
-        cached: plan.cached,
-        duplicates,
-        ..Table::default()
-    }
 }
 
 /// Words of the arena. Waits for the stream.

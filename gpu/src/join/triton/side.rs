@@ -76,7 +76,7 @@ impl<'a> HostSide<'a> {
     }
 
     /// All rows as one run.
-    pub(super) fn run(&self) -> Run {
+    fn run(&self) -> Run {
         Run {
             keys: match self.keys {
                 HostKeys::U32(keys) => keys.as_ptr() as usize,
@@ -145,26 +145,40 @@ impl Run {
 pub(super) struct Runs {
     runs: std::vec::IntoIter<Run>,
     current: Option<Run>,
-    widths: Widths,
+    pub widths: Widths,
     pub rows_left: u64,
+    /// Whether kernels may read the rows where they are: in pinned memory.
+    pub is_pinned: bool,
 }
 
 impl Runs {
-    pub fn new(runs: Vec<Run>, widths: Widths) -> Runs {
+    /// All rows of an input.
+    pub fn input(side: &HostSide<'_>) -> Runs {
+        Runs {
+            rows_left: side.len(),
+            runs: vec![side.run()].into_iter(),
+            current: None,
+            widths: side.widths(),
+            is_pinned: false,
+        }
+    }
+
+    /// Runs of pinned memory.
+    pub fn pinned(runs: Vec<Run>, widths: Widths) -> Runs {
         Runs {
             rows_left: runs.iter().map(|run| run.rows).sum(),
             runs: runs.into_iter(),
             current: None,
             widths,
+            is_pinned: true,
         }
     }
 
-    /// The next `rows` rows, or all that are left. Rows without values come from one run only, whose row numbers count
-    /// up.
-    pub fn take(&mut self, rows: u64) -> Vec<Run> {
+    /// The next `rows` rows, or all that are left, in at most `runs` runs. Rows without values come from one run only,
+    /// whose row numbers count up.
+    pub fn take(&mut self, rows: u64, runs: usize) -> Vec<Run> {
         let (mut chunk, mut wanted) = (Vec::new(), rows.min(self.rows_left));
-        self.rows_left -= wanted;
-        while wanted > 0 {
+        while wanted > 0 && chunk.len() < runs {
             let Some(run) = self.current.as_mut().filter(|run| run.rows > 0) else {
                 self.current = self.runs.next();
                 if self.current.is_none() {
@@ -174,6 +188,7 @@ impl Runs {
             };
             let taken = run.take(wanted.min(run.rows), self.widths);
             wanted -= taken.rows;
+            self.rows_left -= taken.rows;
             chunk.push(taken);
         }
         chunk

@@ -1,6 +1,8 @@
 //! Spilled rows in pinned host memory: what left the device, chunk by chunk, and the runs of each partition in it.
 
-use super::side::{Run, Widths};
+use std::ops::Range;
+
+use super::side::{Run, Runs, Widths};
 use crate::device::Device;
 use crate::error::Result;
 use crate::memory::PinnedBuffer;
@@ -44,6 +46,11 @@ impl SpillSpace {
     fn add_segment(&mut self) -> Result<()> {
         self.segments.push(self.device.pinned(self.segment_bytes / 8)?);
         Ok(())
+    }
+
+    /// Makes all room free again. Copies to it must be ordered before those that follow.
+    pub fn clear(&mut self) {
+        (self.current, self.used) = (0, 0);
     }
 
     /// Address of room for `bytes` bytes, at a multiple of 8.
@@ -94,10 +101,10 @@ impl SpilledRows {
         self.chunks.push(SpilledChunk { keys, values, offsets });
     }
 
-    /// The runs of a partition.
-    pub fn runs(&self, partition: usize) -> Vec<Run> {
+    /// The rows of neighbouring partitions: one run a chunk.
+    pub fn runs(&self, partitions: Range<usize>) -> Runs {
         let run = |chunk: &SpilledChunk| {
-            let (from, to) = (chunk.offsets[partition], chunk.offsets[partition + 1]);
+            let (from, to) = (chunk.offsets[partitions.start], chunk.offsets[partitions.end]);
             Run {
                 keys: chunk.keys + from as usize * self.widths.key as usize,
                 values: chunk.values + from as usize * self.widths.value as usize,
@@ -105,7 +112,8 @@ impl SpilledRows {
                 first_row: 0,
             }
         };
-        self.chunks.iter().map(run).filter(|run| run.rows > 0).collect()
+        let runs = self.chunks.iter().map(run).filter(|run| run.rows > 0).collect();
+        Runs::pinned(runs, self.widths)
     }
 
     /// Bytes of all rows.

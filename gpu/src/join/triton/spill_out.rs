@@ -84,7 +84,7 @@ impl ChunkWork<'_> {
         Ok(())
     }
 
-    /// The spilled rows of build and probe side; they have left once [`Self::all_left`] returned.
+    /// The spilled rows of build and probe side; they leave with the stream `leave`.
     pub fn take_spilled_rows(&mut self) -> [SpilledRows; 2] {
         let empty = |side: &SpilledRows| SpilledRows::new(side.widths, self.partitions);
         let empty = [empty(&self.spilled[0]), empty(&self.spilled[1])];

@@ -2,5 +2,6 @@
 
 mod faults;
 mod partition;
+mod race;
 mod random;
 mod reference;

@@ -97,10 +97,26 @@ pub struct Answer {
 impl Case {
     /// Runs it; gives the answer with what the join says of itself.
     pub fn run(&self, device: &Device, is_cancelled: &dyn Fn() -> bool) -> Result<(Answer, TritonResult)> {
+        self.run_with(device, is_cancelled, usize::MAX)
+    }
+
+    /// Runs it; the sink fails after so many pieces.
+    pub fn run_until(&self, device: &Device, pieces: usize) -> Result<(Answer, TritonResult)> {
+        self.run_with(device, &|| false, pieces)
+    }
+
+    fn run_with(
+        &self,
+        device: &Device,
+        is_cancelled: &dyn Fn() -> bool,
+        mut pieces_left: usize,
+    ) -> Result<(Answer, TritonResult)> {
         let narrow = |input: &Input| input.keys.iter().map(|&key| key as u32).collect::<Vec<_>>();
         let (build_narrow, probe_narrow) = (narrow(&self.build), narrow(&self.probe));
         let mut answer = Answer::default();
         let mut sink = |output: TritonOutput<'_>| {
+            let no_more = || GpuError::Invalid("no more pieces".into());
+            pieces_left = pieces_left.checked_sub(1).ok_or_else(no_more)?;
             match output {
                 TritonOutput::Pairs { build, probe } => answer.pairs.extend(words(build).into_iter().zip(words(probe))),
                 TritonOutput::BuildRows(rows) => answer.build_rows.extend(rows),
