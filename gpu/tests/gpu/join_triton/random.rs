@@ -75,7 +75,7 @@ fn random_joins_of_all_kinds_and_budgets() {
                 2 => Spread::Extremes,
                 _ => Spread::Below(1 << 30),
             };
-            let sizes = (rng.random_range(0..6000), rng.random_range(0..6000));
+            let sizes = (rng.random_range(0..12_000), rng.random_range(0..6000));
             let memory_bytes = BUDGETS[(round + rng.random_range(0..2)) % BUDGETS.len()];
             let result = case(&mut rng, spread, sizes, wanted, memory_bytes).check(&device);
             spilled += u32::from(result.spilled_rows > 0);
