@@ -9,7 +9,8 @@
 // The table: twice as many slots as tuples. Where pairs come out, a slot is the head of a list (`links`) of all tuples
 // with its hash: putting one in is one exchange. Where the number of a key's tuples is enough (GROUPED), a slot is for one
 // key, by linear probing: its first tuple counts the others, and any number of equal keys on both sides costs no more
-// than different ones.
+// than different ones. Sums (MODE 4) take lists while all are short, since those need no more room and time than pairs
+// do, and groups by key otherwise.
 //
 // Macros: those of join_hash.cuh; MODE, HAS_RESIDUAL, BUILD_VALUE, PROBE_VALUE, THREADS, ITEMS, BLOCKS.
 #include "join_hash.cuh"
@@ -17,7 +18,9 @@
 #include "residual_params.cuh"
 
 constexpr u32 NONE = 0xffffffffu, TILE = THREADS * ITEMS, WARPS = THREADS / 32;
-constexpr bool GROUPED = MODE == 4 || ((MODE == 0 || MODE == 2) && !HAS_RESIDUAL);
+constexpr bool GROUPED = (MODE == 0 || MODE == 2) && !HAS_RESIDUAL, SUMS = MODE == 4;
+/// SUMS: a list with more tuples behind one is long. Of well spread different keys hardly any list is.
+constexpr u32 LIST_MAX = 8;
 constexpr u32 MARKED = 1u << 31;
 
 struct WorkParams {
@@ -26,7 +29,8 @@ struct WorkParams {
     Work* work;
     u32* count;  // zeroed
     u64 from, to;  // of the probe tuples
-    u32 partitions, capacity, piece, unused;
+    u64* skewed;   // null, or set if a partition has more than `build_max` build tuples: then it gets no work
+    u32 partitions, capacity, piece, build_max;
 };
 struct JoinParams {
     const Tuple* build;
@@ -63,6 +67,10 @@ TENON_KERNEL(partition_work, WorkParams) {
         // A table that must be built again for each tile is worth a piece of one tile.
         if (all.build_to - all.build_from > p.capacity) piece = TILE;
         bool is_empty = all.build_from == all.build_to || all.probe_from >= all.probe_to;
+        if (p.skewed && all.build_to - all.build_from > p.build_max) {
+            *p.skewed = 1;
+            is_empty = true;
+        }
         pieces = is_empty ? 0 : ceil_div(all.probe_to - all.probe_from, piece);
     }
     u32 inclusive = warp_inclusive_scan(pieces, Sum()), of_warp = shuffle(inclusive, 31), place = 0;
@@ -84,15 +92,17 @@ TENON_KERNEL(partition_work, WorkParams) {
 
 struct Table {
     u32* heads;     // [slots]
-    u64* sums;      // [capacity], MODE 4: at a key's first tuple, the sum of the others' values
     WORD* values;   // [capacity]
+    u64* sums;      // [capacity], SUMS by key, instead of `values`: at a key's first tuple, the sum of all its values
     KEY* keys;      // [capacity]
     u32* groups;    // [capacity], GROUPED: at a key's first tuple, the number of others, and whether it is marked
     u16* links;     // [capacity]: the next tuple of the slot; GROUPED: the first of the key
+    u32* counts;    // SUMS by key, instead of `links`: 16 bits a tuple, at a key's first the number of its tuples
     u32 mask, shift, size;
+    bool is_by_key;  // SUMS: groups instead of lists
 
     TENON_METHOD u32 slot_of(KEY key) const { return hash_of(key) >> shift & mask; }
-    /// GROUPED: the first tuple of this key, or NONE.
+    /// GROUPED, or SUMS by key: the first tuple of this key, or NONE.
     TENON_METHOD u32 find(KEY key) const {
         u32 slot = slot_of(key);
         while (true) {
@@ -116,15 +126,16 @@ TENON_DEVICE Table table_at(u8* dynamic, const JoinParams& p) {
     Table t;
     t.heads = reinterpret_cast<u32*>(dynamic);
     dynamic += (u64)4 << p.slots_log2;
-    t.sums = reinterpret_cast<u64*>(dynamic);
-    if (MODE == 4) dynamic += (u64)p.capacity * 8;
     t.values = reinterpret_cast<WORD*>(dynamic);
-    dynamic += (u64)p.capacity * sizeof(WORD);
+    t.sums = reinterpret_cast<u64*>(dynamic);
+    dynamic += (u64)p.capacity * (SUMS ? 8 : sizeof(WORD));
     t.keys = reinterpret_cast<KEY*>(dynamic);
     dynamic += (u64)p.capacity * sizeof(KEY);
     t.groups = reinterpret_cast<u32*>(dynamic);
     if (GROUPED) dynamic += (u64)p.capacity * 4;
     t.links = reinterpret_cast<u16*>(dynamic);
+    t.counts = reinterpret_cast<u32*>(dynamic);
+    t.is_by_key = false;
     t.mask = (1u << p.slots_log2) - 1;
     t.shift = p.slot_shift;
     t.size = 0;
@@ -138,16 +149,50 @@ TENON_DEVICE void insert_group(const Table& t, u32 tuple) {
     while (true) {
         u32 head = atomicCAS(&t.heads[slot], NONE, tuple);
         if (head == NONE) {
-            if (MODE != 4) t.links[tuple] = (u16)tuple;
+            t.links[tuple] = (u16)tuple;
             return;
         }
         if (t.keys[head] == key) {
             atomicAdd(&t.groups[head], 1u);
-            if (MODE == 4) atomicAdd(&t.sums[head], (u64)(BUILD_VALUE)t.values[tuple]);
-            else t.links[tuple] = (u16)head;
+            t.links[tuple] = (u16)head;
             return;
         }
         slot = (slot + 1) & t.mask;
+    }
+}
+
+TENON_DEVICE void clear_heads(const Table& t) {
+    Pack<u32, 4> empty = {{NONE, NONE, NONE, NONE}};
+    for (u32 i = threadIdx.x * 4; i <= t.mask; i += THREADS * 4) store_pack(t.heads + i, empty);
+}
+
+/// SUMS: groups by key instead of lists if a list is long. All threads together, between barriers.
+TENON_DEVICE void sum_by_key(Table& t, const Tuple* build) {
+    bool is_long = false;
+    for (u32 i = threadIdx.x; i < t.size; i += THREADS) {
+        u32 behind = 0;
+        for (u32 tuple = t.next(i); tuple != NONE && behind < LIST_MAX; tuple = t.next(tuple)) behind++;
+        is_long |= behind == LIST_MAX;
+    }
+    t.is_by_key = __syncthreads_or(is_long);
+    if (!t.is_by_key) return;
+    clear_heads(t);
+    for (u32 i = threadIdx.x; i < t.size; i += THREADS) {
+        t.sums[i] = (u64)(BUILD_VALUE)build[i].value;
+        if (i % 2 == 0) t.counts[i / 2] = 0x00010001u;
+    }
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < t.size; i += THREADS) {
+        KEY key = t.keys[i];
+        u32 slot = t.slot_of(key), head;
+        while ((head = atomicCAS(&t.heads[slot], NONE, i)) != NONE) {
+            if (t.keys[head] == key) {
+                atomicAdd(&t.counts[head / 2], head % 2 ? 1u << 16 : 1u);
+                atomicAdd(&t.sums[head], t.sums[i]);
+                break;
+            }
+            slot = (slot + 1) & t.mask;
+        }
     }
 }
 
@@ -155,8 +200,7 @@ TENON_DEVICE void insert_group(const Table& t, u32 tuple) {
 TENON_DEVICE void build_table(Table& t, const Tuple* build, u32 size) {
     __syncthreads();
     t.size = size;
-    Pack<u32, 4> empty = {{NONE, NONE, NONE, NONE}};
-    for (u32 i = threadIdx.x * 4; i <= t.mask; i += THREADS * 4) store_pack(t.heads + i, empty);
+    clear_heads(t);
     if (GROUPED) {
 #pragma unroll 4
         for (u32 i = threadIdx.x; i < size; i += THREADS) {
@@ -164,7 +208,6 @@ TENON_DEVICE void build_table(Table& t, const Tuple* build, u32 size) {
             t.keys[i] = (KEY)tuple.key;
             t.values[i] = tuple.value;
             t.groups[i] = 0;
-            if (MODE == 4) t.sums[i] = 0;
         }
         __syncthreads();
         for (u32 i = threadIdx.x; i < size; i += THREADS) insert_group(t, i);
@@ -177,13 +220,17 @@ TENON_DEVICE void build_table(Table& t, const Tuple* build, u32 size) {
             t.values[i] = tuple.value;
             t.links[i] = (u16)atomicExch(&t.heads[t.slot_of((KEY)tuple.key)], i);
         }
+        if (SUMS) {
+            __syncthreads();
+            sum_by_key(t, build);
+        }
     }
     __syncthreads();
 }
 
 /// Marks the build rows whose key is marked, of the table that is about to go.
 TENON_DEVICE void spread_marks(const Table& t, const JoinParams& p) {
-    if (!(GROUPED && MODE != 4) || !p.build_flags) return;
+    if (!GROUPED || !p.build_flags) return;
     __syncthreads();
     for (u32 i = threadIdx.x; i < t.size; i += THREADS) {
         if (t.groups[t.links[i]] & MARKED) p.build_flags[t.values[i]] = 1;
@@ -236,6 +283,33 @@ TENON_DEVICE u32 count_partners(const JoinParams& p, const Table& t, const Tuple
         build = partner(p, t, t.next(build), probe);
     }
     return found;
+}
+
+/// Adds the pairs of the tile's tuples, and their products (MODE 4).
+TENON_DEVICE void add_products(const Table& t, const Tuple (&probes)[ITEMS], const bool (&valid)[ITEMS], u64& count,
+                               u64& sum) {
+    u32 firsts[ITEMS];
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        KEY key = (KEY)probes[i].key;
+        firsts[i] = !valid[i] ? NONE : t.is_by_key ? t.find(key) : t.heads[t.slot_of(key)];
+    }
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        KEY key = (KEY)probes[i].key;
+        u64 values = 0;
+        if (t.is_by_key) {
+            if (firsts[i] == NONE) continue;
+            count += t.counts[firsts[i] / 2] >> (firsts[i] % 2 * 16) & 0xffffu;
+            values = t.sums[firsts[i]];
+        } else {
+            for (u32 build = t.match(firsts[i], key); build != NONE; build = t.match(t.next(build), key)) {
+                count++;
+                values += (u64)(BUILD_VALUE)t.values[build];
+            }
+        }
+        sum += values * (u64)(PROBE_VALUE)probes[i].value;
+    }
 }
 
 /// Writes all pairs of the tile's tuples: the block takes places for all, each warp writes its own side by side.
@@ -367,27 +441,24 @@ TENON_KERNEL_BOUNDS(join, JoinParams, THREADS, BLOCKS) {
                 write_all(p, s, t, probes, valid);
                 continue;
             }
+            if (SUMS) {
+                add_products(t, probes, valid, count, sum);
+                continue;
+            }
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++) {
                 if (!valid[i]) continue;
                 if (MODE == 0) {
                     u32 found = count_partners(p, t, probes[i]);
                     if (found) p.counts[tile + i * THREADS + threadIdx.x - p.from] += found;
-                } else if (MODE == 2) {
-                    count_partners(p, t, probes[i]);
                 } else {
-                    u32 head = t.find((KEY)probes[i].key);
-                    if (head != NONE) {
-                        count += 1 + t.groups[head];
-                        u64 values = t.sums[head] + (u64)(BUILD_VALUE)t.values[head];
-                        sum += values * (u64)(PROBE_VALUE)probes[i].value;
-                    }
+                    count_partners(p, t, probes[i]);
                 }
             }
         }
     }
     spread_marks(t, p);
-    if (MODE == 4) {
+    if (SUMS) {
         count = block_reduce(count, Sum(), (u64)0, s.sums);
         sum = block_reduce(sum, Sum(), (u64)0, s.sums);
         if (threadIdx.x == 0) {

@@ -61,7 +61,7 @@ fn program(residual: &Residual, mode: Mode) -> Program {
 /// Specialisations in use.
 pub fn programs() -> Vec<Program> {
     let some = Residual {
-        body: "return p.value<u32>(0, build_row) != p.value<u32>(1, probe_row);".into(),
+        body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
         ..Residual::default()
     };
     let modes = [Mode::Write, Mode::Count, Mode::AtOnce, Mode::Mark];

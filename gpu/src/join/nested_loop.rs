@@ -11,12 +11,11 @@
 
 use std::ops::Range;
 
-use parking_lot::Mutex;
-
 use super::matcher::{Flags, Matcher, PairsMut};
 use super::residual::{Residual, ResidualParams};
 use super::side::{Keys, Side};
 use super::spans::pointer;
+use super::step::LastStep;
 use crate::compile::{Program, Source};
 use crate::error::{GpuError, Result};
 use crate::launch::LaunchConfig;
@@ -117,15 +116,9 @@ pub struct NestedLoopMatcher<'a> {
     build: Rows<'a>,
     probe: Rows<'a>,
     residual: Residual,
-    /// What the last step counted, for its writes.
-    step: Mutex<Option<Step>>,
-}
-
-/// Pairs of each slice and position before the slice: null with one slice.
-struct Step {
-    positions: Range<u64>,
-    stream: u64,
-    partials: Option<DeviceBuffer<u32>>,
+    /// What the last step counted, for its writes: pairs of each slice and position before the slice; none with one
+    /// slice.
+    step: LastStep<Option<DeviceBuffer<u32>>>,
 }
 
 /// How a step is cut.
@@ -152,7 +145,7 @@ impl<'a> NestedLoopMatcher<'a> {
             build: build.into(),
             probe: probe.into(),
             residual,
-            step: Mutex::new(None),
+            step: LastStep::default(),
         })
     }
 
@@ -172,7 +165,7 @@ impl<'a> NestedLoopMatcher<'a> {
             build,
             probe,
             residual,
-            step: Mutex::new(None),
+            step: LastStep::default(),
         })
     }
 
@@ -252,15 +245,10 @@ impl<'a> NestedLoopMatcher<'a> {
         positions: &Range<u64>,
         mut counts: DeviceViewMut<'_, u32>,
         mut flags: Flags<'_>,
-    ) -> Result<Step> {
+    ) -> Result<Option<DeviceBuffer<u32>>> {
         let items = positions.end - positions.start;
         let cut = self.cut(stream, items)?;
         let params = self.params(positions, cut, &mut flags)?;
-        let mut step = Step {
-            positions: positions.clone(),
-            stream: stream.id(),
-            partials: None,
-        };
         if cut.slices == 1 {
             let params = NestedLoopParams {
                 partials: counts.ptr_mut(),
@@ -268,7 +256,7 @@ impl<'a> NestedLoopMatcher<'a> {
             };
             // SAFETY: one slice, a count a position.
             unsafe { self.launch(stream, cut, Mode::Count, &params)? };
-            return Ok(step);
+            return Ok(None);
         }
         let mut partials = stream.alloc::<u32>(cut.slices * items)?;
         let params = NestedLoopParams {
@@ -290,8 +278,7 @@ impl<'a> NestedLoopMatcher<'a> {
             self.launch(stream, cut, Mode::Count, &params)?;
             kernel.launch(stream, &fold_config, &fold)?;
         }
-        step.partials = Some(partials);
-        Ok(step)
+        Ok(Some(partials))
     }
 }
 
@@ -311,11 +298,9 @@ impl Matcher for NestedLoopMatcher<'_> {
         counts: DeviceViewMut<'_, u32>,
         flags: Flags<'_>,
     ) -> Result<()> {
-        let mut step = self.step.lock();
-        // Room for the next, before it is made.
-        *step = None;
-        *step = Some(self.count_step(stream, &positions, counts, flags)?);
-        Ok(())
+        self.step.count(stream, positions, |positions| {
+            self.count_step(stream, positions, counts, flags)
+        })
     }
 
     fn write(
@@ -326,18 +311,14 @@ impl Matcher for NestedLoopMatcher<'_> {
         window: Range<u64>,
         mut pairs: PairsMut<'_>,
     ) -> Result<()> {
-        let mut slot = self.step.lock();
-        let stands = |step: &&mut Step| step.positions == positions && step.stream == stream.id();
-        if slot.as_mut().filter(stands).is_none() {
-            *slot = None;
-            let mut counts = stream.alloc::<u32>(positions.end - positions.start)?;
-            *slot = Some(self.count_step(stream, &positions, counts.view_mut(), Flags::default())?);
-        }
-        let partials = slot.as_mut().and_then(|step| step.partials.as_mut());
-        let cut = self.cut(stream, positions.end - positions.start)?;
+        let items = positions.end - positions.start;
+        let count = |positions: &Range<u64>| {
+            let mut counts = stream.alloc::<u32>(items)?;
+            self.count_step(stream, positions, counts.view_mut(), Flags::default())
+        };
+        let cut = self.cut(stream, items)?;
         let room = pairs.build_rows.len().min(pairs.probe_rows.len());
         let params = NestedLoopParams {
-            partials: partials.map_or(DevicePtrMut::null(), |partials| partials.ptr_mut()),
             offsets: offsets.ptr(),
             window_start: window.start,
             window_end: window.end.min(window.start + room),
@@ -345,8 +326,16 @@ impl Matcher for NestedLoopMatcher<'_> {
             probe_out: pairs.probe_rows.ptr_mut(),
             ..self.params(&positions, cut, &mut Flags::default())?
         };
-        // SAFETY: an offset a position; places within the window are places of both outputs.
-        unsafe { self.launch(stream, cut, Mode::Write, &params) }
+        self.step.write(stream, &positions, count, |partials| {
+            let params = NestedLoopParams {
+                partials: partials
+                    .as_mut()
+                    .map_or(DevicePtrMut::null(), |partials| partials.ptr_mut()),
+                ..params
+            };
+            // SAFETY: an offset a position; places within the window are places of both outputs.
+            unsafe { self.launch(stream, cut, Mode::Write, &params) }
+        })
     }
 
     fn mark(&self, stream: &Stream, positions: Range<u64>, mut flags: Flags<'_>) -> Result<()> {

@@ -11,8 +11,6 @@
 
 use std::ops::{Bound, Range};
 
-use parking_lot::Mutex;
-
 use super::css_tree::CssTree;
 use super::expand::{self, Candidates, SpanViews};
 use super::matcher::{Flags, Matcher, PairsMut};
@@ -20,9 +18,11 @@ use super::probe::Probe;
 use super::residual::Residual;
 use super::sorted::SortedSide;
 use super::spans::{self, Spans};
+use super::step::LastStep;
 use crate::error::Result;
 use crate::memory::{DeviceBuffer, DeviceView, DeviceViewMut};
 use crate::number::Reduction;
+use crate::primitives::read::read;
 use crate::primitives::scan::{exclusive_scan, inclusive_scan};
 use crate::stream::Stream;
 
@@ -45,14 +45,11 @@ pub struct RangeMatcher<'a> {
     probe: Probe<'a>,
     residual: Residual,
     /// What the last step found, for its writes.
-    step: Mutex<Option<Step>>,
+    step: LastStep<Step>,
 }
 
 /// What stands of one range of positions.
 struct Step {
-    positions: Range<u64>,
-    /// Buffers go from one stream to another only by waiting: a step is its stream's.
-    stream: u64,
     starts: DeviceBuffer<u32>,
     candidates: Option<StepCandidates>,
 }
@@ -85,7 +82,7 @@ impl<'a> RangeMatcher<'a> {
             directory,
             probe,
             residual,
-            step: Mutex::new(None),
+            step: LastStep::default(),
         })
     }
 
@@ -145,8 +142,6 @@ impl<'a> RangeMatcher<'a> {
             expand::mark_covered(stream, farthest.view(), self.build.rows(), build_flags)?;
         }
         Ok(Step {
-            positions: positions.clone(),
-            stream: stream.id(),
             starts,
             candidates: None,
         })
@@ -166,10 +161,8 @@ impl<'a> RangeMatcher<'a> {
         self.find(stream, positions, spans)?;
         let mut offsets = stream.alloc::<u64>(items + 1)?;
         exclusive_scan(stream, counts.view(), offsets.view_mut(), Reduction::Sum)?;
-        let total = stream.download(offsets.slice(items..)?)?[0];
+        let total = read(stream, offsets.slice(items..)?)?[0];
         Ok(Step {
-            positions: positions.clone(),
-            stream: stream.id(),
             starts,
             candidates: Some(StepCandidates {
                 offsets,
@@ -179,19 +172,29 @@ impl<'a> RangeMatcher<'a> {
         })
     }
 
-    fn span_views<'s>(&'s self, step: &'s Step, offsets: DeviceView<'s, u64>) -> Result<SpanViews<'s>> {
+    fn span_views<'s>(
+        &'s self,
+        positions: &Range<u64>,
+        step: &'s Step,
+        offsets: DeviceView<'s, u64>,
+    ) -> Result<SpanViews<'s>> {
         Ok(SpanViews {
             starts: step.starts.view(),
             offsets,
             build_rows: self.build.rows(),
-            probe_rows: self.probe_rows(&step.positions)?,
-            first_row: step.positions.start,
+            probe_rows: self.probe_rows(positions)?,
+            first_row: positions.start,
         })
     }
 
-    fn candidates<'s>(&'s self, step: &'s Step, found: &'s StepCandidates) -> Result<Candidates<'s>> {
+    fn candidates<'s>(
+        &'s self,
+        positions: &Range<u64>,
+        step: &'s Step,
+        found: &'s StepCandidates,
+    ) -> Result<Candidates<'s>> {
         Ok(Candidates {
-            spans: self.span_views(step, found.offsets.view())?,
+            spans: self.span_views(positions, step, found.offsets.view())?,
             residual: &self.residual,
             total: found.total,
         })
@@ -207,7 +210,7 @@ impl<'a> RangeMatcher<'a> {
     ) -> Result<Step> {
         let mut step = self.find_candidates(stream, positions)?;
         if let Some(found) = &step.candidates {
-            let tile_counts = self.candidates(&step, found)?.count(stream, counts, flags)?;
+            let tile_counts = self.candidates(positions, &step, found)?.count(stream, counts, flags)?;
             let mut bases = stream.alloc::<u64>(tile_counts.len() + 1)?;
             exclusive_scan(stream, tile_counts.view(), bases.view_mut(), Reduction::Sum)?;
             step.candidates.as_mut().map(|found| found.tile_bases.replace(bases));
@@ -248,11 +251,9 @@ impl Matcher for RangeMatcher<'_> {
         counts: DeviceViewMut<'_, u32>,
         flags: Flags<'_>,
     ) -> Result<()> {
-        let mut step = self.step.lock();
-        // Room for the next, before it is made.
-        *step = None;
-        *step = Some(self.count_step(stream, &positions, counts, flags)?);
-        Ok(())
+        self.step.count(stream, positions, |positions| {
+            self.count_step(stream, positions, counts, flags)
+        })
     }
 
     fn write(
@@ -263,21 +264,24 @@ impl Matcher for RangeMatcher<'_> {
         window: Range<u64>,
         pairs: PairsMut<'_>,
     ) -> Result<()> {
-        let mut slot = self.step.lock();
-        let stands = |step: &&mut Step| step.positions == positions && step.stream == stream.id();
-        if slot.as_mut().filter(stands).is_none() {
-            *slot = None;
+        let count = |positions: &Range<u64>| {
             let mut counts = stream.alloc::<u32>(positions.end - positions.start)?;
-            *slot = Some(self.count_step(stream, &positions, counts.view_mut(), Flags::default())?);
-        }
-        let Some(step) = slot.as_ref() else { return Ok(()) };
-        match &step.candidates {
-            None => expand::write_all(stream, self.span_views(step, offsets)?, window.start, pairs),
-            Some(found) => match &found.tile_bases {
-                Some(bases) => self.candidates(step, found)?.write(stream, bases.view(), window, pairs),
-                None => Ok(()),
-            },
-        }
+            self.count_step(stream, positions, counts.view_mut(), Flags::default())
+        };
+        self.step
+            .write(stream, &positions, count, |step| match &step.candidates {
+                None => {
+                    let spans = self.span_views(&positions, step, offsets)?;
+                    expand::write_all(stream, spans, window.start, pairs)
+                }
+                Some(found) => match &found.tile_bases {
+                    Some(bases) => {
+                        let candidates = self.candidates(&positions, step, found)?;
+                        candidates.write(stream, bases.view(), window, pairs)
+                    }
+                    None => Ok(()),
+                },
+            })
     }
 
     fn mark(&self, stream: &Stream, positions: Range<u64>, flags: Flags<'_>) -> Result<()> {
@@ -288,7 +292,7 @@ impl Matcher for RangeMatcher<'_> {
         }
         let step = self.find_candidates(stream, &positions)?;
         match &step.candidates {
-            Some(found) => self.candidates(&step, found)?.mark(stream, flags),
+            Some(found) => self.candidates(&positions, &step, found)?.mark(stream, flags),
             None => Ok(()),
         }
     }
@@ -307,7 +311,7 @@ impl Matcher for RangeMatcher<'_> {
         }
         let step = self.find_candidates(stream, &positions)?;
         if let Some(found) = &step.candidates {
-            self.candidates(&step, found)?
+            self.candidates(&positions, &step, found)?
                 .write_at_once(stream, pairs, count, flags)?;
         }
         Ok(true)

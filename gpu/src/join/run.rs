@@ -7,6 +7,7 @@ use super::matcher::{Flags, Matcher, PairsMut};
 use crate::error::Result;
 use crate::memory::DeviceBuffer;
 use crate::number::Reduction;
+use crate::primitives::read::read;
 use crate::primitives::scan::exclusive_scan;
 use crate::primitives::select::{self, Predicate};
 use crate::stream::Stream;
@@ -177,7 +178,7 @@ impl<'a> JoinRun<'a> {
             .count(self.stream, positions.clone(), counts.view_mut(), flags)?;
         exclusive_scan(self.stream, counts.view(), offsets.view_mut(), Reduction::Sum)?;
         drop(counts);
-        let total = self.stream.download(offsets.slice(items..)?)?[0];
+        let total = read(self.stream, offsets.slice(items..)?)?[0];
         self.state = State::Writing {
             positions,
             offsets,
@@ -202,7 +203,7 @@ impl<'a> JoinRun<'a> {
         if !done {
             return Ok(None);
         }
-        let found = self.stream.download(count.view())?[0];
+        let found = read(self.stream, count.view())?[0];
         if found > guess {
             self.passes += 1;
             return Ok(None);
@@ -273,7 +274,7 @@ fn rows_where(stream: &Stream, flags: &DeviceBuffer<u8>, set: bool) -> Result<De
     let mut rows = stream.alloc::<u32>(flags.len())?;
     let mut count = stream.alloc_zeroed::<u64>(1)?;
     select::select_indexes_where(stream, flags.view(), predicate, rows.view_mut(), count.view_mut())?;
-    let count = stream.download(count.view())?[0];
+    let count = read(stream, count.view())?[0];
     rows.truncate(count);
     Ok(rows)
 }

@@ -43,6 +43,8 @@ pub fn programs() -> Vec<Program> {
         program("u32", "u32", "x + 1u"),
         program("i64", "f64", "(f64)x * literal.template get<f64>(0)"),
         program("u128", "u64", "(u64)(x >> 64)"),
+        program("u32", "u32", super::read::COPY),
+        program("u64", "u64", super::read::COPY),
     ]
 }
 

@@ -9,6 +9,7 @@ pub mod map;
 pub mod merge;
 pub mod quick_sort;
 pub mod radix;
+pub mod read;
 pub mod reduce;
 pub mod scan;
 pub mod search;

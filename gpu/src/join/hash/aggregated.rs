@@ -4,15 +4,15 @@
 //! SELECT count(*), sum(build.value * probe.value) FROM build JOIN probe USING (key)
 //! ```
 
-use super::choice::CHUNKS_MAX;
-use super::materialised::{Column, Sides};
+use super::materialised::{BuildColumns, Column};
 use super::shape::HashOptions;
-use super::work::{JoinParams, Mode};
+use super::work::{JoinParams, Mode, PartitionPair};
 use crate::error::Result;
 use crate::join::Keys;
 use crate::memory::{DeviceBuffer, DevicePtrMut, DeviceView};
 use crate::number::{Reduction, Widen};
 use crate::primitives::fill::fill;
+use crate::primitives::read::read;
 use crate::primitives::segmented::reduce_by_key;
 use crate::primitives::sort::{Payload, SortKey, SortOptions, sort_pairs};
 use crate::stream::Stream;
@@ -26,11 +26,11 @@ pub fn join_aggregated(
     probe: (Column<'_>, Column<'_>),
     options: &HashOptions,
 ) -> Result<(u64, u64)> {
-    let sides = Sides::new(stream, build, probe, options)?;
-    if sides.build.largest(stream)? <= CHUNKS_MAX * sides.shape.capacity as u64 {
-        return aggregate(stream, &sides, probe.0.len());
+    let columns = BuildColumns::new(stream, build, probe.1.width() == 8, options)?;
+    if let Some(found) = aggregate(stream, &columns, probe, true)? {
+        return Ok(found);
     }
-    drop(sides);
+    drop(columns);
     match build {
         (Keys::U32(keys), Keys::U32(values)) => by_groups(stream, keys, values, probe, options),
         (Keys::U32(keys), Keys::U64(values)) => by_groups(stream, keys, values, probe, options),
@@ -39,18 +39,29 @@ pub fn join_aggregated(
     }
 }
 
-fn aggregate(stream: &Stream, sides: &Sides, probe_rows: u64) -> Result<(u64, u64)> {
-    let mut results = stream.alloc_zeroed::<u64>(2)?;
+/// Count and sum; none if the build side turns out to be skewed and that matters. Waits for the device once.
+fn aggregate(
+    stream: &Stream,
+    columns: &BuildColumns,
+    probe: (Column<'_>, Column<'_>),
+    stop_at_skew: bool,
+) -> Result<Option<(u64, u64)>> {
+    let partitioned = columns.partition(stream, probe)?;
+    let mut results = stream.alloc_zeroed::<u64>(3)?;
     let address = results.ptr_mut().0;
     let params = JoinParams {
         count_out: DevicePtrMut::new(address),
         sum_out: DevicePtrMut::new(address + 8),
         ..JoinParams::none()
     };
-    // SAFETY: two results.
-    unsafe { sides.pair().run(stream, Mode::Aggregate, 0..probe_rows, params)? };
-    let results = stream.download(results.view())?;
-    Ok((results[0], results[1]))
+    let pair = PartitionPair {
+        skewed: stop_at_skew.then(|| DevicePtrMut::new(address + 16)),
+        ..columns.pair(&partitioned)
+    };
+    // SAFETY: three results.
+    unsafe { pair.run(stream, Mode::Aggregate, 0..probe.0.len(), params)? };
+    let results = read(stream, results.view())?;
+    Ok((results[2] == 0).then_some((results[0], results[1])))
 }
 
 /// The same with a build side of one row a key: the sum of its values, and the number of its rows.
@@ -75,8 +86,8 @@ where
     let groups = reduce_by_key(stream, sorted.view(), sorted_values.view(), outputs.0, outputs.1, sum)?;
     let joined = |values: &DeviceBuffer<u64>, probe_values: Column<'_>| -> Result<u64> {
         let build = (distinct.slice(..groups)?.into(), values.slice(..groups)?.into());
-        let sides = Sides::new(stream, build, (probe.0, probe_values), options)?;
-        Ok(aggregate(stream, &sides, probe.0.len())?.1)
+        let columns = BuildColumns::new(stream, build, probe_values.width() == 8, options)?;
+        Ok(aggregate(stream, &columns, (probe.0, probe_values), false)?.map_or(0, |found| found.1))
     };
     let products = joined(&reduced, probe.1)?;
     let mut ones = stream.alloc::<u64>(rows.max(probe.0.len()))?;

@@ -7,12 +7,14 @@
 //! Payloads travel with their keys through the partitioning: a payload of 4 or 8 bytes moved along costs less than a
 //! row number moved along and a gather at random afterwards.
 
+use super::partition::PartitionShape;
 use super::partition::{Layout, Partitioned, partition_tuples};
 use super::shape::{HashOptions, JoinShape, usual_passes};
 use super::work::{JoinParams, Mode, PartitionPair};
 use crate::error::{GpuError, Result};
 use crate::join::{Keys, Residual};
 use crate::memory::DeviceBuffer;
+use crate::primitives::read::read;
 use crate::stream::Stream;
 
 /// A column of 4 or 8 bytes.
@@ -26,66 +28,138 @@ pub struct Materialised {
     pub rows: u64,
 }
 
-/// Both sides partitioned alike.
-pub(super) struct Sides {
-    pub build: Partitioned,
-    probe: Partitioned,
+/// The build side of joins of columns, partitioned; any number of probe sides join it, such as chunks of one.
+pub struct BuildColumns {
+    build: Partitioned,
     layout: Layout,
-    pub shape: JoinShape,
+    shape: JoinShape,
+    passes: Vec<PartitionShape>,
     values: (&'static str, &'static str),
     residual: Residual,
 }
 
-impl Sides {
+impl BuildColumns {
+    /// Partitions key and payload. `probe_wide`: the probe sides' payloads have 8 bytes.
     pub fn new(
         stream: &Stream,
         build: (Column<'_>, Column<'_>),
-        probe: (Column<'_>, Column<'_>),
+        probe_wide: bool,
         options: &HashOptions,
-    ) -> Result<Sides> {
-        for (keys, values) in [build, probe] {
-            if keys.len() != values.len() || keys.width() != build.0.width() {
-                return Err(GpuError::Invalid(format!(
-                    "a join of {} keys of {} bytes with {} values",
-                    keys.len(),
-                    keys.width(),
-                    values.len()
-                )));
-            }
-        }
+    ) -> Result<BuildColumns> {
+        check_lens(build)?;
         let layout = Layout {
             key: build.0.c_name(),
-            wide: [build.0, build.1, probe.1].iter().any(|column| column.width() == 8),
+            wide: build.0.width() == 8 || build.1.width() == 8 || probe_wide,
             equal_hashes: options.equal_hashes,
         };
         let shape = options.join.unwrap_or(JoinShape::USUAL);
         let bits = shape.partition_bits(build.0.len());
         let usual = || usual_passes(bits, layout.tuple_bytes());
         let passes = options.passes.clone().unwrap_or_else(usual);
-        Ok(Sides {
+        Ok(BuildColumns {
             build: partition_tuples(stream, layout, build.0, Some(build.1), &passes)?,
-            probe: partition_tuples(stream, layout, probe.0, Some(probe.1), &passes)?,
             layout,
             shape,
-            values: (build.1.c_name(), probe.1.c_name()),
+            passes,
+            values: (build.1.c_name(), if probe_wide { "u64" } else { "u32" }),
             residual: Residual::none(),
         })
     }
 
-    pub fn pair(&self) -> PartitionPair<'_> {
+    /// Partitions a probe side alike.
+    pub(super) fn partition(&self, stream: &Stream, probe: (Column<'_>, Column<'_>)) -> Result<Partitioned> {
+        check_lens(probe)?;
+        if (probe.0.c_name(), probe.1.c_name()) != (self.layout.key, self.values.1) {
+            return Err(GpuError::Invalid(format!(
+                "probe columns {} and {} of a join of {} and {}",
+                probe.0.c_name(),
+                probe.1.c_name(),
+                self.layout.key,
+                self.values.1
+            )));
+        }
+        partition_tuples(stream, self.layout, probe.0, Some(probe.1), &self.passes)
+    }
+
+    pub(super) fn pair<'a>(&'a self, probe: &'a Partitioned) -> PartitionPair<'a> {
         PartitionPair {
             build: &self.build,
-            probe: &self.probe,
+            probe,
             layout: self.layout,
             shape: self.shape,
             values: self.values,
             residual: &self.residual,
+            skewed: None,
+        }
+    }
+
+    /// Joins and writes key and payloads of every pair. `rows_expected` sizes the output (none: the probe rows); if
+    /// more come out, the join of partitions runs again.
+    pub fn join(
+        &self,
+        stream: &Stream,
+        probe: (Column<'_>, Column<'_>),
+        rows_expected: Option<u64>,
+    ) -> Result<Materialised> {
+        let partitioned = self.partition(stream, probe)?;
+        let widths = [probe.0.width(), width(self.values.0), probe.1.width()];
+        let mut capacity = rows_expected.unwrap_or(probe.0.len()).max(1);
+        loop {
+            let [mut keys, mut build_values, mut probe_values] = [
+                stream.alloc::<u8>(capacity * widths[0])?,
+                stream.alloc::<u8>(capacity * widths[1])?,
+                stream.alloc::<u8>(capacity * widths[2])?,
+            ];
+            let mut count = stream.alloc_zeroed::<u64>(1)?;
+            let params = JoinParams {
+                keys_out: keys.ptr_mut(),
+                build_out: build_values.ptr_mut(),
+                probe_out: probe_values.ptr_mut(),
+                capacity_out: capacity,
+                count_out: count.ptr_mut(),
+                ..JoinParams::none()
+            };
+            // SAFETY: outputs of `capacity_out` elements of their types.
+            unsafe {
+                self.pair(&partitioned)
+                    .run(stream, Mode::WriteAtOnce, 0..probe.0.len(), params)?
+            };
+            let rows = read(stream, count.view())?[0];
+            if rows > capacity {
+                capacity = rows;
+                continue;
+            }
+            keys.truncate(rows * widths[0]);
+            build_values.truncate(rows * widths[1]);
+            probe_values.truncate(rows * widths[2]);
+            return Ok(Materialised {
+                keys,
+                build_values,
+                probe_values,
+                rows,
+            });
         }
     }
 }
 
-/// Joins and writes key and payloads of every pair. `rows_expected` sizes the output (none: the probe rows); if more
-/// come out, the join of partitions runs again.
+fn check_lens((keys, values): (Column<'_>, Column<'_>)) -> Result<()> {
+    if keys.len() == values.len() {
+        return Ok(());
+    }
+    Err(GpuError::Invalid(format!(
+        "a join of {} keys of {} bytes with {} values",
+        keys.len(),
+        keys.width(),
+        values.len()
+    )))
+}
+
+/// Bytes of a column's type.
+fn width(c_name: &str) -> u64 {
+    if c_name == "u32" { 4 } else { 8 }
+}
+
+/// Joins and writes key and payloads of every pair: see [`BuildColumns::join`].
 pub fn join_materialised(
     stream: &Stream,
     build: (Column<'_>, Column<'_>),
@@ -93,36 +167,5 @@ pub fn join_materialised(
     rows_expected: Option<u64>,
     options: &HashOptions,
 ) -> Result<Materialised> {
-    let sides = Sides::new(stream, build, probe, options)?;
-    let mut capacity = rows_expected.unwrap_or(probe.0.len()).max(1);
-    loop {
-        let mut keys = stream.alloc::<u8>(capacity * build.0.width())?;
-        let mut build_values = stream.alloc::<u8>(capacity * build.1.width())?;
-        let mut probe_values = stream.alloc::<u8>(capacity * probe.1.width())?;
-        let mut count = stream.alloc_zeroed::<u64>(1)?;
-        let params = JoinParams {
-            keys_out: keys.ptr_mut(),
-            build_out: build_values.ptr_mut(),
-            probe_out: probe_values.ptr_mut(),
-            capacity_out: capacity,
-            count_out: count.ptr_mut(),
-            ..JoinParams::none()
-        };
-        // SAFETY: outputs of `capacity_out` elements of their types.
-        unsafe { sides.pair().run(stream, Mode::WriteAtOnce, 0..probe.0.len(), params)? };
-        let rows = stream.download(count.view())?[0];
-        if rows > capacity {
-            capacity = rows;
-            continue;
-        }
-        keys.truncate(rows * build.0.width());
-        build_values.truncate(rows * build.1.width());
-        probe_values.truncate(rows * probe.1.width());
-        return Ok(Materialised {
-            keys,
-            build_values,
-            probe_values,
-            rows,
-        });
-    }
+    BuildColumns::new(stream, build, probe.1.width() == 8, options)?.join(stream, probe, rows_expected)
 }

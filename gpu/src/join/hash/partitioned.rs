@@ -95,6 +95,7 @@ impl PartitionedJoin {
             shape: self.shape,
             values: ("u32", "u32"),
             residual: &self.residual,
+            skewed: None,
         };
         // SAFETY: the callers' checks of lengths; flags were checked above.
         unsafe { pair.run(stream, mode, positions, params) }

@@ -16,6 +16,7 @@ use crate::error::{GpuError, Result};
 use crate::join::{Keys, Side};
 use crate::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceView};
 use crate::primitives::fill::iota;
+use crate::primitives::read::read;
 use crate::primitives::select::run_length_encode;
 use crate::primitives::sort::{SortKey, SortOptions, sort_pairs};
 use crate::stream::Stream;
@@ -240,7 +241,7 @@ impl HashTable {
         let insert = module.kernel::<InsertParams>("insert")?;
         // SAFETY: `items` keys and values; more slots than keys, or an array over all keys.
         unsafe { launch_over(stream, &insert, items, &params)? };
-        Ok(stream.download(duplicate.view())?[0] == 0)
+        Ok(read(stream, duplicate.view())?[0] == 0)
     }
 
     /// Groups rows by key and inserts the groups.
@@ -303,7 +304,8 @@ impl HashTable {
 /// Lowest and highest key; of none, the whole range.
 fn key_range(stream: &Stream, keys: &Keys<'_>, kind: TableKind) -> Result<(u64, u64)> {
     let mut range = stream.alloc::<u64>(2)?;
-    stream.copy_to_device(&[u64::MAX, 0], range.view_mut())?;
+    stream.set_bytes(range.slice_mut(..1)?, 0xff)?;
+    stream.set_bytes(range.slice_mut(1..)?, 0)?;
     let params = RangeParams {
         keys: DevicePtr::new(keys.address()),
         items: keys.len(),
@@ -315,6 +317,6 @@ fn key_range(stream: &Stream, keys: &Keys<'_>, kind: TableKind) -> Result<(u64, 
         .kernel::<RangeParams>("key_range")?;
     // SAFETY: `items` keys.
     unsafe { launch_over(stream, &kernel, keys.len(), &params)? };
-    let range = stream.download(range.view())?;
+    let range = read(stream, range.view())?;
     Ok((range[0], range[1]))
 }

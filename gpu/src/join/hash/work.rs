@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::choice::CHUNKS_MAX;
 use super::partition::{Layout, Partitioned};
 use super::shape::JoinShape;
 use crate::compile::{Program, Source};
@@ -21,10 +22,11 @@ kernel_params! {
         count: DevicePtrMut<u32>,
         from: u64,
         to: u64,
+        skewed: DevicePtrMut<u64>,
         partitions: u32,
         capacity: u32,
         piece: u32,
-        unused: u32,
+        build_max: u32,
     }
 }
 kernel_params! {
@@ -76,6 +78,8 @@ pub(super) struct PartitionPair<'a> {
     /// Types of the values as they come out.
     pub values: (&'static str, &'static str),
     pub residual: &'a Residual,
+    /// Where to note that a build partition is of more than [`CHUNKS_MAX`] tables; its tuples then meet nobody.
+    pub skewed: Option<DevicePtrMut<u64>>,
 }
 
 fn program(layout: Layout, shape: JoinShape, values: (&str, &str), residual: &Residual, mode: Mode) -> Program {
@@ -92,7 +96,7 @@ fn program(layout: Layout, shape: JoinShape, values: (&str, &str), residual: &Re
 /// Specialisations that the tests compile.
 pub(super) fn programs() -> Vec<Program> {
     let residual = Residual {
-        body: "return p.value<u32>(0, build_row) < p.value<u32>(1, probe_row);".into(),
+        body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
         ..Residual::default()
     };
     let mut programs = Vec::new();
@@ -150,18 +154,17 @@ impl JoinParams {
 }
 
 impl PartitionPair<'_> {
-    /// Bytes of shared memory of a block: tuples, heads and lists, and what counting groups takes.
+    /// Bytes of shared memory of a block: tuples, heads and lists, and what counting groups takes. Sums have 8 bytes
+    /// where values have less.
     fn shared_bytes(&self, mode: Mode) -> u32 {
-        let grouped = match mode {
-            Mode::Count | Mode::Mark => self.residual.is_none(),
-            Mode::Aggregate => true,
-            Mode::Write | Mode::WriteAtOnce => false,
+        let tuple_bytes = self.layout.tuple_bytes() as u32;
+        let a_tuple = match mode {
+            Mode::Count | Mode::Mark if self.residual.is_none() => tuple_bytes + 4,
+            Mode::Count | Mode::Mark | Mode::Write | Mode::WriteAtOnce => tuple_bytes,
+            Mode::Aggregate => tuple_bytes / 2 + 8,
         };
-        let a_tuple = self.layout.tuple_bytes() as u32
-            + 2
-            + if grouped { 4 } else { 0 }
-            + if mode == Mode::Aggregate { 8 } else { 0 };
-        self.shape.capacity * a_tuple + (4 << self.shape.slots_log2())
+        let links = self.shape.capacity.next_multiple_of(2) * 2;
+        self.shape.capacity * a_tuple + links + (4 << self.shape.slots_log2())
     }
 
     /// The shape for a mode: if two blocks do not find room beside each other, one of twice as many threads.
@@ -201,10 +204,11 @@ impl PartitionPair<'_> {
             count: work_count.ptr_mut(),
             from: positions.start,
             to: positions.end,
+            skewed: self.skewed.unwrap_or(DevicePtrMut::null()),
             partitions,
             capacity: self.shape.capacity,
             piece: self.shape.tile() * self.shape.tiles,
-            unused: 0,
+            build_max: CHUNKS_MAX as u32 * self.shape.capacity,
         };
         let plan = module.kernel::<WorkParams>("partition_work")?;
         // SAFETY: offsets of `partitions` partitions; room for as much work as there may be.
