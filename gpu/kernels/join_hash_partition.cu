@@ -49,6 +49,12 @@ struct PassParams {
     u32 shift, unused;
 };
 
+struct NumberParams {
+    Tuple* tuples;
+    u32* values;
+    u64 items;
+};
+
 /// Each row of the grid counts as many partitions as fit shared memory.
 TENON_KERNEL(partition_histogram, HistogramParams) {
     TENON_DYNAMIC_SHARED(u32, counts);
@@ -72,6 +78,14 @@ TENON_KERNEL(partition_cursors, CursorsParams) {
     u32 place = p.offsets[i];
     p.cursors[i] = place;
     if (p.first && (i & ((1u << p.second_bits) - 1)) == 0) p.first[i >> p.second_bits] = place;
+}
+
+/// Tuples get their places as values; their values, which are row numbers, go out.
+TENON_KERNEL(number_by_place, NumberParams) {
+    for (u64 i = global_thread(); i < p.items; i += grid_threads()) {
+        p.values[i] = (u32)p.tuples[i].value;
+        p.tuples[i].value = (WORD)i;
+    }
 }
 
 /// A warp a partition.

@@ -9,6 +9,7 @@
 //! | [`TableJoin`] over [`HashTable`] | one table in device memory: while it fits the L2 cache, or where keys are dense |
 //! | [`PartitionedJoin`] | radix-partitioned by hash, tables in shared memory |
 //! | [`join_materialised`], [`join_aggregated`] | the same over key and payload columns, without row numbers |
+//! | [`join_wide`] | the same with any number of payload columns |
 //!
 //! The first two are [`Matcher`](super::Matcher)s and take any duplicates and any skew; [`hash_join`] chooses.
 
@@ -20,16 +21,18 @@ mod partitioned;
 mod shape;
 mod table;
 mod table_join;
+mod wide;
 mod work;
 
 pub use aggregated::join_aggregated;
 pub use choice::hash_join;
-pub use materialised::{Column, Materialised, join_materialised};
+pub use materialised::{BuildColumns, Column, Materialised, join_materialised};
 pub use partition::{PartitionShape, Partitioned, partition};
 pub use partitioned::PartitionedJoin;
 pub use shape::{HashOptions, JoinShape};
 pub use table::HashTable;
 pub use table_join::TableJoin;
+pub use wide::{Materialise, WideColumn, WideRows, WideSide, join_wide};
 
 use crate::compile::Program;
 

@@ -11,6 +11,7 @@ use crate::kernel::Kernel;
 use crate::launch::{KernelParams, LaunchConfig};
 use crate::memory::{DeviceBuffer, DevicePtr, DevicePtrMut};
 use crate::number::Reduction;
+use crate::primitives::read::read;
 use crate::primitives::scan::exclusive_scan;
 use crate::stream::Stream;
 use crate::{kernel_params, source};
@@ -57,12 +58,18 @@ kernel_params! {
     }
 }
 
+kernel_params! {
+    /// Tuples that get their places as values, and where the values go.
+    struct NumberParams { tuples: DevicePtrMut<u64>, values: DevicePtrMut<u32>, items: u64 }
+}
+
 static SOURCE: Source = source!(
     "join_hash_partition.cu",
     HistogramParams,
     CursorsParams,
     PiecesParams,
-    PassParams
+    PassParams,
+    NumberParams
 );
 
 /// Partitions at most, as a power of two.
@@ -129,8 +136,29 @@ pub struct Partitioned {
 impl Partitioned {
     /// Tuples of the largest partition. Waits for the device.
     pub(super) fn largest(&self, stream: &Stream) -> Result<u64> {
-        let offsets = stream.download(self.offsets.view())?;
+        let offsets = read(stream, self.offsets.view())?;
         Ok(offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0) as u64)
+    }
+
+    /// Gives the tuples their places as values; the row numbers that were their values come back. `pass` is one that
+    /// made them.
+    pub(super) fn number_by_place(
+        &mut self,
+        stream: &Stream,
+        layout: Layout,
+        pass: &PartitionShape,
+    ) -> Result<DeviceBuffer<u32>> {
+        let mut values = stream.alloc::<u32>(self.items)?;
+        let params = NumberParams {
+            tuples: self.tuples.ptr_mut(),
+            values: values.ptr_mut(),
+            items: self.items,
+        };
+        let module = stream.device().load(&program(layout, "u32", pass, true))?;
+        let kernel = module.kernel::<NumberParams>("number_by_place")?;
+        // SAFETY: `items` tuples and values.
+        unsafe { launch_over(stream, &kernel, self.items, &params)? };
+        Ok(values)
     }
 }
 

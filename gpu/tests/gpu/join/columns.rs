@@ -6,7 +6,9 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use tenon_gpu::join::Keys;
-use tenon_gpu::join::hash::{Column, HashOptions, join_aggregated, join_materialised};
+use tenon_gpu::join::hash::{
+    Column, HashOptions, Materialise, WideColumn, WideSide, join_aggregated, join_materialised, join_wide,
+};
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::{Stream, testing};
 
@@ -103,6 +105,44 @@ fn check(stream: &Stream, rng: &mut StdRng) {
     assert!(rows == expected, "{what}");
     let found = join_aggregated(stream, (build, build_values), (probe, probe_values), &options).unwrap();
     assert_eq!(found, (expected.len() as u64, products), "{what}");
+
+    // Each payload twice, by each way.
+    let (of_build, of_probe) = ([build_values; 2], [probe_values; 2]);
+    let build = WideSide {
+        keys: build,
+        columns: &of_build,
+    };
+    let probe = WideSide {
+        keys: probe,
+        columns: &of_probe,
+    };
+    for way in [None, Some(Materialise::Early), Some(Materialise::Late)] {
+        let found = join_wide(stream, build, probe, guess, way, &options).unwrap();
+        assert_eq!(found.rows, expected.len() as u64, "{what}");
+        let keys = numbers(stream, &found.keys, wide_keys);
+        let columns = |columns: &[WideColumn]| -> Vec<Vec<u64>> {
+            let column = |column: &WideColumn| match column {
+                WideColumn::U32(column) => stream
+                    .download(column.view())
+                    .unwrap()
+                    .into_iter()
+                    .map(u64::from)
+                    .collect(),
+                WideColumn::U64(column) => stream.download(column.view()).unwrap(),
+            };
+            columns.iter().map(column).collect()
+        };
+        let (build_out, probe_out) = (columns(&found.build), columns(&found.probe));
+        assert!(
+            build_out[0] == build_out[1] && probe_out[0] == probe_out[1],
+            "{what}, {way:?}"
+        );
+        let mut rows: Vec<(u64, u64, u64)> = (0..keys.len())
+            .map(|i| (keys[i], build_out[0][i], probe_out[0][i]))
+            .collect();
+        rows.sort_unstable();
+        assert!(rows == expected, "{what}, {way:?}");
+    }
 }
 
 #[test]
