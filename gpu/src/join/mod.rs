@@ -12,6 +12,7 @@
 //! | HJ: a shared table, or radix-partitioned | [`hash`] |
 //! | INLJ, SMJ: spans of a sorted build side | [`ranges`], [`css_tree`], [`sort_merge`] |
 //! | band joins and inequalities | [`band`], [`probe`] |
+//! | inputs of host memory, by any operator | [`from_host`] |
 //! | inputs of host memory, state larger than the device | [`triton`] |
 //!
 //! Keys are unsigned words of 32 or 64 bits. A key of one column of at most 8 bytes is its order-preserving bits. Any
@@ -21,6 +22,7 @@
 pub mod band;
 pub mod css_tree;
 pub(crate) mod expand;
+pub mod from_host;
 pub mod hash;
 mod kind;
 mod matcher;
@@ -33,6 +35,7 @@ mod side;
 pub mod sort_merge;
 pub mod sorted;
 pub(crate) mod spans;
+mod step;
 pub mod triton;
 
 pub use kind::JoinKind;

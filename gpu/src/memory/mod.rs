@@ -20,4 +20,5 @@ pub use pool::{Allocation, Pool, Reservation};
 pub(crate) use raw::{device_to_host, host_to_device, set_device_bytes};
 pub(crate) use registered::Registered;
 pub use transfer::Download;
+pub(crate) use transfer::Joined;
 pub use view::{DeviceView, DeviceViewMut};

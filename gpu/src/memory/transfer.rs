@@ -54,7 +54,7 @@ impl Device {
 }
 
 /// Waits for its stream when dropped, so that borrowed host memory is free on every way out.
-struct Joined(Stream);
+pub(crate) struct Joined(pub(crate) Stream);
 
 impl Drop for Joined {
     fn drop(&mut self) {

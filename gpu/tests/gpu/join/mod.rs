@@ -5,6 +5,7 @@
 
 mod case;
 mod columns;
+mod from_host;
 mod operators;
 mod ordered;
 mod run;
