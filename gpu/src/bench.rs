@@ -18,7 +18,7 @@ pub struct Bench {
     pub stream: Stream,
     /// A thousandth of the sizes and one repeat: for the tests, on the simulator.
     pub small: bool,
-    /// Only rows whose name contains it.
+    /// Only rows whose name contains it, or begins with it after `^`.
     filter: Option<String>,
 }
 
@@ -40,7 +40,12 @@ impl Bench {
 
     /// Whether to run rows of this name.
     pub fn wants(&self, name: &str) -> bool {
-        self.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| match filter.strip_prefix('^') {
+                Some(start) => name.starts_with(start),
+                None => name.contains(filter.as_str()),
+            })
     }
 
     /// How many sets of inputs and outputs to rotate among, so that none is found in the L2 cache.

@@ -33,14 +33,31 @@ fn primitives_run_small_and_their_answers_are_right() {
 fn joins_run_small_and_their_answers_are_right() {
     run(
         env!("CARGO_BIN_EXE_bench_joins"),
-        &[],
+        &["--rows", "4096"],
         &[
             "hash.pairs.u32.16Mx16M",
+            "hash.pairs.u64.16Mx16M.copied",
             "he.ninlj",
+            "he.hj_table.16Mx16M.copied",
+            "ordered.16Mx16M.smj.from_host",
+            "sweep.selectivity.hash.1%",
+            "sweep.duplicates.inlj.32",
+            "sweep.ratio.smj.32",
+            "sweep.skew.hj_table.zipf1.25",
+            "sweep.skew_both.sum.onekey",
+            "sweep.skew_both.build_semi.onekey",
+            "sweep.payload_dup8.chosen.16",
             "ordered.band.16Mx16M",
             "cpu.hash.sum.u64.128Mx128M",
         ],
     );
+}
+
+#[test]
+fn joins_of_random_inputs_are_right() {
+    let seed = tenon_gpu::testing::seed("bench_joins --fuzz").to_string();
+    let arguments = ["--fuzz", "5", "--rows", "3000", "--seed", &seed];
+    run(env!("CARGO_BIN_EXE_bench_joins"), &arguments, &["all right"]);
 }
 
 #[test]

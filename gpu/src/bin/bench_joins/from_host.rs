@@ -1,131 +1,188 @@
-//! Joins of columns in pinned host memory whose pairs go back to it.
+//! Joins of columns in pinned host memory whose results go back to it.
 
-use std::sync::mpsc::sync_channel;
-use std::thread;
+use std::sync::Arc;
 
+use tenon_gpu::Result;
 use tenon_gpu::bench::Bench;
+use tenon_gpu::join::band::{Band, band};
 use tenon_gpu::join::css_tree::CssTree;
+use tenon_gpu::join::from_host::{DeviceSide, FromHostOptions, HostPairs, pairs_from_host};
+use tenon_gpu::join::hash::{HashOptions, HashTable, TableJoin};
+use tenon_gpu::join::nested_loop::NestedLoopMatcher;
 use tenon_gpu::join::probe::Probe;
-use tenon_gpu::join::ranges::{Directory, RangeMatcher};
+use tenon_gpu::join::ranges::RangeMatcher;
 use tenon_gpu::join::sorted::SortedSide;
-use tenon_gpu::join::{Keys, Pairs, Residual, Side};
-use tenon_gpu::memory::{DeviceBuffer, PinnedBuffer};
-use tenon_gpu::{GpuError, Result};
+use tenon_gpu::join::triton::{HostKeys, HostSide, HostValues};
+use tenon_gpu::join::{Residual, Side};
+use tenon_gpu::memory::{DeviceBuffer, Element, PinnedBuffer};
 
-use crate::ordered::join;
 use crate::report::Report;
 use crate::workload::{Host, Inputs};
 
-/// Probe rows that are on one way at a time: copies of 16 MiB run at the full rate of the bus.
-const CHUNK_ROWS: usize = 4 << 20;
+/// How the pairs of two sides in host memory are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum By {
+    Table,
+    Tree,
+    Merge,
+    NestedLoops,
+    Band(Band),
+}
 
-/// Keys and record numbers, in pinned memory.
-type Columns = (PinnedBuffer<u32>, PinnedBuffer<u32>);
+/// Joins; pairs come in pieces, and leave the memory they are in for the next run.
+pub fn pairs(bench: &Bench, by: By, build: HostSide<'_>, probe: HostSide<'_>) -> Result<Vec<HostPairs>> {
+    let (stream, options) = (&bench.stream, FromHostOptions::default());
+    let mut found = Vec::new();
+    let emit = &mut |pairs| {
+        found.push(pairs);
+        Ok(())
+    };
+    let sort = |stream: &_, side: DeviceSide| {
+        let row_count = side.side()?.row_count;
+        let sorted = SortedSide::sort(stream, side.side()?)?;
+        let tree = CssTree::build(stream, sorted.keys())?;
+        Result::Ok((sorted, tree, row_count))
+    };
+    fn ascending<'a>(sorted: &'a SortedSide<'_>, row_count: u64) -> Result<Side<'a>> {
+        Side::with_rows(sorted.keys(), sorted.rows(), row_count)
+    }
+    match by {
+        By::Table => {
+            let prepare = |stream: &_, side: DeviceSide| {
+                Ok(Arc::new(HashTable::new(stream, side.side()?, &HashOptions::default())?))
+            };
+            pairs_from_host(
+                stream,
+                build,
+                probe,
+                &options,
+                prepare,
+                |_, table, chunk| Ok(Box::new(TableJoin::new(table.clone(), chunk, Residual::none())?)),
+                emit,
+            )?;
+        }
+        By::Tree => pairs_from_host(
+            stream,
+            build,
+            probe,
+            &options,
+            sort,
+            |stream, (sorted, tree, rows), chunk| {
+                let index = SortedSide::presorted(ascending(sorted, *rows)?);
+                Ok(Box::new(RangeMatcher::indexed(
+                    stream,
+                    index,
+                    tree,
+                    Probe::equal(chunk),
+                    Residual::none(),
+                )?))
+            },
+            emit,
+        )?,
+        By::Merge => pairs_from_host(
+            stream,
+            build,
+            probe,
+            &options,
+            sort,
+            |stream, (sorted, _, rows), chunk| {
+                let index = SortedSide::presorted(ascending(sorted, *rows)?);
+                let probe = Probe::equal_sorted(SortedSide::sort(stream, chunk)?);
+                Ok(Box::new(RangeMatcher::new(
+                    stream,
+                    index,
+                    None,
+                    probe,
+                    Residual::none(),
+                )?))
+            },
+            emit,
+        )?,
+        By::NestedLoops => pairs_from_host(
+            stream,
+            build,
+            probe,
+            &options,
+            |_, side| Ok(side),
+            |_, side, chunk| {
+                Ok(Box::new(NestedLoopMatcher::equal(
+                    side.side()?,
+                    chunk,
+                    Residual::none(),
+                )?))
+            },
+            emit,
+        )?,
+        By::Band(kind) => pairs_from_host(
+            stream,
+            build,
+            probe,
+            &options,
+            sort,
+            move |stream, (sorted, _, rows), chunk| {
+                Ok(Box::new(band(
+                    stream,
+                    ascending(sorted, *rows)?,
+                    true,
+                    chunk,
+                    kind,
+                    Residual::none(),
+                )?))
+            },
+            emit,
+        )?,
+    }
+    Ok(found)
+}
 
+/// All rows of pairs that came in pieces.
+pub fn concat(found: &[HostPairs]) -> (Vec<u32>, Vec<u32>) {
+    let (mut build_rows, mut probe_rows) = (Vec::new(), Vec::new());
+    for pairs in found {
+        build_rows.extend_from_slice(&pairs.build_rows);
+        probe_rows.extend_from_slice(&pairs.probe_rows);
+    }
+    (build_rows, probe_rows)
+}
+
+/// Keys and record numbers from pinned memory, by an index and by a merge.
 pub fn run(bench: &Bench, report: &mut Report, inputs: &Inputs<u32>, host: &Host<u32>, name: &str) -> Result<()> {
-    let numbers = |buffer: &DeviceBuffer<u32>| bench.stream.download(buffer.view());
-    for (operator, merge) in [("inlj", false), ("smj", true)] {
+    for (operator, by) in [("inlj", By::Tree), ("smj", By::Merge)] {
         let name = format!("ordered.{name}.{operator}.from_host");
         if !bench.wants(&name) {
             continue;
         }
-        let build = (pinned(bench, &host.build)?, pinned(bench, &numbers(&inputs.build.1)?)?);
-        let probe = (pinned(bench, &host.probe)?, pinned(bench, &numbers(&inputs.probe.1)?)?);
-        let mut pairs = (bench.device.pinned(host.pairs)?, bench.device.pinned(host.pairs)?);
-        let found = streamed(bench, &build, &probe, &mut pairs, merge)?;
-        assert_eq!(found as u64, host.pairs, "{name}");
-        host.check(&name, None, &pairs.0, &pairs.1);
-        let ms = timed(bench, || streamed(bench, &build, &probe, &mut pairs, merge).map(drop))?;
+        let column = |buffer: &DeviceBuffer<u32>| pinned_copy(bench, buffer);
+        let build = (column(&inputs.build.0)?, column(&inputs.build.1)?);
+        let probe = (column(&inputs.probe.0)?, column(&inputs.probe.1)?);
+        let join = || {
+            pairs(
+                bench,
+                by,
+                side(&build.0, Some(&build.1))?,
+                side(&probe.0, Some(&probe.1))?,
+            )
+        };
+        let (build_rows, probe_rows) = concat(&join()?);
+        host.check(&name, None, &build_rows, &probe_rows);
+        let ms = timed(bench, || join().map(drop))?;
         print_bus(&name, (inputs.tuples() * 8, host.pairs * 8), ms);
-        report.row(&name, inputs.tuples(), inputs.tuples() * 4 + host.pairs * 8, ms)?;
+        report.row(&name, inputs.tuples(), inputs.tuples() * 8 + host.pairs * 8, ms)?;
     }
     Ok(())
 }
 
-fn side<'a>(keys: &'a DeviceBuffer<u32>, rows: &'a DeviceBuffer<u32>, row_count: usize) -> Result<Side<'a>> {
-    Side::with_rows(Keys::U32(keys.view()), Some(rows.view()), row_count as u64)
+/// A side whose rows are those of the keys' places, unless given.
+pub fn side<'a>(keys: &'a [u32], rows: Option<&'a [u32]>) -> Result<HostSide<'a>> {
+    let values = rows.map_or(HostValues::Rows, HostValues::U32);
+    HostSide::new(HostKeys::U32(keys), values, keys.len() as u64)
 }
 
-/// The build side arrives and is sorted; then chunks of the probe side arrive, find their partners, and leave as pairs,
-/// each on a thread and a stream of its own, so that copies go both ways while kernels run. Returns the pairs.
-fn streamed(bench: &Bench, build: &Columns, probe: &Columns, pairs: &mut Columns, merge: bool) -> Result<usize> {
-    let stream = &bench.stream;
-    let (arrivals, departures) = (bench.device.stream()?, bench.device.stream()?);
-    let build_columns = (arrivals.upload(&build.0)?, arrivals.upload(&build.1)?);
-    let (build_rows, probe_rows) = (build.0.len(), probe.0.len());
-    let sorted = SortedSide::sort(stream, side(&build_columns.0, &build_columns.1, build_rows)?)?;
-    let tree = CssTree::build(stream, sorted.keys())?;
-    let (arrived, arriving) = sync_channel(2);
-    let (made, making) = sync_channel::<Pairs>(2);
-    thread::scope(|scope| {
-        let upload = scope.spawn(move || {
-            for (keys, rows) in probe.0.chunks(CHUNK_ROWS).zip(probe.1.chunks(CHUNK_ROWS)) {
-                let columns = (arrivals.upload(keys)?, arrivals.upload(rows)?);
-                if arrived.send(columns).is_err() {
-                    break;
-                }
-            }
-            Result::Ok(())
-        });
-        let download = scope.spawn(move || {
-            let mut from = 0;
-            for found in making {
-                let to = from + found.build_rows.len() as usize;
-                departures.download_into(found.build_rows.view(), &mut pairs.0[from..to])?;
-                departures.download_into(found.probe_rows.view(), &mut pairs.1[from..to])?;
-                from = to;
-            }
-            Result::Ok(from)
-        });
-        for (keys, rows) in arriving {
-            let chunk = side(&keys, &rows, probe_rows)?;
-            let index = SortedSide::presorted(Side::with_rows(sorted.keys(), sorted.rows(), build_rows as u64)?);
-            let (asked, directory) = match merge {
-                true => (Probe::equal_sorted(SortedSide::sort(stream, chunk)?), None),
-                false => (Probe::equal(chunk), Some(Directory::Borrowed(&tree))),
-            };
-            let matcher = RangeMatcher::new(stream, index, directory, asked, Residual::none())?;
-            let found = join(stream, &matcher, build_rows as u64, probe_rows as u64)?;
-            // Other streams take the pairs, and give the chunk's memory back.
-            stream.synchronize()?;
-            for pairs in found {
-                if made.send(pairs).is_err() {
-                    break;
-                }
-            }
-        }
-        drop(made);
-        let panicked = |_| GpuError::Invalid("a thread of the benchmark panicked".into());
-        upload.join().map_err(panicked)??;
-        download.join().map_err(panicked)?
-    })
-}
-
-/// A column in pinned memory.
-pub fn pinned(bench: &Bench, column: &[u32]) -> Result<PinnedBuffer<u32>> {
-    let mut buffer = bench.device.pinned::<u32>(column.len() as u64)?;
-    buffer.copy_from_slice(column);
+/// A column's copy in pinned memory.
+pub fn pinned_copy<T: Element>(bench: &Bench, column: &DeviceBuffer<T>) -> Result<PinnedBuffer<T>> {
+    let mut buffer = bench.device.pinned::<T>(column.len())?;
+    bench.stream.download_into(column.view(), &mut buffer)?;
     Ok(buffer)
-}
-
-/// All columns to pinned memory at once.
-pub fn download(bench: &Bench, outputs: &[Pairs]) -> Result<Vec<[PinnedBuffer<u32>; 2]>> {
-    let mut downloads = Vec::new();
-    for pairs in outputs {
-        for rows in [&pairs.build_rows, &pairs.probe_rows] {
-            downloads.push(
-                bench
-                    .stream
-                    .download_later(rows.view(), bench.device.pinned(rows.len())?)?,
-            );
-        }
-    }
-    let mut columns = downloads.into_iter().map(|download| download.wait());
-    let mut all = Vec::new();
-    while let (Some(build), Some(probe)) = (columns.next(), columns.next()) {
-        all.push([build?, probe?]);
-    }
-    Ok(all)
 }
 
 /// Milliseconds on the host's clock, the median of repeats.

@@ -2,9 +2,11 @@
 
 use tenon_gpu::Result;
 use tenon_gpu::bench::Bench;
+use tenon_gpu::join::from_host::{FromHostOptions, materialised_from_host};
 use tenon_gpu::join::hash::{HashOptions, join_aggregated, join_materialised};
 use tenon_gpu::memory::DeviceView;
 
+use crate::from_host::{pinned_copy, print_bus, timed};
 use crate::report::Report;
 use crate::workload::{Inputs, Spread, Word, Workload};
 
@@ -43,7 +45,10 @@ fn row<K: Word>(bench: &Bench, report: &mut Report, workload: &Workload) -> Resu
         format!("hash.pairs.{}.{}", K::C_NAME, workload.name()),
         format!("hash.sum.{}.{}", K::C_NAME, workload.name()),
     );
-    if !bench.wants(&name) && !bench.wants(&sum) {
+    if ![&name, &sum, &format!("{name}.copied")]
+        .iter()
+        .any(|name| bench.wants(name))
+    {
         return Ok(());
     }
     let stream = &bench.stream;
@@ -77,34 +82,36 @@ fn copied<K: Word>(
     if !inputs.is_usual() || !bench.wants(&name) {
         return Ok(());
     }
-    let (stream, device) = (&bench.stream, &bench.device);
-    let columns = [&inputs.build.0, &inputs.build.1, &inputs.probe.0, &inputs.probe.1];
-    let mut sources = Vec::new();
-    for column in columns {
-        let mut source = device.pinned::<K>(column.len())?;
-        stream.download_into(column.view(), &mut source)?;
-        sources.push(source);
+    let mut columns = Vec::new();
+    for column in [&inputs.build.0, &inputs.build.1, &inputs.probe.0, &inputs.probe.1] {
+        columns.push(pinned_copy(bench, column)?);
     }
-    let bytes = host.pairs * size_of::<K>() as u64;
-    let mut targets = (
-        device.pinned::<u8>(bytes)?,
-        device.pinned::<u8>(bytes)?,
-        device.pinned::<u8>(bytes)?,
-    );
-    let mut join = || -> Result<()> {
-        let mut on_device = Vec::new();
-        for source in &sources {
-            on_device.push(stream.upload(source)?);
-        }
-        let column = |i: usize| K::column(on_device[i].view());
-        let (build, probe) = ((column(0), column(1)), (column(2), column(3)));
-        let found = join_materialised(stream, build, probe, Some(host.pairs), &HashOptions::default())?;
-        stream.download_into(found.keys.view(), &mut targets.0)?;
-        stream.download_into(found.build_values.view(), &mut targets.1)?;
-        stream.download_into(found.probe_values.view(), &mut targets.2)
+    let column = |i: usize| K::host_column(&columns[i]);
+    let join = || {
+        let mut found = Vec::new();
+        materialised_from_host(
+            &bench.stream,
+            (column(0), column(1)),
+            (column(2), column(3)),
+            &FromHostOptions::default(),
+            &HashOptions::default(),
+            &mut |rows| {
+                found.push(rows);
+                Ok(())
+            },
+        )?;
+        Result::Ok(found)
     };
-    join()?;
-    let ms = bench.measure_cpu(|| join().expect("a join that ran before"));
+    let (mut keys, mut build, mut probe) = (Vec::new(), Vec::new(), Vec::new());
+    for rows in join()? {
+        keys.extend(K::from_bytes(&rows.keys));
+        build.extend(K::from_bytes(&rows.build_values));
+        probe.extend(K::from_bytes(&rows.probe_values));
+    }
+    host.check(&name, Some(&keys), &build, &probe);
+    let ms = timed(bench, || join().map(drop))?;
+    let width = size_of::<K>() as u64;
+    print_bus(&name, (inputs.tuples() * 2 * width, host.pairs * 3 * width), ms);
     report.row(&name, inputs.tuples(), inputs.bytes(host.pairs), ms)
 }
 

@@ -18,7 +18,7 @@ use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Pairs, Resid
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::{Result, Stream};
 
-use crate::from_host::{self, download, pinned, print_bus, timed};
+use crate::from_host::{self, By, concat, pairs, pinned_copy, print_bus, timed};
 use crate::report::Report;
 use crate::workload::{Host, Inputs, Workload, rows};
 
@@ -31,7 +31,11 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     nested_loops(bench, report, small, large, false)?;
     for size in [small, large] {
         let workload = Workload::new(size, size);
-        if bench.wants(&format!("ordered.{}", workload.name())) {
+        let rows = ["inlj", "smj", "inlj.from_host", "smj.from_host"];
+        if rows
+            .iter()
+            .any(|row| bench.wants(&format!("ordered.{}.{row}", workload.name())))
+        {
             let inputs = Inputs::<u32>::new(bench, &workload, 5)?;
             let host = inputs.download(&bench.stream)?;
             indexed(bench, report, &inputs, &host, &workload.name())?;
@@ -224,7 +228,8 @@ fn merged(bench: &Bench, report: &mut Report, inputs: &Inputs<u32>, host: &Host<
 /// `build.key <= probe.key <= build.key + 10` over uniform keys: some ten partners a probe.
 fn bands(bench: &Bench, report: &mut Report, full: u64) -> Result<()> {
     let name = format!("ordered.band.{0}x{0}", size_text(full));
-    if !bench.wants(&name) {
+    let (on_cpu, over_bus) = (format!("{name}.cpu"), format!("{name}.from_host"));
+    if ![&name, &on_cpu, &over_bus].iter().any(|row| bench.wants(row)) {
         return Ok(());
     }
     const DELTA: u32 = 10;
@@ -275,18 +280,26 @@ fn bands(bench: &Bench, report: &mut Report, full: u64) -> Result<()> {
     }
     assert_eq!(found, expected, "{name}");
     let bytes = least_bytes(2 * items, found.0);
-    let ms = bench.measure(|_| run(side(&build_keys)?, side(&probe_keys)?).map(drop))?;
-    report.row(&name, 2 * items, bytes, ms)?;
-    let ms = bench.measure_cpu(|| drop(join_on_cpu()));
-    report.row(&format!("{name}.cpu"), 2 * items, bytes, ms)?;
+    if bench.wants(&name) {
+        let ms = bench.measure(|_| run(side(&build_keys)?, side(&probe_keys)?).map(drop))?;
+        report.row(&name, 2 * items, bytes, ms)?;
+    }
+    if bench.wants(&on_cpu) {
+        let ms = bench.measure_cpu(|| drop(join_on_cpu()));
+        report.row(&on_cpu, 2 * items, bytes, ms)?;
+    }
+    if !bench.wants(&over_bus) {
+        return Ok(());
+    }
 
-    let pinned_keys = (pinned(bench, &host.0)?, pinned(bench, &host.1)?);
-    let ms = timed(bench, || {
-        let (build, probe) = (stream.upload(&pinned_keys.0)?, stream.upload(&pinned_keys.1)?);
-        let outputs = run(side(&build)?, side(&probe)?)?;
-        download(bench, &outputs).map(drop)
-    })?;
-    let row = format!("{name}.from_host");
-    print_bus(&row, (2 * items * 4, found.0 * 8), ms);
-    report.row(&row, 2 * items, bytes, ms)
+    let (build, probe) = (pinned_copy(bench, &build_keys)?, pinned_copy(bench, &probe_keys)?);
+    let from_host = || {
+        let (build, probe) = (from_host::side(&build, None)?, from_host::side(&probe, None)?);
+        pairs(bench, By::Band(kind), build, probe)
+    };
+    let (build_rows, probe_rows) = concat(&from_host()?);
+    assert_eq!(sums(&build_rows, &probe_rows), expected, "{over_bus}");
+    let ms = timed(bench, || from_host().map(drop))?;
+    print_bus(&over_bus, (2 * items * 4, found.0 * 8), ms);
+    report.row(&over_bus, 2 * items, bytes, ms)
 }

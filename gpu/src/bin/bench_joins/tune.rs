@@ -1,4 +1,4 @@
-//! Shapes of the partitioning and of the join of partitions, side by side.
+//! Shapes of the partitioning and of the join of partitions beside those in use.
 
 use tenon_gpu::Result;
 use tenon_gpu::bench::Bench;
@@ -72,64 +72,43 @@ fn widths<K: Word>(bench: &Bench, report: &mut Report, size: u64) -> Result<()> 
     Ok(())
 }
 
-/// Shapes of the passes. Small runs take few.
+/// Shapes of the passes: those in use, and the bits cut otherwise.
 fn partitions(width: u64, size: u64, small: bool) -> Vec<Vec<PartitionShape>> {
     if small {
         return vec![vec![pass(6, 256, 4, 1)], vec![pass(4, 128, 4, 1), pass(3, 64, 4, 1)]];
     }
-    let mut shapes = Vec::new();
-    let half = |items: u32| if width == 8 { items / 2 } else { items };
     let bits: &[(u32, u32)] = if size > 16 << 20 {
-        &[(8, 7), (7, 8), (7, 7), (9, 6), (6, 9), (10, 5)]
+        &[(8, 7), (7, 8), (6, 9)]
     } else {
-        &[(6, 6), (7, 5), (5, 7), (8, 4), (4, 8), (6, 5), (5, 6)]
+        &[(6, 6), (7, 5), (5, 7)]
     };
-    for &(first, second) in bits {
-        for (threads, items, blocks) in [(1024, 16, 1), (512, 16, 2), (1024, 8, 2), (512, 12, 3), (256, 16, 4)] {
-            let shape = |bits| pass(bits, threads, half(items), blocks);
-            shapes.push(vec![shape(first), shape(second)]);
-        }
-    }
-    shapes
+    bits.iter().map(|&(first, second)| two(width, first, second)).collect()
 }
 
-/// Passes and the join after them.
+fn two(width: u64, first: u32, second: u32) -> Vec<PartitionShape> {
+    let items = if width == 8 { 8 } else { 16 };
+    vec![pass(first, 1024, items, 1), pass(second, 1024, items, 1)]
+}
+
+/// Passes and the join after them: that in use, and one with more threads.
 fn joins(width: u64, size: u64, small: bool) -> Vec<(Vec<PartitionShape>, JoinShape)> {
-    let join = |threads, items, blocks, capacity| JoinShape {
+    let join = |threads, items| JoinShape {
         threads,
         items,
-        blocks,
-        capacity,
-        tiles: 16,
+        ..JoinShape::USUAL
     };
     if small {
+        let shape = JoinShape {
+            blocks: 1,
+            capacity: 100,
+            ..join(64, 2)
+        };
         let two = vec![pass(3, 128, 4, 1), pass(4, 64, 4, 1)];
-        return vec![
-            (vec![pass(5, 64, 4, 1)], join(64, 2, 1, 100)),
-            (two, join(64, 2, 1, 100)),
-        ];
+        return vec![(vec![pass(5, 64, 4, 1)], shape), (two, shape)];
     }
-    let items = if width == 8 { 8 } else { 16 };
-    let two = |first, second| vec![pass(first, 1024, items, 1), pass(second, 1024, items, 1)];
-    let full = if size <= 16 << 20 { 12 } else { 15 };
-    let split = |bits: u32| two(bits.div_ceil(2), bits / 2);
-    let mut shapes = vec![
-        (split(full), join(512, 8, 2, 4400)),
-        (split(full), join(512, 4, 2, 4400)),
-        (split(full), join(1024, 4, 2, 4400)),
-        (split(full), join(1024, 2, 2, 4400)),
-        (split(full - 1), join(1024, 8, 1, 8600)),
-        (split(full - 1), join(1024, 4, 1, 8600)),
-    ];
-    if size <= 16 << 20 {
-        shapes.push((vec![pass(11, 1024, items, 1)], join(1024, 8, 1, 8600)));
-        shapes.push((vec![pass(11, 1024, items, 1)], join(1024, 4, 1, 8600)));
-        shapes.push((split(14), join(256, 4, 8, 1200)));
-    }
-    for (threads, items, blocks) in [(512, 4, 3), (512, 4, 4), (256, 8, 5), (256, 4, 5)] {
-        shapes.push((split(full + 1), join(threads, items, blocks, 2300)));
-    }
-    // Tuples, heads and lists within a multiprocessor's shared memory.
-    shapes.retain(|(_, join)| join.capacity as u64 * (2 * width + 2) + (4 << join.slots_log2()) < 231_000);
-    shapes
+    let cuts: &[(u32, u32)] = if size > 16 << 20 { &[(8, 7), (6, 9)] } else { &[(6, 6)] };
+    let shapes = [join(512, 8), join(1024, 4)];
+    cuts.iter()
+        .flat_map(|&(first, second)| shapes.map(|shape| (two(width, first, second), shape)))
+        .collect()
 }

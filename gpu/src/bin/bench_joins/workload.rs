@@ -1,8 +1,11 @@
 //! Inputs of the joins, on the device and on the host, and the check of their results.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use rayon::prelude::*;
 use tenon_gpu::bench::{Bench, PERMUTE, RANDOM, size_text};
 use tenon_gpu::join::Keys;
+use tenon_gpu::join::from_host::HostColumn;
 use tenon_gpu::join::hash::Column;
 use tenon_gpu::memory::{DeviceBuffer, DeviceView, Element};
 use tenon_gpu::{Result, Stream};
@@ -62,6 +65,9 @@ pub trait Word: Element + PartialEq {
     /// What key `number` is: a number itself in 4 bytes, spread over all bits in 8.
     const KEY: &'static str;
     fn column(view: DeviceView<'_, Self>) -> Column<'_>;
+    fn host_column(column: &[Self]) -> HostColumn<'_>;
+    /// As the device writes it.
+    fn from_bytes(bytes: &[u8]) -> impl Iterator<Item = Self>;
     fn to_u64(self) -> u64;
     /// The number of a key.
     fn number(self) -> u64;
@@ -72,6 +78,12 @@ impl Word for u32 {
     const KEY: &'static str = "";
     fn column(view: DeviceView<'_, u32>) -> Column<'_> {
         Keys::U32(view)
+    }
+    fn host_column(column: &[u32]) -> HostColumn<'_> {
+        HostColumn::U32(column)
+    }
+    fn from_bytes(bytes: &[u8]) -> impl Iterator<Item = u32> {
+        bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word))
     }
     fn to_u64(self) -> u64 {
         self as u64
@@ -84,6 +96,12 @@ impl Word for u64 {
     const KEY: &'static str = " * 0x9e3779b97f4a7c15ull";
     fn column(view: DeviceView<'_, u64>) -> Column<'_> {
         Keys::U64(view)
+    }
+    fn host_column(column: &[u64]) -> HostColumn<'_> {
+        HostColumn::U64(column)
+    }
+    fn from_bytes(bytes: &[u8]) -> impl Iterator<Item = u64> {
+        bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word))
     }
     fn to_u64(self) -> u64 {
         self
@@ -178,12 +196,19 @@ pub struct Host<K> {
 
 impl<K: Word> Host<K> {
     fn new(build: Vec<K>, probe: Vec<K>, distinct: u64) -> Host<K> {
-        let mut of_key = vec![(0u64, 0u64); distinct as usize];
-        for (row, key) in build.iter().enumerate() {
-            let (count, sum) = &mut of_key[key.number() as usize];
-            *count += 1;
-            *sum += row as u64;
-        }
+        let of_key: Vec<_> = (0..distinct)
+            .into_par_iter()
+            .map(|_| [AtomicU64::new(0), AtomicU64::new(0)])
+            .collect();
+        build.par_iter().enumerate().for_each(|(row, key)| {
+            let [count, sum] = &of_key[key.number() as usize];
+            count.fetch_add(1, Ordering::Relaxed);
+            sum.fetch_add(row as u64, Ordering::Relaxed);
+        });
+        let of_key: Vec<(u64, u64)> = of_key
+            .into_par_iter()
+            .map(|[count, sum]| (count.into_inner(), sum.into_inner()))
+            .collect();
         let (pairs, products) = probe
             .par_iter()
             .enumerate()
@@ -198,6 +223,25 @@ impl<K: Word> Host<K> {
             pairs,
             products,
         }
+    }
+
+    /// The rows of one side that have a partner, ascending.
+    pub fn rows_with_partner(&self, of_build: bool) -> Vec<u32> {
+        let (rows, others) = if of_build {
+            (&self.build, &self.probe)
+        } else {
+            (&self.probe, &self.build)
+        };
+        let highest = rows.par_iter().chain(others).map(|key| key.number()).max().unwrap_or(0);
+        let met: Vec<AtomicBool> = (0..highest + 1)
+            .into_par_iter()
+            .map(|_| AtomicBool::new(false))
+            .collect();
+        others
+            .par_iter()
+            .for_each(|key| met[key.number() as usize].store(true, Ordering::Relaxed));
+        let has_partner = |&row: &u32| met[rows[row as usize].number() as usize].load(Ordering::Relaxed);
+        (0..rows.len() as u32).into_par_iter().filter(has_partner).collect()
     }
 
     /// Panics unless these are all pairs of the join, in any order: as many, each one right, and the same checksum.
