@@ -7,6 +7,7 @@ set -u
 cd "$(dirname "$0")/.."
 binary=${1:-target/debug/bench_triton}
 out=${OUT:-.}
+mkdir -p "$out"
 export TENON_DEVICE=${TENON_DEVICE:-cuda}
 deadline=$((SECONDS + ${SECONDS_MAX:-90}))
 failed=0
