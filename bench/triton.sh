@@ -24,8 +24,8 @@ run() {
 
 rows_max=${ROWS_MAX:-512}
 run budget "$rows_max" triton.size.128M triton.budget.128M.linear triton.budget.128M.perfect.1/8 triton.size.512M.linear \
-    triton.budget.512M.linear triton.near.512M.linear.90% triton.near.512M.linear.110% triton.near.512M.perfect.90% \
-    triton.near.512M.perfect.110%
+    triton.budget.512M.linear triton.near.512M.linear.90% triton.near.512M.linear.100% triton.near.512M.linear.110% \
+    triton.near.512M.perfect.90% triton.near.512M.perfect.110%
 run shape 128 triton.shape.128M.fanout triton.shape.128M.back triton.pairs.128M triton.width baseline.
 run ratio "$rows_max" triton.ratio
 run partition 0 partition.hierarchical partition.shared partition.linear partition.standard prefix_sum.

@@ -13,7 +13,7 @@
 constexpr WORD EMPTY = ~(WORD)0;
 constexpr u32 NONE = 0xffffffffu;
 /// Slots that a row may be away from its hash's: beyond, it is spilled.
-constexpr u32 PROBE_MAX = 2048;
+constexpr u32 PROBE_MAX = 4096;
 /// Rows of one key that a linear table takes, or each further one would walk past all of them: they are spilled.
 constexpr u32 EQUAL_MAX = 32;
 

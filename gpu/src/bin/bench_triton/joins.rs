@@ -182,7 +182,7 @@ fn about_the_budget(bench: &Bench, report: &mut Report, columns: &mut Columns<u6
     let join = columns.fill(rows, rows);
     for (table, options, bytes) in [
         ("perfect", perfect(rows), rows * 8),
-        ("linear", linear(), rows * 16 * 6 / 5),
+        ("linear", linear(), rows * 16 * 8 / 7),
     ] {
         // Chunks and counters, beside the table.
         let others = if bench.small { 64 << 10 } else { 480 << 20 };

@@ -190,15 +190,16 @@ struct Cached {
 }
 
 impl Cached {
-    /// Places are five sixths full at most, and half full where memory allows; an array of dense keys is full. Where not
-    /// all rows fit, as many partitions are cached as do (Lutz 2022, section 5.3, caches a share of each): their probe
-    /// rows are joined as they come, so that the bus is never idle.
+    /// Slots are seven eighths full at most, where a look-up that finds nothing passes 32 of them, and half full where
+    /// memory allows; an array of dense keys is full. Where not all rows fit, as many partitions are cached as do (Lutz
+    /// 2022, section 5.3, caches a share of each): their probe rows are joined as they come, so that the bus is never
+    /// idle.
     fn new(facts: &Facts<'_>, region: u64, fan_out: u32) -> Cached {
         let word = facts.types.word();
         if facts.options.partition_on_cpu {
             return Cached::linear(u64::MAX, 0, fan_out, 2 * word);
         }
-        let slots_needed = facts.build_rows * 6 / 5 + 1;
+        let slots_needed = facts.build_rows * 8 / 7 + 1;
         let dense = facts.options.key_range.filter(|range| {
             let affordable = range.count > 0 && range.count <= slots_needed.saturating_mul(2);
             affordable && facts.options.table != Some(TableKind::Linear)
@@ -239,7 +240,7 @@ impl Cached {
             count: fan_out,
             ..Partitioning::default()
         };
-        let fitting = slots_max / 6 * 5;
+        let fitting = slots_max / 8 * 7;
         let shares = fan_out as u64 * PARTITION_SHARES;
         let (count, size) = if rows <= fitting {
             (shares as u32, slots_max.min(2 * rows + 1))
