@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Draws the sweeps of bench_joins as SVG: one plot a sweep, a line an operator.
+"""Draws the sweeps of bench_joins and the figures of bench_triton as SVG.
 
 Usage: bench/plot.py CSV ... [--out DIRECTORY]  (bench/results unless given). Needs bench/requirements.txt.
-Rows are named sweep.WHAT.OPERATOR.X; other rows are left alone.
+Of bench_joins, one plot a sweep, a line an operator: rows named sweep.WHAT.OPERATOR.X; others are left alone.
+Of bench_triton, the files of --figures: one plot a figure of Lutz 2022, a line a series.
 """
 
 import argparse
@@ -29,6 +30,20 @@ SWEEPS = {
     "payload": ("payload columns a side, one partner a row", TIME),
     "payload_1in10": ("payload columns a side, one probe row in ten has a partner", TIME),
     "payload_dup8": ("payload columns a side, eight partners a probe row", TIME),
+}
+
+
+# Figures of bench_triton: the name of the file, and what the x axis is.
+FIGURES = {
+    "1": ("budget", "device memory, as a share of the bytes of both inputs"),
+    "13": ("size", "build rows, as many as probe rows, in millions"),
+    "15": ("phases", "workload and budget"),
+    "18": ("partitioners", "fan-out"),
+    "20": ("prefix-sum", "fan-out"),
+    "21": ("ratio", "probe rows for each build row"),
+    "22": ("width", "bytes of a row"),
+    "near": ("near", "device memory, in percent of what holds all build rows"),
+    "pairs": ("pairs", "build rows, as many as probe rows, in millions; all pairs come out"),
 }
 
 
@@ -65,14 +80,66 @@ def draw(sweep, operators, directory):
     print(path)
 
 
+def points(paths):
+    """{figure: {series: [(x, y)]}} and {figure: unit}, in the order of the files."""
+    found, units = defaultdict(lambda: defaultdict(list)), {}
+    for path in paths:
+        with open(path, newline="") as file:
+            for row in csv.DictReader(file):
+                found[row["figure"]][row["series"]].append((row["x"], float(row["y"])))
+                units[row["figure"]] = row["unit"]
+    return found, units
+
+
+def draw_figure(name, label, unit, series, directory):
+    """Lines over numbers, in equal steps; stacked bars where x is text."""
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    xs = list(dict.fromkeys(x for line in series.values() for x, _ in line))
+    try:
+        xs.sort(key=float)
+        bars = False
+    except ValueError:
+        bars = True
+    places, below = {x: i for i, x in enumerate(xs)}, [0.0] * len(xs)
+    for title, line in series.items():
+        if bars:
+            heights = [0.0] * len(xs)
+            for x, y in line:
+                heights[places[x]] = y
+            axes.bar(range(len(xs)), heights, bottom=below, label=title)
+            below = [a + b for a, b in zip(below, heights)]
+        else:
+            line = sorted(line, key=lambda point: places[point[0]])
+            axes.plot([places[x] for x, _ in line], [y for _, y in line], marker="o", label=title)
+    axes.set_xticks(range(len(xs)), xs, rotation=60 if bars else 0, ha="right" if bars else "center")
+    axes.set_xlabel(label)
+    axes.set_ylabel(unit)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    path = directory / f"triton-{name}.svg"
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    print(path)
+
+
+def has_points(path):
+    with open(path) as file:
+        return file.readline().strip() == "figure,series,x,y,unit"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("csv", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for sweep, operators in sweeps(arguments.csv).items():
+    for sweep, operators in sweeps(path for path in arguments.csv if not has_points(path)).items():
         draw(sweep, operators, arguments.out)
+    figures, units = points(path for path in arguments.csv if has_points(path))
+    for figure, series in figures.items():
+        name, label = FIGURES.get(figure, (figure, ""))
+        draw_figure(name, label, units[figure], series, arguments.out)
 
 
 if __name__ == "__main__":
