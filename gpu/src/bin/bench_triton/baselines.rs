@@ -115,7 +115,7 @@ pub fn baselines(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, 
                 ..options
             };
             let name = format!("baseline.host_table.{m}M.{table}");
-            let points = [point("13", format!("no partitioning, {table}, table on the host"), m)];
+            let points = [point("13", format!("no partitioning: {table} table on the host"), m)];
             row(bench, report, &name, &points, &join, &options)?;
         }
     }

@@ -68,7 +68,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
                     stream.download_into(on_device.view(), &mut on_host)?;
                 }
                 check(&name, &on_host, &places, sum)?;
-                let series = format!("{algorithm:?}, {from} to {to}");
+                let series = format!("{algorithm:?} {from} to {to}");
                 report.step(&name, &[point("18", series, fan_out)], (items, items * 16), ms)?;
             }
         }
