@@ -8,7 +8,8 @@
 #     fuzz    40 s  random joins of up to 10 M rows by every operator against the CPU
 #     tune    20 s  other shapes of the hash join's kernels beside those in use
 #     race    60 s  small joins under compute-sanitizer's racecheck
-#   Without parts: bus hash sweeps fuzz. SWEEP_ROWS (16 M) and FUZZ_SECONDS (40) change their lengths.
+#   Without parts: bus hash sweeps fuzz. SWEEP_ROWS (16 M), SWEEP_SECONDS (60), FUZZ_ROWS (10 M) and FUZZ_SECONDS (40)
+#   change their lengths.
 set -u
 bench=$1
 out=${2:-.}
@@ -45,7 +46,7 @@ for part in $parts; do
         awk '/^sweep\./ { printf "%-40s %9.4f ms %8.2f G tuples/s\n", $1, $3, $4 }' "$out/sweeps.txt"
         ;;
     fuzz)
-        measure fuzz --fuzz "${FUZZ_SECONDS:-40}"
+        measure fuzz --fuzz "${FUZZ_SECONDS:-40}" --rows "${FUZZ_ROWS:-10000000}"
         tail -4 "$out/fuzz.txt"
         ;;
     tune)
