@@ -81,26 +81,43 @@ struct Table {
 #endif
     }
 
-    /// Links row `row` of a chained table.
-    TENON_METHOD void link(u32 row) const {
-        KEY key = keys[row];
-        u64 slot = __umul64hi(hash_of(key), head_count);
-        while (true) {
-            u32 head = ld_relaxed(&heads[slot]);
-            if (head == NONE) head = atomicCAS(&heads[slot], NONE, row);
-            bool first = head == NONE;
-            if (first || keys[head] == key) {
-#if GROUPED
-                u32 of = first ? row : head;
-                atomicAdd(&groups[of], 1u);
-                atomicAdd(&sums[of], (u64)values[row]);
-#else
-                links[row] = first ? NONE : atomicExch(&heads[slot], row);
+    /// Links row `row` of a chained table, if it is `valid`; all lanes of a warp together.
+    TENON_METHOD void link(u32 row, bool valid) const {
+        u32 of = NONE;  // GROUPED: the first row of the key
+        if (valid) {
+            KEY key = keys[row];
+            u64 slot = __umul64hi(hash_of(key), head_count);
+            while (true) {
+                u32 head = ld_relaxed(&heads[slot]);
+                if (head == NONE) head = atomicCAS(&heads[slot], NONE, row);
+                bool first = head == NONE;
+                if (first || keys[head] == key) {
+                    of = first ? row : head;
+#if !GROUPED
+                    links[row] = first ? NONE : atomicExch(&heads[slot], row);
 #endif
-                return;
+                    break;
+                }
+                slot = slot + 1 == head_count ? 0 : slot + 1;
             }
-            slot = slot + 1 == head_count ? 0 : slot + 1;
         }
+#if GROUPED
+        // One key may have all rows: a warp of one key adds its sum.
+        u32 lanes = __ballot_sync(FULL_WARP, valid);
+        if (lanes == 0) return;
+        u64 value = valid ? (u64)values[row] : 0;
+        u32 leader = shuffle(of, (u32)__ffs((i32)lanes) - 1);
+        if (__all_sync(FULL_WARP, !valid || of == leader)) {
+            value = warp_reduce(value, Sum());
+            if (lane_id() == 0) {
+                atomicAdd(&groups[leader], (u32)__popc(lanes));
+                atomicAdd(&sums[leader], value);
+            }
+        } else if (valid) {
+            atomicAdd(&groups[of], 1u);
+            atomicAdd(&sums[of], value);
+        }
+#endif
     }
 
     /// A row of a chained table with this key, or NONE.

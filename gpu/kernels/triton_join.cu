@@ -106,13 +106,21 @@ TENON_KERNEL_BOUNDS(store, StoreParams, THREADS, 4) {
 
 TENON_KERNEL_BOUNDS(link, LinkParams, THREADS, 4) {
 #if TABLE == TABLE_CHAINED
-    for (u64 row = p.from + global_thread(); row < p.to; row += grid_threads()) p.table.link((u32)row);
+    for (u64 start = p.from + (u64)blockIdx.x * blockDim.x; start < p.to; start += grid_threads()) {
+        u64 row = start + threadIdx.x;
+        p.table.link((u32)row, row < p.to);
+    }
 #endif
 }
 
 TENON_DEVICE void set_bit(u32* bits, u64 at) {
     u32 bit = 1u << (at & 31);
     if (!(ld_relaxed(&bits[at >> 5]) & bit)) atomicOr(&bits[at >> 5], bit);
+}
+
+/// Whether an earlier look-up of the same key has flagged this build row: it flags all others of the key, too.
+TENON_DEVICE bool is_flagged(const ProbeParams& p, BUILD_VALUE build) {
+    return !HAS_RESIDUAL && p.build_flags && ld_relaxed(&p.build_flags[(u64)build >> 5]) >> ((u64)build & 31) & 1;
 }
 
 TENON_DEVICE bool holds(const ProbeParams& p, BUILD_VALUE build, PROBE_VALUE probe) {
@@ -181,8 +189,10 @@ TENON_KERNEL_BOUNDS(probe, ProbeParams, THREADS, 4) {
             if (!holds(p, build, values[i])) return true;
             found++;
             if (MODE == 4) sum += (u64)build * (u64)values[i];
-            if (MODE == 2) flag(p, build, values[i]);
-            return MODE != 2 || p.build_flags != nullptr;
+            if (MODE != 2) return true;
+            bool done = !p.build_flags || is_flagged(p, build);
+            flag(p, build, values[i]);
+            return !done;
         });
 #endif
     }
