@@ -83,7 +83,9 @@ struct Table {
 
     /// Links row `row` of a chained table, if it is `valid`; all lanes of a warp together.
     TENON_METHOD void link(u32 row, bool valid) const {
-        u32 of = NONE;  // GROUPED: the first row of the key
+#if GROUPED
+        u32 of = NONE;  // the first row of the key
+#endif
         if (valid) {
             KEY key = keys[row];
             u64 slot = __umul64hi(hash_of(key), head_count);
@@ -92,8 +94,9 @@ struct Table {
                 if (head == NONE) head = atomicCAS(&heads[slot], NONE, row);
                 bool first = head == NONE;
                 if (first || keys[head] == key) {
+#if GROUPED
                     of = first ? row : head;
-#if !GROUPED
+#else
                     links[row] = first ? NONE : atomicExch(&heads[slot], row);
 #endif
                     break;

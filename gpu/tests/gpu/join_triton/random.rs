@@ -125,6 +125,8 @@ fn skew_of_one_side_and_of_both() {
             Wanted::Aggregate,
             Wanted::Join(JoinKind::Inner),
             Wanted::Join(JoinKind::ProbeSemi),
+            Wanted::Join(JoinKind::BuildSemi),
+            Wanted::Join(JoinKind::BuildMark),
         ] {
             for memory_bytes in [64 << 10, 1 << 20] {
                 case(&mut rng, spread, (build, probe), wanted, memory_bytes).check(&device);
@@ -139,6 +141,15 @@ fn skew_of_one_side_and_of_both() {
     assert_eq!((result.table, result.spilled_rows), (TableKind::Chained, 0));
     hot.options.memory_bytes = Some(300 << 10);
     assert!(hot.check(&device).spilled_rows > 0);
+    // A look-up does not flag again what an earlier one of the same key has flagged: that would take 36 million steps.
+    hot.options.memory_bytes = Some(2 << 20);
+    for kind in [JoinKind::BuildSemi, JoinKind::BuildAnti] {
+        hot.wanted = Wanted::Join(kind);
+        for input in [&mut hot.build, &mut hot.probe] {
+            *input = Input::rows(input.keys[..6000].to_vec());
+        }
+        assert_eq!(hot.check(&device).table, TableKind::Chained);
+    }
 }
 
 #[test]

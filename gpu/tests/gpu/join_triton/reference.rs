@@ -172,7 +172,9 @@ impl Case {
                 if self.wanted == Wanted::Aggregate {
                     answer.sum = answer.sum.wrapping_add(build.wrapping_mul(probe));
                 } else {
-                    answer.pairs.push((build, probe));
+                    if matches!(self.wanted, Wanted::Join(kind) if kind.has_pairs()) {
+                        answer.pairs.push((build, probe));
+                    }
                     if let Some(found) = build_found.get_mut(build as usize) {
                         *found = true;
                     }
@@ -204,7 +206,7 @@ impl Case {
             ProbeMark => answer.marks = marks(&probe_found),
         }
         if !kind.has_pairs() {
-            (answer.count, answer.pairs) = (0, Vec::new());
+            answer.count = 0;
         }
         answer
     }
