@@ -4,9 +4,11 @@ use crate::engine::Engine;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::outcome::BatchStream;
-use crate::plan_cache::Keeper;
+use crate::explain;
+use crate::optimizer;
+use crate::plan_cache::{Keeper, Mode, fresh, is_fillable, opened, shares_state};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::DFSchemaRef;
+use datafusion::common::{DFSchemaRef, ParamValues, Result as DataFusionResult, ScalarValue};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -15,7 +17,8 @@ use futures::{FutureExt, StreamExt};
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +33,23 @@ pub(crate) struct Run {
     pub state: Arc<SessionState>,
     pub task: Arc<TaskContext>,
     pub cancel: CancellationToken,
+    /// Set where EXPLAIN ANALYZE wants to see the plans that run.
+    pub watch: Option<Arc<Watch>>,
+}
+
+/// The first plan that a statement runs, and the time that making it took.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(OnceLock<(Arc<dyn ExecutionPlan>, Duration)>);
+
+impl Watch {
+    fn note(&self, plan: &Arc<dyn ExecutionPlan>, planning: Duration) {
+        // Later plans are of its parts: RETURNING, a conflict's rows.
+        let _ = self.0.set((plan.clone(), planning));
+    }
+
+    pub fn seen(&self) -> Option<&(Arc<dyn ExecutionPlan>, Duration)> {
+        self.0.get()
+    }
 }
 
 pub(crate) fn canceled() -> SqlError {
@@ -39,13 +59,26 @@ pub(crate) fn canceled() -> SqlError {
 /// Optimizes and starts a plan. Errors of planning come back here, those of running in the stream; dropping the
 /// stream stops the work.
 pub(crate) async fn start(run: &Run, plan: LogicalPlan) -> Result<BatchStream> {
-    start_source(run, Source::Logical(Box::new(plan), None)).await
+    start_source(run, Source::Logical(Box::new(plan))).await
 }
 
 /// What is run.
 pub(crate) enum Source {
-    /// A plan to be made, and the promise to keep it, if there is one.
-    Logical(Box<LogicalPlan>, Option<Keeper>),
+    /// A plan to be made.
+    Logical(Box<LogicalPlan>),
+    /// The same, to be kept for these values of its parameters, which are in the plan already.
+    Kept {
+        plan: Box<LogicalPlan>,
+        values: Vec<ScalarValue>,
+        keeper: Keeper,
+    },
+    /// A plan with open parameters, to be kept for any values if it is a good one, and run with these.
+    Open {
+        plan: Box<LogicalPlan>,
+        values: Vec<ScalarValue>,
+        keeper: Keeper,
+        mode: Mode,
+    },
     /// A plan that was kept.
     Physical(Arc<dyn ExecutionPlan>),
 }
@@ -96,17 +129,16 @@ async fn produce(
     planned: &mut Option<oneshot::Sender<Result<()>>>,
 ) -> Result<()> {
     let _permit = run.engine.admission.acquire().await.map_err(SqlError::internal)?;
-    let (plan, task) = match source {
-        Source::Logical(plan, keeper) => {
-            let plan = physical(run, &plan).await?;
-            if let Some(keeper) = keeper {
-                run.engine.plans.keep(keeper, &plan);
-            }
-            (plan, run.task.clone())
-        }
-        // Runs of one plan know each other apart by their context.
-        Source::Physical(plan) => (plan, crate::engine::task(&run.state)),
+    // Runs of one plan know each other apart by their context.
+    let task = match &source {
+        Source::Logical(_) | Source::Kept { .. } => run.task.clone(),
+        Source::Open { .. } | Source::Physical(_) => crate::engine::task(&run.state),
     };
+    let begin = Instant::now();
+    let plan = plan_of(run, source).await?;
+    if let Some(watch) = &run.watch {
+        watch.note(&plan, begin.elapsed());
+    }
     let mut stream = execute_stream(plan, task).map_err(|error| from_datafusion(&error))?;
     if let Some(planned) = planned.take() {
         let _ = planned.send(Ok(()));
@@ -121,6 +153,62 @@ async fn produce(
         }
     }
     Ok(())
+}
+
+/// The plan to run.
+pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Arc<dyn ExecutionPlan>> {
+    let told = |error| from_datafusion(&error);
+    match source {
+        Source::Physical(plan) => Ok(plan),
+        Source::Logical(plan) => physical(run, &plan).await,
+        Source::Kept { plan, values, keeper } => {
+            let plan = physical(run, &plan).await?;
+            if !values.is_empty() {
+                keeper.slot.note_custom(keeper.basis.tables(), cost(&plan));
+            }
+            run.engine.plans.keep(keeper, &plan, Some(values));
+            Ok(plan)
+        }
+        Source::Open {
+            plan,
+            values,
+            keeper,
+            mode,
+        } => {
+            // What cannot be planned without its values may well be with them.
+            let open = open(run, &plan).await.unwrap_or(None);
+            if let Some(open) = open.as_ref().filter(|open| !shares_state(open))
+                && keeper.slot.note_generic(Some(cost(open)), mode)
+            {
+                let filled = fresh(open, Some(&values)).map_err(told)?;
+                run.engine.plans.keep(keeper, open, None);
+                return Ok(filled);
+            }
+            if open.is_none() {
+                keeper.slot.note_generic(None, mode);
+            }
+            let bound = plan
+                .replace_params_with_values(&ParamValues::from(values.clone()))
+                .map_err(told)?;
+            let plan = physical(run, &bound).await?;
+            keeper.slot.note_custom(keeper.basis.tables(), cost(&plan));
+            run.engine.plans.keep(keeper, &plan, Some(values));
+            Ok(plan)
+        }
+    }
+}
+
+/// A plan's cost as EXPLAIN shows it.
+fn cost(plan: &Arc<dyn ExecutionPlan>) -> f64 {
+    explain::describe(plan, false).estimate.total_cost
+}
+
+/// The physical plan of a logical one that leaves its parameters open; None where there is none.
+async fn open(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
+    let plan = optimizer::prepared(run.state.optimize(plan)?)?;
+    let Some(plan) = opened(plan)? else { return Ok(None) };
+    let plan = optimizer::physical(&plan, run.state.as_ref()).await?;
+    Ok(is_fillable(&plan)?.then_some(plan))
 }
 
 /// The physical plan of a logical one.

@@ -6,6 +6,7 @@
 mod copy;
 mod demo;
 mod drivers;
+mod estimates;
 mod limits;
 mod pgtext;
 mod plans;
@@ -29,6 +30,7 @@ fn main() {
     let mut trials = Vec::new();
     trials.extend(tpch::trials());
     trials.extend(plans::trials());
+    trials.extend(estimates::trials());
     trials.extend(slt::trials());
     trials.extend(copy::trials());
     trials.extend(types::trials());

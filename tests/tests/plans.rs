@@ -10,6 +10,7 @@ use rand::seq::SliceRandom;
 use rand::{SeedableRng, rngs::StdRng};
 use std::fmt::Write;
 use std::path::PathBuf;
+use tenon_tests::planning::{Shape, TABLES_MAX, join, planning_ms, tables};
 use tenon_tests::tpch::{Scale, query};
 use tokio_postgres::Client;
 
@@ -143,37 +144,21 @@ async fn cost(client: &Client, sql: &str) -> Result<f64> {
 async fn thirty() -> Result<()> {
     let server = Server::start(&ARGS)?;
     let client = server.connect().await?;
-    for table in 0..30 {
-        let rows = 10 + 7 * table;
-        let sql =
-            format!("CREATE TABLE t{table} AS SELECT v AS id, v % 10 AS next FROM generate_series(1, {rows}) AS g(v)");
-        client.batch_execute(&sql).await?;
+    for statement in tables() {
+        client.batch_execute(&statement).await?;
     }
-    let from: Vec<String> = (0..30).map(|table| format!("t{table}")).collect();
-    let chain: Vec<String> = (1..30).map(|t| format!("t{}.next = t{t}.id", t - 1)).collect();
-    let star: Vec<String> = (1..30).map(|t| format!("t0.id = t{t}.id")).collect();
-    let mut clique = Vec::new();
-    for a in 0..30 {
-        clique.extend((a + 1..30).map(|b| format!("t{a}.id = t{b}.id")));
-    }
-    for (shape, conditions) in [("chain", chain), ("star", star), ("clique", clique)] {
-        let sql = format!(
-            "SELECT count(*) FROM {} WHERE {}",
-            from.join(", "),
-            conditions.join(" AND ")
-        );
+    for shape in Shape::ALL {
+        let sql = join(shape, TABLES_MAX);
         let mut best = f64::INFINITY;
         for _ in 0..5 {
             let text = explain(&client, "SUMMARY", &sql).await?;
-            let line = text.lines().find_map(|line| line.strip_prefix("Planning Time: "));
-            let time: f64 = line.and_then(|l| l.strip_suffix(" ms")).context("no time")?.parse()?;
-            best = best.min(time);
+            best = best.min(planning_ms(&text).context("no time")?);
         }
-        println!("plans::thirty: {shape} planned in {best:.1} ms");
+        println!("plans::thirty: {} planned in {best:.1} ms", shape.name());
         // A release build needs 50 ms at most; this one is not optimized, and other tests may run beside it.
-        ensure!(best < 500.0, "{shape}: planned in {best} ms");
+        ensure!(best < 500.0, "{}: planned in {best} ms", shape.name());
         let found = value(&client, &sql).await?;
-        ensure!(shape == "chain" || found == "10", "{shape}: {found} rows");
+        ensure!(shape == Shape::Chain || found == "10", "{}: {found} rows", shape.name());
     }
     Ok(())
 }

@@ -52,8 +52,8 @@ pub struct JoinExec {
     estimate: Option<usize>,
     /// What the choice will be, as far as the plan tells.
     planned: Option<Choice>,
-    /// Rows of the probe side that the plan expects.
-    probe_estimate: Option<usize>,
+    /// Rows of the build and the probe side that the plan expects.
+    inputs: Option<[usize; 2]>,
     /// What it was when the join last ran.
     chosen: Arc<Mutex<Option<Choice>>>,
     shared: PerExecution<MadeOnce<Mode>>,
@@ -69,12 +69,7 @@ impl JoinExec {
         spec: JoinSpec,
         schema: SchemaRef,
     ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(probe.output_partitioning().partition_count().max(spec.partitions)),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
+        let properties = properties(schema, &probe, &spec);
         Self {
             build,
             probe,
@@ -82,11 +77,11 @@ impl JoinExec {
             filters: vec![],
             estimate: None,
             planned: None,
-            probe_estimate: None,
+            inputs: None,
             chosen: Arc::default(),
             shared: PerExecution::default(),
             metrics: ExecutionPlanMetricsSet::new(),
-            properties: Arc::new(properties),
+            properties,
         }
     }
 
@@ -113,6 +108,7 @@ impl JoinExec {
         let (build, probe) = (Arc::clone(&self.build), Arc::clone(&self.probe));
         let mut join = Self::new(build, probe, spec, Arc::new(schema)).with_filters(self.filters.clone());
         join.estimate = self.estimate;
+        join.inputs = self.inputs;
         join
     }
 
@@ -124,18 +120,23 @@ impl JoinExec {
 
     /// The same join with its choice foreseen, for EXPLAIN. Fails where the options ask for what cannot be.
     pub fn planned(&self, options: &JoinOptions) -> Result<Self> {
-        let (rows, device) = ((rows(&self.build), rows(&self.probe)), device::state(options.device));
-        let choice = self.spec.choose(options, &self.build.schema(), device, rows)?;
+        let expected = match self.inputs {
+            Some([build, probe]) => (Some(build), Some(probe)),
+            None => (rows(&self.build), rows(&self.probe)),
+        };
+        let device = device::state(options.device);
+        let choice = self.spec.choose(options, &self.build.schema(), device, expected)?;
         let (build, probe) = (Arc::clone(&self.build), Arc::clone(&self.probe));
         let mut join = self.with_inputs(build, probe);
         join.planned = Some(choice);
-        join.probe_estimate = rows.1;
+        join.inputs = expected.0.zip(expected.1).map(<[usize; 2]>::from);
         Ok(join)
     }
 
-    /// The same join, expected to put out `rows` rows.
-    pub fn with_estimate(mut self, rows: usize) -> Self {
+    /// The same join, expected to put out `rows` rows, of as many as `inputs` says on the build and the probe side.
+    pub fn with_estimates(mut self, rows: usize, inputs: Option<[usize; 2]>) -> Self {
         self.estimate = Some(rows);
+        self.inputs = inputs;
         self
     }
 
@@ -150,12 +151,31 @@ impl JoinExec {
     }
 
     pub fn with_inputs(&self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Self {
-        let mut join = Self::new(build, probe, (*self.spec).clone(), self.schema()).with_filters(self.filters.clone());
-        join.planned = self.planned.clone();
-        join.probe_estimate = self.probe_estimate;
-        join.estimate = self.estimate;
-        join
+        let properties = properties(self.schema(), &probe, &self.spec);
+        Self {
+            build,
+            probe,
+            spec: Arc::clone(&self.spec),
+            filters: self.filters.clone(),
+            estimate: self.estimate,
+            planned: self.planned.clone(),
+            inputs: self.inputs,
+            chosen: Arc::default(),
+            shared: PerExecution::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            properties,
+        }
     }
+}
+
+fn properties(schema: SchemaRef, probe: &Arc<dyn ExecutionPlan>, spec: &JoinSpec) -> Arc<PlanProperties> {
+    let partitions = probe.output_partitioning().partition_count().max(spec.partitions);
+    Arc::new(PlanProperties::new(
+        EquivalenceProperties::new(schema),
+        Partitioning::UnknownPartitioning(partitions),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    ))
 }
 
 /// Rows that a plan will give, as its statistics tell.
@@ -243,7 +263,7 @@ impl ExecutionPlan for JoinExec {
                 filters: self.filters.clone(),
                 chosen: Arc::clone(&self.chosen),
                 context,
-                probe_estimate: self.probe_estimate,
+                probe_estimate: self.inputs.map(|[_, probe]| probe),
                 partition,
                 partitions: self.properties.output_partitioning().partition_count(),
                 metrics: self.metrics.clone(),

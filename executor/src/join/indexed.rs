@@ -20,7 +20,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExprRef};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr, PlanProperties,
@@ -225,6 +225,7 @@ impl ExecutionPlan for IndexJoinExec {
             current: None,
             reservation: MemoryConsumer::new("index join").register(context.memory_pool()),
             metrics: BaselineMetrics::new(&self.metrics, partition),
+            found: MetricBuilder::new(&self.metrics).counter("rows_looked_up", partition),
         };
         let input = self.outer.execute(partition, context)?;
         let stream = futures::stream::try_unfold((running, input), |(mut running, mut input)| async move {
@@ -282,6 +283,8 @@ struct Running {
     current: Option<Outer>,
     reservation: MemoryReservation,
     metrics: BaselineMetrics,
+    /// Rows that the index has given.
+    found: Count,
 }
 
 /// An inner row, segment and row number, and an outer row.
@@ -317,6 +320,7 @@ impl Running {
         };
         let from = outer.next;
         let pairs = self.look_up(&mut outer)?;
+        self.found.add(pairs.len());
         let (pairs, inner) = self.conditioned(&outer, pairs)?;
         let piece = self.emit(&outer, from, &pairs, &inner)?;
         if outer.next < outer.batch.num_rows() {

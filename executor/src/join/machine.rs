@@ -1,6 +1,8 @@
 //! What a machine can do, as far as the choice of an operator needs it: rates of the GPU as measured on an H100, and
 //! of one core of a server processor.
 
+use std::sync::OnceLock;
+
 use super::choice::Operator;
 
 /// Bytes and rows a second, and seconds.
@@ -19,10 +21,16 @@ pub struct Machine {
     pub gpu_pairs_per_s: f64,
 }
 
+/// Asked for once: the answer comes from files, which takes longer than choosing.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()))
+}
+
 impl Default for Machine {
     fn default() -> Self {
         Self {
-            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            cores: cores(),
             hbm_bytes_per_s: 3.0e12,
             pcie_bytes_per_s: 52.0e9,
             launch_s: 5.0e-6,

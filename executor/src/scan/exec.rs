@@ -50,6 +50,9 @@ pub struct ScanExec {
     batch_rows: usize,
     limit: Option<usize>,
     filters: Arc<[ScanFilter]>,
+    /// The filters as they were given: over the table's columns.
+    given: Arc<[Arc<dyn PhysicalExpr>]>,
+    full_schema: SchemaRef,
     /// Table columns with the runtime filter on each.
     runtime: Vec<(usize, Arc<RuntimeFilter>)>,
     index: Option<Arc<IndexScan>>,
@@ -89,21 +92,7 @@ impl ScanExec {
         } = options;
         let schema = Arc::new(full_schema.project(&columns)?);
         let own = table.statistics();
-        let mut scan_filters = filters
-            .iter()
-            .map(|f| ScanFilter::try_new(f, full_schema))
-            .collect::<Result<Vec<_>>>()?;
-        scan_filters.sort_by_key(ScanFilter::cost);
-        let scan_filters: Arc<[ScanFilter]> = scan_filters.into();
-        let mut selector = Selector::new(Arc::clone(&scan_filters), vec![]);
-        let index = match index_budget {
-            Some(budget) if !filters.is_empty() => {
-                let left = table.segments().iter().filter(|segment| selector.enter(segment));
-                let scanned_rows = left.map(|segment| segment.rows()).sum();
-                choose(&table, full_schema, filters, scanned_rows, budget)?.map(Arc::new)
-            }
-            _ => None,
-        };
+        let (scan_filters, index) = compiled(&table, full_schema, filters, index_budget)?;
         let segments = table.segments().iter();
         let morsels = segments.map(|s| s.rows().div_ceil(MORSEL_ROWS)).sum::<usize>();
         let partitions = match &index {
@@ -143,6 +132,8 @@ impl ScanExec {
             batch_rows,
             limit,
             filters: scan_filters,
+            given: filters.into(),
+            full_schema: Arc::clone(full_schema),
             runtime: vec![],
             index,
             index_budget: index_budget.cloned(),
@@ -209,6 +200,24 @@ impl ScanExec {
         }
     }
 
+    /// The same scan with `change` made to its filters. It keeps its number of partitions, which the nodes above count on.
+    pub fn with_filters_changed(
+        &self,
+        change: impl Fn(Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Self> {
+        let given: Vec<_> = self.given.iter().cloned().map(change).collect::<Result<_>>()?;
+        if given.iter().zip(self.given.iter()).all(|(new, old)| Arc::ptr_eq(new, old)) {
+            return Ok(self.clone());
+        }
+        let (filters, index) = compiled(&self.table, &self.full_schema, &given, self.index_budget.as_ref())?;
+        Ok(Self {
+            filters,
+            index,
+            given: given.into(),
+            ..self.clone()
+        })
+    }
+
     /// The index that the rows are found by.
     pub fn index_name(&self) -> Option<&str> {
         self.index.as_ref().map(|index| index.name.as_str())
@@ -238,6 +247,31 @@ impl ScanExec {
         let plain = plain && self.columns.iter().all(|column| *column < own);
         self.index_budget.as_ref().filter(|_| plain)
     }
+}
+
+/// Filters in the order in which they run, and the index that finds the rows for them.
+fn compiled(
+    table: &TableVersion,
+    full_schema: &SchemaRef,
+    given: &[Arc<dyn PhysicalExpr>],
+    index_budget: Option<&Arc<MemoryBudget>>,
+) -> Result<(Arc<[ScanFilter]>, Option<Arc<IndexScan>>)> {
+    let mut filters = given
+        .iter()
+        .map(|f| ScanFilter::try_new(f, full_schema))
+        .collect::<Result<Vec<_>>>()?;
+    filters.sort_by_key(ScanFilter::cost);
+    let filters: Arc<[ScanFilter]> = filters.into();
+    let mut selector = Selector::new(Arc::clone(&filters), vec![]);
+    let index = match index_budget {
+        Some(budget) if !given.is_empty() => {
+            let left = table.segments().iter().filter(|segment| selector.enter(segment));
+            let scanned_rows = left.map(|segment| segment.rows()).sum();
+            choose(table, full_schema, given, scanned_rows, budget)?.map(Arc::new)
+        }
+        _ => None,
+    };
+    Ok((filters, index))
 }
 
 impl DisplayAs for ScanExec {

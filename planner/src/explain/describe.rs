@@ -133,6 +133,9 @@ impl Describer {
                 actual.counts.retain(|(_, value)| matches!(value, Value::Bytes(_)));
             }
         }
+        if plan.downcast_ref::<IndexJoinExec>().is_some() {
+            account_for_lookups(&mut node);
+        }
         if facts.work == Work::HashJoin {
             show_hash_phase(&mut node);
         }
@@ -237,6 +240,20 @@ fn guess(work: &Work, inputs: &[Estimate]) -> f64 {
 fn width(schema: &Schema) -> usize {
     let of = |data_type: &DataType| data_type.primitive_width().unwrap_or(32);
     schema.fields().iter().map(|field| of(field.data_type())).sum()
+}
+
+/// Gives the inner side of an index join its account: all lookups together.
+fn account_for_lookups(join: &mut Node) {
+    let Some(actual) = &mut join.actual else { return };
+    let rows = actual.take_count("Rows Looked Up").unwrap_or(0);
+    if let Some((_, looked_up)) = join.inputs.last_mut() {
+        looked_up.actual = Some(super::Actual {
+            rows: rows as usize,
+            total_ms: actual.total_ms,
+            ran: actual.ran,
+            ..Default::default()
+        });
+    }
 }
 
 /// Forms of a hash join's table, as its metrics name them.

@@ -29,6 +29,8 @@ use super::estimate::Profile;
 struct Expected {
     input: LogicalPlan,
     rows: usize,
+    /// Of a join: rows of its left and right input.
+    inputs: Option<[usize; 2]>,
 }
 
 impl UserDefinedLogicalNodeCore for Expected {
@@ -54,7 +56,11 @@ impl UserDefinedLogicalNodeCore for Expected {
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
         match inputs.pop() {
-            Some(input) => Ok(Self { input, rows: self.rows }),
+            Some(input) => Ok(Self {
+                input,
+                rows: self.rows,
+                inputs: self.inputs,
+            }),
             None => datafusion::common::internal_err!("an expectation has one input"),
         }
     }
@@ -87,11 +93,20 @@ fn profiled(plan: LogicalPlan, alias: Option<String>) -> Result<(LogicalPlan, Pr
         Ok(Transformed::yes(child))
     })?;
     let plan = plan.data;
+    let whole = |profile: &Profile| profile.rows.clamp(1.0, 1e15).round() as usize;
+    let input_rows = match (&plan, inputs.as_slice()) {
+        (LogicalPlan::Join(_), [left, right]) => Some([whole(left), whole(right)]),
+        _ => None,
+    };
     let profile = Profile::over(&plan, inputs);
-    let rows = profile.rows.clamp(1.0, 1e15).round() as usize;
+    let rows = whole(&profile);
     let plan = match plan {
         LogicalPlan::Join(_) | LogicalPlan::Aggregate(_) => LogicalPlan::Extension(Extension {
-            node: Arc::new(Expected { input: plan, rows }),
+            node: Arc::new(Expected {
+                input: plan,
+                rows,
+                inputs: input_rows,
+            }),
         }),
         LogicalPlan::TableScan(scan) => LogicalPlan::TableScan(expecting(scan, alias, rows)),
         other => other,
@@ -140,23 +155,24 @@ impl ExtensionPlanner for ExpectationPlanner {
         match (node.as_any().downcast_ref::<Expected>(), inputs) {
             (Some(expected), [input]) => {
                 let input = Arc::clone(input);
-                Ok(Some(told(input, expected.rows, session.config_options())?))
+                Ok(Some(told(input, expected, session.config_options())?))
             }
             _ => Ok(None),
         }
     }
 }
 
-fn told(plan: Arc<dyn ExecutionPlan>, rows: usize, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+fn told(plan: Arc<dyn ExecutionPlan>, expected: &Expected, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         // Joins on expressions are wrapped in a projection that drops the keys.
-        let input = told(Arc::clone(projection.input()), rows, options)?;
+        let input = told(Arc::clone(projection.input()), expected, options)?;
         let exprs = projection.expr().iter().cloned();
         return Ok(Arc::new(ProjectionExec::try_new(exprs, input)?));
     }
     let plan = super::replace(plan, options)?;
+    let rows = expected.rows;
     if let Some(join) = plan.downcast_ref::<JoinExec>() {
-        return Ok(Arc::new(join.with_output(&all(join)).with_estimate(rows)));
+        return Ok(Arc::new(join.with_output(&all(join)).with_estimates(rows, expected.inputs)));
     }
     if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
         let join = join.with_outer(Arc::clone(join.outer()));

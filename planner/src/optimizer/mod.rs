@@ -5,6 +5,7 @@ mod aggregates;
 mod annotate;
 mod cross_joins;
 pub mod estimate;
+mod implied_equalities;
 mod index_joins;
 mod join_order;
 mod joins;
@@ -34,12 +35,21 @@ pub struct TenonQueryPlanner;
 #[async_trait]
 impl QueryPlanner for TenonQueryPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = annotate::annotate(order_joins(plan.clone())?)?;
-        let plan = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(annotate::ExpectationPlanner)])
-            .create_physical_plan(&plan, session)
-            .await?;
-        joins::choose(plan, &JoinOptions::of(session.config()))
+        physical(&prepared(plan.clone())?, session).await
     }
+}
+
+/// An optimized plan with its joins ordered and estimates on its nodes.
+pub fn prepared(plan: LogicalPlan) -> Result<LogicalPlan> {
+    annotate::annotate(order_joins(plan)?)
+}
+
+/// The physical plan of a prepared one.
+pub async fn physical(plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(annotate::ExpectationPlanner)])
+        .create_physical_plan(plan, session)
+        .await?;
+    joins::choose(plan, &JoinOptions::of(session.config()))
 }
 
 /// The plan with its joins ordered, and without the columns that the new order no longer carries for nothing.

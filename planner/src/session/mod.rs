@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::error::{Result, SqlError, SqlState, state};
 use crate::outcome::{BatchStream, ColumnDesc};
 use crate::plan_cache::Slot;
+use crate::run::Watch;
 use crate::settings::Settings;
 use crate::statement::Statement;
 use datafusion::arrow::datatypes::FieldRef;
@@ -92,6 +93,8 @@ pub struct Session {
     /// Whether the schema of temporary tables may exist.
     pub(crate) has_temporary: bool,
     statement_start_us: i64,
+    /// Sees the plans of the statement that EXPLAIN ANALYZE runs.
+    pub(crate) watch: Option<Arc<Watch>>,
 }
 
 impl Session {
@@ -121,6 +124,7 @@ impl Session {
             assignments: Arc::default(),
             has_temporary: false,
             statement_start_us: 0,
+            watch: None,
         }
     }
 

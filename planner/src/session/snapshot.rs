@@ -6,7 +6,6 @@ use crate::error::{Result, SqlError, state};
 use crate::functions::session::Facts;
 use crate::plan_cache::Purpose;
 use crate::run::Run;
-use datafusion::common::ScalarValue;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::{State, Transaction};
@@ -84,15 +83,15 @@ impl Session {
             state,
             task,
             cancel: self.cancel().clone(),
+            watch: self.watch.clone(),
         }
     }
 
     /// What a plan made now would be made for.
-    pub(crate) fn purpose(&self, params: &[ScalarValue]) -> Purpose {
+    pub(crate) fn purpose(&self) -> Purpose {
         Purpose {
             settings: self.settings.clone(),
             path: self.path(&self.state()),
-            params: params.to_vec(),
         }
     }
 

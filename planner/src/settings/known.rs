@@ -118,6 +118,13 @@ pub(super) static KNOWN: &[Known] = &[
         "See the server's configuration.",
     ),
     known("max_identifier_length", "63", Check::Fixed, false, "Longest name."),
+    known(
+        "plan_cache_mode",
+        "auto",
+        Check::OneOf(&["auto", "force_generic_plan", "force_custom_plan"]),
+        false,
+        "Whether prepared statements keep plans for any values of their parameters.",
+    ),
     known("row_security", "on", Check::Bool, false, "No effect."),
     known(
         "search_path",

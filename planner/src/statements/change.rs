@@ -254,19 +254,20 @@ fn plan(
     Ok((plan.map_err(|error| crate::errors::from_datafusion(&error))?, params))
 }
 
-/// The query for the rows that an UPDATE or DELETE changes, what it does to them, and the table.
+/// The query for the rows that an UPDATE or DELETE changes.
 pub(super) fn explained(
     binder: &Binder,
+    prepared: &Prepared,
     statement: &ast::Statement,
     params: &[ScalarValue],
-) -> Result<(LogicalPlan, &'static str, String)> {
-    let (change, what) = match statement {
-        ast::Statement::Update(update) => (of_update(binder, update)?, "Update"),
-        ast::Statement::Delete(delete) => (of_delete(binder, delete)?, "Delete"),
+) -> Result<LogicalPlan> {
+    let change = match statement {
+        ast::Statement::Update(update) => of_update(binder, update)?,
+        ast::Statement::Delete(delete) => of_delete(binder, delete)?,
         _ => return Err(SqlError::internal("neither UPDATE nor DELETE")),
     };
-    let plan = query::bind(plan(binder, &change, &[])?.0, params)?;
-    Ok((plan, what, change.table.name().to_string()))
+    let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+    query::bind(plan(binder, &change, &declared)?.0, params)
 }
 
 /// What the query finds, gathered.

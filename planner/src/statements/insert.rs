@@ -294,6 +294,31 @@ pub(super) fn check_default(session: &Session, expr: &ast::Expr, column: &Column
     check_assignable(&given.map_err(|error| from_datafusion(&error))?, column)
 }
 
+/// The plan of the rows to insert, for parameters of the declared types.
+fn plan(
+    binder: &Binder,
+    resolved: &Resolved,
+    insert: &Insert,
+    declared: &[u32],
+    params: &[ScalarValue],
+) -> Result<LogicalPlan> {
+    match &insert.source {
+        Some(source) => query::bind(source_plan(binder, resolved, source, declared)?.0, params),
+        None => default_row(binder, &resolved.table),
+    }
+}
+
+/// The plan of the rows to insert.
+pub(super) fn explained(
+    binder: &Binder,
+    prepared: &Prepared,
+    insert: &Insert,
+    params: &[ScalarValue],
+) -> Result<LogicalPlan> {
+    let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+    plan(binder, &resolve(binder, insert)?, insert, &declared, params)
+}
+
 pub(super) async fn run(
     session: &mut Session,
     prepared: &Prepared,
@@ -307,10 +332,7 @@ pub(super) async fn run(
         session.check_writable("INSERT")?;
     }
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
-    let plan = match &insert.source {
-        Some(source) => query::bind(source_plan(&binder, &resolved, source, &declared)?.0, params)?,
-        None => default_row(&binder, &resolved.table)?,
-    };
+    let plan = plan(&binder, &resolved, insert, &declared, params)?;
     let table = resolved.table.clone();
     if let Some(upsert) = upsert(insert, &table)? {
         return upsert.run(session, &binder, plan, &declared, params).await;

@@ -80,7 +80,17 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
         Kind::Utility(Utility::Discard) => return set::discard(session, prepared.sql()),
         _ => return Err(SqlError::internal("no statement")),
     };
-    match tree.as_ref() {
+    run_tree(session, prepared, tree, params).await
+}
+
+/// The same for a statement's tree: the prepared statement's own, or the one that it explains.
+async fn run_tree(
+    session: &mut Session,
+    prepared: &Prepared,
+    tree: &ast::Statement,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    match tree {
         ast::Statement::Query(query) => query::run(session, prepared, query, params).await,
         ast::Statement::Insert(insert) => insert::run(session, prepared, insert, params).await,
         ast::Statement::CreateTable(create) => create::table(session, prepared, create, params).await,

@@ -11,6 +11,7 @@ use crate::session::{Named, Prepared, Session};
 use crate::statement::{Kind, Statement};
 use crate::types::planner::sql_type;
 use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::logical_expr::expr::Cast;
@@ -122,6 +123,9 @@ async fn evaluate(
     let mut tree = expr.clone();
     rewrite(&mut tree);
     let expr = session.binder().expression(tree, &DFSchema::empty())?;
+    if let Some(value) = literal(&expr, field.data_type()) {
+        return Ok(value);
+    }
     let expr = Expr::Cast(Cast::new_from_field(Box::new(expr), field.clone()));
     let plan = LogicalPlanBuilder::empty(true)
         .project([expr.alias("value")])
@@ -135,6 +139,15 @@ async fn evaluate(
         }
         None => Err(SqlError::internal("an expression has no value")),
     }
+}
+
+/// The value of a literal that has the type already, or is an integer as it.
+fn literal(expr: &Expr, data_type: &DataType) -> Option<ScalarValue> {
+    let Expr::Literal(value, _) = expr else { return None };
+    let own = value.data_type();
+    let fits = own == *data_type || (own.is_integer() && data_type.is_integer());
+    // A number out of range is told of by the cast.
+    if fits { value.cast_to(data_type).ok() } else { None }
 }
 
 pub(super) fn deallocate(session: &mut Session, name: &Ident) -> Result<Outcome> {

@@ -6,7 +6,7 @@ use crate::catalog;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
-use crate::plan_cache::{Basis, Keeper};
+use crate::plan_cache::{Basis, Keeper, Mode};
 use crate::rewrite::rewrite;
 use crate::run::{self, Source};
 use crate::session::{Prepared, Session};
@@ -76,10 +76,21 @@ pub(super) async fn run(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
-    let (run, state, purpose) = (session.run(), session.state(), session.purpose(params));
-    if let (Some(kept), Some(columns)) = (prepared.slot.find(&purpose, &state), &prepared.columns) {
-        let stream = run::start_source(&run, Source::Physical(kept?)).await?;
-        return Ok(rows(columns.clone(), stream));
+    let run = session.run();
+    let (columns, source) = ready(session, prepared, query, params)?;
+    Ok(rows(columns, run::start_source(&run, source).await?))
+}
+
+/// A query's columns, and its plan: a kept one, or one to be made and, where that can be, kept.
+pub(super) fn ready(
+    session: &mut Session,
+    prepared: &Prepared,
+    query: &ast::Query,
+    params: &[ScalarValue],
+) -> Result<(Vec<ColumnDesc>, Source)> {
+    let (state, purpose, mode) = (session.state(), session.purpose(), Mode::of(&session.settings));
+    if let (Some(kept), Some(columns)) = (prepared.slot.find(&purpose, params, mode, &state), &prepared.columns) {
+        return Ok((columns.clone(), Source::Physical(kept?)));
     }
     let cached = prepared
         .plan
@@ -87,25 +98,20 @@ pub(super) async fn run(
         .take()
         .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state));
     // Plans that hold a value of their statement serve no other.
-    let (plan, mut reusable) = match cached {
-        Some((_, plan)) => (plan, true),
+    let (plan, described, mut reusable) = match cached {
+        Some((_, plan)) => (plan, prepared.columns.clone(), true),
         None => {
             let binder = session.binder();
             let plan = plan(&binder, query, &prepared.param_fields)?;
-            (plan, binder.reusable())
+            (plan, None, binder.reusable())
         }
     };
     reusable &= prepared.slot.is_repeated() && !names_a_moment(prepared.sql());
     reusable &= Arc::ptr_eq(&state, &session.engine.database().snapshot());
-    let columns = describe_columns(&run::columns(&session.engine, &plan));
-    if let Some(promised) = &prepared.columns
-        && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| a.data_type != b.data_type))
-    {
-        return Err(SqlError::new(
-            state::FEATURE_NOT_SUPPORTED,
-            "cached plan must not change result type",
-        ));
-    }
+    let columns = match described {
+        Some(columns) => columns,
+        None => as_promised(prepared, describe_columns(&run::columns(&session.engine, &plan)))?,
+    };
     let basis = if reusable { Basis::of(&plan, &state) } else { None };
     let keeper = basis.map(|basis| Keeper {
         slot: prepared.slot.clone(),
@@ -114,8 +120,35 @@ pub(super) async fn run(
         state: Arc::downgrade(&state),
         analyzed: tenon_storage::analyze_count(),
     });
-    let stream = run::start_source(&run, Source::Logical(Box::new(bind(plan, params)?), keeper)).await?;
-    Ok(rows(columns, stream))
+    let generic = !params.is_empty() && prepared.slot.wants_generic(mode);
+    let source = match keeper {
+        Some(keeper) if generic => Source::Open {
+            plan: Box::new(plan),
+            values: params.to_vec(),
+            keeper,
+            mode,
+        },
+        Some(keeper) => Source::Kept {
+            plan: Box::new(bind(plan, params)?),
+            values: params.to_vec(),
+            keeper,
+        },
+        None => Source::Logical(Box::new(bind(plan, params)?)),
+    };
+    Ok((columns, source))
+}
+
+/// Columns of a new plan, which must have the types that preparing the statement told.
+fn as_promised(prepared: &Prepared, columns: Vec<ColumnDesc>) -> Result<Vec<ColumnDesc>> {
+    if let Some(promised) = &prepared.columns
+        && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| a.data_type != b.data_type))
+    {
+        return Err(SqlError::new(
+            state::FEATURE_NOT_SUPPORTED,
+            "cached plan must not change result type",
+        ));
+    }
+    Ok(columns)
 }
 
 fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {

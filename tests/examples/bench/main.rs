@@ -1,11 +1,13 @@
 //! Benchmarks of a whole server, in this process and through its wire, beside DuckDB over the same rows.
 //!
-//! `bench tpch` times the 22 TPC-H queries, `bench copy` loads `lineitem` in several ways.
+//! `bench tpch` times the 22 TPC-H queries, `bench copy` loads `lineitem` in several ways, `bench planning` times the
+//! planner.
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
 //! out. For `tpch`: `--query N` (repeatable), and `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
 
 mod copy;
+mod planning;
 mod served;
 mod tpch;
 
@@ -38,7 +40,8 @@ fn main() -> Result<()> {
     match benchmark.as_deref() {
         Some("tpch") => tpch::run(&options),
         Some("copy") => copy::run(&options),
-        _ => bail!("usage: bench tpch|copy [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]"),
+        Some("planning") => planning::run(&options),
+        _ => bail!("usage: bench tpch|copy|planning [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]"),
     }
 }
 

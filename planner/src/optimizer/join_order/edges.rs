@@ -64,8 +64,9 @@ impl Edges {
         neighbours(&self.equal, a) & b != 0 || self.wide.iter().any(|&(left, right)| joins(left, right, a, b))
     }
 
-    pub fn is_connected(&self, set: Set) -> bool {
-        self.reached(set & set.wrapping_neg(), set) == set
+    /// The relations that some predicate connects with the set.
+    pub fn around(&self, set: Set) -> Set {
+        neighbours(&self.any, set) & !set
     }
 
     /// The largest connected sets.

@@ -1,13 +1,14 @@
 //! Join ordering by statistics, over the optimized logical plan.
 //!
 //! A maximal tree of inner joins, with the semi, anti and left joins that hang on it, is flattened into a graph
-//! (`graph`, `edges`); an order is searched by cost (`search`, with `cardinality` for the rows); the tree is built anew
+//! (`graph`, `edges`); an order is searched by cost (`search` over `pairs`, with `cardinality` for the rows); the tree is built anew
 //! (`rebuild`). Left is the build side from here on. Other joins stay where they are, with the smaller input as build
 //! side.
 
 mod cardinality;
 mod edges;
 mod graph;
+mod pairs;
 mod rebuild;
 mod search;
 

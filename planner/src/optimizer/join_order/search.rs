@@ -1,16 +1,20 @@
 //! The search for the cheapest join tree.
 //!
-//! Up to `EXHAUSTIVE_MAX` relations: dynamic programming over the connected sets of relations, bushy trees included
-//! (Moerkotte and Neumann 2006 enumerate the same plans). Beyond: greedy, the cheapest next join first (Fegaras 1998).
-//! Relations that no predicate connects are joined last, the smallest first. Cost counts rows: those hashed, those
+//! Dynamic programming over the connected sets of relations, bushy trees included (`pairs`), as long as there are no
+//! more than `PAIRS_MAX` ways to make one set of two: a chain of thirty relations has fewer, twelve that are each joined
+//! with each have more. Else greedy, the cheapest next join first (Fegaras 1998). Relations that no predicate connects are joined last, the smallest first. Cost counts rows: those hashed, those
 //! probed, and those put out, with hashing the dearest.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use super::super::estimate::cost::{BUILD, CROSS, OUTPUT, PAIR, PROBE};
 use super::cardinality::Cardinality;
 use super::edges::Edges;
-use super::graph::{Graph, Set, members};
+use super::graph::{Attached, Graph, Set, members};
+use super::pairs;
 
-const EXHAUSTIVE_MAX: usize = 12;
+const PAIRS_MAX: usize = 30_000;
 
 #[derive(Debug, Clone)]
 pub enum Tree {
@@ -69,6 +73,15 @@ struct Step {
     choice: Choice,
 }
 
+/// The best way to make a set. Trees are built once, at the end.
+#[derive(Clone, Copy)]
+struct Best {
+    set: Set,
+    /// With all that is below.
+    cost: f64,
+    step: Step,
+}
+
 pub fn search(graph: &Graph) -> Tree {
     let search = Search {
         edges: Edges::of(graph),
@@ -79,13 +92,7 @@ pub fn search(graph: &Graph) -> Tree {
         .edges
         .components()
         .into_iter()
-        .map(|component| {
-            if component.count_ones() as usize <= EXHAUSTIVE_MAX {
-                search.exhaustive(component).unwrap_or_else(|| search.greedy(component))
-            } else {
-                search.greedy(component)
-            }
-        })
+        .map(|component| search.exhaustive(component).unwrap_or_else(|| search.greedy(component)))
         .collect();
     // Cross products, from the smallest.
     while parts.len() > 1 {
@@ -114,61 +121,53 @@ impl Search<'_> {
         }
     }
 
-    /// The best tree of a connected set; None where predicates over three relations or more leave no order without a
-    /// cross product.
+    /// The best tree of a connected set. None where there are too many to look at, and where predicates over three
+    /// relations or more leave no order without a cross product.
     fn exhaustive(&self, whole: Set) -> Option<Candidate> {
-        // Sets are numbered within `whole`, to index a table.
+        // Sets are numbered within `whole`.
         let relations: Vec<usize> = members(whole).collect();
-        let spread = |packed: usize| members(packed as Set).fold(0, |set: Set, at| set | 1 << relations[at]);
-        let sets: Vec<Set> = (0..1usize << relations.len()).map(spread).collect();
-        // Trees are built once, at the end: the table holds how each set is best made of two.
-        let mut best: Vec<Option<Step>> = vec![None; sets.len()];
-        let mut costs = vec![0.0; sets.len()];
-        for packed in 1..sets.len() {
-            let set = sets[packed];
-            if set.count_ones() == 1 {
-                let at = set.trailing_zeros() as usize;
-                best[packed] = Some(Step {
-                    cost: 0.0,
-                    rows: self.graph.relations[at].profile.rows,
-                    choice: Choice::Relation(at),
-                });
-                continue;
-            }
-            if !self.edges.is_connected(set) {
-                continue;
-            }
-            let rows = self.cardinality.rows(set);
-            let low = packed & packed.wrapping_neg();
-            let mut part = (packed - 1) & packed;
-            while part != 0 {
-                let rest = packed & !part;
-                if part & low != 0
-                    && let (Some(l), Some(r)) = (best[part], best[rest])
-                    && self.edges.meet(sets[part], sets[rest])
-                    && let Some(step) = self.step((sets[part], l.rows), (sets[rest], r.rows), rows)
-                {
-                    let cost = step.cost + costs[part] + costs[rest];
-                    if best[packed].is_none() || cost < costs[packed] {
-                        (best[packed], costs[packed]) = (Some(step), cost);
-                    }
-                }
-                part = (part - 1) & packed;
-            }
-        }
-        let index = |set: Set| {
+        let number = |set: Set| {
             let places = relations.iter().enumerate();
-            places.fold(0usize, |all, (place, &relation)| {
-                all | ((set >> relation & 1) as usize) << place
-            })
+            places.fold(0, |all: Set, (at, &relation)| all | (set >> relation & 1) << at)
         };
-        let last = sets.len() - 1;
-        let found = best[last]?;
+        let neighbours: Vec<Set> = relations.iter().map(|&at| number(self.edges.around(1 << at))).collect();
+        let leaf = |(at, &relation): (usize, &usize)| {
+            let rows = self.graph.relations[relation].profile.rows;
+            let choice = Choice::Relation(relation);
+            let step = Step { cost: 0.0, rows, choice };
+            (1 << at, Best { set: 1 << relation, cost: 0.0, step })
+        };
+        let mut best: HashMap<Set, Best> = relations.iter().enumerate().map(leaf).collect();
+        let mut left = PAIRS_MAX;
+        let done = pairs::for_each(&neighbours, &mut |a, b| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            let (Some(l), Some(r)) = (best.get(&a).copied(), best.get(&b).copied()) else {
+                return ControlFlow::Continue(());
+            };
+            let known = best.get(&(a | b)).map(|made| (made.step.rows, made.cost));
+            let rows = known.map_or_else(|| self.cardinality.rows(l.set | r.set), |(rows, _)| rows);
+            if let Some(step) = self.step((l.set, l.step.rows), (r.set, r.step.rows), rows) {
+                let cost = step.cost + l.cost + r.cost;
+                if known.is_none_or(|(_, cheapest)| cost < cheapest) {
+                    let set = l.set | r.set;
+                    best.insert(a | b, Best { set, cost, step });
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        if done.is_break() {
+            return None;
+        }
+        let last = number(whole);
+        let found = best.get(&last)?;
         Some(Candidate {
             set: whole,
-            cost: costs[last],
-            rows: found.rows,
-            tree: tree_of(&best, &index, last)?,
+            cost: found.cost,
+            rows: found.step.rows,
+            tree: tree_of(&best, &number, last)?,
         })
     }
 
@@ -210,7 +209,7 @@ impl Search<'_> {
     }
 
     /// The one relation of a set, if it is attached.
-    fn attached(&self, set: Set) -> Option<(usize, &super::graph::Attached)> {
+    fn attached(&self, set: Set) -> Option<(usize, &Attached)> {
         let at = set.trailing_zeros() as usize;
         let attached = self.graph.relations[at].attached.as_ref()?;
         (set.count_ones() == 1).then_some((at, attached))
@@ -305,19 +304,20 @@ fn combined(a: Candidate, b: Candidate, step: Step) -> Candidate {
     }
 }
 
-fn tree_of(best: &[Option<Step>], index: &impl Fn(Set) -> usize, at: usize) -> Option<Tree> {
-    Some(match best[at]?.choice {
+fn tree_of(best: &HashMap<Set, Best>, number: &impl Fn(Set) -> Set, at: Set) -> Option<Tree> {
+    let below = |set| tree_of(best, number, number(set)).map(Box::new);
+    Some(match best.get(&at)?.step.choice {
         Choice::Relation(at) => Tree::Relation(at),
         Choice::Inner { build, probe } => Tree::Inner {
-            build: tree_of(best, index, index(build))?.into(),
-            probe: tree_of(best, index, index(probe))?.into(),
+            build: below(build)?,
+            probe: below(probe)?,
         },
         Choice::Attached {
             outer,
             relation,
             builds_outer,
         } => Tree::Attached {
-            outer: tree_of(best, index, index(outer))?.into(),
+            outer: below(outer)?,
             relation,
             builds_outer,
         },

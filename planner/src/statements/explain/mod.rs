@@ -1,23 +1,23 @@
 //! EXPLAIN: the plan of a statement, and with ANALYZE what a run of it did.
 
+mod change;
 mod options;
 
-use super::{Description, change, named, query, text_rows};
-use crate::bind::parts;
+use super::{Description, insert, named, query, text_rows};
 use crate::error::{Result, SqlError};
-use crate::explain::{self, Estimate, Node, Role, Shown, Summary, Value};
+use crate::explain::{self, Node, Shown, Summary};
 use crate::outcome::{ColumnDesc, Outcome, PgType, RowsTag};
-use crate::run::{self, Run};
+use crate::run::{self, Run, Source};
 use crate::session::{Prepared, Session};
-use datafusion::arrow::datatypes::FieldRef;
+use crate::statement::Kind;
+use change::Change;
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use options::{Format, Options};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const COLUMN: &str = "QUERY PLAN";
 /// `pg_type.oid` of json.
@@ -42,8 +42,12 @@ pub(super) fn describe(
 ) -> Result<Description> {
     let params = match inner {
         ast::Statement::Query(query) => query::describe(session, query, types)?.params,
-        ast::Statement::Update(update) => change::describe_update(session, update, types)?.params,
-        ast::Statement::Delete(delete) => change::describe_delete(session, delete, types)?.params,
+        ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
+            query::describe(session, query, types)?.params
+        }
+        ast::Statement::Insert(insert) => insert::describe(session, insert, types)?.params,
+        ast::Statement::Update(update) => super::change::describe_update(session, update, types)?.params,
+        ast::Statement::Delete(delete) => super::change::describe_delete(session, delete, types)?.params,
         _ => Vec::new(),
     };
     Ok(Description {
@@ -53,61 +57,26 @@ pub(super) fn describe(
     })
 }
 
-/// What is explained: a query, and what is done with its rows.
-struct Explained {
-    plan: LogicalPlan,
-    /// `Insert` and the table's name.
-    change: Option<(&'static str, String)>,
-}
-
-impl Explained {
-    fn query(plan: LogicalPlan) -> Self {
-        Self { plan, change: None }
-    }
-}
-
-async fn explained(
+/// The plan of a statement: of a query, or of the rows that a change is made of.
+fn source(
     session: &mut Session,
-    inner: &ast::Statement,
-    fields: &[FieldRef],
+    prepared: &Prepared,
+    statement: &ast::Statement,
     params: &[ScalarValue],
-) -> Result<Explained> {
-    let bound = |session: &Session, query| query::bound_plan(&session.binder(), query, fields, params);
-    match inner {
-        ast::Statement::Query(query) => Ok(Explained::query(bound(session, query)?)),
-        ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
-            Ok(Explained::query(bound(session, query)?))
+) -> Result<Source> {
+    let binder = session.binder();
+    let plan = match statement {
+        ast::Statement::Query(query)
+        | ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
+            query::bound_plan(&binder, query, &prepared.param_fields, params)?
         }
-        ast::Statement::Insert(ast::Insert {
-            source: Some(query),
-            table: ast::TableObject::TableName(name),
-            ..
-        }) => {
-            let target = parts(name).pop().unwrap_or_default();
-            Ok(Explained {
-                plan: bound(session, query)?,
-                change: Some(("Insert", target)),
-            })
-        }
+        ast::Statement::Insert(insert) => insert::explained(&binder, prepared, insert, params)?,
         ast::Statement::Update(_) | ast::Statement::Delete(_) => {
-            let (plan, what, table) = change::explained(&session.binder(), inner, params)?;
-            Ok(Explained {
-                plan,
-                change: Some((what, table)),
-            })
+            super::change::explained(&binder, prepared, statement, params)?
         }
-        ast::Statement::Execute { name, parameters, .. } => {
-            let (prepared, values) = named::bound(session, name.as_ref(), parameters).await?;
-            match prepared.query() {
-                Some(query) => {
-                    let plan = query::bound_plan(&session.binder(), query, &prepared.param_fields, &values)?;
-                    Ok(Explained::query(plan))
-                }
-                None => Err(SqlError::unsupported("EXPLAIN EXECUTE of anything but a query")),
-            }
-        }
-        _ => Err(SqlError::unsupported("EXPLAIN of this statement")),
-    }
+        _ => return Err(SqlError::unsupported("EXPLAIN of this statement")),
+    };
+    Ok(Source::Logical(Box::new(plan)))
 }
 
 pub(super) async fn run(
@@ -118,40 +87,31 @@ pub(super) async fn run(
     params: &[ScalarValue],
 ) -> Result<Outcome> {
     let options = options::of(statement)?;
-    let reads = matches!(inner, ast::Statement::Query(_) | ast::Statement::Execute { .. });
-    if options.analyze && !reads {
-        return Err(SqlError::unsupported(
-            "EXPLAIN ANALYZE of a statement that changes data",
-        ));
-    }
-    let begin = Instant::now();
-    let Explained { plan, change } = explained(session, inner, &prepared.param_fields, params).await?;
-    let bound = begin.elapsed();
-    let own = session.run();
-    let (node, planned, executed) = run::background(&session.engine, async move {
-        let begin = Instant::now();
-        let physical = run::physical(&own, &plan).await?;
-        let planned = begin.elapsed();
-        let begin = Instant::now();
-        if options.analyze {
-            exhaust(&own, &physical).await?;
+    let (node, planning, execution) = match inner {
+        ast::Statement::Execute { name, parameters, .. } => {
+            let (named, values) = named::bound(session, name.as_ref(), parameters).await?;
+            let begin = Instant::now();
+            match (named.query(), &named.statement.kind) {
+                // What the statement has kept serves here too.
+                (Some(query), _) => {
+                    let (_, source) = query::ready(session, &named, query, &values)?;
+                    planned(session, source, begin, &options).await?
+                }
+                (None, Kind::Sql(tree)) => explained(session, &named, tree, &values, &options).await?,
+                (None, _) => return Err(SqlError::unsupported("EXPLAIN of this statement")),
+            }
         }
-        let executed = begin.elapsed();
-        Ok((explain::describe(&physical, options.analyze), planned, executed))
-    })
-    .await?;
-    let node = match change {
-        Some((what, table)) => modify(node, what, &table),
-        None => node,
+        _ => explained(session, prepared, inner, params, &options).await?,
     };
     let shown = Shown {
         verbose: options.verbose,
         costs: options.costs,
         timing: options.timing,
     };
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     let summary = Summary {
-        planning_ms: options.summary.then(|| (bound + planned).as_secs_f64() * 1e3),
-        execution_ms: (options.summary && options.analyze).then_some(executed.as_secs_f64() * 1e3),
+        planning_ms: options.summary.then_some(milliseconds(planning)),
+        execution_ms: (options.summary && options.analyze).then_some(milliseconds(execution)),
     };
     let lines = match options.format {
         Format::Text => explain::text::lines(&node, &shown, &summary),
@@ -169,11 +129,59 @@ pub(super) async fn run(
     })
 }
 
+/// The plan of a statement that has been run if it is to be analyzed, and the times of planning and of running.
+async fn explained(
+    session: &mut Session,
+    prepared: &Prepared,
+    statement: &ast::Statement,
+    params: &[ScalarValue],
+    options: &Options,
+) -> Result<(Node, Duration, Duration)> {
+    if options.analyze && !matches!(statement, ast::Statement::Query(_)) {
+        // Refuses what has no plan before anything is done.
+        source(session, prepared, statement, params)?;
+        return change::run(session, prepared, statement, params).await;
+    }
+    let begin = Instant::now();
+    let source = source(session, prepared, statement, params)?;
+    let (node, planning, execution) = planned(session, source, begin, options).await?;
+    let node = match Change::of(statement) {
+        Some(change) => change.over(node, None),
+        None => node,
+    };
+    Ok((node, planning, execution))
+}
+
+/// The same for a query. Planning has begun at `begin`.
+async fn planned(
+    session: &Session,
+    source: Source,
+    begin: Instant,
+    options: &Options,
+) -> Result<(Node, Duration, Duration)> {
+    let (own, analyze) = (session.run(), options.analyze);
+    let bound = begin.elapsed();
+    run::background(&session.engine, async move {
+        let begin = Instant::now();
+        let physical = run::plan_of(&own, source).await?;
+        let planning = bound + begin.elapsed();
+        let begin = Instant::now();
+        if analyze {
+            exhaust(&own, &physical).await?;
+        }
+        let execution = begin.elapsed();
+        Ok((explain::describe(&physical, analyze), planning, execution))
+    })
+    .await
+}
+
 /// Runs a plan to its end for the account that it leaves.
 async fn exhaust(run: &Run, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     let _permit = run.engine.admission.acquire().await.map_err(SqlError::internal)?;
     let told = |error| crate::errors::from_datafusion(&error);
-    let mut stream = execute_stream(plan.clone(), run.task.clone()).map_err(told)?;
+    // A context of its own: a kept plan has run under others.
+    let task = crate::engine::task(&run.state);
+    let mut stream = execute_stream(plan.clone(), task).map_err(told)?;
     loop {
         tokio::select! {
             biased;
@@ -183,26 +191,5 @@ async fn exhaust(run: &Run, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
                 None => return Ok(()),
             },
         }
-    }
-}
-
-/// The node that writes the rows of `input` to a table.
-fn modify(input: Node, what: &'static str, table: &str) -> Node {
-    Node {
-        kind: "ModifyTable".into(),
-        title: format!("{what} on {table}"),
-        identity: vec![
-            ("Operation", Value::Text(what.into())),
-            ("Relation Name", Value::Text(table.into())),
-            ("Alias", Value::Text(table.into())),
-        ],
-        device: "cpu",
-        estimate: Estimate {
-            rows: 0.0,
-            width: 0,
-            ..input.estimate
-        },
-        inputs: vec![(Role::Outer, input)],
-        ..Node::default()
     }
 }

@@ -1,12 +1,17 @@
 //! Physical plans that prepared statements keep from one execution to the next.
 //!
 //! A plan is kept with all that it depends on: the names of the catalog, the versions of the tables that the query
-//! names, the session's settings and search path, the values of its parameters, and how often ANALYZE has run. It is
-//! held here, and by its statement only weakly: a statement that lies unused must not keep an old version of a table in
-//! memory, so plans over versions that are gone are dropped as soon as any statement ends.
+//! names, the session's settings and search path, and how often ANALYZE has run. It is made for certain values of the
+//! statement's parameters, or leaves them open (`parameter`); `slot` says when which. It is held here, and by its
+//! statement only weakly: a statement that lies unused must not keep an old version of a table in memory, so plans over
+//! versions that are gone are dropped as soon as any statement ends.
 
-use crate::error::Result;
-use crate::errors::from_datafusion;
+mod parameter;
+mod slot;
+
+pub(crate) use parameter::{is_fillable, opened};
+pub(crate) use slot::{Mode, Slot};
+
 use crate::settings::Settings;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result as DataFusionResult, ScalarValue};
@@ -15,7 +20,6 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tenon_executor::scan::{ScanExec, SegmentTable};
 use tenon_storage::{Relation, State, analyze_count};
@@ -23,13 +27,12 @@ use tenon_storage::{Relation, State, analyze_count};
 /// Plans kept by all sessions together.
 const PLANS_MAX: usize = 1024;
 
-/// What a plan was made for, apart from the data.
+/// What a plan was made for, apart from the data and the values of parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Purpose {
     pub settings: Settings,
     /// Schemas in which names are looked up.
     pub path: Vec<String>,
-    pub params: Vec<ScalarValue>,
 }
 
 /// A plan that has not run, and what it depends on.
@@ -37,6 +40,8 @@ pub(crate) struct Purpose {
 pub(crate) struct KeptPlan {
     plan: Arc<dyn ExecutionPlan>,
     purpose: Purpose,
+    /// What it has in place of its statement's parameters; None: it leaves them open.
+    values: Option<Vec<ScalarValue>>,
     basis: Basis,
     analyzed: u64,
     /// The state that it was last found right for.
@@ -51,13 +56,6 @@ pub(crate) struct Basis {
     catalog: u64,
 }
 
-/// A prepared statement's place for its plan.
-#[derive(Debug, Default)]
-pub(crate) struct Slot {
-    plan: Mutex<Weak<KeptPlan>>,
-    executions: AtomicUsize,
-}
-
 /// One a server.
 #[derive(Default)]
 pub(crate) struct PlanCache(Mutex<Kept>);
@@ -69,27 +67,19 @@ struct Kept {
     state: Weak<State>,
 }
 
-impl Slot {
-    /// Counts an execution; whether there has been one before, so that a plan is worth keeping.
-    pub fn is_repeated(&self) -> bool {
-        self.executions.fetch_add(1, Ordering::Relaxed) > 0
-    }
-
-    /// The kept plan, ready to run, if it is right for this purpose and state.
-    pub fn find(&self, purpose: &Purpose, state: &Arc<State>) -> Option<Result<Arc<dyn ExecutionPlan>>> {
-        let kept = self.plan.lock().upgrade()?;
-        if kept.purpose != *purpose || kept.analyzed != analyze_count() {
-            return None;
+impl KeptPlan {
+    fn is_right(&self, purpose: &Purpose, state: &Arc<State>) -> bool {
+        if self.purpose != *purpose || self.analyzed != analyze_count() {
+            return false;
         }
-        let mut checked = kept.state.lock();
+        let mut checked = self.state.lock();
         if checked.as_ptr() != Arc::as_ptr(state) {
-            if !kept.basis.holds_in(state) {
-                return None;
+            if !self.basis.holds_in(state) {
+                return false;
             }
             *checked = Arc::downgrade(state);
         }
-        drop(checked);
-        Some(fresh(&kept.plan).map_err(|error| from_datafusion(&error)))
+        true
     }
 }
 
@@ -104,6 +94,11 @@ impl Basis {
             tables,
             catalog: catalog(state),
         })
+    }
+
+    /// How many tables there are.
+    pub fn tables(&self) -> usize {
+        self.tables.len()
     }
 
     fn holds_in(&self, state: &State) -> bool {
@@ -157,20 +152,21 @@ pub(crate) struct Keeper {
 }
 
 impl PlanCache {
-    /// Keeps a plan that is about to run for the first time.
-    pub fn keep(&self, keeper: Keeper, plan: &Arc<dyn ExecutionPlan>) {
+    /// Keeps a plan that is about to run for the first time, made for `values` or for any.
+    pub fn keep(&self, keeper: Keeper, plan: &Arc<dyn ExecutionPlan>, values: Option<Vec<ScalarValue>>) {
         if shares_state(plan) {
             return;
         }
-        let Ok(plan) = fresh(plan) else { return };
+        let Ok(plan) = fresh(plan, None) else { return };
         let kept = Arc::new(KeptPlan {
             plan,
             purpose: keeper.purpose,
+            values,
             basis: keeper.basis,
             analyzed: keeper.analyzed,
             state: Mutex::new(keeper.state),
         });
-        *keeper.slot.plan.lock() = Arc::downgrade(&kept);
+        keeper.slot.take(&kept);
         let mut own = self.0.lock();
         if own.plans.len() >= PLANS_MAX {
             // Those whose statements are gone; else the oldest.
@@ -195,7 +191,7 @@ impl PlanCache {
 }
 
 /// Nodes whose copies would write to one place when they run at the same time.
-fn shares_state(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(crate) fn shares_state(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let own = matches!(
         plan.name(),
         "ScalarSubqueryExec" | "RecursiveQueryExec" | "WorkTableExec"
@@ -203,9 +199,16 @@ fn shares_state(plan: &Arc<dyn ExecutionPlan>) -> bool {
     own || plan.children().into_iter().any(shares_state)
 }
 
-/// A copy of a plan that has nothing of earlier runs, neither rows nor counts.
-fn fresh(plan: &Arc<dyn ExecutionPlan>) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+/// A copy of a plan that has nothing of earlier runs, neither rows nor counts; with `values`, one for these.
+pub(crate) fn fresh(
+    plan: &Arc<dyn ExecutionPlan>,
+    values: Option<&[ScalarValue]>,
+) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
     let copied = Arc::clone(plan).transform_up(|node| {
+        let node = match values {
+            Some(values) => parameter::filled(node, values)?,
+            None => node,
+        };
         if let Some(scan) = node.downcast_ref::<ScanExec>() {
             return Ok(Transformed::yes(Arc::new(scan.renewed()) as Arc<dyn ExecutionPlan>));
         }
