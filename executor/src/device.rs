@@ -1,6 +1,7 @@
 //! The process's one device: opened when somebody first asks for it, as `TENON_DEVICE` says, and kept.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::join::choice::DeviceState;
 use crate::options::DeviceChoice;
@@ -14,6 +15,9 @@ pub struct DeviceWish {
     /// Device memory that all queries together may take; none: nearly all that is free then.
     pub budget_bytes: Option<u64>,
 }
+
+/// Work of joins that are on the device now, as far as the model foresaw it.
+static QUEUED_US: AtomicU64 = AtomicU64::new(0);
 
 static WISH: OnceLock<DeviceWish> = OnceLock::new();
 static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
@@ -54,7 +58,25 @@ pub fn state(wanted: DeviceChoice) -> DeviceState {
         Ok(device) => DeviceState::Present {
             simulated: device.info().kind == DeviceKind::Sim,
             free_bytes: device.pool().available(),
+            queued_s: QUEUED_US.load(Ordering::Relaxed) as f64 / 1e6,
         },
         Err(reason) => DeviceState::Absent(reason.into()),
+    }
+}
+
+/// A join's time on the device, which others must wait for as long as this lives.
+pub struct Queued(u64);
+
+impl Queued {
+    pub fn enter(seconds: Option<f64>) -> Self {
+        let us = (seconds.unwrap_or(0.0) * 1e6) as u64;
+        QUEUED_US.fetch_add(us, Ordering::Relaxed);
+        Self(us)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        QUEUED_US.fetch_sub(self.0, Ordering::Relaxed);
     }
 }

@@ -17,26 +17,35 @@ pub enum JoinOperator {
     Inlj,
     /// Sort-merge (He 2008, section 4.3).
     Smj,
-    /// Hash join in device memory (He 2008, section 4.4).
+    /// Hash join with both sides at hand (He 2008, section 4.4).
     Hj,
+    /// Hash join whose probe side streams past a table of the build side, on the CPU.
+    Streamed,
     /// Hash join whose state exceeds the device (Lutz 2022).
     Triton,
 }
 
 impl JoinOperator {
     /// The names that the setting takes.
-    pub const NAMES: &[&str] = &["auto", "ninlj", "inlj", "smj", "hj", "triton"];
+    pub const NAMES: &[&str] = &["auto", "ninlj", "inlj", "smj", "hj", "streamed", "triton"];
+
+    const ALL: [Self; 7] = [
+        Self::Auto,
+        Self::Ninlj,
+        Self::Inlj,
+        Self::Smj,
+        Self::Hj,
+        Self::Streamed,
+        Self::Triton,
+    ];
 
     pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "auto" => Self::Auto,
-            "ninlj" => Self::Ninlj,
-            "inlj" => Self::Inlj,
-            "smj" => Self::Smj,
-            "hj" => Self::Hj,
-            "triton" => Self::Triton,
-            _ => return None,
-        })
+        let at = Self::NAMES.iter().position(|own| *own == name)?;
+        Some(Self::ALL[at])
+    }
+
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
     }
 }
 
@@ -86,11 +95,32 @@ extensions_options! {
     pub struct PlanOptions {
         /// Whether joins may look rows up in an index.
         pub index_joins: bool, default = true
+        /// Whether they do so wherever there is one.
+        pub index_joins_always: bool, default = false
+        /// Whether joins may run on the GPU instead.
+        pub gpu_joins: bool, default = true
     }
 }
 
 impl ConfigExtension for PlanOptions {
     const PREFIX: &'static str = "tenon";
+}
+
+impl PlanOptions {
+    /// As much of the session's options as an index join's choice needs.
+    pub fn join_options(&self) -> JoinOptions {
+        JoinOptions {
+            operator: match self.index_joins_always {
+                true => JoinOperator::Inlj,
+                false => JoinOperator::Auto,
+            },
+            device: match self.gpu_joins {
+                true => DeviceChoice::Auto,
+                false => DeviceChoice::Cpu,
+            },
+            gpu_memory_limit_bytes: None,
+        }
+    }
 }
 
 impl JoinOptions {
@@ -99,6 +129,8 @@ impl JoinOptions {
         let mut plan = PlanOptions::default();
         let indexed = matches!(self.operator, JoinOperator::Auto | JoinOperator::Inlj);
         plan.index_joins = indexed && self.device != DeviceChoice::Gpu;
+        plan.index_joins_always = self.operator == JoinOperator::Inlj;
+        plan.gpu_joins = self.device != DeviceChoice::Cpu;
         plan
     }
 }
@@ -115,6 +147,8 @@ mod tests {
             .map(|name| JoinOperator::named(name))
             .collect();
         assert!(operators.iter().all(Option::is_some));
+        let names: Vec<_> = operators.iter().flatten().map(|operator| operator.name()).collect();
+        assert_eq!(names, JoinOperator::NAMES);
         assert_eq!(operators[0], Some(JoinOperator::default()));
         let devices: Vec<_> = DeviceChoice::NAMES
             .iter()

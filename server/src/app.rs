@@ -7,6 +7,7 @@ use crate::{demo, health, load, logging};
 use anyhow::Context;
 use clap::Parser;
 use std::process::ExitCode;
+use tenon_executor::join::calibrate;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -26,7 +27,8 @@ pub fn main_entry() -> ExitCode {
         Some(Command::Health { to }) => runtime(1).and_then(|runtime| runtime.block_on(health::check(to))),
         Some(Command::GpuInfo) => {
             print!("{}", tenon_gpu::info_report());
-            Ok(())
+            Config::load(&cli.settings, std::env::vars())
+                .map(|config| print!("{}", calibrate::report(config.calibration)))
         }
     };
     match result {
@@ -52,6 +54,7 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
     let config = Config::load(&cli.settings, std::env::vars())?;
     logging::start(&config);
     let server = Server::new(&config)?;
+    calibrate::start(config.calibration);
     runtime(config.threads)?.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         // The address first: a port in use must not cost the time of the demo data.

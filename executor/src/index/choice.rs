@@ -21,7 +21,7 @@ const SCANNED_ROWS_MIN: usize = 4096;
 const PROBE_COST: usize = 32;
 /// What finding and gathering one row by an index costs, in rows read one after the other.
 const ROW_COST: usize = 32;
-/// The same for looking up one key range.
+/// The same for looking up one key range of a scan's filter.
 const RANGE_COST: usize = 256;
 /// The share of a column's values that a range is taken to hold where nothing is known.
 const RANGE_SHARE: f64 = 0.33;
@@ -98,19 +98,19 @@ pub struct JoinIndex {
     pub ranged: Option<usize>,
 }
 
+/// Whether a table is worth an index for joins.
+pub fn is_worth_lookups(table: &TableVersion) -> bool {
+    table.rows() >= SCANNED_ROWS_MIN as u64
+}
+
 /// The index with most use for a join that knows what each of the columns `equal` equals and what bounds each of
-/// `ranged`, for about `outer_rows` lookups. A primary key's that no query has used before is not built for this.
+/// `ranged`. A primary key's that no query has used before is not built for this.
 pub fn for_join(
     table: &TableVersion,
     equal: &[usize],
     ranged: &[usize],
-    outer_rows: usize,
     budget: &Arc<MemoryBudget>,
 ) -> Option<JoinIndex> {
-    let rows = usize::try_from(table.rows()).unwrap_or(usize::MAX);
-    if rows < SCANNED_ROWS_MIN || outer_rows.saturating_mul(RANGE_COST) > rows {
-        return None;
-    }
     // Equal floats may differ in their bits, and the lookup has the last word on equality.
     let decides = |column: &&usize| {
         let exact = !table.schema().field(**column).data_type().is_floating();
@@ -133,6 +133,7 @@ pub fn for_join(
     let (index, (equal, ranged)) =
         candidates.max_by_key(|(_, (prefix, next))| 2 * prefix.len() + usize::from(next.is_some()))?;
     // Where memory is short the join does without.
+    let rows = usize::try_from(table.rows()).unwrap_or(usize::MAX);
     let reader = IndexData::reader_for(table, index, rows, budget).ok()??;
     Some(JoinIndex {
         name: index.name.clone(),

@@ -13,7 +13,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{IndexScan, JoinIndex, choose, for_join, semi_join};
+pub use choice::{IndexScan, JoinIndex, choose, for_join, is_worth_lookups, semi_join};
 pub use data::IndexData;
 pub use encoding::{EncodedKeys, KeyEncoding, KeyRange};
 pub use reader::IndexReader;

@@ -46,6 +46,7 @@ impl BuildSide {
             mut keys,
             rows,
             reservation,
+            ..
         } = side;
         keys.truncate(key_count);
         let (packing, lanes, singles) = Packing::of_build(keys, rows)?;

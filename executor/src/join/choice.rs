@@ -1,20 +1,28 @@
 //! Which operator computes a join, and where: one pure function from facts to an operator, a device, a build side and
 //! the reason in words.
 //!
-//! | predicate | facts | operator |
-//! | --- | --- | --- |
-//! | equality | | HJ; on the CPU streamed past a table of the build side where the kind of key allows it |
-//! | equality | on the GPU, whose free memory the state exceeds | Triton |
-//! | range or band | one side's key bounded by the other's | SMJ: sort that side, search it for each row of the other |
-//! | anything else | a build side of a few rows | NINLJ, streamed |
-//! | anything else | | NINLJ |
-//! | any | the GPU's transfers, launches and work cost less than the CPU's whole job | the same on the GPU |
+//! | predicate | operators, the usual one first |
+//! | --- | --- |
+//! | equality | HJ, on the CPU streamed past a table of the build side where the kind of key allows it; SMJ; INLJ |
+//! | equality, on the GPU, whose free memory the state exceeds | Triton |
+//! | range or band | SMJ: sort the bounded side, search it for each row of the other; NINLJ |
+//! | anything else | NINLJ, streamed past a build side of a few rows |
+//! | equality or range of an indexed column | INLJ by that index, on the CPU |
+//!
+//! Another operator or the GPU is taken where the model (`cost`) says that it is faster. Without sizes the usual operator
+//! runs on the CPU. The function is asked when a plan is made, with estimates, and when the inputs' true sizes are known.
+
+mod facts;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
 use datafusion::common::JoinSide;
 
-use super::machine::Machine;
+pub use facts::{DeviceState, Facts, IndexFacts, Predicate, SideFacts};
+
+use super::cost::gpu_bytes;
 use crate::options::{DeviceChoice, JoinOperator, JoinOptions};
 
 /// The operators of He 2008, section 4, and the hash join of Lutz 2022.
@@ -40,39 +48,17 @@ impl fmt::Display for Operator {
     }
 }
 
-/// What a join's condition offers to an operator.
+/// One way to compute a join.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Predicate {
-    Equality,
-    /// `sorted` is the side whose key is bounded by the other side's expressions, on one end or on both.
-    Range {
-        sorted: JoinSide,
-        both_ends: bool,
-    },
-    Other,
-}
-
-/// The device as it is now.
-#[derive(Debug, Clone, PartialEq)]
-pub enum DeviceState {
-    /// With the reason.
-    Absent(String),
-    /// The simulator is right but slow: taken only when asked for.
-    Present { simulated: bool, free_bytes: u64 },
-}
-
-#[derive(Debug, Clone)]
-pub struct Facts {
-    pub predicate: Predicate,
-    /// Whether the probe side can stream past a table of the build side (equal keys with Arrow's equality, or none).
-    pub streams: bool,
-    /// Rows; none where nobody knows.
-    pub build_rows: Option<usize>,
-    pub probe_rows: Option<usize>,
-    /// Bytes of a key in words.
-    pub key_bytes: usize,
-    pub device: DeviceState,
-    pub machine: Machine,
+pub struct Way {
+    pub operator: Operator,
+    pub on_gpu: bool,
+    /// The probe side is not collected.
+    pub streamed: bool,
+    /// By an index that there is.
+    pub indexed: bool,
+    /// The side that the operator sorts or builds its table of.
+    pub build: JoinSide,
 }
 
 /// How a join runs.
@@ -82,134 +68,264 @@ pub struct Choice {
     pub on_gpu: bool,
     /// The probe side is not collected.
     pub streamed: bool,
+    /// By an index that there is.
+    pub indexed: bool,
     /// The side that the operator sorts or builds its table of.
     pub build: JoinSide,
+    /// What it costs by the model, where sizes are known, without waiting for others.
+    pub seconds: Option<f64>,
     pub reason: String,
+}
+
+impl Choice {
+    /// Where it runs.
+    pub fn device(&self) -> &'static str {
+        if self.on_gpu { "gpu" } else { "cpu" }
+    }
 }
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let device = if self.on_gpu { "gpu" } else { "cpu" };
-        write!(f, "{} on {device}: {}", self.operator, self.reason)
+        write!(f, "{} on {}: {}", self.operator, self.device(), self.reason)
     }
 }
 
 /// Build rows up to which a join without keys streams its probe side past all of them.
 const STREAMED_ROWS_MAX: usize = 64;
+/// Device memory below which the Triton join is not thought of: its chunks would be too small to copy well.
+const TRITON_BYTES_MIN: u64 = 64 << 10;
+/// Another operator than the usual one must cost this much less: the model is not that exact.
+const WORTHWHILE: f64 = 0.9;
 
 /// Chooses; the error says why what the options ask for is impossible.
 pub fn choose(facts: &Facts, options: &JoinOptions) -> Result<Choice, String> {
-    let (mut operator, mut reason) = operator(facts, options)?;
+    if let (DeviceChoice::Gpu, DeviceState::Absent(why)) = (options.device, &facts.device) {
+        return Err(format!("tenon.device = 'gpu': no GPU: {why}"));
+    }
+    let operators = operators(facts, options.operator)?;
     let forced = options.operator != JoinOperator::Auto;
-    let on_gpu = match (options.device, &facts.device) {
-        (DeviceChoice::Cpu, _) => {
-            reason += ", tenon.device";
-            false
-        }
-        (DeviceChoice::Gpu, DeviceState::Absent(why)) => return Err(format!("tenon.device = 'gpu': no GPU: {why}")),
+    let on_cpu = best(facts, cpu_ways(facts, options, &operators));
+    let on_gpu = |free_bytes| best(facts, gpu_ways(facts, options, &operators, free_bytes));
+    let (found, device) = match (options.device, &facts.device) {
+        (DeviceChoice::Cpu, _) => (on_cpu, ", tenon.device".into()),
         (DeviceChoice::Gpu, DeviceState::Present { free_bytes, .. }) => {
-            reason += ", tenon.device";
-            if !forced && let Some(exceeds) = exceeds(facts, operator, *free_bytes) {
-                operator = Operator::Triton;
-                reason += &exceeds;
-            }
-            true
+            let exceeds = exceeding(facts, *free_bytes).filter(|_| spills(facts, options, *free_bytes));
+            let why = exceeds.map_or(String::new(), |sizes| format!(", state {sizes}"));
+            (on_gpu(*free_bytes), format!(", tenon.device{why}"))
         }
-        (DeviceChoice::Auto, DeviceState::Absent(_) | DeviceState::Present { simulated: true, .. }) => false,
+        (_, DeviceState::Absent(_) | DeviceState::Present { simulated: true, .. }) => (on_cpu, String::new()),
         (DeviceChoice::Auto, DeviceState::Present { free_bytes, .. }) => {
-            let spills = !forced && exceeds(facts, operator, *free_bytes).is_some();
-            let candidate = if spills { Operator::Triton } else { operator };
-            let (better, why) = gpu_pays(facts, candidate, *free_bytes);
-            reason += &why;
-            operator = if better { candidate } else { operator };
-            better
+            cheaper_device(facts, on_cpu, on_gpu(*free_bytes), *free_bytes)
         }
     };
-    let few = facts.build_rows.is_some_and(|rows| rows <= STREAMED_ROWS_MAX);
-    let streamed = !forced && !on_gpu && facts.streams && (facts.predicate == Predicate::Equality || few);
-    if streamed && facts.predicate != Predicate::Equality {
-        return Ok(Choice {
-            operator: Operator::Ninlj,
-            on_gpu,
-            streamed,
-            build: JoinSide::Left,
-            reason: format!("a build side of {} rows", facts.build_rows.unwrap_or(0)),
-        });
-    }
+    let Found { way, usual, seconds } = found.ok_or("no operator computes this join")?;
+    let reason = match forced {
+        true => "tenon.join_operator".into(),
+        false => reason(facts, way, seconds, usual),
+    };
     Ok(Choice {
-        operator,
-        on_gpu,
-        streamed,
-        build: if streamed { JoinSide::Left } else { build_side(facts) },
-        reason,
+        operator: way.operator,
+        on_gpu: way.on_gpu,
+        streamed: way.streamed,
+        indexed: way.indexed,
+        build: way.build,
+        seconds: seconds.map(|all| if way.on_gpu { all - facts.device.queued_s() } else { all }),
+        reason: reason + &device,
     })
 }
 
-/// The operator, and why this one.
-fn operator(facts: &Facts, options: &JoinOptions) -> Result<(Operator, String), String> {
+/// The operators for the predicate, the usual one first; or the only one asked for.
+fn operators(facts: &Facts, wanted: JoinOperator) -> Result<Vec<Operator>, String> {
     let equality = facts.predicate == Predicate::Equality;
     let ranged = matches!(facts.predicate, Predicate::Range { .. });
-    let operator = match options.operator {
-        JoinOperator::Auto => {
-            let (operator, reason) = match facts.predicate {
-                Predicate::Equality if facts.streams => (Operator::Hj, "equality"),
-                Predicate::Equality => (Operator::Hj, "equality of keys that need both sides at hand"),
-                Predicate::Range { both_ends: true, .. } => (Operator::Smj, "a band"),
-                Predicate::Range { .. } => (Operator::Smj, "a range open on one end"),
-                Predicate::Other => (Operator::Ninlj, "neither equality nor range"),
-            };
-            return Ok((operator, reason.into()));
-        }
-        JoinOperator::Hj if equality => Operator::Hj,
-        JoinOperator::Hj => return Err("tenon.join_operator = 'hj' needs an equality condition".into()),
-        JoinOperator::Smj if equality || ranged => Operator::Smj,
-        JoinOperator::Smj => return Err("tenon.join_operator = 'smj' needs an equality or a range condition".into()),
-        JoinOperator::Inlj if equality || ranged => Operator::Inlj,
-        JoinOperator::Inlj => {
-            return Err("tenon.join_operator = 'inlj' needs an equality or a range condition".into());
-        }
-        JoinOperator::Ninlj => Operator::Ninlj,
-        JoinOperator::Triton if equality => Operator::Triton,
-        JoinOperator::Triton => return Err("tenon.join_operator = 'triton' needs an equality condition".into()),
+    let needs = |what: &str| {
+        let name = wanted.name();
+        Err(format!("tenon.join_operator = '{name}' needs {what} condition"))
     };
-    Ok((operator, "tenon.join_operator".into()))
+    Ok(match wanted {
+        JoinOperator::Auto if equality => vec![Operator::Hj, Operator::Smj, Operator::Inlj],
+        JoinOperator::Auto if ranged => vec![Operator::Smj, Operator::Ninlj],
+        JoinOperator::Auto => vec![Operator::Ninlj],
+        JoinOperator::Hj if equality => vec![Operator::Hj],
+        JoinOperator::Hj => return needs("an equality"),
+        JoinOperator::Streamed if facts.streams && (equality || few(facts)) => vec![match equality {
+            true => Operator::Hj,
+            false => Operator::Ninlj,
+        }],
+        JoinOperator::Streamed => return needs("an equality of keys that stream, or a few build rows for any"),
+        JoinOperator::Smj if equality || ranged => vec![Operator::Smj],
+        JoinOperator::Smj => return needs("an equality or a range"),
+        JoinOperator::Inlj if equality || ranged => vec![Operator::Inlj],
+        JoinOperator::Inlj => return needs("an equality or a range"),
+        JoinOperator::Ninlj => vec![Operator::Ninlj],
+        JoinOperator::Triton if equality => vec![Operator::Triton],
+        JoinOperator::Triton => return needs("an equality"),
+    })
 }
 
-/// Whether the GPU is faster and has room, and why.
-fn gpu_pays(facts: &Facts, operator: Operator, free_bytes: u64) -> (bool, String) {
-    let (Some(build), Some(probe)) = (facts.build_rows, facts.probe_rows) else {
-        return (false, ", of unknown size".into());
+/// Whether the build side is small enough for every probe row to meet all of it as it flows past.
+fn few(facts: &Facts) -> bool {
+    facts.build.rows.is_some_and(|rows| rows <= STREAMED_ROWS_MAX)
+}
+
+/// The ways on the CPU, the usual one first.
+fn cpu_ways(facts: &Facts, options: &JoinOptions, operators: &[Operator]) -> Vec<Way> {
+    let mut ways = vec![];
+    let way = |operator, streamed, build| Way {
+        operator,
+        on_gpu: false,
+        streamed,
+        indexed: false,
+        build,
     };
-    let bytes = facts.machine.gpu_bytes(build, probe, facts.key_bytes);
-    let [needed, free] = [bytes, free_bytes].map(size);
-    let fits = if bytes > free_bytes { "exceeds" } else { "fits" };
-    if bytes > free_bytes && operator != Operator::Triton {
-        return (false, format!(", state {needed} exceeds {free} of the GPU"));
+    let equality = facts.predicate == Predicate::Equality;
+    if matches!(options.operator, JoinOperator::Auto | JoinOperator::Streamed) && facts.streams && !facts.at_hand {
+        if equality {
+            ways.push(way(Operator::Hj, true, JoinSide::Left));
+        } else if few(facts) {
+            ways.push(way(Operator::Ninlj, true, JoinSide::Left));
+        }
     }
-    let cpu = facts.machine.cpu_seconds(operator, build, probe);
-    let gpu = match operator {
-        Operator::Triton => facts.machine.triton_seconds(build, probe, facts.key_bytes, free_bytes),
-        _ => facts.machine.gpu_seconds(operator, build, probe, facts.key_bytes),
+    if options.operator != JoinOperator::Streamed {
+        for &operator in operators {
+            ways.extend(builds(facts, operator).into_iter().map(|build| way(operator, false, build)));
+        }
+    }
+    if let Some(index) = facts.index {
+        if options.operator == JoinOperator::Inlj {
+            ways.clear();
+        }
+        ways.push(Way {
+            indexed: true,
+            ..way(Operator::Inlj, false, opposite(index.outer))
+        });
+    }
+    ways
+}
+
+/// The ways on the GPU: Triton alone where a hash join's state would not fit.
+fn gpu_ways(facts: &Facts, options: &JoinOptions, operators: &[Operator], free_bytes: u64) -> Vec<Way> {
+    let spills = spills(facts, options, free_bytes);
+    let operators = if spills { &[Operator::Triton] } else { operators };
+    let ways = operators.iter().flat_map(|&operator| {
+        builds(facts, operator).into_iter().map(move |build| Way {
+            operator,
+            on_gpu: true,
+            streamed: false,
+            indexed: false,
+            build,
+        })
+    });
+    ways.collect()
+}
+
+/// Whether the join is one for Triton: of equal keys, with a state that exceeds the device, which has room for chunks.
+fn spills(facts: &Facts, options: &JoinOptions, free_bytes: u64) -> bool {
+    let open = options.operator == JoinOperator::Auto && facts.predicate == Predicate::Equality;
+    open && free_bytes >= TRITON_BYTES_MIN && exceeding(facts, free_bytes).is_some()
+}
+
+/// Both sizes, where the state exceeds the device.
+fn exceeding(facts: &Facts, free_bytes: u64) -> Option<String> {
+    let bytes = gpu_bytes(facts).filter(|&bytes| bytes > free_bytes)?;
+    Some(format!("{} exceeds {}", size(bytes), size(free_bytes)))
+}
+
+/// The sides that an operator may sort or build its table of, the usual one first.
+fn builds(facts: &Facts, operator: Operator) -> Vec<JoinSide> {
+    let smaller = match (facts.build.rows, facts.probe.rows) {
+        (Some(build), Some(probe)) if probe < build => JoinSide::Right,
+        _ => JoinSide::Left,
+    };
+    match (facts.predicate, operator) {
+        (Predicate::Range { sorted, .. }, _) => vec![sorted],
+        (Predicate::Equality, Operator::Hj | Operator::Triton | Operator::Inlj) => {
+            vec![smaller, opposite(smaller)]
+        }
+        _ => vec![smaller],
+    }
+}
+
+fn opposite(side: JoinSide) -> JoinSide {
+    if side == JoinSide::Left { JoinSide::Right } else { JoinSide::Left }
+}
+
+struct Found {
+    way: Way,
+    usual: Way,
+    seconds: Option<f64>,
+}
+
+/// The cheapest way; the first one, unless another is clearly cheaper.
+fn best(facts: &Facts, ways: Vec<Way>) -> Option<Found> {
+    let usual = *ways.first()?;
+    let cost = |way: Way| facts.machine.seconds(facts, way);
+    let found = |way, seconds| Some(Found { way, usual, seconds });
+    let Some(of_usual) = cost(usual) else {
+        return found(usual, None);
+    };
+    let costs = ways.iter().filter_map(|&way| Some((way, cost(way)?)));
+    match costs.min_by(|a, b| a.1.total_cmp(&b.1)) {
+        Some((way, seconds)) if seconds < of_usual * WORTHWHILE => found(way, Some(seconds)),
+        _ => found(usual, Some(of_usual)),
+    }
+}
+
+/// The GPU's way if it has room and is faster, and why.
+fn cheaper_device(
+    facts: &Facts,
+    on_cpu: Option<Found>,
+    on_gpu: Option<Found>,
+    free_bytes: u64,
+) -> (Option<Found>, String) {
+    let seconds = |found: &Option<Found>| found.as_ref().and_then(|found| found.seconds);
+    let (Some(cpu), Some(gpu), Some(bytes)) = (seconds(&on_cpu), seconds(&on_gpu), gpu_bytes(facts)) else {
+        return (on_cpu, ", of unknown size".into());
     };
     let [cpu_ms, gpu_ms] = [cpu, gpu].map(|seconds| seconds * 1e3);
-    if gpu < cpu {
-        let reason = format!(", state {needed} {fits} {free}, {gpu_ms:.1} ms against {cpu_ms:.1} ms");
-        (true, reason)
+    let [needed, free] = [bytes, free_bytes].map(size);
+    let fits = if bytes > free_bytes { "exceeds" } else { "fits" };
+    let spills = on_gpu.as_ref().is_some_and(|found| found.way.operator == Operator::Triton);
+    if bytes > free_bytes && !spills {
+        (on_cpu, format!(", state {needed} exceeds {free} of the GPU"))
+    } else if gpu < cpu {
+        let why = format!(", state {needed} {fits} {free}, {gpu_ms:.1} ms against {cpu_ms:.1} ms");
+        (on_gpu, why)
     } else {
-        (false, format!(", {cpu_ms:.1} ms against {gpu_ms:.1} ms with transfers"))
+        let queued_s = facts.device.queued_s();
+        let with = match queued_s > cpu - (gpu - queued_s) && queued_s > 0.0 {
+            true if gpu - queued_s < cpu => format!("after {:.1} ms of other work", queued_s * 1e3),
+            _ => "with transfers".into(),
+        };
+        (on_cpu, format!(", {cpu_ms:.1} ms against {gpu_ms:.1} ms {with}"))
     }
 }
 
-/// Device memory below which the Triton join is not thought of: its chunks would be too small to copy well.
-const TRITON_BYTES_MIN: u64 = 64 << 10;
-
-/// Says so where the state of a hash join exceeds the device, and a Triton join has room.
-fn exceeds(facts: &Facts, operator: Operator, free_bytes: u64) -> Option<String> {
-    let rows = facts.build_rows.zip(facts.probe_rows);
-    let (build, probe) = rows.filter(|_| operator == Operator::Hj && free_bytes >= TRITON_BYTES_MIN)?;
-    let bytes = facts.machine.gpu_bytes(build, probe, facts.key_bytes);
-    let [needed, free] = [bytes, free_bytes].map(size);
-    (bytes > free_bytes).then(|| format!(", state {needed} exceeds {free}"))
+/// Why this way, apart from its device.
+fn reason(facts: &Facts, way: Way, seconds: Option<f64>, usual: Way) -> String {
+    let sorted = facts.build.ascending && facts.probe.ascending;
+    let what = match facts.predicate {
+        _ if way.streamed && way.operator == Operator::Ninlj => {
+            return format!("a build side of {} rows", facts.build.rows.unwrap_or(0));
+        }
+        _ if way.indexed => {
+            let outer = facts.index.map_or(JoinSide::Left, |index| index.outer);
+            let lookups = facts.side(outer).rows.unwrap_or(0);
+            return format!("an index, {lookups} lookups");
+        }
+        Predicate::Equality if sorted && way.operator == Operator::Smj => "equality, both sides in order",
+        Predicate::Equality if facts.streams => "equality",
+        Predicate::Equality => "equality of keys that need both sides at hand",
+        Predicate::Range { both_ends: true, .. } => "a band",
+        Predicate::Range { .. } => "a range open on one end",
+        Predicate::Other => "neither equality nor range",
+    };
+    match (seconds, facts.machine.seconds(facts, usual)) {
+        (Some(own), Some(others)) if way.operator != usual.operator && !way.on_gpu => {
+            format!("{what}, {:.1} ms against {:.1} ms of {}", own * 1e3, others * 1e3, usual.operator)
+        }
+        _ => what.into(),
+    }
 }
 
 /// Bytes in words.
@@ -219,166 +335,5 @@ fn size(bytes: u64) -> String {
         10_000..10_000_000 => format!("{} kB", bytes / 1000),
         10_000_000..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
         _ => format!("{} GB", bytes / 1_000_000_000),
-    }
-}
-
-/// The side to sort or to build a table of: the one that a range condition bounds, else the smaller.
-fn build_side(facts: &Facts) -> JoinSide {
-    match (facts.predicate, facts.build_rows, facts.probe_rows) {
-        (Predicate::Range { sorted, .. }, _, _) => sorted,
-        (_, Some(build), Some(probe)) if probe < build => JoinSide::Right,
-        _ => JoinSide::Left,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn facts(predicate: Predicate, build_rows: usize, probe_rows: usize) -> Facts {
-        Facts {
-            predicate,
-            streams: true,
-            build_rows: Some(build_rows),
-            probe_rows: Some(probe_rows),
-            key_bytes: 4,
-            device: DeviceState::Absent("none here".into()),
-            machine: Machine {
-                cores: 16,
-                ..Machine::default()
-            },
-        }
-    }
-
-    const BAND: Predicate = Predicate::Range {
-        sorted: JoinSide::Right,
-        both_ends: true,
-    };
-
-    fn auto(facts: &Facts) -> (Operator, bool, JoinSide) {
-        let choice = choose(facts, &JoinOptions::default()).unwrap();
-        (choice.operator, choice.streamed, choice.build)
-    }
-
-    #[test]
-    fn the_ladder_of_cases() {
-        use JoinSide::{Left, Right};
-        assert_eq!(
-            auto(&facts(Predicate::Equality, 10, 1_000_000)),
-            (Operator::Hj, true, Left)
-        );
-        assert_eq!(
-            auto(&facts(Predicate::Equality, 1_000_000, 10)),
-            (Operator::Hj, true, Left)
-        );
-        let both_at_hand = Facts {
-            streams: false,
-            ..facts(Predicate::Equality, 1_000_000, 10)
-        };
-        assert_eq!(auto(&both_at_hand), (Operator::Hj, false, Right));
-        assert_eq!(auto(&facts(BAND, 1, 1_000_000)), (Operator::Ninlj, true, Left));
-        assert_eq!(auto(&facts(BAND, 1000, 1000)), (Operator::Smj, false, Right));
-        assert_eq!(auto(&facts(Predicate::Other, 3, 1000)), (Operator::Ninlj, true, Left));
-        assert_eq!(
-            auto(&facts(Predicate::Other, 3000, 1000)),
-            (Operator::Ninlj, false, Right)
-        );
-        let unknown = Facts {
-            build_rows: None,
-            ..facts(Predicate::Other, 0, 0)
-        };
-        assert_eq!(auto(&unknown), (Operator::Ninlj, false, Left));
-    }
-
-    #[test]
-    fn the_device_by_costs() {
-        let on = |facts: Facts, device: &DeviceState| {
-            let device = device.clone();
-            let choice = choose(&Facts { device, ..facts }, &JoinOptions::default()).unwrap();
-            (choice.on_gpu, choice.reason)
-        };
-        let chosen = |predicate, rows, device: &DeviceState| {
-            let device = device.clone();
-            let facts = Facts {
-                device,
-                ..facts(predicate, rows, rows)
-            };
-            let choice = choose(&facts, &JoinOptions::default()).unwrap();
-            (choice.operator, choice.on_gpu)
-        };
-        let gpu = DeviceState::Present {
-            simulated: false,
-            free_bytes: 60 << 30,
-        };
-        // A few rows are joined before the first launch has begun.
-        let (on_gpu, reason) = on(facts(Predicate::Equality, 1000, 1000), &gpu);
-        assert!(!on_gpu && reason.contains("with transfers"), "{reason}");
-        let (on_gpu, reason) = on(facts(Predicate::Equality, 16 << 20, 16 << 20), &gpu);
-        assert!(on_gpu && reason.contains("fits"), "{reason}");
-        assert!(on(facts(BAND, 1 << 20, 1 << 20), &gpu).0);
-        assert!(on(facts(Predicate::Other, 1 << 20, 1 << 20), &gpu).0);
-        let full = DeviceState::Present {
-            simulated: false,
-            free_bytes: 1 << 20,
-        };
-        let (on_gpu, reason) = on(facts(BAND, 16 << 20, 16 << 20), &full);
-        assert!(!on_gpu && reason.contains("exceeds"), "{reason}");
-        assert_eq!(chosen(Predicate::Equality, 16 << 20, &full), (Operator::Triton, true));
-        // A state that all but fits spills little.
-        let nearly = DeviceState::Present {
-            simulated: false,
-            free_bytes: Machine::default().gpu_bytes(16 << 20, 16 << 20, 4) - 1,
-        };
-        assert_eq!(chosen(Predicate::Equality, 16 << 20, &nearly), (Operator::Triton, true));
-        assert_eq!(chosen(Predicate::Equality, 1 << 10, &nearly), (Operator::Hj, false));
-        let none_left = DeviceState::Present {
-            simulated: false,
-            free_bytes: 1 << 10,
-        };
-        assert_eq!(chosen(Predicate::Equality, 16 << 20, &none_left), (Operator::Hj, false));
-        let simulated = DeviceState::Present {
-            simulated: true,
-            free_bytes: 60 << 30,
-        };
-        assert!(!on(facts(Predicate::Equality, 16 << 20, 16 << 20), &simulated).0);
-    }
-
-    #[test]
-    fn forced_operators_and_devices_run_or_say_why_not() {
-        let forced = |operator, predicate| {
-            let options = JoinOptions {
-                operator,
-                ..JoinOptions::default()
-            };
-            choose(&facts(predicate, 100, 100), &options).map(|choice| (choice.operator, choice.streamed))
-        };
-        for predicate in [Predicate::Equality, BAND, Predicate::Other] {
-            assert_eq!(forced(JoinOperator::Ninlj, predicate), Ok((Operator::Ninlj, false)));
-        }
-        assert_eq!(forced(JoinOperator::Hj, Predicate::Equality), Ok((Operator::Hj, false)));
-        let triton = forced(JoinOperator::Triton, Predicate::Equality);
-        assert_eq!(triton, Ok((Operator::Triton, false)));
-        assert!(forced(JoinOperator::Triton, BAND).is_err_and(|why| why.contains("equality")));
-        assert_eq!(forced(JoinOperator::Smj, BAND), Ok((Operator::Smj, false)));
-        assert_eq!(forced(JoinOperator::Inlj, BAND), Ok((Operator::Inlj, false)));
-        assert!(forced(JoinOperator::Hj, BAND).is_err_and(|why| why.contains("equality")));
-        for operator in [JoinOperator::Smj, JoinOperator::Inlj] {
-            assert!(forced(operator, Predicate::Other).is_err_and(|why| why.contains("range")));
-        }
-        let gpu = JoinOptions {
-            device: DeviceChoice::Gpu,
-            ..JoinOptions::default()
-        };
-        let absent = choose(&facts(BAND, 100, 100), &gpu);
-        assert!(absent.is_err_and(|why| why == "tenon.device = 'gpu': no GPU: none here"));
-        let device = DeviceState::Present {
-            simulated: true,
-            free_bytes: 1 << 30,
-        };
-        let here = Facts {
-            device,
-            ..facts(Predicate::Equality, 1, 1)
-        };
-        assert!(choose(&here, &gpu).is_ok_and(|choice| choice.on_gpu && !choice.streamed));
     }
 }

@@ -25,17 +25,17 @@ use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr, PlanProperties,
-    SendableRecordBatchStream, StatisticsArgs, StatisticsContext,
+    SendableRecordBatchStream, StatisticsArgs,
 };
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use super::choice::{Choice, Operator};
 use super::collected::{Worker, spawn};
+use super::expected::Expected;
 use super::prepare::{Mode, Preparation};
 use super::probe::Prober;
 use super::spec::JoinSpec;
-use crate::device;
 use crate::explain::Chosen;
 use crate::options::JoinOptions;
 use crate::per_execution::{MadeOnce, PerExecution};
@@ -54,6 +54,8 @@ pub struct JoinExec {
     planned: Option<Choice>,
     /// Rows of the build and the probe side that the plan expects.
     inputs: Option<[usize; 2]>,
+    /// What the plan tells of the inputs.
+    expected: Option<Expected>,
     /// What it was when the join last ran.
     chosen: Arc<Mutex<Option<Choice>>>,
     shared: PerExecution<MadeOnce<Mode>>,
@@ -78,6 +80,7 @@ impl JoinExec {
             estimate: None,
             planned: None,
             inputs: None,
+            expected: None,
             chosen: Arc::default(),
             shared: PerExecution::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -119,17 +122,15 @@ impl JoinExec {
     }
 
     /// The same join with its choice foreseen, for EXPLAIN. Fails where the options ask for what cannot be.
-    pub fn planned(&self, options: &JoinOptions) -> Result<Self> {
-        let expected = match self.inputs {
-            Some([build, probe]) => (Some(build), Some(probe)),
-            None => (rows(&self.build), rows(&self.probe)),
-        };
-        let device = device::state(options.device);
-        let choice = self.spec.choose(options, &self.build.schema(), device, expected)?;
-        let (build, probe) = (Arc::clone(&self.build), Arc::clone(&self.probe));
-        let mut join = self.with_inputs(build, probe);
+    pub fn planned(&self, options: &JoinOptions, cores: usize) -> Result<Self> {
+        let mut expected = Expected::of(&self.spec, &self.build, &self.probe, self.estimate);
+        if let Some([build, probe]) = self.inputs {
+            (expected.build.rows, expected.probe.rows) = (Some(build), Some(probe));
+        }
+        let choice = expected.choose(&self.spec, &self.build.schema(), options, cores)?;
+        let mut join = self.with_inputs(Arc::clone(&self.build), Arc::clone(&self.probe));
         join.planned = Some(choice);
-        join.inputs = expected.0.zip(expected.1).map(<[usize; 2]>::from);
+        join.expected = Some(expected);
         Ok(join)
     }
 
@@ -143,6 +144,19 @@ impl JoinExec {
     /// What runs: as chosen when the join last ran, else as foreseen.
     pub fn choice(&self) -> Option<Choice> {
         self.chosen.lock().clone().or_else(|| self.planned.clone())
+    }
+
+    /// The choice in words; what was planned too, where the join ran otherwise.
+    fn account(&self) -> Option<String> {
+        let (ran, planned) = (self.chosen.lock().clone(), self.planned.as_ref());
+        match (ran, planned) {
+            (Some(ran), Some(planned)) if (ran.operator, ran.on_gpu) != (planned.operator, planned.on_gpu) => {
+                let (operator, device) = (planned.operator, planned.device());
+                Some(format!("planned {operator} on {device}, ran {ran}"))
+            }
+            (Some(ran), _) => Some(ran.to_string()),
+            (None, planned) => planned.map(ToString::to_string),
+        }
     }
 
     /// Probe keys whose values filter the scans below the probe side once the build side is finished.
@@ -160,6 +174,7 @@ impl JoinExec {
             estimate: self.estimate,
             planned: self.planned.clone(),
             inputs: self.inputs,
+            expected: self.expected,
             chosen: Arc::default(),
             shared: PerExecution::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -176,14 +191,6 @@ fn properties(schema: SchemaRef, probe: &Arc<dyn ExecutionPlan>, spec: &JoinSpec
         EmissionType::Incremental,
         Boundedness::Bounded,
     ))
-}
-
-/// Rows that a plan will give, as its statistics tell.
-fn rows(input: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let statistics = StatisticsContext::new()
-        .compute(input.as_ref(), &StatisticsArgs::new())
-        .ok()?;
-    statistics.num_rows.get_value().copied()
 }
 
 impl DisplayAs for JoinExec {
@@ -206,8 +213,8 @@ impl DisplayAs for JoinExec {
                 .collect();
             write!(f, ", filters scan by {}", keys.join(", "))?;
         }
-        if let Some(choice) = self.chosen.lock().as_ref().or(self.planned.as_ref()) {
-            write!(f, ", {choice}")?;
+        if let Some(account) = self.account() {
+            write!(f, ", {account}")?;
         }
         Ok(())
     }
@@ -263,7 +270,7 @@ impl ExecutionPlan for JoinExec {
                 filters: self.filters.clone(),
                 chosen: Arc::clone(&self.chosen),
                 context,
-                probe_estimate: self.inputs.map(|[_, probe]| probe),
+                expected: self.expected,
                 partition,
                 partitions: self.properties.output_partitioning().partition_count(),
                 metrics: self.metrics.clone(),
@@ -327,7 +334,7 @@ impl Chosen for JoinExec {
     }
 
     fn reason(&self) -> Option<String> {
-        self.choice().map(|choice| choice.to_string())
+        self.account()
     }
 }
 

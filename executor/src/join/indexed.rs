@@ -29,6 +29,8 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use tenon_storage::Segment;
 
+use super::choice::Choice;
+use crate::explain::Chosen;
 use crate::index::IndexReader;
 use crate::keys::all_valid;
 use crate::scan::{ScanExec, Selector, take_column};
@@ -102,6 +104,8 @@ pub struct IndexJoinExec {
     spec: Arc<IndexJoinSpec>,
     /// Rows that the planner expects.
     estimate: Option<usize>,
+    /// Why the index is used.
+    choice: Option<Choice>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
@@ -127,6 +131,7 @@ impl IndexJoinExec {
             reader,
             spec,
             estimate: None,
+            choice: None,
             metrics: ExecutionPlanMetricsSet::new(),
             properties: Arc::new(properties),
         }
@@ -138,11 +143,18 @@ impl IndexJoinExec {
         self
     }
 
+    /// The same join, which was chosen so.
+    pub fn with_choice(mut self, choice: Choice) -> Self {
+        self.choice = Some(choice);
+        self
+    }
+
     /// The same join over another outer side.
     pub fn with_outer(&self, outer: Arc<dyn ExecutionPlan>) -> Self {
         let (inner, reader) = (Arc::clone(&self.inner), Arc::clone(&self.reader));
         let mut own = Self::new(outer, inner, reader, Arc::clone(&self.spec), self.schema());
         own.estimate = self.estimate;
+        own.choice = self.choice.clone();
         own
     }
 
@@ -259,6 +271,20 @@ impl ExecutionPlan for IndexJoinExec {
             statistics.num_rows = Precision::Inexact(rows);
         }
         Ok(Arc::new(statistics))
+    }
+}
+
+impl Chosen for IndexJoinExec {
+    fn operator(&self) -> &'static str {
+        "Nested Loop"
+    }
+
+    fn device(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn reason(&self) -> Option<String> {
+        self.choice.as_ref().map(ToString::to_string)
     }
 }
 

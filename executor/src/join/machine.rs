@@ -1,93 +1,154 @@
-//! What a machine can do, as far as the choice of an operator needs it: rates of the GPU as measured on an H100, and
-//! of one core of a server processor.
+//! What a machine can do, as far as the choice of an operator needs it. The defaults are of an H100 and of one core of
+//! the server processor beside it; [`crate::calibrate`] puts what it measures in their place.
 
-use std::sync::OnceLock;
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 
-use super::choice::Operator;
-
-/// Bytes and rows a second, and seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Measured, or assumed until then.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Machine {
-    pub cores: usize,
-    pub hbm_bytes_per_s: f64,
-    pub pcie_bytes_per_s: f64,
+    pub cpu: Cpu,
+    pub gpu: Gpu,
+}
+
+/// Rows a second of one core, by the rows of the structure that is built or looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// It stays within a core's caches.
+    pub near: f64,
+    /// It is far beyond them.
+    pub far: f64,
+}
+
+/// Building a table of keys, and looking keys up in it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Hashing {
+    pub build: Rate,
+    pub probe: Rate,
+}
+
+/// One core.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Batches put together into one.
+    pub copied_bytes_per_s: f64,
+    /// A table's rows read one after the other, beside what is done with them.
+    pub scanned_rows_per_s: f64,
+    /// Keys turned into words.
+    pub coded_rows_per_s: f64,
+    /// The streamed join's table: hashed, and an array indexed by the key. One core builds it.
+    pub table: Hashing,
+    pub array: Hashing,
+    /// The table of a join with both sides at hand: hashed, and an array. All cores build it.
+    pub shared_table: Hashing,
+    pub shared_array: Hashing,
+    pub sorted_u32_per_s: f64,
+    pub sorted_u64_per_s: f64,
+    /// Rows of both sides, ascending.
+    pub merged_rows_per_s: f64,
+    /// Lookups in sorted keys by a CSS-tree.
+    pub searches: Rate,
+    /// Keys compared by a nested loop.
+    pub compared_pairs_per_s: f64,
+    /// Pairs of rows that any other condition is evaluated for.
+    pub tested_pairs_per_s: f64,
+    /// Keys or ranges looked up in a table's index, and rows found there and gathered.
+    pub index_lookups_per_s: f64,
+    pub index_rows_per_s: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// Read and written, together.
+    pub memory_bytes_per_s: f64,
+    pub to_device_bytes_per_s: f64,
+    pub from_device_bytes_per_s: f64,
     pub launch_s: f64,
-    /// One core, inputs beyond its caches.
-    pub cpu_hash_rows_per_s: f64,
-    pub cpu_sort_rows_per_s: f64,
-    pub cpu_pairs_per_s: f64,
-    /// Copying rows together and turning keys into words.
-    pub cpu_word_rows_per_s: f64,
-    pub gpu_pairs_per_s: f64,
+    /// Keys of four bytes compared by a nested loop.
+    pub compared_pairs_per_s: f64,
+    /// Pairs that a compiled condition is evaluated for.
+    pub tested_pairs_per_s: f64,
 }
 
-/// Asked for once: the answer comes from files, which takes longer than choosing.
-fn cores() -> usize {
-    static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()))
+/// Rows of a structure up to which [`Rate::near`] holds, and from which on [`Rate::far`] does.
+pub const NEAR_ROWS: usize = 1 << 14;
+pub const FAR_ROWS: usize = 1 << 21;
+
+impl Rate {
+    pub const fn new(near: f64, far: f64) -> Self {
+        Self { near, far }
+    }
+
+    /// Seconds a row, at a structure of so many.
+    pub fn seconds(&self, structure_rows: usize) -> f64 {
+        let way = |rows: usize| (rows.max(1) as f64).log2();
+        let far = (way(structure_rows) - way(NEAR_ROWS)) / (way(FAR_ROWS) - way(NEAR_ROWS));
+        (self.near / self.far).powf(far.clamp(0.0, 1.0)) / self.near
+    }
 }
 
-impl Default for Machine {
+impl Default for Cpu {
     fn default() -> Self {
+        let hashing = |build, probe| Hashing { build, probe };
         Self {
-            cores: cores(),
-            hbm_bytes_per_s: 3.0e12,
-            pcie_bytes_per_s: 52.0e9,
-            launch_s: 5.0e-6,
-            cpu_hash_rows_per_s: 25.0e6,
-            cpu_sort_rows_per_s: 12.0e6,
-            cpu_pairs_per_s: 300.0e6,
-            cpu_word_rows_per_s: 200.0e6,
-            gpu_pairs_per_s: 1.0e12,
+            copied_bytes_per_s: 5.0e9,
+            scanned_rows_per_s: 500.0e6,
+            coded_rows_per_s: 700.0e6,
+            table: hashing(Rate::new(150.0e6, 25.0e6), Rate::new(250.0e6, 40.0e6)),
+            array: hashing(Rate::new(400.0e6, 100.0e6), Rate::new(600.0e6, 120.0e6)),
+            shared_table: hashing(Rate::new(40.0e6, 15.0e6), Rate::new(120.0e6, 25.0e6)),
+            shared_array: hashing(Rate::new(80.0e6, 30.0e6), Rate::new(200.0e6, 60.0e6)),
+            sorted_u32_per_s: 20.0e6,
+            sorted_u64_per_s: 10.0e6,
+            merged_rows_per_s: 100.0e6,
+            searches: Rate::new(25.0e6, 8.0e6),
+            compared_pairs_per_s: 10.0e9,
+            tested_pairs_per_s: 200.0e6,
+            index_lookups_per_s: 0.7e6,
+            index_rows_per_s: 10.0e6,
         }
     }
 }
 
-/// Kernels of a join, about: sorts and partitions in passes, counts, sums and writes.
-const LAUNCHES: f64 = 40.0;
-/// Passes over keys and row numbers in device memory.
-const PASSES: f64 = 8.0;
+impl Default for Gpu {
+    fn default() -> Self {
+        Self {
+            memory_bytes_per_s: 3.0e12,
+            to_device_bytes_per_s: 50.0e9,
+            from_device_bytes_per_s: 50.0e9,
+            launch_s: 5.0e-6,
+            compared_pairs_per_s: 1.3e13,
+            tested_pairs_per_s: 1.0e12,
+        }
+    }
+}
 
-/// Device memory of a build row that the Triton join caches: two words in a table that is half full.
-const TRITON_TABLE_BYTES: f64 = 32.0;
+static CURRENT: RwLock<Option<Machine>> = RwLock::new(None);
 
 impl Machine {
-    /// The CPU's whole job.
-    pub fn cpu_seconds(&self, operator: Operator, build: usize, probe: usize) -> f64 {
-        let rows = (build + probe) as f64;
-        let seconds = match operator {
-            Operator::Hj | Operator::Triton => rows / self.cpu_hash_rows_per_s,
-            Operator::Smj | Operator::Inlj => rows / self.cpu_sort_rows_per_s,
-            Operator::Ninlj => build as f64 * probe as f64 / self.cpu_pairs_per_s,
-        };
-        seconds / self.cores as f64
+    /// This process's: as measured, or the defaults.
+    pub fn current() -> Self {
+        CURRENT.read().unwrap_or_default()
     }
 
-    /// The GPU's, from host memory to row numbers there, as many as the larger side has.
-    pub fn gpu_seconds(&self, operator: Operator, build: usize, probe: usize, key_bytes: usize) -> f64 {
-        let rows = (build + probe) as f64;
-        let words = rows / self.cpu_word_rows_per_s / self.cores as f64;
-        let transfer = (rows * key_bytes as f64 + build.max(probe) as f64 * 8.0) / self.pcie_bytes_per_s;
-        let inside = rows * (key_bytes + 4) as f64 * PASSES / self.hbm_bytes_per_s;
-        let pairs = match operator {
-            Operator::Ninlj => build as f64 * probe as f64 / self.gpu_pairs_per_s,
-            _ => 0.0,
-        };
-        LAUNCHES * self.launch_s + words + transfer + inside + pairs
+    /// From now on, this is what choices go by.
+    pub fn set_current(self) {
+        *CURRENT.write() = Some(self);
     }
+}
 
-    /// The Triton join's on the GPU: what finds no room in `free_bytes` goes to the host and comes back once more.
-    pub fn triton_seconds(&self, build: usize, probe: usize, key_bytes: usize, free_bytes: u64) -> f64 {
-        let rows = (build + probe) as f64;
-        let row_bytes = (key_bytes + 4) as f64;
-        let table_bytes = build as f64 * TRITON_TABLE_BYTES;
-        let spilled = (1.0 - free_bytes as f64 / table_bytes.max(1.0)).clamp(0.0, 1.0);
-        let again = 2.0 * spilled * rows * row_bytes / self.pcie_bytes_per_s;
-        self.gpu_seconds(Operator::Triton, build, probe, key_bytes) + again
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Device memory: keys and row numbers, the same again sorted or partitioned, and pairs.
-    pub fn gpu_bytes(&self, build: usize, probe: usize, key_bytes: usize) -> u64 {
-        ((build + probe) * (3 * (key_bytes + 4) + 12)) as u64
+    #[test]
+    fn a_rate_lies_between_its_ends() {
+        let rate = Rate::new(100.0, 10.0);
+        assert_eq!(rate.seconds(0), 0.01);
+        assert_eq!(rate.seconds(NEAR_ROWS), 0.01);
+        assert!((rate.seconds(FAR_ROWS) - 0.1).abs() < 1e-9);
+        assert!((rate.seconds(FAR_ROWS << 5) - 0.1).abs() < 1e-9);
+        let middle = rate.seconds(1 << 17);
+        assert!(middle > 0.01 && middle < 0.1, "{middle}");
     }
 }

@@ -1,16 +1,20 @@
-//! Joins: the plan node (`exec`), what its partitions share (`prepare`), the choice of an operator (`choice`), and what
-//! conditions say of order (`ranges`).
+//! Joins: the plan node (`exec`), what its partitions share (`prepare`), what conditions say of order (`ranges`), and the
+//! choice of an operator: `choice`, from what is known of the inputs (`expected`) and what each way costs (`cost`) on this
+//! machine (`machine`, as `calibrate` measures it).
 //!
 //! Streaming past a table of the build side: the build side (`side`, `build`, `table`, `packing`), the probe loop
 //! (`probe`) and the rows it puts out (`output`). Both sides in memory, any operator and condition: `collected`.
 //! Joins that look the other side up in an index: `indexed`.
 
 mod build;
+pub mod calibrate;
 pub mod choice;
 mod collected;
+mod cost;
 mod exec;
+pub mod expected;
 mod indexed;
-mod machine;
+pub mod machine;
 mod output;
 mod packing;
 mod prepare;

@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{JoinSide, Result, exec_err};
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
@@ -15,9 +16,9 @@ use parking_lot::Mutex;
 use super::build::{BuildSide, fill_filters};
 use super::choice::Choice;
 use super::collected::{CollectedJoin, Setting};
+use super::expected::{Expected, ascends};
 use super::side::SideData;
 use super::spec::JoinSpec;
-use crate::device;
 use crate::options::JoinOptions;
 use crate::runtime_filter::RuntimeFilter;
 
@@ -38,8 +39,8 @@ pub struct Preparation {
     pub filters: Vec<(usize, Arc<RuntimeFilter>)>,
     pub chosen: Arc<Mutex<Option<Choice>>>,
     pub context: Arc<TaskContext>,
-    /// Rows of the probe side that the plan expects.
-    pub probe_estimate: Option<usize>,
+    /// Of the inputs, as the plan knows them; none where nobody has looked.
+    pub expected: Option<Expected>,
     pub partition: usize,
     /// Partitions of the output.
     pub partitions: usize,
@@ -49,10 +50,13 @@ pub struct Preparation {
 impl Preparation {
     /// Collects what the choice wants collected, and makes it ready for all partitions.
     pub async fn prepare(&self) -> Result<Mode> {
-        let spec = &self.spec;
         let options = JoinOptions::of(self.context.session_config());
-        let (build_schema, device) = (self.build.schema(), device::state(options.device));
-        let choose = |build, probe| spec.choose(&options, &build_schema, device.clone(), (build, probe));
+        let (spec, build_schema) = (&self.spec, self.build.schema());
+        let cores = self.context.session_config().target_partitions();
+        let choose = |expected: &Expected| expected.choose(spec, &build_schema, &options, cores);
+        let mut expected = self
+            .expected
+            .unwrap_or_else(|| Expected::of(spec, &self.build, &self.probe, None));
         let time = |name| MetricBuilder::new(&self.metrics).subset_time(name, self.partition);
         let gauge = |name, value| {
             let gauge = MetricBuilder::new(&self.metrics).gauge(name, self.partition);
@@ -62,10 +66,20 @@ impl Preparation {
             let build_time = time("build_time");
             let _timer = build_time.timer();
             let keys = spec.operands(JoinSide::Left);
-            let build =
-                SideData::collect(&self.build, "build", &keys, |at| spec.reads_build(at), &self.context).await?;
+            let ordered = in_order(&self.build, &keys);
+            let build = SideData::collect(
+                &self.build,
+                "build",
+                &keys,
+                |at| spec.reads_build(at),
+                ordered,
+                &self.context,
+            )
+            .await?;
             gauge("build_rows", build.rows);
-            let choice = choose(Some(build.rows), self.probe_estimate)?;
+            expected.build.rows = Some(build.rows);
+            expected.build.ascending = build.ascending;
+            let choice = choose(&expected)?;
             if choice.streamed {
                 *self.chosen.lock() = Some(choice);
                 let keys = spec.build_keys.len();
@@ -80,10 +94,21 @@ impl Preparation {
         let keys = spec.operands(JoinSide::Right);
         let probe_time = time("probe_collect_time");
         let timer = probe_time.timer();
-        let probe = SideData::collect(&self.probe, "probe", &keys, |at| spec.reads_probe(at), &self.context).await?;
+        let ordered = in_order(&self.probe, &keys);
+        let probe = SideData::collect(
+            &self.probe,
+            "probe",
+            &keys,
+            |at| spec.reads_probe(at),
+            ordered,
+            &self.context,
+        )
+        .await?;
         drop(timer);
         gauge("probe_rows", probe.rows);
-        let mut choice = choose(Some(build.rows), Some(probe.rows))?;
+        expected.probe.ascending = probe.ascending;
+        expected.found(probe.rows);
+        let mut choice = choose(&expected)?;
         let prepare_time = time("prepare_time");
         let timer = prepare_time.timer();
         let cancelled = Arc::new(AtomicBool::new(false));
@@ -120,6 +145,11 @@ impl Preparation {
         *self.chosen.lock() = Some(choice);
         Ok(Mode::Collected(Arc::new(join)))
     }
+}
+
+/// Whether the rows may come in the order of their one key.
+fn in_order(input: &Arc<dyn ExecutionPlan>, keys: &[PhysicalExprRef]) -> bool {
+    matches!(keys, [key] if ascends(input, key))
 }
 
 /// Tells the work on other threads that nobody waits for it.

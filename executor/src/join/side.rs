@@ -1,8 +1,11 @@
 //! One input of a join, all of it in memory: its rows concatenated column by column, with the values of its keys.
+//!
+//! Partitions take pieces of a table as they come, so that an input in the order of its key comes as batches that ascend
+//! but lie in any order; they are put back into it.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, new_empty_array};
+use arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow::compute::concat;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, exec_err};
@@ -11,6 +14,8 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
+
+use crate::keys::{append_exact, is_exact};
 
 /// Row numbers are 32 bits, and all ones is no row.
 const ROWS_MAX: usize = u32::MAX as usize - 2;
@@ -21,26 +26,34 @@ pub struct SideData {
     /// The values of the key expressions.
     pub keys: Vec<ArrayRef>,
     pub rows: usize,
+    /// Whether the only key ascends from row to row, and no row lacks it.
+    pub ascending: bool,
     /// Held as long as the rows are; grows by what is made of them.
     pub reservation: MemoryReservation,
 }
 
 impl SideData {
-    /// Runs `input` to its end, all partitions at once. `what` names the side in messages.
+    /// Runs `input` to its end, all partitions at once. `what` names the side in messages; `ordered` says that its one
+    /// key may be in order.
     pub async fn collect(
         input: &Arc<dyn ExecutionPlan>,
         what: &str,
         keys: &[PhysicalExprRef],
         reads: impl Fn(usize) -> bool,
+        ordered: bool,
         context: &Arc<TaskContext>,
     ) -> Result<Self> {
         let mut reservation = MemoryConsumer::new(format!("join {what} side")).register(context.memory_pool());
-        let batches = collect_all(input, context, &mut reservation).await?;
+        let mut batches = collect_all(input, context, &mut reservation).await?;
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         if rows > ROWS_MAX {
             return exec_err!("the {what} side of a join has {rows} rows; at most {ROWS_MAX} are supported");
         }
         let schema = input.schema();
+        let ascending = match keys {
+            [key] if ordered => put_in_order(&mut batches, key)?,
+            _ => false,
+        };
         let mut key_columns = vec![];
         for key in keys {
             let arrays = batches
@@ -67,9 +80,35 @@ impl SideData {
             columns,
             keys: key_columns,
             rows,
+            ascending,
             reservation,
         })
     }
+}
+
+/// Orders batches by their first key; says whether the key ascends over all of them then.
+fn put_in_order(batches: &mut Vec<RecordBatch>, key: &PhysicalExprRef) -> Result<bool> {
+    let mut ends = Vec::with_capacity(batches.len());
+    let mut lanes = vec![];
+    for batch in batches.iter() {
+        let column = key.evaluate(batch)?.into_array(batch.num_rows())?;
+        if !is_exact(column.data_type()) || column.logical_null_count() > 0 {
+            return Ok(false);
+        }
+        lanes.clear();
+        append_exact(column.as_ref(), &mut lanes)?;
+        match (lanes.first(), lanes.last()) {
+            (Some(&first), Some(&last)) if lanes.is_sorted() => ends.push((first, last)),
+            _ => return Ok(false),
+        }
+    }
+    let mut order: Vec<usize> = (0..batches.len()).collect();
+    order.sort_by_key(|&at| ends[at]);
+    if order.windows(2).any(|pair| ends[pair[0]].1 > ends[pair[1]].0) {
+        return Ok(false);
+    }
+    *batches = order.into_iter().map(|at| batches[at].clone()).collect();
+    Ok(true)
 }
 
 fn concat_all(
@@ -138,4 +177,33 @@ fn batch_bytes(batch: &RecordBatch) -> usize {
         .iter()
         .map(|c| c.to_data().get_slice_memory_size().unwrap_or(0))
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+    use datafusion::physical_expr::expressions::Column;
+
+    fn ordered(batches: &[&[i64]]) -> (bool, Vec<i64>) {
+        let batch = |values: &&[i64]| {
+            let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+            RecordBatch::try_from_iter([("k", column)]).unwrap()
+        };
+        let mut batches: Vec<_> = batches.iter().map(batch).collect();
+        let key: PhysicalExprRef = Arc::new(Column::new("k", 0));
+        let ascending = put_in_order(&mut batches, &key).unwrap();
+        let values = batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+        (ascending, values.collect())
+    }
+
+    #[test]
+    fn batches_of_a_sorted_table_are_put_in_order() {
+        assert_eq!(ordered(&[&[5, 7], &[1, 2], &[2, 5]]), (true, vec![1, 2, 2, 5, 5, 7]));
+        assert_eq!(ordered(&[&[2, 2], &[1, 2], &[2, 3]]), (true, vec![1, 2, 2, 2, 2, 3]));
+        assert_eq!(ordered(&[]), (true, vec![]));
+        assert!(!ordered(&[&[5, 7], &[6, 8]]).0);
+        assert!(!ordered(&[&[5, 4]]).0);
+    }
 }

@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
-use datafusion::common::{DataFusionError, JoinSide, JoinType, Result};
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 
-use super::choice::{Choice, DeviceState, Facts, Predicate, choose};
-use super::machine::Machine;
+use super::choice::Predicate;
 use super::probe::reads_build;
 use super::ranges::RangeCondition;
-use crate::options::JoinOptions;
 
 /// What is joined, apart from the inputs.
 #[derive(Debug, Clone)]
@@ -71,7 +68,7 @@ impl JoinSpec {
         }
     }
 
-    fn predicate(&self) -> Predicate {
+    pub(super) fn predicate(&self) -> Predicate {
         match &self.range {
             _ if !self.build_keys.is_empty() => Predicate::Equality,
             Some(range) => Predicate::Range {
@@ -80,33 +77,5 @@ impl JoinSpec {
             },
             None => Predicate::Other,
         }
-    }
-
-    /// The choice for these numbers of build and probe rows; an error where the options ask for what cannot be.
-    pub(super) fn choose(
-        &self,
-        options: &JoinOptions,
-        build_schema: &Schema,
-        device: DeviceState,
-        (build_rows, probe_rows): (Option<usize>, Option<usize>),
-    ) -> Result<Choice> {
-        let narrow = |key: &PhysicalExprRef| {
-            key.data_type(build_schema)
-                .is_ok_and(|t| t.primitive_width() <= Some(4))
-        };
-        let facts = Facts {
-            predicate: self.predicate(),
-            streams: self.streams,
-            build_rows,
-            probe_rows,
-            key_bytes: if self.build_keys.len() == 1 && narrow(&self.build_keys[0]) {
-                4
-            } else {
-                8
-            },
-            device,
-            machine: Machine::default(),
-        };
-        choose(&facts, options).map_err(DataFusionError::NotImplemented)
     }
 }

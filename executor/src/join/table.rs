@@ -45,7 +45,12 @@ pub fn estimated_bytes(rows: usize, range: Option<(i64, i64)>) -> usize {
 fn direct_entries(rows: usize, range: Option<(i64, i64)>) -> Option<usize> {
     let (min, max) = range?;
     let span = max.wrapping_sub(min) as u64;
-    (span < DIRECT_ALWAYS.max(rows as u64 * DIRECT_PER_ROW)).then_some(span as usize + 1)
+    is_direct(rows, Some(span)).then_some(span as usize + 1)
+}
+
+/// Whether the table of so many rows, whose keys lie within `span` of each other, is an array.
+pub fn is_direct(rows: usize, span: Option<u64>) -> bool {
+    span.is_some_and(|span| span < DIRECT_ALWAYS.max(rows as u64 * DIRECT_PER_ROW))
 }
 
 fn slot_count(rows: usize) -> usize {

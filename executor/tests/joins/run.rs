@@ -26,7 +26,7 @@ pub async fn rows(case: &Case, options: JoinOptions) -> Result<(Vec<Row>, String
         .with_batch_size(50)
         .with_extension(Arc::new(options));
     let context = Arc::new(TaskContext::default().with_session_config(config));
-    let plan: Arc<dyn ExecutionPlan> = Arc::new(plan(case)?.planned(&options)?);
+    let plan: Arc<dyn ExecutionPlan> = Arc::new(plan(case)?.planned(&options, 2)?);
     let batches = collect(Arc::clone(&plan), context).await?;
     let mut rows: Vec<Row> = batches.iter().flat_map(|batch| rows_of(case, batch)).collect();
     rows.sort_unstable();

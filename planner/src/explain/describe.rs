@@ -459,11 +459,13 @@ fn of_index_join(join: &IndexJoinExec, names: &[&[String]]) -> Facts {
         let names = picked(filter.column_indices(), &sides);
         Value::Text(text(filter.expression(), &names))
     });
-    join_facts("Nested Loop", join_type, Work::Stream, picked(&spec.output, &sides))
+    let mut facts = join_facts("Nested Loop", join_type, Work::Stream, picked(&spec.output, &sides))
         .property("Index Lookup", list(equal.chain(low).chain(high)))
         .property("Also Equal", conjunction(also))
         .property("Join Filter", filter)
-        .phase("join")
+        .phase("join");
+    facts.node.reason = join.reason();
+    facts
 }
 
 /// A join by PostgreSQL's name: there the outer input is the one that streams, here the probe side.

@@ -169,8 +169,8 @@ fn told(plan: Arc<dyn ExecutionPlan>, expected: &Expected, options: &ConfigOptio
         let exprs = projection.expr().iter().cloned();
         return Ok(Arc::new(ProjectionExec::try_new(exprs, input)?));
     }
-    let plan = super::replace(plan, options)?;
     let rows = expected.rows;
+    let plan = super::replace(plan, options, Some(rows))?;
     if let Some(join) = plan.downcast_ref::<JoinExec>() {
         return Ok(Arc::new(join.with_output(&all(join)).with_estimates(rows, expected.inputs)));
     }

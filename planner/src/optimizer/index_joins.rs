@@ -1,5 +1,5 @@
 //! Which joins look their inner rows up in an index (`IndexJoinExec`): those of a table by equality of an index's first
-//! columns, or by bounds of one, where the other side is known to have few rows.
+//! columns, or by bounds of one, where looking the other side's rows up is the cheapest way to join them.
 
 use std::sync::Arc;
 
@@ -11,10 +11,12 @@ use datafusion::physical_expr::split_conjunction;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
-use tenon_executor::index::for_join;
+use tenon_executor::index::{for_join, is_worth_lookups};
+use tenon_executor::join::choice::{Choice, IndexFacts, Predicate};
+use tenon_executor::join::expected::choose_index;
 use tenon_executor::join::{IndexJoinExec, IndexJoinSpec, Lookup};
+use tenon_executor::options::JoinOptions;
 use tenon_executor::scan::ScanExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -31,8 +33,16 @@ struct Join<'a> {
     projection: Option<&'a [usize]>,
 }
 
+/// What the choice of a join by an index goes by, beside the join.
+pub struct Setting {
+    pub options: JoinOptions,
+    pub cores: usize,
+    /// Rows that the planner expects of the join.
+    pub expected: Option<usize>,
+}
+
 /// `plan` as an `IndexJoinExec`, if it is a join for one; else `plan`.
-pub fn replace(plan: Plan) -> Result<Plan> {
+pub fn replace(plan: Plan, setting: &Setting) -> Result<Plan> {
     let join = if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         if join.null_equality() != NullEquality::NullEqualsNothing || join.null_aware {
             return Ok(plan);
@@ -58,7 +68,7 @@ pub fn replace(plan: Plan) -> Result<Plan> {
         return Ok(plan);
     };
     for outer_side in [JoinSide::Left, JoinSide::Right] {
-        if let Some(replaced) = join.indexed(outer_side)? {
+        if let Some(replaced) = join.indexed(outer_side, setting)? {
             return Ok(replaced);
         }
     }
@@ -66,7 +76,7 @@ pub fn replace(plan: Plan) -> Result<Plan> {
 }
 
 impl Join<'_> {
-    fn indexed(&self, outer_side: JoinSide) -> Result<Option<Plan>> {
+    fn indexed(&self, outer_side: JoinSide, setting: &Setting) -> Result<Option<Plan>> {
         let (outer, inner) = match outer_side {
             JoinSide::Left => (self.left, self.right),
             _ => (self.right, self.left),
@@ -80,15 +90,18 @@ impl Join<'_> {
         if !IndexJoinSpec::is_supported(self.join_type, outer_side) {
             return Ok(None);
         }
-        let Some(outer_rows) = rows(outer)? else {
+        if !is_worth_lookups(scan.table()) {
             return Ok(None);
-        };
+        }
         let Some(equal) = self.equal(outer_side, (outer, inner))? else {
             return Ok(None);
         };
         let bounds = match self.filter {
             Some(filter) => bounds(filter, outer_side, scan)?,
             None => vec![],
+        };
+        let Some(choice) = self.choice(outer_side, scan, setting, (&equal, &bounds)) else {
+            return Ok(None);
         };
         let column = |inner: &Expr| {
             inner
@@ -98,7 +111,7 @@ impl Join<'_> {
         let columns: Vec<Option<usize>> = equal.iter().map(|(_, inner)| column(inner)).collect();
         let ranged: Vec<usize> = bounds.iter().map(|bound| bound.column).collect();
         let known: Vec<usize> = columns.iter().flatten().copied().collect();
-        let Some(index) = for_join(scan.table(), &known, &ranged, outer_rows, budget) else {
+        let Some(index) = for_join(scan.table(), &known, &ranged, budget) else {
             return Ok(None);
         };
         let mut lookup = Lookup::default();
@@ -142,7 +155,36 @@ impl Join<'_> {
         };
         let inner = Arc::new(scan.clone());
         let join = IndexJoinExec::new(Arc::clone(outer), inner, index.reader, Arc::new(spec), Arc::new(schema));
-        Ok(Some(Arc::new(join)))
+        Ok(Some(Arc::new(join.with_choice(choice))))
+    }
+
+    /// The choice, if it is an index that answers these conditions.
+    fn choice(
+        &self,
+        outer_side: JoinSide,
+        inner: &ScanExec,
+        setting: &Setting,
+        (equal, bounds): (&[(Expr, Expr)], &[Bound]),
+    ) -> Option<Choice> {
+        let predicate = match (equal, bounds) {
+            ([], []) => return None,
+            ([], _) => Predicate::Range {
+                sorted: opposite(outer_side),
+                both_ends: bounds.iter().any(|bound| bound.low) && bounds.iter().any(|bound| !bound.low),
+            },
+            _ => Predicate::Equality,
+        };
+        let index = IndexFacts {
+            outer: outer_side,
+            table_rows: inner.table().rows() as usize,
+        };
+        let (outer, inner): (Vec<Expr>, Vec<Expr>) = equal.iter().cloned().unzip();
+        let keys = match outer_side {
+            JoinSide::Left => [&outer[..], &inner[..]],
+            _ => [&inner[..], &outer[..]],
+        };
+        let asked = (&setting.options, setting.cores);
+        choose_index([self.left, self.right], keys, predicate, index, setting.expected, asked)
     }
 
     /// The pairs of equal keys, the outer side's first; None where some have different types.
@@ -163,9 +205,8 @@ impl Join<'_> {
 }
 
 /// Rows that a plan is known to give, or at most about so many.
-fn rows(plan: &Plan) -> Result<Option<usize>> {
-    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new())?;
-    Ok(statistics.num_rows.get_value().copied())
+fn opposite(side: JoinSide) -> JoinSide {
+    if side == JoinSide::Left { JoinSide::Right } else { JoinSide::Left }
 }
 
 /// A conjunct that bounds a column of the inner table by an expression over the outer side.

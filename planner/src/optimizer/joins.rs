@@ -33,10 +33,10 @@ pub fn replace(plan: Plan, partitions: usize) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The plan with the choice of every join foreseen. Fails where the session asks for an operator that cannot be.
-pub fn choose(plan: Plan, options: &JoinOptions) -> Result<Plan> {
+/// The plan with the choice of every join foreseen, for so many cores. Fails where the session asks for an operator that cannot be.
+pub fn choose(plan: Plan, options: &JoinOptions, cores: usize) -> Result<Plan> {
     let chosen = plan.transform_up(|node| match node.downcast_ref::<JoinExec>() {
-        Some(join) => Ok(Transformed::yes(Arc::new(join.planned(options)?) as Plan)),
+        Some(join) => Ok(Transformed::yes(Arc::new(join.planned(options, cores)?) as Plan)),
         None => Ok(Transformed::no(node)),
     })?;
     Ok(chosen.data)

@@ -49,7 +49,7 @@ pub async fn physical(plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<d
     let plan = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(annotate::ExpectationPlanner)])
         .create_physical_plan(plan, session)
         .await?;
-    joins::choose(plan, &JoinOptions::of(session.config()))
+    joins::choose(plan, &JoinOptions::of(session.config()), session.config().target_partitions())
 }
 
 /// The plan with its joins ordered, and without the columns that the new order no longer carries for nothing.
@@ -77,12 +77,24 @@ impl ExistsJoin for LogicalPlan {
     }
 }
 
-/// A join or aggregation of DataFusion's as Tenon's.
-fn replace(node: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-    let looks_up = options.extensions.get::<PlanOptions>();
-    let looks_up = looks_up.is_none_or(|plan| plan.index_joins);
-    let node = if looks_up { index_joins::replace(node)? } else { node };
-    let node = joins::replace(node, options.execution.target_partitions)?;
+/// A join or aggregation of DataFusion's as Tenon's. `expected` are the rows that the planner expects of it.
+fn replace(
+    node: Arc<dyn ExecutionPlan>,
+    options: &ConfigOptions,
+    expected: Option<usize>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let (plan_options, cores) = (options.extensions.get::<PlanOptions>(), options.execution.target_partitions);
+    let node = if plan_options.is_none_or(|plan| plan.index_joins) {
+        let setting = index_joins::Setting {
+            options: plan_options.map_or_else(JoinOptions::default, PlanOptions::join_options),
+            cores,
+            expected,
+        };
+        index_joins::replace(node, &setting)?
+    } else {
+        node
+    };
+    let node = joins::replace(node, cores)?;
     aggregates::replace(node)
 }
 
@@ -93,7 +105,7 @@ pub struct TenonOperators;
 impl PhysicalOptimizerRule for TenonOperators {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         use datafusion::common::tree_node::{Transformed, TreeNode};
-        let plan = plan.transform_up(|node| Ok(Transformed::yes(projections::replace(replace(node, options)?)?)))?;
+        let plan = plan.transform_up(|node| Ok(Transformed::yes(projections::replace(replace(node, options, None)?)?)))?;
         runtime_filters::place(plan.data)
     }
 

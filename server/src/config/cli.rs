@@ -28,7 +28,7 @@ pub enum Command {
         #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5432")]
         to: String,
     },
-    /// Show the GPUs that Tenon can use
+    /// Show the GPU that Tenon can use, and what joins cost on this machine
     GpuInfo,
 }
 
@@ -148,6 +148,12 @@ pub struct SettingArgs {
     #[arg(long, value_name = "N", help_heading = "Settings")]
     #[serde(skip_serializing_if = "Option::is_none")]
     max_concurrent_queries: Option<String>,
+
+    /// Measure the machine for the choice of join operators: auto (once, in the background, and kept on disk), off or
+    /// again [default: auto]
+    #[arg(long, value_name = "WHEN", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calibrate: Option<String>,
 }
 
 impl SettingArgs {
@@ -170,5 +176,6 @@ impl SettingArgs {
         "threads",
         "target_partitions",
         "max_concurrent_queries",
+        "calibrate",
     ];
 }

@@ -12,6 +12,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use tenon_executor::join::calibrate::Calibration;
 
 /// A checked configuration.
 #[derive(Clone, Debug)]
@@ -37,6 +38,7 @@ pub struct Config {
     pub threads: usize,
     pub target_partitions: usize,
     pub max_concurrent_queries: usize,
+    pub calibration: Calibration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +164,9 @@ impl Config {
             max_concurrent_queries: layers
                 .get("max_concurrent_queries", count, positive)?
                 .unwrap_or_else(|| (2 * threads).max(8)),
+            calibration: layers
+                .get("calibrate", &Calibration::NAMES.join(", "), Calibration::named)?
+                .unwrap_or_default(),
         };
         if let Some(open) = config.listen.iter().find(|address| !address.ip().is_loopback())
             && config.password_file.is_none()

@@ -10,7 +10,7 @@ use tenon_gpu::join::hash::{HashOptions, hash_join};
 use tenon_gpu::join::nested_loop::{NestedLoopMatcher, Rows};
 use tenon_gpu::join::probe::Probe;
 use tenon_gpu::join::ranges::RangeMatcher;
-use tenon_gpu::join::sort_merge::{Ascending, sort_merge};
+use tenon_gpu::join::sort_merge::sort_merge;
 use tenon_gpu::join::sorted::SortedSide;
 use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Residual, RunLimits, Side};
 use tenon_gpu::memory::{DeviceBuffer, DeviceView};
@@ -103,29 +103,29 @@ impl Run<'_> {
             .map_or_else(Residual::none, |filter| filter.residual(&inputs));
         let (own_rows, other_rows) = (self.task.rows.0 as u64, self.task.rows.1 as u64);
         match &self.task.condition {
-            Condition::Equal { own, other } => {
+            Condition::Equal { own, other, ascending } => {
                 let own = OnDevice::upload(stream, own, own_rows, &mut found.bytes_in)?;
                 let other = OnDevice::upload(stream, other, other_rows, &mut found.bytes_in)?;
                 let (build, probe) = (own.side()?, other.side()?);
                 let matcher: Box<dyn Matcher + '_> = match self.operator {
                     Operator::Hj | Operator::Triton => hash_join(stream, build, probe, residual, &HashOptions::default())?,
-                    Operator::Smj => Box::new(sort_merge(stream, build, probe, Ascending::default(), residual)?),
+                    Operator::Smj => Box::new(sort_merge(stream, build, probe, *ascending, residual)?),
                     Operator::Inlj => {
-                        let sorted = SortedSide::sort(stream, build)?;
+                        let sorted = sorted(stream, build, ascending.build)?;
                         Box::new(RangeMatcher::new(stream, sorted, None, Probe::equal(probe), residual)?)
                     }
                     Operator::Ninlj => Box::new(NestedLoopMatcher::equal(build, probe, residual)?),
                 };
                 self.run(stream, matcher.as_ref(), bounds, found)
             }
-            Condition::Range(range) => {
-                let sorted = OnDevice::upload(stream, &range.sorted, own_rows, &mut found.bytes_in)?;
+            Condition::Range(range, ascending) => {
+                let keys = OnDevice::upload(stream, &range.sorted, own_rows, &mut found.bytes_in)?;
                 let lows = Uploaded::of(stream, &range.lows, &mut found.bytes_in)?;
                 let highs = Uploaded::of(stream, &range.highs, &mut found.bytes_in)?;
                 let rows = upload(stream, &range.probe_rows, &mut found.bytes_in)?;
                 let (low, high) = (Bound::Included(lows.keys()), Bound::Included(highs.keys()));
                 let probe = Probe::between(range.probe_rows.len() as u64, Some(rows.view()), low, high)?;
-                let sorted = SortedSide::sort(stream, sorted.side()?)?;
+                let sorted = sorted(stream, keys.side()?, *ascending)?;
                 let matcher = RangeMatcher::new(stream, sorted, None, probe, residual)?;
                 self.run(stream, &matcher, bounds, found)
             }
@@ -179,6 +179,14 @@ impl Run<'_> {
         found.passes = run.passes;
         found.peak_bytes = self.device.pool().peak();
         Ok(found)
+    }
+}
+
+/// The side, sorted here unless it ascends.
+fn sorted<'a>(stream: &Stream, side: Side<'a>, ascends: bool) -> Result<SortedSide<'a>> {
+    match ascends {
+        true => Ok(SortedSide::presorted(side)),
+        false => SortedSide::sort(stream, side),
     }
 }
 
@@ -242,7 +250,7 @@ impl Task {
         let width = match &self.condition {
             Condition::Any => 0,
             Condition::Equal { own, .. } => own.words.width() + 4,
-            Condition::Range(range) => 2 * range.sorted.words.width() + 4,
+            Condition::Range(range, _) => 2 * range.sorted.words.width() + 4,
         };
         (rows * (3 * width + 12)) as u64
     }

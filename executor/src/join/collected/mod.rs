@@ -25,4 +25,5 @@ mod twins;
 mod work;
 
 pub use join::{CollectedJoin, Setting};
+pub use residual::tested;
 pub use work::{Worker, spawn};

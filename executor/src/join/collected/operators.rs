@@ -14,6 +14,7 @@ use super::residual_cuda::CompiledFilter;
 use super::sink::has_pairs;
 use super::task::{Condition, Task, null_rows};
 use super::twins::{Rows, cross};
+use crate::device::Queued;
 use crate::join::build::tracks_build;
 use crate::join::choice::{Choice, Operator};
 use crate::join::side::SideData;
@@ -71,6 +72,7 @@ impl Finders {
             device: None,
         };
         if let Some(gpu) = gpu {
+            let _queued = Queued::enter(choice.seconds);
             finders.device = Some(match on_device(spec, choice.operator, &task, (build, probe), gpu) {
                 Ok((mut found, filtered)) => {
                     let build_marks = tracks_build(spec.join_type);

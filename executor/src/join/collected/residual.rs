@@ -5,21 +5,21 @@ use datafusion::common::Result;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::operators::Pass;
+use super::keys::Verify;
 use crate::join::output::{Columns, Rows, gather, keep_pairs};
 
-/// The pairs that pass.
+/// The pairs whose keys are equal and that the filter accepts, where there is something to compare.
 pub fn tested(
-    pass: &Pass,
+    verify: Option<&Verify>,
     filter: Option<&JoinFilter>,
     (build, probe): (&dyn Columns, &dyn Columns),
     (mut build_rows, mut probe_rows): (UInt32Array, UInt32Array),
 ) -> Result<(UInt32Array, UInt32Array)> {
-    if let Some(verify) = &pass.verify {
+    if let Some(verify) = verify {
         let equal = verify.equal(&build_rows, &probe_rows)?;
         (build_rows, probe_rows) = keep_pairs(build_rows, probe_rows, &equal);
     }
-    if let Some(filter) = filter.filter(|_| pass.filtered && !build_rows.is_empty()) {
+    if let Some(filter) = filter.filter(|_| !build_rows.is_empty()) {
         let accepted = accepted(filter, (build, probe), &build_rows, &probe_rows)?;
         (build_rows, probe_rows) = keep_pairs(build_rows, probe_rows, &accepted);
     }

@@ -46,7 +46,8 @@ impl<'a> Sink<'a> {
         if testing {
             (build, probe) = self.undecided(build_rows, probe_rows);
             let sides: (&dyn Columns, &dyn Columns) = (&join.build.columns, &join.probe.columns);
-            (build, probe) = tested(pass, join.spec.filter.as_ref(), sides, (build, probe))?;
+            let filter = join.spec.filter.as_ref().filter(|_| pass.filtered);
+            (build, probe) = tested(pass.verify.as_ref(), filter, sides, (build, probe))?;
             (build_rows, probe_rows) = (build.values(), probe.values());
             self.residual_time += begin.elapsed();
         }

@@ -3,6 +3,7 @@
 use arrow::buffer::NullBuffer;
 use datafusion::common::{JoinSide, Result};
 use tenon_gpu::cpu::join::Matcher;
+use tenon_gpu::join::sort_merge::Ascending;
 
 use super::keys::{EqualKeys, KeyedRows, Verify};
 use super::range::RangeWords;
@@ -16,8 +17,11 @@ pub enum Condition {
     Equal {
         own: KeyedRows,
         other: KeyedRows,
+        /// Of `own` as the build side.
+        ascending: Ascending,
     },
-    Range(RangeWords),
+    /// The sorted side's keys ascend already if this says so.
+    Range(RangeWords, bool),
     /// All pairs.
     Any,
 }
@@ -46,7 +50,7 @@ impl Task {
                 swapped,
                 verify: None,
                 filtered: !(range.whole && words.exact),
-                condition: Condition::Range(words),
+                condition: Condition::Range(words, sorted.ascending),
                 rows: (sorted.rows, probing.rows),
             });
         }
@@ -61,12 +65,29 @@ impl Task {
         }
         let equal = EqualKeys::of(&build.keys, &probe.keys, (build.rows, probe.rows), spec.null_equal)?;
         let swapped = choice.build == JoinSide::Right;
-        let (own, other, rows) = match swapped {
-            true => (equal.probe, equal.build, (probe.rows, build.rows)),
-            false => (equal.build, equal.probe, (build.rows, probe.rows)),
+        // Hashes are in no order.
+        let exact = equal.verify.is_none();
+        let [build_ascends, probe_ascends] = [build, probe].map(|side| exact && side.ascending);
+        let (own, other, rows, ascends) = match swapped {
+            true => (
+                equal.probe,
+                equal.build,
+                (probe.rows, build.rows),
+                (probe_ascends, build_ascends),
+            ),
+            false => (
+                equal.build,
+                equal.probe,
+                (build.rows, probe.rows),
+                (build_ascends, probe_ascends),
+            ),
+        };
+        let ascending = Ascending {
+            build: ascends.0,
+            probe: ascends.1,
         };
         Ok(Self {
-            condition: Condition::Equal { own, other },
+            condition: Condition::Equal { own, other, ascending },
             swapped,
             verify: equal.verify,
             filtered,
@@ -78,8 +99,8 @@ impl Task {
     pub fn matcher(condition: Condition, rows: (usize, usize), operator: Operator) -> Result<Box<dyn Matcher>> {
         match condition {
             Condition::Any => twins::cross(Rows::First(rows.0), Rows::First(rows.1)),
-            Condition::Range(words) => twins::ranges(words),
-            Condition::Equal { own, other } => twins::equal(operator, own, other),
+            Condition::Range(words, ascending) => twins::ranges(words, ascending),
+            Condition::Equal { own, other, ascending } => twins::equal(operator, own, other, ascending),
         }
     }
 }

@@ -7,6 +7,7 @@ use datafusion::common::{Result, internal_err};
 use tenon_gpu::GpuError;
 use tenon_gpu::cpu::join::hash::{HashKey, HashMatcher, HashTable};
 use tenon_gpu::cpu::join::{CrossMatcher, CssKey, Emit, Matcher, NestedLoopMatcher, Probe, RangeMatcher, Side};
+use tenon_gpu::join::sort_merge::Ascending;
 use tenon_gpu::primitives::sort::SortKey;
 
 use super::codes::Words;
@@ -23,10 +24,14 @@ impl Key for u64 {}
 type Boxed = Box<dyn Matcher>;
 
 /// Equal keys: `own` is the build side.
-pub fn equal(operator: Operator, own: KeyedRows, other: KeyedRows) -> Result<Boxed> {
+pub fn equal(operator: Operator, own: KeyedRows, other: KeyedRows, ascending: Ascending) -> Result<Boxed> {
     let matcher = match (own.words, other.words) {
-        (Words::U32(keys), Words::U32(probes)) => equal_words(operator, (keys, own.rows), (probes, other.rows)),
-        (Words::U64(keys), Words::U64(probes)) => equal_words(operator, (keys, own.rows), (probes, other.rows)),
+        (Words::U32(keys), Words::U32(probes)) => {
+            equal_words(operator, (keys, own.rows), (probes, other.rows), ascending)
+        }
+        (Words::U64(keys), Words::U64(probes)) => {
+            equal_words(operator, (keys, own.rows), (probes, other.rows), ascending)
+        }
         _ => return internal_err!("join keys of two widths"),
     };
     matcher.map_err(to_datafusion)
@@ -36,6 +41,7 @@ fn equal_words<K: Key>(
     operator: Operator,
     own: (Vec<K>, Option<Vec<u32>>),
     other: (Vec<K>, Option<Vec<u32>>),
+    ascending: Ascending,
 ) -> Result<Boxed, GpuError> {
     if matches!(operator, Operator::Hj | Operator::Triton) {
         let rows = own.1.unwrap_or_else(|| (0..own.0.len() as u32).collect());
@@ -48,10 +54,10 @@ fn equal_words<K: Key>(
     let (own, other) = (side(own)?, side(other)?);
     Ok(match operator {
         Operator::Ninlj => Box::new(NestedLoopMatcher::new(own, other)),
-        Operator::Inlj => Box::new(RangeMatcher::new(own.sorted()?, Probe::equal(other))),
+        Operator::Inlj => Box::new(RangeMatcher::new(sorted(own, ascending.build)?, Probe::equal(other))),
         _ => {
-            let probe = Probe::equal(other.sorted()?).ascending();
-            Box::new(RangeMatcher::new(own.sorted()?, probe))
+            let probe = Probe::equal(sorted(other, ascending.probe)?).ascending();
+            Box::new(RangeMatcher::new(sorted(own, ascending.build)?, probe))
         }
     })
 }
@@ -60,12 +66,17 @@ fn side<K: Key>((keys, rows): (Vec<K>, Option<Vec<u32>>)) -> Result<Side<'static
     Side::new(keys, rows.map(Cow::Owned))
 }
 
-/// Ranges of a sorted side.
-pub fn ranges(words: RangeWords) -> Result<Boxed> {
+/// The side, sorted here unless it ascends.
+fn sorted<K: Key>(side: Side<'static, K>, ascends: bool) -> Result<Side<'static, K>, GpuError> {
+    if ascends { Ok(side) } else { side.sorted() }
+}
+
+/// Ranges of a sorted side, whose keys may ascend already.
+pub fn ranges(words: RangeWords, ascending: bool) -> Result<Boxed> {
     let (keys, rows, probe_rows) = (words.sorted.words, words.sorted.rows, words.probe_rows);
     let matcher = match (keys, words.lows, words.highs) {
-        (Words::U32(keys), Words::U32(lows), Words::U32(highs)) => range_words((keys, rows), lows, highs, probe_rows),
-        (Words::U64(keys), Words::U64(lows), Words::U64(highs)) => range_words((keys, rows), lows, highs, probe_rows),
+        (Words::U32(keys), Words::U32(lows), Words::U32(highs)) => range_words((keys, rows), ascending, lows, highs, probe_rows),
+        (Words::U64(keys), Words::U64(lows), Words::U64(highs)) => range_words((keys, rows), ascending, lows, highs, probe_rows),
         _ => return internal_err!("a range of two widths"),
     };
     matcher.map_err(to_datafusion)
@@ -73,11 +84,12 @@ pub fn ranges(words: RangeWords) -> Result<Boxed> {
 
 fn range_words<K: Key>(
     own: (Vec<K>, Option<Vec<u32>>),
+    ascending: bool,
     lows: Vec<K>,
     highs: Vec<K>,
     probe_rows: Vec<u32>,
 ) -> Result<Boxed, GpuError> {
-    let build = side(own)?.sorted()?;
+    let build = sorted(side(own)?, ascending)?;
     let (low, high) = (Bound::Included(Cow::Owned(lows)), Bound::Included(Cow::Owned(highs)));
     let probe = Probe::between(probe_rows.len(), Some(Cow::Owned(probe_rows)), low, high)?;
     Ok(Box::new(RangeMatcher::new(build, probe)))

@@ -1,0 +1,300 @@
+//! The CPU's rates, of one core: where an operator's step runs on all cores, its time counts for each of them.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, Int64Array, UInt32Array};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::{JoinSide, Result};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+use tenon_gpu::cpu::join::hash::{HashMatcher, HashTable};
+use tenon_gpu::cpu::join::{Matcher, NestedLoopMatcher, Probe, RangeMatcher, Side};
+use tenon_storage::{ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, SqlType, TableDef};
+
+use crate::gpu_error::to_datafusion;
+use crate::index::IndexData;
+use crate::join::collected::{codes::order_codes, tested};
+use crate::join::machine::{Cpu, FAR_ROWS, Hashing, NEAR_ROWS, Rate};
+use crate::join::packing::Packing;
+use crate::join::table::KeyTable;
+use crate::keys::lane_range;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+/// Rows that are sorted, merged, copied and turned into words.
+const SORTED_ROWS: usize = 1 << 19;
+/// Keys a side that are compared all with all.
+const COMPARED_ROWS: usize = 1 << 12;
+/// Pairs of rows that a condition is evaluated for.
+const TESTED_PAIRS: usize = 1 << 15;
+/// Rows of a table with an index, and keys looked up.
+const INDEXED_ROWS: usize = 1 << 15;
+const LOOKUPS: usize = 1 << 11;
+
+/// Measures one thing after the other, the most telling first, until the time is up.
+pub fn measure(cpu: &mut Cpu, until: Instant) -> Result<()> {
+    let steps: [fn(&mut Cpu) -> Result<()>; 9] = [
+        |cpu| streamed(cpu, NEAR_ROWS),
+        |cpu| collected(cpu, NEAR_ROWS),
+        sorted,
+        pairs,
+        index,
+        copies,
+        |cpu| streamed(cpu, FAR_ROWS),
+        |cpu| collected(cpu, FAR_ROWS),
+        far_searches,
+    ];
+    for step in steps {
+        if Instant::now() >= until {
+            break;
+        }
+        step(cpu)?;
+    }
+    Ok(())
+}
+
+/// Items a second: the faster of several runs of a small input, the only one of a large one.
+fn rate(items: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut best = f64::INFINITY;
+    let begin = Instant::now();
+    for _ in 0..5 {
+        let start = Instant::now();
+        work()?;
+        best = best.min(start.elapsed().as_secs_f64());
+        if begin.elapsed().as_millis() > 15 {
+            break;
+        }
+    }
+    Ok(items as f64 / best.max(1e-9))
+}
+
+/// The same for work that all cores share.
+fn shared_rate(items: usize, work: impl FnMut() -> Result<()>) -> Result<f64> {
+    Ok(rate(items, work)? / rayon::current_num_threads() as f64)
+}
+
+/// The numbers below `rows`, a power of two, in no order.
+fn dense(rows: usize, turn: u64) -> Vec<u64> {
+    let bits = rows.trailing_zeros();
+    let mask = rows as u64 - 1;
+    let mix = |at: u64| {
+        let at = (at ^ at >> (bits / 2)).wrapping_mul(0x9e37_79b9 | turn << 1 | 1) & mask;
+        (at ^ at >> (bits / 2)).wrapping_mul(0x85eb_ca6b) & mask
+    };
+    (0..rows as u64).map(mix).collect()
+}
+
+/// The same numbers far apart.
+fn sparse(dense: &[u64]) -> Vec<u64> {
+    dense.iter().map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2).collect()
+}
+
+fn column(keys: &[u64]) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(keys.iter().map(|key| *key as i64)))
+}
+
+/// Each rate at so many rows.
+fn set(hashing: &mut Hashing, rows: usize, build: f64, probe: f64) {
+    for (rate, value) in [(&mut hashing.build, build), (&mut hashing.probe, probe)] {
+        match rows {
+            NEAR_ROWS => *rate = Rate::new(value, rate.far.min(value)),
+            _ => rate.far = value.min(rate.near),
+        }
+    }
+}
+
+fn streamed(cpu: &mut Cpu, rows: usize) -> Result<()> {
+    let (keys, probes) = (dense(rows, 1), dense(rows, 2));
+    for (hashing, keys, probes) in [
+        (&mut cpu.table, sparse(&keys), sparse(&probes)),
+        (&mut cpu.array, keys, probes),
+    ] {
+        let (keys, probes) = (column(&keys), column(&probes));
+        let mut made = None;
+        let build = rate(rows, || {
+            let (packing, lanes, _) = Packing::of_build(vec![Arc::clone(&keys)], rows)?;
+            let range = lane_range(&lanes.lanes, None);
+            made = Some((packing, KeyTable::build(&lanes.lanes, None, range)));
+            Ok(())
+        })?;
+        let Some((packing, table)) = made else { continue };
+        let (mut lanes, mut heads) = (vec![], vec![]);
+        let probe = rate(rows, || {
+            for from in (0..rows).step_by(BATCH_ROWS) {
+                let batch = [probes.slice(from, BATCH_ROWS.min(rows - from))];
+                packing.of_probe(&batch, batch[0].len(), &mut lanes)?;
+                table.probe(&lanes, None, &mut heads);
+                let found: Vec<u32> = heads.iter().map(|head| head.wrapping_sub(1)).collect();
+                std::hint::black_box(found);
+            }
+            Ok(())
+        })?;
+        set(hashing, rows, build, probe);
+    }
+    Ok(())
+}
+
+fn collected(cpu: &mut Cpu, rows: usize) -> Result<()> {
+    let (keys, probes) = (dense(rows, 1), dense(rows, 2));
+    let numbers: Vec<u32> = (0..rows as u32).collect();
+    for (hashing, keys, probes) in [
+        (&mut cpu.shared_table, sparse(&keys), sparse(&probes)),
+        (&mut cpu.shared_array, keys, probes),
+    ] {
+        let mut table = None;
+        let build = shared_rate(rows, || {
+            table = Some(HashTable::new(&keys, &numbers));
+            Ok(())
+        })?;
+        let Some(table) = table else { continue };
+        let matcher = HashMatcher {
+            table: &table,
+            keys: &probes,
+            rows: None,
+        };
+        set(hashing, rows, build, rate(rows, || found(&matcher))?);
+    }
+    Ok(())
+}
+
+/// All pairs of a matcher, for nobody.
+fn found(matcher: &dyn Matcher) -> Result<()> {
+    let _ = matcher.pairs(0..matcher.positions(), &mut |build, probe| {
+        std::hint::black_box((build, probe));
+        ControlFlow::Continue(())
+    });
+    Ok(())
+}
+
+fn side(keys: &[u64]) -> Result<Side<'_, u64>> {
+    Side::new(keys, None).map_err(to_datafusion)
+}
+
+fn sorted(cpu: &mut Cpu) -> Result<()> {
+    let keys = sparse(&dense(SORTED_ROWS, 3));
+    let narrow: Vec<u32> = keys.iter().map(|key| (key >> 30) as u32).collect();
+    cpu.sorted_u32_per_s = shared_rate(SORTED_ROWS, || {
+        let side = Side::<u32>::new(&narrow[..], None).and_then(Side::sorted);
+        std::hint::black_box(side.map_err(to_datafusion)?);
+        Ok(())
+    })?;
+    let mut in_order = None;
+    cpu.sorted_u64_per_s = shared_rate(SORTED_ROWS, || {
+        in_order = Some(side(&keys)?.sorted().map_err(to_datafusion)?);
+        Ok(())
+    })?;
+    let Some(in_order) = in_order else { return Ok(()) };
+    let probe = Probe::equal(in_order.clone()).ascending();
+    let merge = RangeMatcher::new(in_order, probe);
+    cpu.merged_rows_per_s = rate(2 * SORTED_ROWS, || found(&merge))?;
+    cpu.searches.near = searches(NEAR_ROWS)?;
+    cpu.searches.far = cpu.searches.far.min(cpu.searches.near);
+    Ok(())
+}
+
+fn searches(rows: usize) -> Result<f64> {
+    let mut keys = sparse(&dense(rows, 4));
+    let probes = keys.clone();
+    keys.sort_unstable();
+    let tree = RangeMatcher::new(side(&keys)?, Probe::equal(side(&probes)?));
+    rate(rows, || found(&tree))
+}
+
+fn far_searches(cpu: &mut Cpu) -> Result<()> {
+    cpu.searches.far = searches(FAR_ROWS)?.min(cpu.searches.near);
+    Ok(())
+}
+
+fn pairs(cpu: &mut Cpu) -> Result<()> {
+    let keys: Vec<u32> = (0..COMPARED_ROWS as u32).collect();
+    let side = || Side::<u32>::new(Cow::Borrowed(&keys[..]), None).map_err(to_datafusion);
+    let loops = NestedLoopMatcher::new(side()?, side()?);
+    cpu.compared_pairs_per_s = rate(COMPARED_ROWS * COMPARED_ROWS, || found(&loops))?;
+
+    let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int64, false));
+    let both = [JoinSide::Left, JoinSide::Right].map(|side| ColumnIndex { index: 0, side });
+    let (a, b) = (Arc::new(Column::new("a", 0)), Arc::new(Column::new("b", 1)));
+    let condition = Arc::new(BinaryExpr::new(a, Operator::Lt, b));
+    let filter = JoinFilter::new(condition, both.to_vec(), Arc::new(Schema::new(fields.to_vec())));
+    let values = vec![Some(column(&dense(COMPARED_ROWS, 5)))];
+    let rows = |shift: usize| {
+        let rows = (0..TESTED_PAIRS).map(|at| (at >> shift) as u32 % COMPARED_ROWS as u32);
+        UInt32Array::from_iter_values(rows)
+    };
+    let (build_rows, probe_rows) = (rows(0), rows(6));
+    cpu.tested_pairs_per_s = rate(TESTED_PAIRS, || {
+        let pairs = (build_rows.clone(), probe_rows.clone());
+        std::hint::black_box(tested(None, Some(&filter), (&values, &values), pairs)?);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn copies(cpu: &mut Cpu) -> Result<()> {
+    let keys = column(&dense(SORTED_ROWS, 6));
+    let batches: Vec<ArrayRef> = (0..SORTED_ROWS)
+        .step_by(BATCH_ROWS)
+        .map(|from| keys.slice(from, BATCH_ROWS.min(SORTED_ROWS - from)))
+        .collect();
+    let pieces: Vec<_> = batches.iter().map(|batch| batch.as_ref()).collect();
+    cpu.copied_bytes_per_s = rate(SORTED_ROWS * size_of::<i64>(), || {
+        std::hint::black_box(concat(&pieces)?);
+        Ok(())
+    })?;
+    cpu.coded_rows_per_s = rate(SORTED_ROWS, || {
+        std::hint::black_box(order_codes(&keys)?);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// A small table's index: what a lookup costs beside the tree is much the same in a large one.
+fn index(cpu: &mut Cpu) -> Result<()> {
+    let external = |error: tenon_storage::StorageError| datafusion::common::DataFusionError::External(Box::new(error));
+    let budget = MemoryBudget::unlimited();
+    let database = Database::new(Arc::clone(&budget));
+    let mut transaction = database.begin();
+    let def = TableDef {
+        columns: vec![ColumnDef::new("k", SqlType::Int8)],
+        ..TableDef::default()
+    };
+    transaction.create_table("public", "t", def).map_err(external)?;
+    let def = IndexDef {
+        columns: vec![("k".to_string(), ColumnOrder::default())],
+        ..IndexDef::default()
+    };
+    transaction.create_index("public", "t", def).map_err(external)?;
+    let Some(table) = transaction.state().table("public", "t").cloned() else {
+        return Ok(());
+    };
+    let keys = column(&dense(INDEXED_ROWS, 7));
+    let mut writer = transaction.writer(&table);
+    let batch = arrow::array::RecordBatch::try_new(table.schema().clone(), vec![Arc::clone(&keys)])?;
+    writer.append(&batch).map_err(external)?;
+    transaction
+        .append(table.oid(), writer.finish().map_err(external)?)
+        .map_err(external)?;
+    let table = transaction.state().table("public", "t");
+    let Some((table, index)) = table.and_then(|table| Some((table, table.definition().all_indexes().next()?))) else {
+        return Ok(());
+    };
+    let Some(reader) = IndexData::reader(table, index, &budget)? else {
+        return Ok(());
+    };
+    cpu.index_lookups_per_s = rate(LOOKUPS, || {
+        for row in 0..LOOKUPS {
+            let range = [reader.encoding().range(&[keys.slice(row, 1)], None, None)?];
+            std::hint::black_box(reader.count(&range));
+            reader.visit(&range[0], |segment, row| {
+                std::hint::black_box((segment, row));
+            });
+        }
+        Ok(())
+    })?;
+    Ok(())
+}

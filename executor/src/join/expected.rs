@@ -1,0 +1,190 @@
+//! What a plan tells of a join's inputs before they run. The choice at run time starts from the same, with true sizes.
+
+use std::sync::Arc;
+
+use arrow::array::Array;
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, DataFusionError, JoinSide, Result, ScalarValue, Statistics};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use super::choice::{Choice, Facts, IndexFacts, Predicate, SideFacts, choose};
+use super::machine::Machine;
+use super::spec::JoinSpec;
+use crate::device;
+use crate::keys::{append_exact, is_exact};
+use crate::options::JoinOptions;
+
+/// Bytes taken for a value whose type does not tell.
+const VALUE_BYTES: usize = 24;
+
+/// Distinct keys of so many rows, by a sketch, are taken to be one a row.
+const UNIQUE_SHARE: f64 = 0.95;
+
+/// Both inputs, and the rows that come out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Expected {
+    pub build: SideFacts,
+    pub probe: SideFacts,
+    pub output_rows: Option<usize>,
+    /// Whether both inputs have been collected.
+    at_hand: bool,
+}
+
+impl Expected {
+    /// `output_rows` is the planner's estimate.
+    pub(super) fn of(
+        spec: &JoinSpec,
+        build: &Arc<dyn ExecutionPlan>,
+        probe: &Arc<dyn ExecutionPlan>,
+        output_rows: Option<usize>,
+    ) -> Self {
+        let side = |side: JoinSide, input| {
+            let operands = spec.operands(side);
+            let reads = |at| match side {
+                JoinSide::Left => spec.reads_build(at),
+                _ => spec.reads_probe(at),
+            };
+            of_input(input, &operands, reads)
+        };
+        Self {
+            build: side(JoinSide::Left, build),
+            probe: side(JoinSide::Right, probe),
+            output_rows,
+            at_hand: false,
+        }
+    }
+
+    /// The probe side is at hand too, with so many rows: it can no longer stream, and gives rows accordingly.
+    pub(super) fn found(&mut self, probe_rows: usize) {
+        if let (Some(output), Some(before)) = (self.output_rows, self.probe.rows) {
+            let scale = probe_rows as f64 / before.max(1) as f64;
+            self.output_rows = Some((output as f64 * scale) as usize);
+        }
+        self.probe.rows = Some(probe_rows);
+        self.at_hand = true;
+    }
+
+    /// The choice for a join of these inputs; an error where the options ask for what cannot be.
+    pub(super) fn choose(
+        &self,
+        spec: &JoinSpec,
+        build_schema: &Schema,
+        options: &JoinOptions,
+        cores: usize,
+    ) -> Result<Choice> {
+        let facts = Facts {
+            predicate: spec.predicate(),
+            streams: spec.streams,
+            at_hand: self.at_hand,
+            build: self.build,
+            probe: self.probe,
+            key_bytes: key_bytes(&spec.operands(JoinSide::Left), build_schema),
+            output_rows: self.output_rows,
+            index: None,
+            device: device::state(options.device),
+            cores,
+            machine: Machine::current(),
+        };
+        choose(&facts, options).map_err(DataFusionError::NotImplemented)
+    }
+}
+
+/// The choice for a join whose inner table has an index for it, if it was joined by that index; else none. `keys` are
+/// of both sides, the build side's first; `output_rows` is the planner's estimate.
+pub fn choose_index(
+    inputs: [&Arc<dyn ExecutionPlan>; 2],
+    keys: [&[PhysicalExprRef]; 2],
+    predicate: Predicate,
+    index: IndexFacts,
+    output_rows: Option<usize>,
+    (options, cores): (&JoinOptions, usize),
+) -> Option<Choice> {
+    let [build, probe] = [0, 1].map(|at| of_input(inputs[at], keys[at], |_| true));
+    build.rows.and(probe.rows)?;
+    let facts = Facts {
+        predicate,
+        streams: true,
+        at_hand: false,
+        build,
+        probe,
+        key_bytes: key_bytes(keys[0], &inputs[0].schema()),
+        output_rows,
+        index: Some(index),
+        device: device::state(options.device),
+        cores,
+        machine: Machine::current(),
+    };
+    choose(&facts, options).ok().filter(|choice| choice.indexed)
+}
+
+/// Bytes of one operand's words, or of a hash of several.
+pub fn key_bytes(operands: &[PhysicalExprRef], schema: &Schema) -> usize {
+    let narrow = |key: &PhysicalExprRef| {
+        let data_type = key.data_type(schema);
+        data_type.is_ok_and(|t| t == DataType::Boolean || t.primitive_width().is_some_and(|width| width <= 4))
+    };
+    match operands {
+        [key] if narrow(key) => 4,
+        _ => 8,
+    }
+}
+
+/// An input whose columns `reads` names are read, and whose rows are found by `keys`.
+pub fn of_input(
+    input: &Arc<dyn ExecutionPlan>,
+    keys: &[PhysicalExprRef],
+    reads: impl Fn(usize) -> bool,
+) -> SideFacts {
+    let statistics = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new()).ok();
+    let schema = input.schema();
+    let fields = schema.fields().iter().enumerate().filter(|(at, _)| reads(*at));
+    let rows = statistics.as_ref().and_then(|statistics| statistics.num_rows.get_value().copied());
+    let mut facts = SideFacts {
+        rows,
+        row_bytes: fields.map(|(_, field)| field.data_type().primitive_width().unwrap_or(VALUE_BYTES)).sum(),
+        ..SideFacts::default()
+    };
+    let [key] = keys else { return facts };
+    let Some(column) = key.downcast_ref::<Column>() else {
+        return facts;
+    };
+    if !is_exact(schema.field(column.index()).data_type()) {
+        return facts;
+    }
+    facts.ascending = ascends(input, key);
+    if let Some(of_key) = column_statistics(statistics.as_deref(), column.index()) {
+        facts.key_span = span(of_key);
+        let distinct = of_key.distinct_count.get_value().copied().unwrap_or(0);
+        facts.unique = rows.is_some_and(|rows| distinct as f64 > rows as f64 * UNIQUE_SHARE);
+    }
+    facts
+}
+
+fn column_statistics(statistics: Option<&Statistics>, column: usize) -> Option<&ColumnStatistics> {
+    statistics?.column_statistics.get(column)
+}
+
+/// Whether the input is known to come in the key's order, nulls last.
+pub fn ascends(input: &Arc<dyn ExecutionPlan>, key: &PhysicalExprRef) -> bool {
+    let orderings = input.equivalence_properties().oeq_class();
+    orderings.iter().any(|ordering| {
+        let first = ordering.first();
+        !first.options.descending && !first.options.nulls_first && first.expr.eq(key)
+    })
+}
+
+/// Largest minus smallest value, as the table's statistics have them.
+fn span(statistics: &ColumnStatistics) -> Option<u64> {
+    let lane = |value: &Precision<ScalarValue>| {
+        let array = value.get_value()?.to_array().ok()?;
+        let mut lanes = vec![];
+        append_exact(array.as_ref(), &mut lanes).ok()?;
+        (array.null_count() == 0).then_some(lanes[0])
+    };
+    let (min, max) = (lane(&statistics.min_value)?, lane(&statistics.max_value)?);
+    u64::try_from(max.checked_sub(min)?).ok()
+}
