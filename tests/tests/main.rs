@@ -12,6 +12,8 @@ mod pgtext;
 mod plans;
 mod process;
 mod raw;
+#[path = "../examples/bench/regret/mod.rs"]
+mod regret;
 mod slt;
 mod tpch;
 mod types;
@@ -37,6 +39,7 @@ fn main() {
     trials.extend(wire::trials());
     trials.extend(limits::trials());
     trials.extend(demo::trials());
+    trials.push(trial("bench::regret", small_regret));
     trials.extend(drivers::trials());
     libtest_mimic::run(&args, without_gaps(trials)).exit();
 }
@@ -57,6 +60,27 @@ fn without_gaps(trials: Vec<Trial>) -> Vec<Trial> {
         None => trial,
     };
     trials.into_iter().map(mark).collect()
+}
+
+/// The benchmark of the choice of joins, small: all operators agree, and the report holds every case.
+async fn small_regret() -> anyhow::Result<()> {
+    let server = process::Server::start(&["--threads=2"])?;
+    let limits = regret::Limits {
+        rows_max: 1 << 10,
+        time: Duration::from_secs(60),
+        runs: 1,
+        gpu: false,
+    };
+    let report = regret::run(&server.connect().await?, limits).await?;
+    let file = tempfile::NamedTempFile::new()?;
+    report.write_csv(file.path())?;
+    let lines = std::fs::read_to_string(file.path())?.lines().count();
+    anyhow::ensure!(
+        report.cases.len() >= 10 && lines > 3 * report.cases.len(),
+        "{}",
+        report.summary()
+    );
+    Ok(())
 }
 
 /// Far more than any trial takes on two loaded cores.

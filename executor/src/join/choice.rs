@@ -94,7 +94,7 @@ impl fmt::Display for Choice {
 const STREAMED_ROWS_MAX: usize = 64;
 /// Device memory below which the Triton join is not thought of: its chunks would be too small to copy well.
 const TRITON_BYTES_MIN: u64 = 64 << 10;
-/// Another operator than the usual one must cost this much less: the model is not that exact.
+/// Another operator than the usual one, or the GPU, must cost this much less: the model is not that exact.
 const WORTHWHILE: f64 = 0.9;
 
 /// Chooses; the error says why what the options ask for is impossible.
@@ -188,7 +188,11 @@ fn cpu_ways(facts: &Facts, options: &JoinOptions, operators: &[Operator]) -> Vec
     }
     if options.operator != JoinOperator::Streamed {
         for &operator in operators {
-            ways.extend(builds(facts, operator).into_iter().map(|build| way(operator, false, build)));
+            ways.extend(
+                builds(facts, operator)
+                    .into_iter()
+                    .map(|build| way(operator, false, build)),
+            );
         }
     }
     if let Some(index) = facts.index {
@@ -247,7 +251,11 @@ fn builds(facts: &Facts, operator: Operator) -> Vec<JoinSide> {
 }
 
 fn opposite(side: JoinSide) -> JoinSide {
-    if side == JoinSide::Left { JoinSide::Right } else { JoinSide::Left }
+    if side == JoinSide::Left {
+        JoinSide::Right
+    } else {
+        JoinSide::Left
+    }
 }
 
 struct Found {
@@ -285,10 +293,12 @@ fn cheaper_device(
     let [cpu_ms, gpu_ms] = [cpu, gpu].map(|seconds| seconds * 1e3);
     let [needed, free] = [bytes, free_bytes].map(size);
     let fits = if bytes > free_bytes { "exceeds" } else { "fits" };
-    let spills = on_gpu.as_ref().is_some_and(|found| found.way.operator == Operator::Triton);
+    let spills = on_gpu
+        .as_ref()
+        .is_some_and(|found| found.way.operator == Operator::Triton);
     if bytes > free_bytes && !spills {
         (on_cpu, format!(", state {needed} exceeds {free} of the GPU"))
-    } else if gpu < cpu {
+    } else if gpu < cpu * WORTHWHILE {
         let why = format!(", state {needed} {fits} {free}, {gpu_ms:.1} ms against {cpu_ms:.1} ms");
         (on_gpu, why)
     } else {
@@ -322,7 +332,12 @@ fn reason(facts: &Facts, way: Way, seconds: Option<f64>, usual: Way) -> String {
     };
     match (seconds, facts.machine.seconds(facts, usual)) {
         (Some(own), Some(others)) if way.operator != usual.operator && !way.on_gpu => {
-            format!("{what}, {:.1} ms against {:.1} ms of {}", own * 1e3, others * 1e3, usual.operator)
+            format!(
+                "{what}, {:.1} ms against {:.1} ms of {}",
+                own * 1e3,
+                others * 1e3,
+                usual.operator
+            )
         }
         _ => what.into(),
     }

@@ -27,8 +27,10 @@ const SEARCH_PASSES: f64 = 37.0;
 const DENSE_RATIO: u64 = 4;
 /// Device memory of a build row that the Triton join caches: two words in a table that is half full.
 const TRITON_TABLE_BYTES: f64 = 32.0;
-/// Turning a row's bounds into a range of words, in keys turned into words.
-const BOUND_CODES: f64 = 4.0;
+/// Making a range of a row's bounds, in keys turned into words, by one core.
+const BOUND_CODES: f64 = 3.0;
+/// Cores that copy faster than fewer do.
+const COPYING_CORES: f64 = 6.0;
 
 /// The sizes in a way's own terms.
 struct Sizes {
@@ -129,16 +131,18 @@ impl Machine {
         self.at_hand(facts, operator, sizes) + work / sizes.cores
     }
 
-    /// Putting the probe side together and turning keys into words, by one core.
+    /// Putting the probe side together and turning keys into words: memory lets no more than a few cores be of use.
     fn at_hand(&self, facts: &Facts, operator: Operator, sizes: &Sizes) -> f64 {
         let probe = facts.probe;
         let copied = probe.rows.unwrap_or(0) as f64 * probe.row_bytes as f64 / self.cpu.copied_bytes_per_s;
-        let codes = match (facts.predicate, operator) {
-            (Predicate::Equality, _) => sizes.built + sizes.probed,
-            (Predicate::Range { .. }, Operator::Ninlj) | (Predicate::Other, _) => 0.0,
-            (Predicate::Range { .. }, _) => sizes.built + BOUND_CODES * sizes.probed,
+        let code = 1.0 / self.cpu.coded_rows_per_s;
+        let hands = sizes.cores.min(COPYING_CORES);
+        let (codes, bounds) = match (facts.predicate, operator) {
+            (Predicate::Equality, _) => (sizes.built + sizes.probed, 0.0),
+            (Predicate::Range { .. }, Operator::Ninlj) | (Predicate::Other, _) => (0.0, 0.0),
+            (Predicate::Range { .. }, _) => (sizes.built + 2.0 * sizes.probed, BOUND_CODES * sizes.probed),
         };
-        COLLECTED_S + copied + codes / self.cpu.coded_rows_per_s
+        COLLECTED_S + (copied + codes * code) / hands + bounds * code
     }
 
     /// From host memory to row numbers there.
@@ -152,8 +156,7 @@ impl Machine {
             Predicate::Other => sizes.built + sizes.probed,
         };
         let found = facts.pairs_expected() as f64;
-        let transfer =
-            words_in * word / gpu.to_device_bytes_per_s + found * 8.0 / gpu.from_device_bytes_per_s;
+        let transfer = words_in * word / gpu.to_device_bytes_per_s + found * 8.0 / gpu.from_device_bytes_per_s;
         let pass = |rows: f64| rows * (word + 4.0) / gpu.memory_bytes_per_s;
         let sort = |side: &SideFacts, rows: f64| match side.ascending {
             true => 0.0,
@@ -200,5 +203,8 @@ pub fn gpu_bytes(facts: &Facts) -> Option<u64> {
 fn seconds(table: Hashing, sizes: &Sizes, in_order: bool) -> [f64; 2] {
     let rows = sizes.own.rows.unwrap_or(0);
     let at = |side: &SideFacts| if in_order && side.ascending { 0 } else { rows };
-    [table.build.seconds(at(&sizes.own)), table.probe.seconds(at(&sizes.other))]
+    [
+        table.build.seconds(at(&sizes.own)),
+        table.probe.seconds(at(&sizes.other)),
+    ]
 }

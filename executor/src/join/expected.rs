@@ -104,7 +104,12 @@ pub fn choose_index(
     (options, cores): (&JoinOptions, usize),
 ) -> Option<Choice> {
     let [build, probe] = [0, 1].map(|at| of_input(inputs[at], keys[at], |_| true));
-    build.rows.and(probe.rows)?;
+    let (build_rows, probe_rows) = (build.rows?, probe.rows?);
+    let lookups = if index.outer == JoinSide::Left {
+        build_rows
+    } else {
+        probe_rows
+    };
     let facts = Facts {
         predicate,
         streams: true,
@@ -112,7 +117,8 @@ pub fn choose_index(
         build,
         probe,
         key_bytes: key_bytes(keys[0], &inputs[0].schema()),
-        output_rows,
+        // Where nobody knows, a lookup finds a row.
+        output_rows: output_rows.or(Some(lookups)),
         index: Some(index),
         device: device::state(options.device),
         cores,
@@ -134,18 +140,20 @@ pub fn key_bytes(operands: &[PhysicalExprRef], schema: &Schema) -> usize {
 }
 
 /// An input whose columns `reads` names are read, and whose rows are found by `keys`.
-pub fn of_input(
-    input: &Arc<dyn ExecutionPlan>,
-    keys: &[PhysicalExprRef],
-    reads: impl Fn(usize) -> bool,
-) -> SideFacts {
-    let statistics = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new()).ok();
+pub fn of_input(input: &Arc<dyn ExecutionPlan>, keys: &[PhysicalExprRef], reads: impl Fn(usize) -> bool) -> SideFacts {
+    let statistics = StatisticsContext::new()
+        .compute(input.as_ref(), &StatisticsArgs::new())
+        .ok();
     let schema = input.schema();
     let fields = schema.fields().iter().enumerate().filter(|(at, _)| reads(*at));
-    let rows = statistics.as_ref().and_then(|statistics| statistics.num_rows.get_value().copied());
+    let rows = statistics
+        .as_ref()
+        .and_then(|statistics| statistics.num_rows.get_value().copied());
     let mut facts = SideFacts {
         rows,
-        row_bytes: fields.map(|(_, field)| field.data_type().primitive_width().unwrap_or(VALUE_BYTES)).sum(),
+        row_bytes: fields
+            .map(|(_, field)| field.data_type().primitive_width().unwrap_or(VALUE_BYTES))
+            .sum(),
         ..SideFacts::default()
     };
     let [key] = keys else { return facts };

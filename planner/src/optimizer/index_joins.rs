@@ -206,7 +206,11 @@ impl Join<'_> {
 
 /// Rows that a plan is known to give, or at most about so many.
 fn opposite(side: JoinSide) -> JoinSide {
-    if side == JoinSide::Left { JoinSide::Right } else { JoinSide::Left }
+    if side == JoinSide::Left {
+        JoinSide::Right
+    } else {
+        JoinSide::Left
+    }
 }
 
 /// A conjunct that bounds a column of the inner table by an expression over the outer side.

@@ -83,7 +83,10 @@ fn replace(
     options: &ConfigOptions,
     expected: Option<usize>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let (plan_options, cores) = (options.extensions.get::<PlanOptions>(), options.execution.target_partitions);
+    let (plan_options, cores) = (
+        options.extensions.get::<PlanOptions>(),
+        options.execution.target_partitions,
+    );
     let node = if plan_options.is_none_or(|plan| plan.index_joins) {
         let setting = index_joins::Setting {
             options: plan_options.map_or_else(JoinOptions::default, PlanOptions::join_options),
@@ -105,7 +108,8 @@ pub struct TenonOperators;
 impl PhysicalOptimizerRule for TenonOperators {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         use datafusion::common::tree_node::{Transformed, TreeNode};
-        let plan = plan.transform_up(|node| Ok(Transformed::yes(projections::replace(replace(node, options, None)?)?)))?;
+        let plan =
+            plan.transform_up(|node| Ok(Transformed::yes(projections::replace(replace(node, options, None)?)?)))?;
         runtime_filters::place(plan.data)
     }
 

@@ -1,19 +1,25 @@
 //! Benchmarks of a whole server, in this process and through its wire, beside DuckDB over the same rows.
 //!
 //! `bench tpch` times the 22 TPC-H queries, `bench copy` loads `lineitem` in several ways, `bench planning` times the
-//! planner.
+//! planner, `bench regret` compares the join operator that was chosen with all others (`--seconds 120`,
+//! `--rows-max 16777216`, `--csv FILE`).
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
 //! out. For `tpch`: `--query N` (repeatable), and `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
 
 mod copy;
 mod planning;
+mod regret;
 mod served;
 mod tpch;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use served::Served;
+use tenon_executor::device;
+use tenon_executor::join::calibrate::{self, Calibration};
 
 pub struct Options {
     pub factor: f64,
@@ -24,6 +30,10 @@ pub struct Options {
     pub explain: bool,
     /// Of the queries.
     pub directory: PathBuf,
+    /// Of `regret`: no case begins later, and none has more rows.
+    pub seconds: u64,
+    pub rows_max: usize,
+    pub csv: Option<PathBuf>,
 }
 
 impl Options {
@@ -41,8 +51,33 @@ fn main() -> Result<()> {
         Some("tpch") => tpch::run(&options),
         Some("copy") => copy::run(&options),
         Some("planning") => planning::run(&options),
-        _ => bail!("usage: bench tpch|copy|planning [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]"),
+        Some("regret") => run_regret(&options),
+        _ => bail!(
+            "usage: bench tpch|copy|planning [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]\n       \
+             bench regret [--seconds 120] [--rows-max N] [--runs 5] [--threads 2] [--csv FILE]"
+        ),
     }
+}
+
+/// With what joins cost on this machine, and on its GPU if it has one.
+fn run_regret(options: &Options) -> Result<()> {
+    let served = Served::empty(options, &[])?;
+    print!("{}", calibrate::report(Calibration::Auto));
+    let gpu = !matches!(std::env::var("TENON_DEVICE").as_deref(), Ok("sim" | "none"));
+    let limits = regret::Limits {
+        rows_max: options.rows_max,
+        time: Duration::from_secs(options.seconds),
+        runs: options.runs,
+        gpu: gpu && device::shared().is_ok(),
+    };
+    served.run(async |client| {
+        let report = regret::run(client, limits).await?;
+        println!("{}", report.summary());
+        match &options.csv {
+            Some(path) => report.write_csv(path),
+            None => Ok(()),
+        }
+    })
 }
 
 fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
@@ -54,6 +89,9 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
         peer: true,
         explain: false,
         directory: PathBuf::from("tests/tpch"),
+        seconds: 120,
+        rows_max: 16 << 20,
+        csv: None,
     };
     while let Some(arg) = args.next() {
         let mut value = || args.next().with_context(|| format!("{arg} wants a value"));
@@ -62,6 +100,9 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
             "--query" => options.queries.push(value()?.parse()?),
             "--runs" => options.runs = value()?.parse()?,
             "--threads" => options.threads = value()?.parse()?,
+            "--seconds" => options.seconds = value()?.parse()?,
+            "--rows-max" => options.rows_max = value()?.parse()?,
+            "--csv" => options.csv = Some(value()?.into()),
             "--no-peer" => options.peer = false,
             "--explain" => options.explain = true,
             other => bail!("unknown option {other}"),

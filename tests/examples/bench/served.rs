@@ -1,4 +1,4 @@
-//! A server in this process with the TPC-H tables, and a client of it.
+//! A server in this process, with the TPC-H tables or none, and a client of it.
 
 use std::sync::Arc;
 
@@ -19,13 +19,19 @@ pub struct Served {
 impl Served {
     /// `settings`: more of the environment, such as `("TENON_DATA_DIR", "/data")`.
     pub fn new(options: &Options, settings: &[(&str, String)]) -> Result<Served> {
+        let served = Self::empty(options, settings)?;
+        tenon::demo::load(served.database(), options.factor, options.threads)?;
+        Ok(served)
+    }
+
+    /// The same without tables.
+    pub fn empty(options: &Options, settings: &[(&str, String)]) -> Result<Served> {
         let threads = options.threads.to_string();
         let fixed = [("TENON_LISTEN", "127.0.0.1:0".to_owned()), ("TENON_THREADS", threads)];
         let environment = fixed.iter().chain(settings);
         let environment = environment.map(|(name, value)| ((*name).to_owned(), value.clone()));
         let config = Config::load(&SettingArgs::default(), environment)?;
         let server = Server::new(&config)?;
-        tenon::demo::load(server.engine.database(), options.factor, options.threads)?;
         Ok(Served { server, config })
     }
 

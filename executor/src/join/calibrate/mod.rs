@@ -128,7 +128,9 @@ fn show(value: &serde_json::Value) -> String {
             let parts = parts.iter().map(|(name, value)| format!("{name} {}", show(value)));
             parts.collect::<Vec<_>>().join(", ")
         }
-        value => value.as_f64().map_or_else(|| value.to_string(), |number| format!("{number:.2e}")),
+        value => value
+            .as_f64()
+            .map_or_else(|| value.to_string(), |number| format!("{number:.2e}")),
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use datafusion::common::JoinSide::{self, Left, Right};
 
 use super::*;
+use crate::join::machine::Machine;
 
 const BAND: Predicate = Predicate::Range {
     sorted: Right,
@@ -53,12 +54,20 @@ fn auto(facts: &Facts) -> Choice {
 
 /// `HJ streamed`, `gpu SMJ`, `INLJ index`, with the side that is built where that is not the build side.
 fn short(choice: &Choice) -> String {
-    let mut text = if choice.on_gpu { "gpu ".to_string() } else { String::new() };
+    let mut text = if choice.on_gpu {
+        "gpu ".to_string()
+    } else {
+        String::new()
+    };
     let _ = write!(text, "{}", choice.operator);
     for (set, word) in [(choice.streamed, " streamed"), (choice.indexed, " index")] {
         text += if set { word } else { "" };
     }
-    text + if choice.build == Right && !choice.indexed { " swapped" } else { "" }
+    text + if choice.build == Right && !choice.indexed {
+        " swapped"
+    } else {
+        ""
+    }
 }
 
 fn rows(count: usize) -> String {
@@ -95,7 +104,11 @@ fn ladder() -> String {
         "{:<9} {:<7} {:>4} {:>5} {:>5}  {:<16} {:<16} {:<16} {:<16}\n",
         "predicate", "inputs", "key", "build", "probe", "no gpu", "gpu", "gpu full", "gpu busy for 5 s"
     );
-    for (name, predicate) in [("equality", Predicate::Equality), ("band", BAND), ("other", Predicate::Other)] {
+    for (name, predicate) in [
+        ("equality", Predicate::Equality),
+        ("band", BAND),
+        ("other", Predicate::Other),
+    ] {
         for inputs in ["plain", "sorted", "dense", "indexed"] {
             let plain = inputs == "plain";
             if !plain && (predicate == Predicate::Other || predicate == BAND && inputs == "dense") {
@@ -111,11 +124,17 @@ fn ladder() -> String {
                         side.ascending = inputs == "sorted";
                         side.key_span = (inputs == "dense").then_some(side.rows.unwrap_or(0) as u64);
                     }
+                    case.output_rows = (inputs == "indexed").then_some(build);
                     case.index = (inputs == "indexed").then_some(IndexFacts {
                         outer: Left,
                         table_rows: probe,
                     });
-                    let _ = write!(text, "{name:<9} {inputs:<7} {key_bytes:>4} {:>5} {:>5} ", rows(build), rows(probe));
+                    let _ = write!(
+                        text,
+                        "{name:<9} {inputs:<7} {key_bytes:>4} {:>5} {:>5} ",
+                        rows(build),
+                        rows(probe)
+                    );
                     for device in &devices {
                         let device = device.clone();
                         let choice = auto(&Facts { device, ..case.clone() });
@@ -172,7 +191,10 @@ fn keys_that_cannot_stream_have_their_smaller_side_built() {
             ..facts(Predicate::Equality, build, probe)
         };
         let choice = auto(&case);
-        assert_eq!((choice.operator, choice.streamed, choice.build), (Operator::Hj, false, side));
+        assert_eq!(
+            (choice.operator, choice.streamed, choice.build),
+            (Operator::Hj, false, side)
+        );
         assert!(choice.reason.contains("both sides at hand"));
     }
 }
@@ -219,7 +241,10 @@ fn a_state_beyond_the_device_is_tritons() {
     let state = gpu_bytes(&facts(Predicate::Equality, 16 << 20, 16 << 20)).unwrap();
     assert_eq!(chosen(Predicate::Equality, 16 << 20, 1 << 20), (Operator::Triton, true));
     // A state that all but fits spills little.
-    assert_eq!(chosen(Predicate::Equality, 16 << 20, state - 1), (Operator::Triton, true));
+    assert_eq!(
+        chosen(Predicate::Equality, 16 << 20, state - 1),
+        (Operator::Triton, true)
+    );
     assert_eq!(chosen(Predicate::Equality, 16 << 20, state), (Operator::Hj, true));
     assert_eq!(chosen(Predicate::Equality, 1 << 10, state), (Operator::Hj, false));
     assert_eq!(chosen(Predicate::Equality, 16 << 20, 1 << 10), (Operator::Hj, false));
@@ -244,7 +269,7 @@ fn true_sizes_decide_at_run_time() {
         let of_true_sizes = auto(&known);
         assert!(!of_true_sizes.streamed);
         // Past a million rows the bus costs less than the CPU's work.
-        assert_eq!(of_true_sizes.on_gpu, factor > 10, "{of_true_sizes}");
+        assert!(of_true_sizes.on_gpu, "{of_true_sizes}");
     }
     // The side that was the smaller one by the statistics is not.
     let known = Facts {
@@ -278,7 +303,10 @@ fn forced_operators_and_devices_run_or_say_why_not() {
         assert_eq!(forced(JoinOperator::Ninlj, predicate), Ok((Operator::Ninlj, false)));
     }
     assert_eq!(forced(JoinOperator::Hj, Predicate::Equality), Ok((Operator::Hj, false)));
-    assert_eq!(forced(JoinOperator::Streamed, Predicate::Equality), Ok((Operator::Hj, true)));
+    assert_eq!(
+        forced(JoinOperator::Streamed, Predicate::Equality),
+        Ok((Operator::Hj, true))
+    );
     assert_eq!(forced(JoinOperator::Smj, BAND), Ok((Operator::Smj, false)));
     assert_eq!(forced(JoinOperator::Inlj, BAND), Ok((Operator::Inlj, false)));
     let triton = forced(JoinOperator::Triton, Predicate::Equality);

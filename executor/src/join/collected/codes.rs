@@ -13,6 +13,10 @@
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::*;
 use datafusion::common::{Result, internal_err};
+use rayon::prelude::*;
+
+/// Rows that one core turns into words at a time.
+const PIECE: usize = 16 * 1024;
 
 pub enum Words {
     U32(Vec<u32>),
@@ -49,7 +53,15 @@ pub fn has_order_codes(data_type: &DataType) -> bool {
 pub fn order_codes(array: &ArrayRef) -> Result<Codes> {
     macro_rules! words {
         ($form:ident, $t:ty, $code:expr) => {
-            Words::$form(array.as_primitive::<$t>().values().iter().map($code).collect())
+            Words::$form(
+                array
+                    .as_primitive::<$t>()
+                    .values()
+                    .par_iter()
+                    .with_min_len(PIECE)
+                    .map($code)
+                    .collect(),
+            )
         };
     }
     macro_rules! narrow {

@@ -108,7 +108,9 @@ impl Run<'_> {
                 let other = OnDevice::upload(stream, other, other_rows, &mut found.bytes_in)?;
                 let (build, probe) = (own.side()?, other.side()?);
                 let matcher: Box<dyn Matcher + '_> = match self.operator {
-                    Operator::Hj | Operator::Triton => hash_join(stream, build, probe, residual, &HashOptions::default())?,
+                    Operator::Hj | Operator::Triton => {
+                        hash_join(stream, build, probe, residual, &HashOptions::default())?
+                    }
                     Operator::Smj => Box::new(sort_merge(stream, build, probe, *ascending, residual)?),
                     Operator::Inlj => {
                         let sorted = sorted(stream, build, ascending.build)?;

@@ -75,8 +75,12 @@ fn sorted<K: Key>(side: Side<'static, K>, ascends: bool) -> Result<Side<'static,
 pub fn ranges(words: RangeWords, ascending: bool) -> Result<Boxed> {
     let (keys, rows, probe_rows) = (words.sorted.words, words.sorted.rows, words.probe_rows);
     let matcher = match (keys, words.lows, words.highs) {
-        (Words::U32(keys), Words::U32(lows), Words::U32(highs)) => range_words((keys, rows), ascending, lows, highs, probe_rows),
-        (Words::U64(keys), Words::U64(lows), Words::U64(highs)) => range_words((keys, rows), ascending, lows, highs, probe_rows),
+        (Words::U32(keys), Words::U32(lows), Words::U32(highs)) => {
+            range_words((keys, rows), ascending, lows, highs, probe_rows)
+        }
+        (Words::U64(keys), Words::U64(lows), Words::U64(highs)) => {
+            range_words((keys, rows), ascending, lows, highs, probe_rows)
+        }
         _ => return internal_err!("a range of two widths"),
     };
     matcher.map_err(to_datafusion)
