@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::join::choice::DeviceState;
-use crate::options::DeviceChoice;
+use crate::options::{DeviceChoice, JoinOptions};
 use tenon_gpu::{Device, DeviceConfig, DeviceKind, GpuError};
 
 /// How the device is to be opened.
@@ -14,12 +14,16 @@ pub struct DeviceWish {
     pub kind: Option<DeviceKind>,
     /// Device memory that all queries together may take; none: nearly all that is free then.
     pub budget_bytes: Option<u64>,
+    /// Pinned host memory for copies and for what joins spill; none: no bound.
+    pub pinned_budget_bytes: Option<u64>,
 }
 
 /// Work of joins that are on the device now, as far as the model foresaw it.
 static QUEUED_US: AtomicU64 = AtomicU64::new(0);
 
 static WISH: OnceLock<DeviceWish> = OnceLock::new();
+/// Why the device is of no more use.
+static LOST: OnceLock<String> = OnceLock::new();
 static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
 
 /// Says how; the first to say so counts, if it is before the device is opened.
@@ -34,6 +38,7 @@ pub fn shared() -> Result<&'static Device, &'static str> {
         let wish = WISH.get().copied().unwrap_or_default();
         let config = DeviceConfig {
             budget_bytes: wish.budget_bytes,
+            pinned_budget_bytes: wish.pinned_budget_bytes,
             ..DeviceConfig::default()
         };
         let kind = wish.kind.map_or_else(DeviceKind::from_env, Ok);
@@ -49,18 +54,29 @@ pub fn shared() -> Result<&'static Device, &'static str> {
     opened.as_ref().map_err(String::as_str)
 }
 
+/// Takes note of an error: after some of them nothing is asked of the device any more.
+pub fn failed(error: &GpuError) {
+    if error.is_lost() && LOST.set(error.to_string()).is_ok() {
+        tracing::error!("the GPU is lost, joins run on the CPU from now on: {error}");
+    }
+}
+
 /// What a join's choice must know of it. Nothing is opened for a session that wants the CPU.
-pub fn state(wanted: DeviceChoice) -> DeviceState {
-    if wanted == DeviceChoice::Cpu {
+pub fn state(options: &JoinOptions) -> DeviceState {
+    if options.device == DeviceChoice::Cpu {
         return DeviceState::Absent("tenon.device = 'cpu'".into());
     }
-    match shared() {
-        Ok(device) => DeviceState::Present {
-            simulated: device.info().kind == DeviceKind::Sim,
-            free_bytes: device.pool().available(),
-            queued_s: QUEUED_US.load(Ordering::Relaxed) as f64 / 1e6,
-        },
-        Err(reason) => DeviceState::Absent(reason.into()),
+    match (shared(), LOST.get()) {
+        (Err(reason), _) => DeviceState::Absent(reason.into()),
+        (Ok(_), Some(reason)) => DeviceState::Lost(reason.clone()),
+        (Ok(device), None) => {
+            let limit = options.gpu_memory_limit_bytes.map_or(u64::MAX, |bytes| bytes as u64);
+            DeviceState::Present {
+                simulated: device.info().kind == DeviceKind::Sim,
+                free_bytes: device.pool().available().min(limit),
+                queued_s: QUEUED_US.load(Ordering::Relaxed) as f64 / 1e6,
+            }
+        }
     }
 }
 

@@ -1,5 +1,11 @@
 //! The crate's error: which of user, machine, resources or our own code is at fault stays distinct.
 
+/// Codes of the CUDA driver after which a context is of no more use: devices that are gone or unavailable, and faults
+/// that its documentation calls sticky (memory errors, illegal addresses and instructions, timeouts, failed launches).
+const LOST_CODES: &[u32] = &[
+    4, 46, 101, 201, 214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999,
+];
+
 /// What can go wrong with a device.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuError {
@@ -48,6 +54,12 @@ pub enum GpuError {
     /// A request that makes no sense: lengths that differ, an empty block, a kernel that does not exist.
     #[error("{0}")]
     Invalid(String),
+    /// Whoever asked for the work has no host memory for its results.
+    #[error("{0}")]
+    OutOfHostMemory(String),
+    /// The device answers nothing any more.
+    #[error("the GPU is lost: {0}")]
+    Lost(String),
     /// Whoever asked for the work no longer wants it.
     #[error("cancelled")]
     Cancelled,
@@ -59,7 +71,17 @@ pub enum GpuError {
 impl GpuError {
     /// Whether trying with less memory, or on the CPU, is the sensible answer.
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, GpuError::OutOfMemory { .. } | GpuError::OutOfPinnedMemory { .. })
+        use GpuError::*;
+        matches!(self, OutOfMemory { .. } | OutOfPinnedMemory { .. } | OutOfHostMemory(_))
+    }
+
+    /// Whether every later call will fail, too: a fault in a kernel takes its whole context along.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            GpuError::Lost(_) => true,
+            GpuError::Driver { code, .. } => LOST_CODES.contains(code),
+            _ => false,
+        }
     }
 
     pub(crate) fn io(context: impl Into<String>, source: std::io::Error) -> GpuError {

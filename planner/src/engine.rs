@@ -84,6 +84,7 @@ impl Engine {
         device::configure(DeviceWish {
             kind: None,
             budget_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
+            pinned_budget_bytes: Some(options.query_memory_limit_bytes as u64),
         });
         Ok(Arc::new(Engine {
             database: Database::new(MemoryBudget::new(options.memory_limit_bytes)),

@@ -7,6 +7,7 @@ mod copy;
 mod demo;
 mod drivers;
 mod estimates;
+mod gpu;
 mod limits;
 mod pgtext;
 mod plans;
@@ -40,6 +41,7 @@ fn main() {
     trials.extend(limits::trials());
     trials.extend(demo::trials());
     trials.push(trial("bench::regret", small_regret));
+    trials.extend(gpu::trials());
     trials.extend(drivers::trials());
     libtest_mimic::run(&args, without_gaps(trials)).exit();
 }

@@ -113,6 +113,8 @@ pub fn choose(facts: &Facts, options: &JoinOptions) -> Result<Choice, String> {
             let why = exceeds.map_or(String::new(), |sizes| format!(", state {sizes}"));
             (on_gpu(*free_bytes), format!(", tenon.device{why}"))
         }
+        (DeviceChoice::Gpu, DeviceState::Lost(why)) => (on_cpu, format!("; fell back to cpu: {why}")),
+        (_, DeviceState::Lost(why)) => (on_cpu, format!(", {why}")),
         (_, DeviceState::Absent(_) | DeviceState::Present { simulated: true, .. }) => (on_cpu, String::new()),
         (DeviceChoice::Auto, DeviceState::Present { free_bytes, .. }) => {
             cheaper_device(facts, on_cpu, on_gpu(*free_bytes), *free_bytes)

@@ -85,7 +85,7 @@ impl Expected {
             key_bytes: key_bytes(&spec.operands(JoinSide::Left), build_schema),
             output_rows: self.output_rows,
             index: None,
-            device: device::state(options.device),
+            device: device::state(options),
             cores,
             machine: Machine::current(),
         };
@@ -120,7 +120,7 @@ pub fn choose_index(
         // Where nobody knows, a lookup finds a row.
         output_rows: output_rows.or(Some(lookups)),
         index: Some(index),
-        device: device::state(options.device),
+        device: device::state(options),
         cores,
         machine: Machine::current(),
     };

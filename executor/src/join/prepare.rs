@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
@@ -14,12 +15,12 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
 
 use super::build::{BuildSide, fill_filters};
-use super::choice::Choice;
-use super::collected::{CollectedJoin, Setting};
+use super::choice::{Choice, Operator};
+use super::collected::{CollectedJoin, Outcome, Setting};
 use super::expected::{Expected, ascends};
 use super::side::SideData;
 use super::spec::JoinSpec;
-use crate::options::JoinOptions;
+use crate::options::{JoinOperator, JoinOptions};
 use crate::runtime_filter::RuntimeFilter;
 
 /// How this execution computes the join.
@@ -118,6 +119,7 @@ impl Preparation {
             batch_rows: self.context.session_config().batch_size(),
             workers: self.partitions,
             memory_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
+            may_spill: options.operator == JoinOperator::Auto,
             cancelled,
         };
         let (spec, schema) = (Arc::clone(spec), Arc::clone(&self.schema));
@@ -127,23 +129,52 @@ impl Preparation {
             Err(error) => return exec_err!("a join was cut off: {error}"),
         };
         drop(timer);
-        match device {
-            Some(Ok(found)) => {
-                gauge("gpu_passes", found.passes as usize);
-                gauge("bytes_to_gpu", found.bytes_in as usize);
-                gauge("bytes_from_gpu", found.bytes_out as usize);
-                gauge("gpu_memory_peak", found.peak_bytes as usize);
-            }
-            Some(Err(why)) => {
-                gauge("gpu_fallbacks", 1);
-                tracing::warn!("a join runs on the CPU instead of the GPU: {why}");
-                choice.on_gpu = false;
-                choice.reason += &format!("; not on the GPU: {why}");
-            }
-            None => {}
+        if let Some(outcome) = device {
+            self.note(&outcome, &mut choice, options.operator == JoinOperator::Auto);
         }
         *self.chosen.lock() = Some(choice);
         Ok(Mode::Collected(Arc::new(join)))
+    }
+
+    /// Puts what the device did into the metrics, and into the choice that EXPLAIN shows. A choice that was free and fell
+    /// back to the CPU is that of its counterpart there.
+    fn note(&self, outcome: &Outcome, choice: &mut Choice, free: bool) {
+        let metrics = || MetricBuilder::new(&self.metrics);
+        let gauge = |name, value: u64| metrics().gauge(name, self.partition).set(value as usize);
+        let failures: Vec<_> = outcome
+            .failures
+            .iter()
+            .map(|(operator, why)| format!("{operator}: {why}"))
+            .collect();
+        match &outcome.found {
+            Some((operator, found)) => {
+                gauge("gpu_passes", found.passes);
+                gauge("bytes_to_gpu", found.bytes_in);
+                gauge("bytes_from_gpu", found.bytes_out);
+                gauge("gpu_memory_peak", found.peak_bytes);
+                if found.spilled_bytes > 0 {
+                    gauge("spilled_bytes", found.spilled_bytes);
+                }
+                for (name, ms) in &found.phases {
+                    let time = metrics().subset_time(*name, self.partition);
+                    time.add_duration(Duration::from_secs_f32(ms / 1e3));
+                }
+                choice.operator = *operator;
+                if !failures.is_empty() {
+                    choice.reason += &format!("; instead of {}", failures.join("; "));
+                }
+            }
+            None => {
+                let why = failures.join("; ");
+                gauge("gpu_fallbacks", 1);
+                tracing::warn!("a join fell back to the CPU: {why}");
+                choice.on_gpu = false;
+                if free && choice.operator == Operator::Triton {
+                    choice.operator = Operator::Hj;
+                }
+                choice.reason += &format!("; fell back to cpu: {why}");
+            }
+        }
     }
 }
 

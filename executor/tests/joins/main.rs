@@ -31,27 +31,31 @@ fn seed() -> u64 {
     seed
 }
 
-const OPERATORS: [JoinOperator; 5] = [
+const OPERATORS: [JoinOperator; 6] = [
     JoinOperator::Auto,
     JoinOperator::Ninlj,
     JoinOperator::Inlj,
     JoinOperator::Smj,
     JoinOperator::Hj,
+    JoinOperator::Triton,
 ];
 
 /// Runs a case by every operator that can, and compares.
-async fn check(case: &Case, device: DeviceChoice) {
+async fn check(case: &Case, device: DeviceChoice, gpu_memory_limit_bytes: Option<usize>) {
     let expected = reference::rows(case);
     for operator in OPERATORS {
         let options = JoinOptions {
             operator,
             device,
-            gpu_memory_limit_bytes: None,
+            gpu_memory_limit_bytes,
         };
         match run::rows(case, options).await {
             Ok((rows, shown)) => {
                 assert_eq!(rows, expected, "{options:?} of {case:?}: {shown}");
                 assert!(run::is_possible(case, operator), "{options:?} of {case:?}: {shown}");
+                if operator == JoinOperator::Triton && device == DeviceChoice::Gpu {
+                    assert!(shown.contains("Triton on gpu"), "{options:?} of {case:?}: {shown}");
+                }
             }
             Err(error) => {
                 assert!(!run::is_possible(case, operator), "{options:?} of {case:?}: {error}");
@@ -66,6 +70,7 @@ fn use_simulator() {
     configure(DeviceWish {
         kind: std::env::var_os("TENON_DEVICE").is_none().then_some(DeviceKind::Sim),
         budget_bytes: Some(1 << 30),
+        pinned_budget_bytes: None,
     });
 }
 
@@ -78,7 +83,7 @@ async fn equality() {
         case.keys = (0..rng.random_range(1..4)).map(|_| KeyType::draw(&mut rng)).collect();
         case.null_equal = rng.random_bool(0.2);
         case.fill(&mut rng);
-        check(&case, DeviceChoice::Cpu).await;
+        check(&case, DeviceChoice::Cpu, None).await;
     }
 }
 
@@ -91,7 +96,7 @@ async fn not_in() {
         case.null_aware = true;
         case.null_share = [0.0, 0.01, 0.3][rng.random_range(0..3)];
         case.fill(&mut rng);
-        check(&case, DeviceChoice::Cpu).await;
+        check(&case, DeviceChoice::Cpu, None).await;
     }
 }
 
@@ -104,7 +109,7 @@ async fn ranges_and_others() {
         case.range = inputs::Range::draw(&mut rng);
         case.range_type = KeyType::draw(&mut rng);
         case.fill(&mut rng);
-        check(&case, DeviceChoice::Cpu).await;
+        check(&case, DeviceChoice::Cpu, None).await;
     }
 }
 
@@ -122,7 +127,8 @@ async fn on_the_device() {
             case.range_type = KeyType::draw(&mut rng);
         }
         case.fill(&mut rng);
-        check(&case, DeviceChoice::Gpu).await;
+        let limit = [None, Some(64 << 10), Some(200 << 10)][rng.random_range(0..3)];
+        check(&case, DeviceChoice::Gpu, limit).await;
     }
 }
 
@@ -143,7 +149,7 @@ async fn without_room_on_the_device() {
     let (rows, shown) = run::rows(&case, options).await.unwrap();
     assert_eq!(rows, reference::rows(&case), "{case:?}");
     assert!(
-        shown.contains("HJ on cpu") && shown.contains("not on the GPU"),
+        shown.contains("HJ on cpu") && shown.contains("fell back to cpu"),
         "{shown}"
     );
 }

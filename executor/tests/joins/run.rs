@@ -37,7 +37,7 @@ pub async fn rows(case: &Case, options: JoinOptions) -> Result<(Vec<Row>, String
 /// Whether the case's condition is one for this operator.
 pub fn is_possible(case: &Case, operator: JoinOperator) -> bool {
     match operator {
-        JoinOperator::Hj => case.has_keys(),
+        JoinOperator::Hj | JoinOperator::Triton => case.has_keys(),
         JoinOperator::Smj | JoinOperator::Inlj => case.has_keys() || is_ranged(case),
         _ => true,
     }

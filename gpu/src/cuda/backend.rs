@@ -352,9 +352,12 @@ impl Backend for CudaBackend {
                 )
             }
         };
-        result.map_err(|error| GpuError::Kernel {
-            kernel: name.to_string(),
-            message: error.to_string(),
+        result.map_err(|error| match error.is_lost() {
+            true => error,
+            false => GpuError::Kernel {
+                kernel: name.to_string(),
+                message: error.to_string(),
+            },
         })
     }
 

@@ -38,6 +38,8 @@ pub struct SimConfig {
     pub allocations_max: Option<u64>,
     /// The same for registrations of host memory.
     pub registrations_max: Option<u64>,
+    /// The device is lost at the launch of this number, counted from 1 (`TENON_SIM_LOST_AT_LAUNCH`, never).
+    pub lost_at_launch: Option<u64>,
 }
 
 /// A simulated device.
@@ -52,6 +54,7 @@ pub struct SimBackend {
     slabs: bool,
     allocations_left: AtomicU64,
     registrations_left: AtomicU64,
+    lost_at_launch: u64,
     next_handle: AtomicU64,
     events: Mutex<HashMap<EventHandle, Instant>>,
 }
@@ -94,6 +97,9 @@ impl SimBackend {
             slabs: config.slabs,
             allocations_left: AtomicU64::new(config.allocations_max.unwrap_or(u64::MAX)),
             registrations_left: AtomicU64::new(config.registrations_max.unwrap_or(u64::MAX)),
+            lost_at_launch: config
+                .lost_at_launch
+                .unwrap_or_else(|| setting("TENON_SIM_LOST_AT_LAUNCH", u64::MAX)),
             next_handle: AtomicU64::new(1),
             events: Mutex::default(),
         }
@@ -103,7 +109,19 @@ impl SimBackend {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// As on a GPU whose context has met a fault, every call fails once the device is lost.
+    fn check_alive(&self) -> Result<()> {
+        if self.launches.load(Ordering::Relaxed) < self.lost_at_launch {
+            return Ok(());
+        }
+        let launch = self.lost_at_launch;
+        Err(GpuError::Lost(format!(
+            "the simulator was told to fail at launch {launch}"
+        )))
+    }
+
     fn check_range(&self, call: &'static str, address: u64, bytes: usize) -> Result<()> {
+        self.check_alive()?;
         if self.memory.contains(address, bytes) {
             return Ok(());
         }
@@ -138,6 +156,7 @@ impl Backend for SimBackend {
     }
 
     fn alloc(&self, bytes: u64) -> Result<u64> {
+        self.check_alive()?;
         take_one(&self.allocations_left, bytes)?;
         self.memory
             .alloc(bytes as usize)
@@ -159,7 +178,7 @@ impl Backend for SimBackend {
     fn stream_destroy(&self, _stream: StreamHandle) {}
 
     fn stream_synchronize(&self, _stream: StreamHandle) -> Result<()> {
-        Ok(())
+        self.check_alive()
     }
 
     fn stream_is_idle(&self, _stream: StreamHandle) -> Result<bool> {
@@ -180,7 +199,7 @@ impl Backend for SimBackend {
     }
 
     fn event_synchronize(&self, _event: EventHandle) -> Result<()> {
-        Ok(())
+        self.check_alive()
     }
 
     fn event_is_done(&self, _event: EventHandle) -> Result<bool> {
@@ -273,6 +292,8 @@ impl Backend for SimBackend {
                 config.shared_bytes
             )));
         }
+        let number = self.launches.fetch_add(1, Ordering::Relaxed);
+        self.check_alive()?;
         let aligned = Params::copy_of(params);
         let launch = worker::Launch {
             // SAFETY: the address came from `function`, whose module the caller keeps loaded.
@@ -288,9 +309,7 @@ impl Backend for SimBackend {
             },
             timeout: self.timeout,
             // Odd, so that a seed other than 0 stays so.
-            order_seed: self
-                .order_seed
-                .wrapping_mul(2 * self.launches.fetch_add(1, Ordering::Relaxed) + 1),
+            order_seed: self.order_seed.wrapping_mul(2 * number + 1),
             next_block: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             failure: Mutex::new(None),

@@ -28,20 +28,22 @@ pub enum DeviceState {
         /// Work of other joins that it has before it.
         queued_s: f64,
     },
+    /// It was there, and has failed for good.
+    Lost(String),
 }
 
 impl DeviceState {
     pub fn queued_s(&self) -> f64 {
         match self {
             Self::Present { queued_s, .. } => *queued_s,
-            Self::Absent(_) => 0.0,
+            Self::Absent(_) | Self::Lost(_) => 0.0,
         }
     }
 
     pub fn free_bytes(&self) -> u64 {
         match self {
             Self::Present { free_bytes, .. } => *free_bytes,
-            Self::Absent(_) => 0,
+            Self::Absent(_) | Self::Lost(_) => 0,
         }
     }
 }

@@ -351,3 +351,23 @@ fn an_index_that_is_asked_for_is_used() {
     assert!(choose(&case, &options).unwrap().indexed);
     assert!(!auto(&case).indexed);
 }
+
+/// A query under way goes on without its device, and says so.
+#[test]
+fn a_lost_device() {
+    let lost = Facts {
+        device: DeviceState::Lost("the GPU is lost: a test".into()),
+        ..facts(Predicate::Equality, 16 << 20, 16 << 20)
+    };
+    let gpu = JoinOptions {
+        device: DeviceChoice::Gpu,
+        ..JoinOptions::default()
+    };
+    for (options, said) in [
+        (gpu, "fell back to cpu: the GPU is lost: a test"),
+        (JoinOptions::default(), "the GPU is lost: a test"),
+    ] {
+        let choice = choose(&lost, &options).unwrap();
+        assert!(!choice.on_gpu && choice.reason.contains(said), "{choice}");
+    }
+}

@@ -169,6 +169,21 @@ impl Words {
         }
     }
 
+    pub fn len(&self) -> usize {
+        match self {
+            Words::U32(words) => words.len(),
+            Words::U64(words) => words.len(),
+        }
+    }
+
+    /// The lowest and the highest; none if there are no words.
+    pub fn bounds(&self) -> Option<(u64, u64)> {
+        match self {
+            Words::U32(words) => Some(((*words.iter().min()?).into(), (*words.iter().max()?).into())),
+            Words::U64(words) => Some((*words.iter().min()?, *words.iter().max()?)),
+        }
+    }
+
     /// Bytes of one word.
     pub fn width(&self) -> usize {
         match self {

@@ -6,6 +6,7 @@
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use datafusion::execution::memory_pool::MemoryReservation;
 use tenon_gpu::join::hash::{HashOptions, hash_join};
 use tenon_gpu::join::nested_loop::{NestedLoopMatcher, Rows};
 use tenon_gpu::join::probe::Probe;
@@ -20,6 +21,7 @@ use super::codes::Words;
 use super::keys::KeyedRows;
 use super::residual_cuda::CompiledFilter;
 use super::task::{Condition, Task};
+use super::triton;
 use crate::join::choice::Operator;
 
 /// What is wanted of the pairs.
@@ -42,6 +44,10 @@ pub struct Found {
     pub passes: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// Rows that found no room on the device went to the host and came back.
+    pub spilled_bytes: u64,
+    /// Milliseconds of phases, by the name of their metric.
+    pub phases: Vec<(&'static str, f32)>,
     /// Device memory at its peak, of all queries.
     pub peak_bytes: u64,
 }
@@ -49,10 +55,25 @@ pub struct Found {
 /// Limits of one run, from outside.
 pub struct Bounds<'a> {
     pub cancelled: &'a AtomicBool,
-    /// Device memory that the statement may take.
+    /// Device memory that the statement may take; none: what is free.
     pub memory_bytes: Option<u64>,
-    /// Asks for host memory for results; refuses with the reason.
-    pub reserve: &'a mut dyn FnMut(usize) -> std::result::Result<(), String>,
+    /// Host memory of the results.
+    pub results: &'a MemoryReservation,
+}
+
+impl Bounds<'_> {
+    /// Device memory for a join that makes do with any. An eighth of what is free is left to others, so that joins which
+    /// would each take all do not turn the next ones away.
+    pub fn device_bytes(&self, device: &Device) -> u64 {
+        let free = device.pool().available();
+        self.memory_bytes.unwrap_or(u64::MAX).min(free - free / 8)
+    }
+}
+
+/// Adds to a reservation.
+pub fn host_memory(reservation: &MemoryReservation, bytes: usize) -> Result<()> {
+    let grown = reservation.try_grow(bytes);
+    grown.map_err(|error| GpuError::OutOfHostMemory(error.to_string()))
 }
 
 /// Comparisons of one step of a nested loop: some 10 ms of a GPU.
@@ -66,10 +87,18 @@ pub fn find(
     filter: Option<&CompiledFilter>,
     wanted: Wanted,
     bounds: Bounds<'_>,
-) -> std::result::Result<Found, String> {
+) -> Result<Found> {
     let needed = task.device_bytes() + filter.map_or(0, CompiledFilter::bytes);
-    if let Some(limit) = bounds.memory_bytes.filter(|&limit| needed > limit) {
-        return Err(format!("it needs {needed} bytes of GPU memory, of {limit} allowed"));
+    let limit = bounds.memory_bytes.filter(|_| operator != Operator::Triton);
+    if let Some(limit) = limit.filter(|&limit| needed > limit) {
+        let pool = device.pool();
+        return Err(GpuError::OutOfMemory {
+            requested_bytes: needed,
+            in_use_bytes: pool.in_use(),
+            reserved_bytes: pool.reserved(),
+            budget_bytes: limit,
+            detail: "; this is the statement's limit".into(),
+        });
     }
     Run {
         device,
@@ -78,8 +107,7 @@ pub fn find(
         filter,
         wanted,
     }
-    .find(bounds)
-    .map_err(|error| error.to_string())
+    .find(&bounds)
 }
 
 struct Run<'a> {
@@ -91,7 +119,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn find(&self, bounds: Bounds<'_>) -> Result<Found> {
+    fn find(&self, bounds: &Bounds<'_>) -> Result<Found> {
         let stream = &self.device.stream()?;
         let mut found = Found::default();
         let inputs = match &self.filter {
@@ -103,20 +131,30 @@ impl Run<'_> {
             .map_or_else(Residual::none, |filter| filter.residual(&inputs));
         let (own_rows, other_rows) = (self.task.rows.0 as u64, self.task.rows.1 as u64);
         match &self.task.condition {
+            Condition::Equal { own, other, .. } if self.operator == Operator::Triton => {
+                let sides = ((own, self.task.rows.0), (other, self.task.rows.1));
+                let filter_bytes = self.filter.map_or(0, CompiledFilter::bytes);
+                let bounds = Bounds {
+                    memory_bytes: bounds.memory_bytes.map(|bytes| bytes.saturating_sub(filter_bytes)),
+                    ..*bounds
+                };
+                let mut joined = triton::find(self.device, sides.0, sides.1, &residual, self.wanted, &bounds)?;
+                joined.bytes_in += found.bytes_in;
+                joined.peak_bytes = self.device.pool().peak();
+                Ok(joined)
+            }
             Condition::Equal { own, other, ascending } => {
                 let own = OnDevice::upload(stream, own, own_rows, &mut found.bytes_in)?;
                 let other = OnDevice::upload(stream, other, other_rows, &mut found.bytes_in)?;
                 let (build, probe) = (own.side()?, other.side()?);
                 let matcher: Box<dyn Matcher + '_> = match self.operator {
-                    Operator::Hj | Operator::Triton => {
-                        hash_join(stream, build, probe, residual, &HashOptions::default())?
-                    }
                     Operator::Smj => Box::new(sort_merge(stream, build, probe, *ascending, residual)?),
                     Operator::Inlj => {
                         let sorted = sorted(stream, build, ascending.build)?;
                         Box::new(RangeMatcher::new(stream, sorted, None, Probe::equal(probe), residual)?)
                     }
                     Operator::Ninlj => Box::new(NestedLoopMatcher::equal(build, probe, residual)?),
+                    _ => hash_join(stream, build, probe, residual, &HashOptions::default())?,
                 };
                 self.run(stream, matcher.as_ref(), bounds, found)
             }
@@ -139,7 +177,7 @@ impl Run<'_> {
         }
     }
 
-    fn run(&self, stream: &Stream, matcher: &dyn Matcher, bounds: Bounds<'_>, mut found: Found) -> Result<Found> {
+    fn run(&self, stream: &Stream, matcher: &dyn Matcher, bounds: &Bounds<'_>, mut found: Found) -> Result<Found> {
         let kind = match self.wanted {
             Wanted::Pairs => JoinKind::Inner,
             Wanted::BuildMarks => JoinKind::BuildMark,
@@ -157,12 +195,12 @@ impl Run<'_> {
         let mut run = JoinRun::new(stream, matcher, kind, own_rows, other_rows, limits)?;
         while let Some(output) = run.next_output()? {
             if bounds.cancelled.load(Ordering::Relaxed) {
-                return Err(GpuError::Invalid("cancelled".into()));
+                return Err(GpuError::Cancelled);
             }
             match output {
                 JoinOutput::Pairs(pairs) => {
                     let bytes = pairs.build_rows.len() as usize * 8;
-                    (bounds.reserve)(bytes).map_err(GpuError::Invalid)?;
+                    host_memory(bounds.results, bytes)?;
                     found.bytes_out += bytes as u64;
                     let build_rows = stream.download(pairs.build_rows.view())?;
                     found
@@ -170,6 +208,7 @@ impl Run<'_> {
                         .push((build_rows, stream.download(pairs.probe_rows.view())?));
                 }
                 JoinOutput::Marks(marks) => {
+                    host_memory(bounds.results, marks.len() as usize)?;
                     found.bytes_out += marks.len();
                     found.marks = stream.download(marks.view())?;
                 }

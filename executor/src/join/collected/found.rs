@@ -3,6 +3,7 @@
 
 use std::ops::{ControlFlow, Range};
 
+use datafusion::execution::memory_pool::MemoryReservation;
 use tenon_gpu::cpu::join::{Emit, Matcher, PAIRS_MAX};
 
 /// Pairs in pieces of at most [`PAIRS_MAX`].
@@ -11,15 +12,21 @@ pub struct FoundPairs {
     outputs: Vec<(Vec<u32>, Vec<u32>)>,
     /// Pieces before each output, and all of them at the end.
     starts: Vec<usize>,
+    /// Held as long as the pairs are.
+    _reservation: MemoryReservation,
 }
 
 impl FoundPairs {
-    pub fn new(outputs: Vec<(Vec<u32>, Vec<u32>)>) -> Self {
+    pub fn new(outputs: Vec<(Vec<u32>, Vec<u32>)>, reservation: MemoryReservation) -> Self {
         let mut starts = vec![0];
         for (build_rows, _) in &outputs {
             starts.push(starts[starts.len() - 1] + build_rows.len().div_ceil(PAIRS_MAX));
         }
-        Self { outputs, starts }
+        Self {
+            outputs,
+            starts,
+            _reservation: reservation,
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 
-use super::device_join::Found;
-use super::operators::{Finders, Gpu, Pass, tracks_probe};
+use super::on_device::{Gpu, Outcome};
+use super::operators::{Finders, Pass, tracks_probe};
 use crate::device;
 use crate::join::build::tracks_build;
 use crate::join::choice::Choice;
@@ -41,20 +41,22 @@ pub struct Setting {
     pub workers: usize,
     /// Device memory that the statement may take.
     pub memory_bytes: Option<u64>,
+    /// Whether a hash join that runs out of device memory may go on as the Triton join.
+    pub may_spill: bool,
     /// Set when nobody waits for the join any more.
     pub cancelled: Arc<AtomicBool>,
 }
 
 impl CollectedJoin {
     /// Sorts, builds tables, or has the device find the pairs: the work before the first pair. Also says what the device
-    /// did, or why it did not, where it was asked.
+    /// did, where it was asked.
     pub fn prepare(
         spec: Arc<JoinSpec>,
         schema: SchemaRef,
         build: SideData,
         probe: SideData,
         setting: Setting,
-    ) -> Result<(Self, Option<std::result::Result<Found, String>>)> {
+    ) -> Result<(Self, Option<Outcome>)> {
         // Words, row numbers, and one more copy of both while they are sorted or put into a table.
         build.reservation.try_grow((build.rows + probe.rows) * 32)?;
         let device = if setting.choice.on_gpu {
@@ -62,9 +64,11 @@ impl CollectedJoin {
         } else {
             None
         };
+        let _queued = device.map(|_| device::Queued::enter(setting.choice.seconds));
         let gpu = device.map(|device| Gpu {
             device,
             memory_bytes: setting.memory_bytes,
+            may_spill: setting.may_spill,
             cancelled: &setting.cancelled,
         });
         let found = Finders::of(&spec, &setting.choice, &build, &probe, gpu)?;

@@ -1,20 +1,13 @@
 //! From a choice and two inputs to the pairs' finders: the device if the choice says so and nothing fails there, else
 //! the CPU's operators.
 
-use std::sync::atomic::AtomicBool;
-
-use datafusion::common::{JoinSide, JoinType, Result};
-use tenon_gpu::Device;
+use datafusion::common::{JoinType, Result};
 use tenon_gpu::cpu::join::Matcher;
 
-use super::device_join::{Bounds, Found, Wanted, find};
-use super::found::FoundPairs;
 use super::keys::Verify;
-use super::residual_cuda::CompiledFilter;
-use super::sink::has_pairs;
-use super::task::{Condition, Task, null_rows};
+use super::on_device::{self, Gpu, Outcome};
+use super::task::{Task, null_rows};
 use super::twins::{Rows, cross};
-use crate::device::Queued;
 use crate::join::build::tracks_build;
 use crate::join::choice::{Choice, Operator};
 use crate::join::side::SideData;
@@ -34,20 +27,13 @@ pub struct Pass {
     pub step: usize,
 }
 
-/// The device, for the joins that are to run there.
-pub struct Gpu<'a> {
-    pub device: &'a Device,
-    pub memory_bytes: Option<u64>,
-    pub cancelled: &'a AtomicBool,
-}
-
 /// What finds a join's pairs.
 pub struct Finders {
     pub passes: Vec<Pass>,
     /// Rows found to have a partner, a byte each, and whether they are of the build side.
     pub marks: Option<(Vec<u8>, bool)>,
-    /// What the device did, or why it did not.
-    pub device: Option<std::result::Result<Found, String>>,
+    /// What the device did, where it was asked.
+    pub device: Option<Outcome>,
 }
 
 /// Positions of a piece of work, at most.
@@ -72,22 +58,19 @@ impl Finders {
             device: None,
         };
         if let Some(gpu) = gpu {
-            let _queued = Queued::enter(choice.seconds);
-            finders.device = Some(match on_device(spec, choice.operator, &task, (build, probe), gpu) {
-                Ok((mut found, filtered)) => {
-                    let build_marks = tracks_build(spec.join_type);
-                    finders.marks = (!found.marks.is_empty()).then(|| (std::mem::take(&mut found.marks), build_marks));
-                    finders.passes.push(Pass {
-                        matcher: Box::new(FoundPairs::new(std::mem::take(&mut found.pairs))),
-                        swapped: task.swapped,
-                        verify: None,
-                        filtered,
-                        step: FOUND_STEP,
-                    });
-                    Ok(found)
-                }
-                Err(why) => Err(why),
-            });
+            let (found, outcome) = on_device::run(spec, choice.operator, &task, (build, probe), &gpu)?;
+            if let Some(found) = found {
+                let of_build = tracks_build(spec.join_type);
+                finders.marks = (!found.marks.is_empty()).then_some((found.marks, of_build));
+                finders.passes.push(Pass {
+                    matcher: Box::new(found.pairs),
+                    swapped: task.swapped,
+                    verify: None,
+                    filtered: found.filtered,
+                    step: FOUND_STEP,
+                });
+            }
+            finders.device = Some(outcome);
         }
         if finders.passes.is_empty() {
             finders.passes.push(on_cpu(task, choice.operator)?);
@@ -99,45 +82,6 @@ impl Finders {
         }
         Ok(finders)
     }
-}
-
-/// The pairs of the device, and whether the filter is still to be tested. The error is the reason for the CPU.
-fn on_device(
-    spec: &JoinSpec,
-    operator: Operator,
-    task: &Task,
-    (build, probe): (&SideData, &SideData),
-    gpu: Gpu<'_>,
-) -> std::result::Result<(Found, bool), String> {
-    let own = if task.swapped { JoinSide::Right } else { JoinSide::Left };
-    let column = |side: JoinSide, index: usize| match side {
-        JoinSide::Left => build.columns.get(index)?.as_ref(),
-        JoinSide::Right => probe.columns.get(index)?.as_ref(),
-        JoinSide::None => None,
-    };
-    let filter = spec.filter.as_ref().filter(|_| task.filtered);
-    let compiled = filter.map(|filter| CompiledFilter::of(filter, own, column)).transpose();
-    let (compiled, on_host) = match (compiled, &task.condition) {
-        (Ok(None), Condition::Any) => return Err("a cross join only copies rows".into()),
-        // All pairs would have to come to the host.
-        (Err(why), Condition::Any) => return Err(why),
-        (Err(_), _) => (None, true),
-        (Ok(compiled), _) => (compiled, false),
-    };
-    let wanted = if on_host || task.verify.is_some() || has_pairs(spec.join_type) {
-        Wanted::Pairs
-    } else if tracks_build(spec.join_type) != task.swapped {
-        Wanted::BuildMarks
-    } else {
-        Wanted::ProbeMarks
-    };
-    let bounds = Bounds {
-        cancelled: gpu.cancelled,
-        memory_bytes: gpu.memory_bytes,
-        reserve: &mut |bytes| build.reservation.try_grow(bytes).map_err(|error| error.to_string()),
-    };
-    let found = find(gpu.device, task, operator, compiled.as_ref(), wanted, bounds)?;
-    Ok((found, on_host))
 }
 
 fn on_cpu(task: Task, operator: Operator) -> Result<Pass> {

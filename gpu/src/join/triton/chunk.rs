@@ -83,7 +83,7 @@ pub(super) struct ChunkWork<'a> {
     pub(super) pairs_out: u64,
     /// Pairs for the processor: build values, then probe values.
     pub(super) pairs_host: Option<PinnedBuffer<u8>>,
-    pub(super) spill: SpillSpace,
+    pub(super) spill: SpillSpace<'a>,
     /// Spilled rows of build and probe side.
     pub(super) spilled: [SpilledRows; 2],
     pub spilled_rows: u64,
@@ -114,7 +114,7 @@ impl<'a> ChunkWork<'a> {
         types: Types,
         (mode, residual): (Mode, &'a Residual),
         flags: (u64, u64),
-        (spill, spilled): (SpillSpace, [SpilledRows; 2]),
+        (spill, spilled): (SpillSpace<'a>, [SpilledRows; 2]),
     ) -> Result<ChunkWork<'a>> {
         let (compute, leave) = streams;
         let device = compute.device();
@@ -150,6 +150,7 @@ impl<'a> ChunkWork<'a> {
             })
             .collect::<Result<_>>()?;
         let pairs_bytes = 2 * plan.pairs_out * types.out();
+        spill.reserve_host(pairs_bytes)?;
         let pairs_host = (pairs_bytes > 0).then(|| device.pinned(pairs_bytes)).transpose()?;
         Ok(ChunkWork {
             compute,

@@ -32,12 +32,14 @@
 //! Limits: 2^32 - 2 rows a side, as row numbers and places in tables have 32 bits; more are an error.
 //!
 //! Memory on the device: one allocation of at most the budget, taken before anything runs. On the host: pinned room for
-//! the spilled rows, taken as far as it is foreseen, and bounded by the device's budget for pinned memory.
+//! the spilled rows, taken as far as it is foreseen, and bounded by the device's budget for pinned memory and by the
+//! caller.
 //!
 //! | what | where |
 //! | --- | --- |
 //! | inputs | [`HostSide`] |
 //! | results | [`Wanted`], [`TritonOutput`] |
+//! | cancellation, host memory | [`Caller`] |
 //! | sizes, fan-out, cached share | `plan` |
 //! | chunks on their way in: by the copy engine, or gathered from short runs | `feed` |
 //! | build, probe and pairs, one after the other | `phases` |
@@ -47,6 +49,7 @@
 //! | all together | [`triton_join`] |
 
 mod arena;
+mod caller;
 mod chunk;
 mod cpu_partition;
 mod emit;
@@ -62,6 +65,7 @@ mod side;
 mod spill;
 mod spill_out;
 
+pub use caller::Caller;
 pub use output::{TritonOutput, Wanted, Words};
 pub use phases::Phases;
 pub use plan::PARTITIONS_MAX;

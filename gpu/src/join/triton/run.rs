@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::TritonOptions;
 use super::arena::Arena;
+use super::caller::Caller;
 use super::chunk::{ChunkWork, Sink};
 use super::cpu_partition::CpuPartitioned;
 use super::feed::Feed;
@@ -57,8 +58,8 @@ impl Drop for Joined<'_> {
     }
 }
 
-/// Joins two inputs of host memory. Pieces of the result go to `sink` as they come, in no order; `is_cancelled` is asked
-/// before each step of at most a chunk.
+/// Joins two inputs of host memory. Pieces of the result go to `sink` as they come, in no order; `caller` is asked before
+/// each step of at most a chunk whether to go on.
 ///
 /// Out of device memory, or of pinned memory, is an error at the start, where the need is foreseen; more spilled rows
 /// than foreseen may run out of pinned memory later. Nothing is held after an error.
@@ -70,7 +71,7 @@ pub fn triton_join(
     wanted: Wanted,
     residual: &Residual,
     options: &TritonOptions,
-    is_cancelled: &dyn Fn() -> bool,
+    caller: &dyn Caller,
     sink: &mut dyn FnMut(TritonOutput<'_>) -> Result<()>,
 ) -> Result<TritonResult> {
     let types = types_of(&build, &probe, wanted, residual, options)?;
@@ -105,7 +106,7 @@ pub fn triton_join(
     })?;
 
     let check = || {
-        if is_cancelled() {
+        if caller.is_cancelled() {
             Err(GpuError::Cancelled)
         } else {
             Ok(())
@@ -133,7 +134,7 @@ pub fn triton_join(
     let streams = [device.stream()?, device.stream()?, device.stream()?];
     let mut arena = Arena::new(&streams[0], plan.total_bytes)?;
     let row_bytes = types.build.row().max(types.probe.row());
-    let spill = SpillSpace::new(device, plan.spill_bytes, plan.chunk_rows * row_bytes)?;
+    let spill = SpillSpace::new(device, caller, plan.spill_bytes, plan.chunk_rows * row_bytes)?;
     let [compute, enter, leave] = streams.clone();
     let mut feed = Feed::new(
         enter,
@@ -251,9 +252,13 @@ fn rows_of_flags(
 ) -> Result<()> {
     use JoinKind::*;
     let wanted = matches!(kind, BuildSemi | ProbeSemi);
+    let checked_marks = |piece: &[u8], sink: &mut Sink<'_>| {
+        check()?;
+        sink(TritonOutput::Marks(piece))
+    };
     match kind {
-        BuildMark => marks(build.0, build.1, |piece| sink(TritonOutput::Marks(piece))),
-        ProbeMark => marks(probe.0, probe.1, |piece| sink(TritonOutput::Marks(piece))),
+        BuildMark => marks(build.0, build.1, |piece| checked_marks(piece, sink)),
+        ProbeMark => marks(probe.0, probe.1, |piece| checked_marks(piece, sink)),
         _ => {
             if kind.flags_build() {
                 rows_where(build.0, build.1, wanted, |piece| {

@@ -2,18 +2,20 @@
 
 use std::ops::Range;
 
+use super::caller::Caller;
 use super::side::{Run, Runs, Widths};
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{GpuError, Result};
 use crate::memory::PinnedBuffer;
 
 /// Segments are multiples of this; larger ones for more rows.
 const SEGMENT_BYTES_MIN: u64 = 8 << 20;
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
-/// Bounded by the device's budget of pinned memory. Taken as far as it is foreseen before the join runs.
-pub(super) struct SpillSpace {
+/// Bounded by the device's budget of pinned memory and by the caller. Taken as far as it is foreseen before the join runs.
+pub(super) struct SpillSpace<'a> {
     device: Device,
+    caller: &'a dyn Caller,
     /// The last one in use is filled up to `used`.
     segments: Vec<PinnedBuffer<u64>>,
     segment_bytes: u64,
@@ -21,15 +23,21 @@ pub(super) struct SpillSpace {
     used: u64,
 }
 
-impl SpillSpace {
+impl<'a> SpillSpace<'a> {
     /// Takes room for `expected_bytes`, by copies of `chunk_bytes` at most.
-    pub fn new(device: &Device, expected_bytes: u64, chunk_bytes: u64) -> Result<SpillSpace> {
+    pub fn new(
+        device: &Device,
+        caller: &'a dyn Caller,
+        expected_bytes: u64,
+        chunk_bytes: u64,
+    ) -> Result<SpillSpace<'a>> {
         let segment_bytes = (expected_bytes / 8)
             .clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
             .max(2 * chunk_bytes)
             .next_multiple_of(SEGMENT_BYTES_MIN);
         let mut space = SpillSpace {
             device: device.clone(),
+            caller,
             segments: Vec::new(),
             segment_bytes,
             current: 0,
@@ -44,8 +52,18 @@ impl SpillSpace {
     }
 
     fn add_segment(&mut self) -> Result<()> {
+        // Backing a segment with pages takes as long as a step.
+        if self.caller.is_cancelled() {
+            return Err(GpuError::Cancelled);
+        }
+        self.caller.reserve_host(self.segment_bytes)?;
         self.segments.push(self.device.pinned(self.segment_bytes / 8)?);
         Ok(())
+    }
+
+    /// Asks the caller for host memory of another kind.
+    pub fn reserve_host(&self, bytes: u64) -> Result<()> {
+        self.caller.reserve_host(bytes)
     }
 
     /// Makes all room free again. Copies to it must be ordered before those that follow.

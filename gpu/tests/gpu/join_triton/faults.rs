@@ -5,8 +5,8 @@ use std::cell::Cell;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tenon_gpu::join::JoinKind;
-use tenon_gpu::join::triton::{HostKeys, HostSide, HostValues, TritonOptions, Wanted};
-use tenon_gpu::{Device, DeviceConfig, DeviceKind, SimConfig, testing};
+use tenon_gpu::join::triton::{Caller, HostKeys, HostSide, HostValues, TritonOptions, Wanted};
+use tenon_gpu::{Device, DeviceConfig, DeviceKind, GpuError, Result, SimConfig, testing};
 
 use super::reference::{Case, Input, Spread, is_cancelled, is_out_of_memory, keys};
 
@@ -232,4 +232,76 @@ fn more_rows_than_32_bits_number_are_an_error() {
     assert!(error.unwrap().to_string().contains("2^32"));
     let error = HostSide::new(HostKeys::U64(&keys), HostValues::U32(&[1, 2]), 3).err();
     assert!(error.unwrap().to_string().contains("2 values"));
+}
+
+#[test]
+fn a_device_that_is_lost_at_any_launch() {
+    let mut rng = StdRng::seed_from_u64(testing::seed("triton_lost"));
+    let case = spilling(&mut rng);
+    let (mut launch, mut failed) = (1, 0);
+    loop {
+        let config = DeviceConfig {
+            budget_bytes: Some(1 << 20),
+            sim: SimConfig {
+                lost_at_launch: Some(launch),
+                ..SimConfig::default()
+            },
+            ..DeviceConfig::default()
+        };
+        let device = Device::open(DeviceKind::Sim, config).unwrap();
+        let result = case.run(&device, &|| false);
+        nothing_is_held(&device);
+        match result {
+            Ok((answer, _)) => {
+                assert_eq!(answer, case.expected());
+                assert!(failed > 3, "{failed} launches");
+                return;
+            }
+            Err(error) => assert!(error.is_lost(), "launch {launch}: {error}"),
+        }
+        let again = case.run(&device, &|| false);
+        assert!(again.is_err_and(|error| error.is_lost()), "after launch {launch}");
+        failed += 1;
+        launch += rng.random_range(1..60);
+    }
+}
+
+/// Grants host memory up to a bound.
+struct Bounded {
+    left_bytes: Cell<u64>,
+}
+
+impl Caller for Bounded {
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn reserve_host(&self, bytes: u64) -> Result<()> {
+        let left = self.left_bytes.get().checked_sub(bytes);
+        let left = left.ok_or_else(|| GpuError::OutOfHostMemory("none left".into()))?;
+        self.left_bytes.set(left);
+        Ok(())
+    }
+}
+
+#[test]
+fn host_memory_that_the_caller_refuses() {
+    let mut rng = StdRng::seed_from_u64(testing::seed("triton_refused"));
+    let case = spilling(&mut rng);
+    let device = testing::device_with_budget(1 << 20);
+    for megabytes in 0.. {
+        let caller = Bounded {
+            left_bytes: Cell::new(megabytes << 20),
+        };
+        let result = case.run_for(&device, &caller);
+        nothing_is_held(&device);
+        match result {
+            Ok((answer, _)) => {
+                assert_eq!(answer, case.expected());
+                assert!(megabytes > 8);
+                return;
+            }
+            result => assert!(is_out_of_memory(&result), "{megabytes} MiB"),
+        }
+    }
 }

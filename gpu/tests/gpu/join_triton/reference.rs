@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rand::Rng;
 use rand::rngs::StdRng;
 use tenon_gpu::join::triton::{
-    HostKeys, HostSide, HostValues, TritonOptions, TritonOutput, TritonResult, Wanted, Words, triton_join,
+    Caller, HostKeys, HostSide, HostValues, TritonOptions, TritonOutput, TritonResult, Wanted, Words, triton_join,
 };
 use tenon_gpu::join::{JoinKind, Residual};
 use tenon_gpu::memory::DevicePtr;
@@ -97,7 +97,11 @@ pub struct Answer {
 impl Case {
     /// Runs it; gives the answer with what the join says of itself.
     pub fn run(&self, device: &Device, is_cancelled: &dyn Fn() -> bool) -> Result<(Answer, TritonResult)> {
-        self.run_with(device, is_cancelled, usize::MAX)
+        self.run_for(device, &is_cancelled)
+    }
+
+    pub fn run_for(&self, device: &Device, caller: &dyn Caller) -> Result<(Answer, TritonResult)> {
+        self.run_with(device, caller, usize::MAX)
     }
 
     /// Runs it; the sink fails after so many pieces.
@@ -105,12 +109,7 @@ impl Case {
         self.run_with(device, &|| false, pieces)
     }
 
-    fn run_with(
-        &self,
-        device: &Device,
-        is_cancelled: &dyn Fn() -> bool,
-        mut pieces_left: usize,
-    ) -> Result<(Answer, TritonResult)> {
+    fn run_with(&self, device: &Device, caller: &dyn Caller, mut pieces_left: usize) -> Result<(Answer, TritonResult)> {
         let narrow = |input: &Input| input.keys.iter().map(|&key| key as u32).collect::<Vec<_>>();
         let (build_narrow, probe_narrow) = (narrow(&self.build), narrow(&self.probe));
         let mut answer = Answer::default();
@@ -141,7 +140,7 @@ impl Case {
             self.wanted,
             &residual,
             &self.options,
-            is_cancelled,
+            caller,
             &mut sink,
         )?;
         answer.pairs.sort_unstable();

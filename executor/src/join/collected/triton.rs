@@ -1,0 +1,144 @@
+//! Pairs of equal keys by the Triton join: the words stay in host memory and cross the bus in chunks, so that the device
+//! needs room for a share of the join's state only.
+
+use std::sync::atomic::Ordering;
+
+use datafusion::execution::memory_pool::MemoryReservation;
+use tenon_gpu::join::triton::{
+    Caller, HostKeys, HostSide, HostValues, KeyRange, TritonOptions, TritonOutput, Wanted as Output, Words as Values,
+    triton_join,
+};
+use tenon_gpu::join::{JoinKind, Residual};
+use tenon_gpu::{Device, DeviceKind, GpuError, Result};
+
+use super::codes::Words;
+use super::device_join::{Bounds, Found, Wanted, host_memory};
+use super::keys::KeyedRows;
+
+/// Rows of a chunk on the simulator, whose kernels are slow: what runs on after a cancel.
+const SIMULATED_CHUNK_ROWS: u64 = 16 << 10;
+/// How often memory that went to another join in between is asked for again.
+const TRIES: usize = 3;
+/// Pairs are collected in pieces of at least so many, unless fewer come.
+const PIECE_PAIRS: usize = 1 << 20;
+/// A build side of so many keys of its range a row may have an array for a table.
+const DENSE_RATIO: u64 = 2;
+
+/// Asks for host memory in the statement's name; what is granted here is given back with it.
+struct Statement<'a> {
+    bounds: &'a Bounds<'a>,
+    spilled: MemoryReservation,
+}
+
+impl Caller for Statement<'_> {
+    fn is_cancelled(&self) -> bool {
+        self.bounds.cancelled.load(Ordering::Relaxed)
+    }
+
+    fn reserve_host(&self, bytes: u64) -> Result<()> {
+        host_memory(&self.spilled, bytes as usize)
+    }
+}
+
+/// Finds the pairs, or the marks, of two sides with so many rows.
+pub fn find(
+    device: &Device,
+    (own, own_rows): (&KeyedRows, usize),
+    (other, other_rows): (&KeyedRows, usize),
+    residual: &Residual,
+    wanted: Wanted,
+    bounds: &Bounds<'_>,
+) -> Result<Found> {
+    let kind = match wanted {
+        Wanted::Pairs => JoinKind::Inner,
+        Wanted::BuildMarks => JoinKind::BuildMark,
+        Wanted::ProbeMarks => JoinKind::ProbeMark,
+    };
+    let (build, probe) = (host_side(own, own_rows)?, host_side(other, other_rows)?);
+    let statement = Statement {
+        bounds,
+        spilled: bounds.results.new_empty(),
+    };
+    let mut found = Found::default();
+    let mut options = TritonOptions {
+        key_range: dense_range(&own.words),
+        chunk_rows: (device.info().kind == DeviceKind::Sim).then_some(SIMULATED_CHUNK_ROWS),
+        ..TritonOptions::default()
+    };
+    let mut tries = 0;
+    let result = loop {
+        let memory_bytes = bounds.device_bytes(device);
+        options.memory_bytes = Some(memory_bytes);
+        let mut sink = |output: TritonOutput<'_>| {
+            if statement.is_cancelled() {
+                return Err(GpuError::Cancelled);
+            }
+            take(output, &mut found, bounds)
+        };
+        let wanted = Output::Join(kind);
+        match triton_join(device, build, probe, wanted, residual, &options, &statement, &mut sink) {
+            // Another join was quicker to take what was free.
+            Err(GpuError::OutOfMemory { .. }) if tries < TRIES && device.pool().available() < memory_bytes => {
+                tries += 1
+            }
+            result => break result?,
+        }
+        statement.spilled.free();
+    };
+    found.passes = if result.spilled_rows > 0 { 2 } else { 1 };
+    found.bytes_in = result.bytes_in;
+    found.bytes_out = result.bytes_out;
+    found.spilled_bytes = result.spilled_bytes;
+    let phases = result.phases;
+    found.phases = vec![
+        ("gpu_build_time", phases.build_ms),
+        ("gpu_probe_time", phases.probe_ms),
+        ("gpu_pairs_time", phases.pairs_ms),
+    ];
+    Ok(found)
+}
+
+fn host_side(keyed: &KeyedRows, rows: usize) -> Result<HostSide<'_>> {
+    let keys = match &keyed.words {
+        Words::U32(words) => HostKeys::U32(words),
+        Words::U64(words) => HostKeys::U64(words),
+    };
+    let values = keyed.rows.as_deref().map_or(HostValues::Rows, HostValues::U32);
+    HostSide::new(keys, values, rows as u64)
+}
+
+/// The range of the build keys, if it is dense.
+fn dense_range(words: &Words) -> Option<KeyRange> {
+    let rows = words.len() as u64;
+    let (min, max) = words.bounds()?;
+    let count = (max - min).checked_add(1)?;
+    (count <= rows.saturating_mul(DENSE_RATIO)).then_some(KeyRange { min, count })
+}
+
+/// Copies a piece of the result out of the join's buffers.
+fn take(output: TritonOutput<'_>, found: &mut Found, bounds: &Bounds<'_>) -> Result<()> {
+    match output {
+        TritonOutput::Pairs {
+            build: Values::U32(build),
+            probe: Values::U32(probe),
+        } => {
+            host_memory(bounds.results, size_of_val(build) + size_of_val(probe))?;
+            if found.pairs.last().is_none_or(|(rows, _)| rows.len() >= PIECE_PAIRS) {
+                found.pairs.push((vec![], vec![]));
+            }
+            if let Some((build_rows, probe_rows)) = found.pairs.last_mut() {
+                build_rows.extend_from_slice(build);
+                probe_rows.extend_from_slice(probe);
+            }
+            Ok(())
+        }
+        TritonOutput::Marks(marks) => {
+            host_memory(bounds.results, marks.len())?;
+            found.marks.extend_from_slice(marks);
+            Ok(())
+        }
+        TritonOutput::Pairs { .. } | TritonOutput::BuildRows(_) | TritonOutput::ProbeRows(_) => {
+            Err(GpuError::Invalid("not what was asked of a Triton join".into()))
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Joins on the simulated GPU under a whole server: states beyond its memory, several at once, and a GPU that fails.
+
+use crate::process::{Server, rows, sql_state, value};
+use crate::trial;
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Trial;
+use std::time::{Duration, Instant};
+use tokio_postgres::Client;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("gpu::states_beyond_its_memory", states_beyond_its_memory),
+        trial("gpu::joins_at_once", joins_at_once),
+        trial("gpu::little_host_memory", little_host_memory),
+        trial("gpu::lost_in_mid_query", lost_in_mid_query),
+        trial("gpu::cancel", cancel),
+    ]
+}
+
+const SIMULATOR: (&str, &str) = ("TENON_DEVICE", "sim");
+
+/// Rows of each of the two tables.
+const ROWS: i64 = 20_000;
+
+/// `b` and `p`: each key of `b` is there twice, two thirds of those of `p` have partners.
+async fn with_tables(server: &Server) -> Result<Client> {
+    let client = connected(server).await?;
+    let (keys, wide) = (ROWS / 2, ROWS * 3 / 4);
+    client
+        .batch_execute(&format!(
+            "CREATE TABLE b AS SELECT x, (x % {keys})::int4 AS k FROM generate_series(1, {ROWS}) g(x);
+             CREATE TABLE p AS SELECT y, (y % {wide})::int4 AS k FROM generate_series(1, {ROWS}) g(y)"
+        ))
+        .await?;
+    Ok(client)
+}
+
+async fn connected(server: &Server) -> Result<Client> {
+    let client = server.connect().await?;
+    client.batch_execute("SET tenon.device = 'gpu'").await?;
+    Ok(client)
+}
+
+const JOIN: &str = "SELECT count(*) AS n, sum(x) AS x, sum(y) AS y FROM b FULL JOIN p ON b.k = p.k";
+
+/// What JOIN answers, by arithmetic on the host.
+fn expected() -> String {
+    let (mut count, mut x_sum, mut y_sum) = (0, 0, 0);
+    let (keys, wide) = (ROWS / 2, ROWS * 3 / 4);
+    let mut by_key = vec![vec![]; keys as usize];
+    (1..=ROWS).for_each(|x| by_key[(x % keys) as usize].push(x));
+    let mut met = vec![false; keys as usize];
+    for y in 1..=ROWS {
+        let key = (y % wide) as usize;
+        let partners = by_key.get(key).map_or(&[][..], Vec::as_slice);
+        if let Some(met) = met.get_mut(key) {
+            *met = true;
+        }
+        count += partners.len().max(1) as i64;
+        x_sum += partners.iter().sum::<i64>();
+        y_sum += y * partners.len().max(1) as i64;
+    }
+    for (rows, _) in by_key.iter().zip(&met).filter(|(_, met)| !**met) {
+        count += rows.len() as i64;
+        x_sum += rows.iter().sum::<i64>();
+    }
+    format!("{count} {x_sum} {y_sum}")
+}
+
+async fn answer(client: &Client) -> Result<String> {
+    let rows = rows(client, JOIN).await?;
+    let cells: Vec<_> = rows.iter().flatten().flatten().cloned().collect();
+    Ok(cells.join(" "))
+}
+
+/// EXPLAIN ANALYZE of JOIN.
+async fn explained(client: &Client) -> Result<String> {
+    let lines = rows(client, &format!("EXPLAIN ANALYZE {JOIN}")).await?;
+    let lines: Vec<_> = lines.into_iter().flatten().flatten().collect();
+    Ok(lines.join("\n"))
+}
+
+/// A hash join in memory where the state fits, the Triton join where it does not, and the choice says why.
+async fn states_beyond_its_memory() -> Result<()> {
+    let server = Server::start_with(&["--gpu-memory-limit", "64MiB"], &[SIMULATOR])?;
+    let client = with_tables(&server).await?;
+    ensure!(answer(&client).await? == expected());
+    let shown = explained(&client).await?;
+    ensure!(shown.contains("HJ on gpu"), "{shown}");
+    for limit in ["64kB", "300kB", "1MB"] {
+        client
+            .batch_execute(&format!("SET tenon.gpu_memory_limit = '{limit}'"))
+            .await?;
+        ensure!(answer(&client).await? == expected(), "under {limit}");
+        let shown = explained(&client).await?;
+        ensure!(
+            shown.contains("Triton on gpu") && shown.contains("exceeds"),
+            "under {limit}:\n{shown}"
+        );
+    }
+    client.batch_execute("SET tenon.gpu_memory_limit = '64kB'").await?;
+    let shown = explained(&client).await?;
+    ensure!(shown.contains("spilled_bytes"), "{shown}");
+    // Too little for any join.
+    client.batch_execute("SET tenon.gpu_memory_limit = '1kB'").await?;
+    ensure!(answer(&client).await? == expected());
+    let shown = explained(&client).await?;
+    ensure!(
+        shown.contains("HJ on cpu") && shown.contains("fell back to cpu: ") && shown.contains("gpu_fallbacks"),
+        "{shown}"
+    );
+    Ok(())
+}
+
+/// More joins than the GPU has room for, each larger than it: all of them end, and right.
+async fn joins_at_once() -> Result<()> {
+    let mut server = Server::start_with(&["--gpu-memory-limit", "512KiB"], &[SIMULATOR])?;
+    with_tables(&server).await?;
+    let expected = expected();
+    let clients = 5;
+    let joins = (0..clients).map(|_| async {
+        let client = connected(&server).await?;
+        for _ in 0..2 {
+            let found = answer(&client).await?;
+            ensure!(found == expected, "{found} instead of {expected}");
+        }
+        Ok(())
+    });
+    futures::future::try_join_all(joins).await?;
+    let shown = explained(&connected(&server).await?).await?;
+    ensure!(shown.contains("Triton on gpu"), "memory was not given back:\n{shown}");
+    ensure!(server.is_alive()?, "{}", server.log());
+    Ok(())
+}
+
+/// Spilled rows and pairs count as the query's memory: where there is none left for them, the CPU joins.
+async fn little_host_memory() -> Result<()> {
+    let server = Server::start_with(&["--query-memory-limit", "16MiB"], &[SIMULATOR])?;
+    let client = with_tables(&server).await?;
+    client.batch_execute("SET tenon.gpu_memory_limit = '64kB'").await?;
+    ensure!(answer(&client).await? == expected());
+    let shown = explained(&client).await?;
+    ensure!(shown.contains("fell back to cpu: Triton"), "{shown}");
+    Ok(())
+}
+
+/// The GPU fails for good at some launch of a join: that query and those after it are answered by the CPU.
+async fn lost_in_mid_query() -> Result<()> {
+    for launch in ["1", "6", "40"] {
+        let server = Server::start_with(&[], &[SIMULATOR, ("TENON_SIM_LOST_AT_LAUNCH", launch)])?;
+        let client = with_tables(&server).await?;
+        client
+            .batch_execute("SET tenon.join_operator = 'triton'; SET tenon.gpu_memory_limit = '64kB'")
+            .await?;
+        let shown = explained(&client).await?;
+        ensure!(
+            shown.contains("Triton on cpu") && shown.contains("fell back to cpu: Triton: the GPU is lost"),
+            "launch {launch}:\n{shown}"
+        );
+        ensure!(answer(&client).await? == expected(), "after launch {launch}");
+        let shown = explained(&client).await?;
+        ensure!(shown.contains("fell back to cpu: the GPU is lost"), "{shown}");
+        ensure!(server.log().contains("the GPU is lost"), "{}", server.log());
+    }
+    // The first statement is the one that meets the fault, and sends every row once.
+    let server = Server::start_with(&[], &[SIMULATOR, ("TENON_SIM_LOST_AT_LAUNCH", "9")])?;
+    let client = with_tables(&server).await?;
+    client.batch_execute("SET tenon.gpu_memory_limit = '64kB'").await?;
+    ensure!(answer(&client).await? == expected());
+    Ok(())
+}
+
+/// A cancel ends a join on the GPU at its next chunk.
+async fn cancel() -> Result<()> {
+    let server = Server::start_with(&["--gpu-memory-limit", "1MiB"], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    client
+        .batch_execute("CREATE TABLE b AS SELECT x, (x % 1000000)::int4 AS k FROM generate_series(1, 2000000) g(x)")
+        .await?;
+    let join = "SELECT count(*) FROM b JOIN b AS c ON b.k = c.k AND b.x <> c.x";
+    let token = client.cancel_token();
+    let begun = Instant::now();
+    let cancelling = async {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let begun = Instant::now();
+        token.cancel_query(tokio_postgres::NoTls).await.map(|()| begun)
+    };
+    let (result, asked) = tokio::join!(client.simple_query(join), cancelling);
+    let took = asked?.elapsed();
+    let error = result
+        .err()
+        .with_context(|| format!("a join that was to be cancelled ended within {:?}", begun.elapsed()))?;
+    ensure!(sql_state(&error) == "57014", "{}", sql_state(&error));
+    ensure!(took < Duration::from_secs(5), "the cancel took {took:?}");
+    client
+        .batch_execute("CREATE TABLE few AS SELECT x, k FROM b WHERE x <= 1000")
+        .await?;
+    let few = "SELECT count(*) FROM few JOIN few AS c ON few.k = c.k";
+    ensure!(value(&client, few).await? == "1000");
+    Ok(())
+}
