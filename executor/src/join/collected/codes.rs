@@ -178,9 +178,14 @@ impl Words {
 
     /// The lowest and the highest; none if there are no words.
     pub fn bounds(&self) -> Option<(u64, u64)> {
+        fn of<W: Copy + Ord + Send + Sync + Into<u64>>(words: &[W]) -> Option<(u64, u64)> {
+            let ends = words.par_iter().map(|&word| (word, word));
+            let (low, high) = ends.reduce_with(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+            Some((low.into(), high.into()))
+        }
         match self {
-            Words::U32(words) => Some(((*words.iter().min()?).into(), (*words.iter().max()?).into())),
-            Words::U64(words) => Some((*words.iter().min()?, *words.iter().max()?)),
+            Words::U32(words) => of(words),
+            Words::U64(words) => of(words),
         }
     }
 
