@@ -100,13 +100,13 @@ async fn states_beyond_its_memory() -> Result<()> {
     }
     client.batch_execute("SET tenon.gpu_memory_limit = '64kB'").await?;
     let shown = explained(&client).await?;
-    ensure!(shown.contains("spilled_bytes"), "{shown}");
+    ensure!(shown.contains("Spilled Bytes: "), "{shown}");
     // Too little for any join.
     client.batch_execute("SET tenon.gpu_memory_limit = '1kB'").await?;
     ensure!(answer(&client).await? == expected());
     let shown = explained(&client).await?;
     ensure!(
-        shown.contains("HJ on cpu") && shown.contains("fell back to cpu: ") && shown.contains("gpu_fallbacks"),
+        shown.contains("HJ on cpu") && shown.contains("fell back to cpu: ") && shown.contains("Gpu Fallbacks: 1"),
         "{shown}"
     );
     Ok(())

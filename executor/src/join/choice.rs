@@ -93,7 +93,7 @@ impl fmt::Display for Choice {
 /// Build rows up to which a join without keys streams its probe side past all of them.
 const STREAMED_ROWS_MAX: usize = 64;
 /// Device memory below which the Triton join is not thought of: its chunks would be too small to copy well.
-const TRITON_BYTES_MIN: u64 = 64 << 10;
+const TRITON_BYTES_MIN: u64 = 32 << 10;
 /// Another operator than the usual one, or the GPU, must cost this much less: the model is not that exact.
 const WORTHWHILE: f64 = 0.9;
 
