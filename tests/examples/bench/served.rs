@@ -35,7 +35,7 @@ impl Served {
         Ok(Served { server, config })
     }
 
-    pub fn database(&self) -> &Database {
+    pub fn database(&self) -> &Arc<Database> {
         self.server.engine.database()
     }
 
