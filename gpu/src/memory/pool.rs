@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::slabs::Slabs;
+use super::slabs::{self, Slabs, Standing};
 use crate::backend::Backend;
 use crate::error::{GpuError, Result};
 use crate::event_pool::{EventPool, PooledEvent};
@@ -37,6 +37,8 @@ struct PoolInner {
     budget_bytes: u64,
     driver_allocations: AtomicU64,
     books: Mutex<Books>,
+    /// Marks of last uses so far. Held while one is made, so that their numbers are in the order of each stream.
+    marks: Mutex<u64>,
 }
 
 #[derive(Default)]
@@ -52,7 +54,15 @@ struct Books {
 #[derive(Clone)]
 struct LastUse {
     stream: u64,
+    /// Ascending within a stream.
+    number: u64,
     event: Arc<PooledEvent>,
+}
+
+impl slabs::LastUse for LastUse {
+    fn covers(&self, other: &LastUse) -> bool {
+        self.stream == other.stream && self.number >= other.number
+    }
 }
 
 impl Pool {
@@ -64,6 +74,7 @@ impl Pool {
                 budget_bytes,
                 driver_allocations: AtomicU64::new(0),
                 books: Mutex::default(),
+                marks: Mutex::default(),
             }),
         }
     }
@@ -192,15 +203,19 @@ impl PoolInner {
 
     /// A block of a slab, with what the taker must wait for; grows the slabs if no block is large enough.
     fn take_block(&self, books: &mut Books, stream: u64, bytes: u64) -> Result<(u64, Vec<LastUse>)> {
-        let ready = |uses: &[LastUse]| uses.iter().all(|last| last.stream == stream || self.is_done(last));
-        if let Some(taken) = books.slabs.take(bytes, ready) {
+        let standing = |last: &LastUse| match last.stream == stream {
+            true => Standing::Ordered,
+            false if self.is_done(last) => Standing::Done,
+            false => Standing::Pending,
+        };
+        if let Some(taken) = books.slabs.take(bytes, standing) {
             return Ok(taken);
         }
         books.slabs.forget_done(|last| self.is_done(last));
         self.grow(books, bytes)?;
         books
             .slabs
-            .take(bytes, ready)
+            .take(bytes, standing)
             .ok_or_else(|| GpuError::Invalid("a new slab does not hold the block that it was made for".into()))
     }
 
@@ -266,12 +281,15 @@ impl PoolInner {
     fn last_use(&self, stream: &Stream) -> Option<LastUse> {
         let mark = || {
             let event = self.events.take()?;
+            let mut marks = self.marks.lock();
+            *marks += 1;
             self.backend.event_record(event.handle, stream.handle())?;
-            Ok::<_, GpuError>(event)
+            Ok::<_, GpuError>((*marks, event))
         };
         match mark() {
-            Ok(event) => Some(LastUse {
+            Ok((number, event)) => Some(LastUse {
                 stream: stream.id(),
+                number,
                 event: Arc::new(event),
             }),
             Err(error) => {
@@ -317,7 +335,12 @@ impl Drop for Allocation {
             inner.driver_free(self.address);
         } else if self.bytes > 0 {
             let last = inner.last_use(&self.stream);
-            inner.books.lock().slabs.give(self.address, last.into_iter().collect());
+            let is_done = |last: &LastUse| inner.is_done(last);
+            inner
+                .books
+                .lock()
+                .slabs
+                .give(self.address, last.into_iter().collect(), is_done);
         }
         inner.books.lock().in_use_bytes -= self.charged;
     }

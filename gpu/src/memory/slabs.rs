@@ -7,6 +7,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Candidates looked at for one that need not wait.
 const CANDIDATES: usize = 8;
+/// So much work on a free block is looked through for what is done.
+const PENDING_MANY: usize = 8;
+
+/// Work that may still use a free block.
+pub trait LastUse: Clone {
+    /// Whether this ends no earlier than the other: waiting for this is enough.
+    fn covers(&self, other: &Self) -> bool;
+}
+
+/// How such work stands to whoever wants the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Done,
+    /// In the order of the same stream: nothing to wait for.
+    Ordered,
+    Pending,
+}
+
+/// Adds work, without what other work covers: blocks that merge again and again keep one piece of work a stream.
+fn add_uses<P: LastUse>(uses: &mut Vec<P>, more: Vec<P>) {
+    for new in more {
+        if !uses.iter().any(|old| old.covers(&new)) {
+            uses.retain(|old| !new.covers(old));
+            uses.push(new);
+        }
+    }
+}
 
 /// Blocks of all slabs, by address.
 pub struct Slabs<P> {
@@ -34,7 +61,7 @@ impl<P> Default for Slabs<P> {
     }
 }
 
-impl<P: Clone> Slabs<P> {
+impl<P: LastUse> Slabs<P> {
     /// Bytes of all slabs.
     pub fn slab_bytes(&self) -> u64 {
         self.slab_bytes
@@ -51,11 +78,14 @@ impl<P: Clone> Slabs<P> {
         self.insert_free(address, bytes, address, Vec::new());
     }
 
-    /// Takes `bytes` bytes: the smallest block that holds them, among those of similar size one that is `ready`.
+    /// Takes `bytes` bytes: the smallest block that holds them, among those of similar size one that needs no waiting.
     /// Returns its address and the work that may still use it.
-    pub fn take(&mut self, bytes: u64, ready: impl Fn(&[P]) -> bool) -> Option<(u64, Vec<P>)> {
+    pub fn take(&mut self, bytes: u64, standing: impl Fn(&P) -> Standing) -> Option<(u64, Vec<P>)> {
         let (first, at) = *self.free.range((bytes, 0)..).next()?;
-        let is_ready = |address: &u64| self.blocks[address].free.as_ref().is_some_and(|pending| ready(pending));
+        let is_ready = |address: &u64| {
+            let uses = self.blocks[address].free.as_ref();
+            uses.is_some_and(|uses| uses.iter().all(|last| standing(last) != Standing::Pending))
+        };
         let address = self
             .free
             .range((bytes, 0)..)
@@ -66,7 +96,8 @@ impl<P: Clone> Slabs<P> {
             .unwrap_or(at);
         let block = self.blocks.remove(&address)?;
         self.free.remove(&(block.bytes, address));
-        let pending = block.free.unwrap_or_default();
+        let mut pending = block.free.unwrap_or_default();
+        pending.retain(|last| standing(last) != Standing::Done);
         if block.bytes > bytes {
             self.insert_free(address + bytes, block.bytes - bytes, block.slab, pending.clone());
         }
@@ -80,7 +111,7 @@ impl<P: Clone> Slabs<P> {
     }
 
     /// Gives a taken block back; `pending` may still use it. An address that is not taken is left alone.
-    pub fn give(&mut self, address: u64, mut pending: Vec<P>) {
+    pub fn give(&mut self, address: u64, mut pending: Vec<P>, is_done: impl Fn(&P) -> bool) {
         let Some(block) = self.blocks.get(&address).filter(|block| block.free.is_none()) else {
             return;
         };
@@ -105,8 +136,11 @@ impl<P: Clone> Slabs<P> {
                 self.free.remove(&(more, neighbour));
                 start = start.min(neighbour);
                 bytes += more;
-                pending.extend(theirs);
+                add_uses(&mut pending, theirs);
             }
+        }
+        if pending.len() > PENDING_MANY {
+            pending.retain(|last| !is_done(last));
         }
         self.insert_free(start, bytes, slab, pending);
     }
@@ -158,21 +192,40 @@ impl<P: Clone> Slabs<P> {
 
 #[cfg(test)]
 mod tests {
-    use rand::{Rng, SeedableRng, rngs::StdRng};
+    use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
-    use super::Slabs;
+    use super::{LastUse, Slabs, Standing};
+
+    /// A stream, and how much it had been given.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Mark(char, u32);
+    impl LastUse for Mark {
+        fn covers(&self, other: &Mark) -> bool {
+            self.0 == other.0 && self.1 >= other.1
+        }
+    }
+
+    fn pending(_: &Mark) -> Standing {
+        Standing::Pending
+    }
 
     #[test]
     fn random_takes_and_gives_keep_the_books() {
         let mut rng = StdRng::seed_from_u64(crate::testing::seed("slabs"));
-        let mut slabs = Slabs::<u32>::default();
+        let mut slabs = Slabs::<Mark>::default();
         slabs.add(1 << 20, 64 << 10);
         slabs.add((1 << 20) + (64 << 10), 128 << 10); // adjacent, and yet apart
         let mut live: Vec<(u64, u64)> = Vec::new();
         for step in 0..5000u32 {
             if rng.random_bool(0.55) {
                 let bytes = rng.random_range(1..64u64) * 256;
-                if let Some((address, _)) = slabs.take(bytes, |pending| pending.len() % 2 == 0) {
+                let standing = |mark: &Mark| match mark.0 {
+                    'a' => Standing::Ordered,
+                    _ if mark.1 + 50 < step => Standing::Done,
+                    _ => Standing::Pending,
+                };
+                if let Some((address, uses)) = slabs.take(bytes, standing) {
+                    assert!(uses.iter().all(|mark| standing(mark) != Standing::Done), "{uses:?}");
                     for &(other, len) in &live {
                         assert!(address + bytes <= other || other + len <= address, "blocks overlap");
                     }
@@ -182,12 +235,13 @@ mod tests {
                 }
             } else if !live.is_empty() {
                 let (address, _) = live.swap_remove(rng.random_range(0..live.len()));
-                slabs.give(address, vec![step]);
+                let stream = *['a', 'b', 'c'].choose(&mut rng).unwrap();
+                slabs.give(address, vec![Mark(stream, step)], |mark| mark.1 + 50 < step);
             }
-            slabs.forget_done(|&p| p + 100 < step);
+            slabs.forget_done(|mark| mark.1 + 100 < step);
         }
         for (address, _) in live.drain(..) {
-            slabs.give(address, vec![]);
+            slabs.give(address, vec![], |_| false);
         }
         assert_eq!(slabs.slab_bytes(), 192 << 10);
         assert_eq!(
@@ -203,16 +257,38 @@ mod tests {
     fn a_block_carries_the_work_that_may_use_it() {
         let mut slabs = Slabs::default();
         slabs.add(4096, 1024);
-        let (a, pending) = slabs.take(512, |_| true).unwrap();
-        assert!(pending.is_empty());
-        let (b, _) = slabs.take(512, |_| true).unwrap();
-        assert!(slabs.take(256, |_| true).is_none());
-        slabs.give(a, vec!["a"]);
-        slabs.give(b, vec!["b"]);
-        slabs.give(b, vec!["again"]);
-        let (_, mut pending) = slabs.take(1024, |_| true).unwrap();
-        pending.sort();
-        assert_eq!(pending, ["a", "b"]);
+        let (a, uses) = slabs.take(512, pending).unwrap();
+        assert!(uses.is_empty());
+        let (b, _) = slabs.take(512, pending).unwrap();
+        assert!(slabs.take(256, pending).is_none());
+        slabs.give(a, vec![Mark('a', 1)], |_| false);
+        slabs.give(b, vec![Mark('b', 1)], |_| false);
+        slabs.give(b, vec![Mark('c', 1)], |_| false);
+        let (_, mut uses) = slabs.take(1024, pending).unwrap();
+        uses.sort();
+        assert_eq!(uses, [Mark('a', 1), Mark('b', 1)]);
         assert!(slabs.remove_free_slabs().is_empty());
+    }
+
+    #[test]
+    fn blocks_that_merge_keep_the_last_work_of_each_stream() {
+        let mut slabs = Slabs::default();
+        slabs.add(4096, 1024);
+        for step in 0..100 {
+            let (a, _) = slabs.take(256, pending).unwrap();
+            let (b, _) = slabs.take(256, pending).unwrap();
+            slabs.give(a, vec![Mark('a', step)], |_| false);
+            slabs.give(b, vec![Mark(['a', 'b'][step as usize % 2], step)], |_| false);
+        }
+        let (all, mut uses) = slabs.take(1024, pending).unwrap();
+        uses.sort();
+        assert_eq!(uses, [Mark('a', 99), Mark('b', 99)]);
+        // Work of many streams is looked through for what is done.
+        slabs.give(all, ('a'..='z').map(|stream| Mark(stream, 1)).collect(), |mark| {
+            mark.0 < 'x'
+        });
+        let (_, mut uses) = slabs.take(1024, pending).unwrap();
+        uses.sort();
+        assert_eq!(uses, [Mark('x', 1), Mark('y', 1), Mark('z', 1)]);
     }
 }

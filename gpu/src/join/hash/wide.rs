@@ -35,12 +35,16 @@ pub enum Materialise {
     Late,
 }
 
-/// A far read of 4 or 8 bytes takes as long as this many near ones: 32 G/s random and 230 G/s in order on an H100.
-const FAR_OVER_NEAR: f64 = 7.0;
+/// A far read of 4 or 8 bytes takes as long as this many near ones on an H100.
+const FAR_OVER_NEAR: f64 = 4.0;
 
 impl Materialise {
-    /// The cheaper way for a side of `rows` rows with `columns` columns of which `output` rows come out.
-    pub fn choose(columns: u64, rows: u64, output: u64) -> Materialise {
+    /// The cheaper way for a side of `rows` rows with `columns` columns of which `output` rows come out. Columns that
+    /// the L2 cache holds make all reads near ones: then fewer are better.
+    pub fn choose(columns: u64, rows: u64, output: u64, l2_bytes: u64) -> Materialise {
+        if rows * 4 <= l2_bytes / 2 {
+            return Materialise::Late;
+        }
         let (columns, rows, output) = (columns as f64, rows as f64, output as f64);
         let early = columns * (rows * FAR_OVER_NEAR + output);
         let late = output + columns * output * FAR_OVER_NEAR;
@@ -121,9 +125,10 @@ pub fn join_wide(
     };
     let places = Places::find(stream, &pair, rows_expected.unwrap_or(probe.keys.len()))?;
     drop((build_sides.0, probe_sides.0));
+    let l2_bytes = stream.device().info().l2_bytes;
     let bring = |side: WideSide<'_>, rows: DeviceBuffer<u32>, places: DeviceBuffer<u32>| {
         let count = side.columns.len() as u64;
-        let way = way.unwrap_or_else(|| Materialise::choose(count, side.keys.len(), places.len()));
+        let way = way.unwrap_or_else(|| Materialise::choose(count, side.keys.len(), places.len(), l2_bytes));
         let late = match way {
             Materialise::Late => Some(gathered(stream, rows.view(), places.view())?),
             Materialise::Early => None,
@@ -217,10 +222,12 @@ mod tests {
     fn few_output_rows_are_brought_late_and_many_early() {
         use Materialise::{Early, Late};
         for columns in [1, 2, 16] {
-            assert_eq!(Materialise::choose(columns, 1000, 100), Late);
-            assert_eq!(Materialise::choose(columns, 1000, 8000), Early);
+            assert_eq!(Materialise::choose(columns, 1000, 100, 0), Late);
+            assert_eq!(Materialise::choose(columns, 1000, 8000, 0), Early);
+            // Near reads all.
+            assert_eq!(Materialise::choose(columns, 1000, 8000, 50 << 20), Late);
         }
         // One far read a row either way, and near ones on top.
-        assert_eq!(Materialise::choose(16, 1000, 1000), Late);
+        assert_eq!(Materialise::choose(16, 1000, 1000, 0), Late);
     }
 }
