@@ -15,6 +15,7 @@ constexpr u64 WIDTH = sizeof(KEY) > sizeof(VALUE) ? sizeof(KEY) : sizeof(VALUE);
 struct SpillPlanParams {
     u32* counts;   // [partitions]: spilled rows; zero afterwards
     u32* offsets;  // [partitions + 1]
+    u32* offsets_on_host;  // the same in pinned memory: a copy would wait for those of spilled rows
     u32* cursors;  // [partitions]
     u32 partitions, unused;
 };
@@ -40,11 +41,12 @@ TENON_KERNEL(spill_plan, SpillPlanParams) {
     u32 place = block_exclusive_scan(sum, Sum(), 0u, storage, total);
     for (u32 i = from; i < to; i++) {
         p.offsets[i] = place;
+        p.offsets_on_host[i] = place;
         p.cursors[i] = place;
         place += p.counts[i];
         p.counts[i] = 0;
     }
-    if (threadIdx.x == 0) p.offsets[p.partitions] = total;
+    if (threadIdx.x == 0) p.offsets[p.partitions] = p.offsets_on_host[p.partitions] = total;
 }
 
 TENON_KERNEL_BOUNDS(spill_scatter, SpillScatterParams, THREADS, 2) {

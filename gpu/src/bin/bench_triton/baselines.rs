@@ -68,10 +68,11 @@ pub fn pairs(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, u64>
             }
         }
         times.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (ms, result) = &times[times.len() / 2];
+        let result = &times[times.len() / 2].1;
+        let ms: Vec<f64> = times.iter().map(|run| run.0).collect();
         let size = (2 * rows, rows * 16);
         let points = [point("pairs", format!("budget 1/{part} of the state"), m)];
-        report.join(&name, &points, size, (*ms, times[0].0), result)?;
+        report.join(&name, &points, size, &ms, result)?;
     }
     Ok(())
 }

@@ -101,8 +101,9 @@ pub fn row<K: Sides, V: Sides>(
         }
     }
     runs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (ms, result) = &runs[runs.len() / 2];
-    report.join(name, points, (tuples, bytes), (*ms, runs[0].0), result)
+    let times: Vec<f64> = runs.iter().map(|run| run.0).collect();
+    let result = &runs[runs.len() / 2].1;
+    report.join(name, points, (tuples, bytes), &times, result)
 }
 
 pub fn perfect(rows: u64) -> TritonOptions {

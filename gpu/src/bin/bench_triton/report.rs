@@ -67,7 +67,7 @@ impl Report {
         };
         report.line(
             "row,tuples,ms,ms_min,g_tuples_per_s,bound_ms,ratio,cached_share,partitions,build_ms,probe_ms,pairs_ms,\
-             bytes_in,bytes_out,spilled_bytes,memory_bytes",
+             bytes_in,bytes_out,spilled_bytes,memory_bytes,runs_ms",
         )?;
         write(&mut report.figures, "figure,series,x,y,unit")?;
         Ok(report)
@@ -82,17 +82,20 @@ impl Report {
         write(&mut self.figures, &format!("{figure},{series},{x},{y:.4},{unit}"))
     }
 
-    /// `tuples` of both inputs, which have `bytes` bytes; the median of the runs, and the shortest.
+    /// `tuples` of both inputs, which have `bytes` bytes; the milliseconds of the runs, ascending, and what the median run
+    /// did.
     pub fn join(
         &mut self,
         name: &str,
         points: &[Point],
         (tuples, bytes): (u64, u64),
-        (ms, ms_min): (f64, f64),
+        times: &[f64],
         result: &TritonResult,
     ) -> Result<()> {
+        let (ms, ms_min) = (times[times.len() / 2], times[0]);
         let rate = tuples as f64 / ms / 1e6;
         let bound_ms = bytes as f64 / BUS_BYTES_PER_S * 1e3;
+        let runs: Vec<String> = times.iter().map(|ms| format!("{ms:.1}")).collect();
         let cached = result.cached_share;
         let phases = &result.phases;
         println!(
@@ -107,7 +110,7 @@ impl Report {
             result.bytes_out as f64 / 1e9
         );
         self.line(&format!(
-            "{name},{tuples},{ms:.3},{ms_min:.3},{rate:.4},{bound_ms:.3},{:.4},{cached:.4},{},{:.2},{:.2},{:.2},{},{},{},{}",
+            "{name},{tuples},{ms:.3},{ms_min:.3},{rate:.4},{bound_ms:.3},{:.4},{cached:.4},{},{:.2},{:.2},{:.2},{},{},{},{},{}",
             ms / bound_ms,
             result.partitions,
             phases.build_ms,
@@ -116,7 +119,8 @@ impl Report {
             result.bytes_in,
             result.bytes_out,
             result.spilled_bytes,
-            result.memory_bytes
+            result.memory_bytes,
+            runs.join(" ")
         ))?;
         for point in points {
             self.figure(point, rate, "G tuples/s")?;
@@ -153,7 +157,7 @@ impl Report {
             "{name:<40} {tuples:>11} {ms:>9.2} {ms:>9.2} {rate:>8.3} {ratio:>6.2}  {gib_per_s:>7.2} GiB/s of input"
         );
         self.line(&format!(
-            "{name},{tuples},{ms:.3},{ms:.3},{rate:.4},{:.3},{ratio:.4},,,,,,,,,",
+            "{name},{tuples},{ms:.3},{ms:.3},{rate:.4},{:.3},{ratio:.4},,,,,,,,,,",
             ms / ratio
         ))?;
         points
@@ -164,6 +168,6 @@ impl Report {
     /// A row that could not run.
     pub fn skipped(&mut self, name: &str, reason: &dyn std::fmt::Display) -> Result<()> {
         println!("{name:<40} not run: {reason}");
-        self.line(&format!("{name},,,,,,,,,,,,,,,"))
+        self.line(&format!("{name},,,,,,,,,,,,,,,,"))
     }
 }

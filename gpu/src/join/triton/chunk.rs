@@ -282,17 +282,11 @@ impl<'a> ChunkWork<'a> {
         if let Some(side) = spills {
             self.order_spilled(index, &chunk, table, self.spilled[side as usize].widths)?;
         }
-        let leaving = &self.ring[index];
-        let offsets_bytes = (self.partitions as usize + 1) * 4;
-        let host = self.host.address().wrapping_add(self.host_words(index).start * 4);
-        // SAFETY: the pinned memory has room for both, and is read after the event only.
-        unsafe {
-            if spills.is_some() {
-                device_to_host(&self.compute, host, leaving.offsets, offsets_bytes)?;
-            }
-            if self.mode == Mode::Pairs && spills != Some(Side::Build) {
-                device_to_host(&self.compute, host.add(offsets_bytes), leaving.pair_count, 8)?;
-            }
+        if self.mode == Mode::Pairs && spills != Some(Side::Build) {
+            let count_at = self.host_words(index).start + self.partitions as usize + 1;
+            let host = self.host.address().wrapping_add(count_at * 4);
+            // SAFETY: the pinned memory has room for the number, and is read after the event only.
+            unsafe { device_to_host(&self.compute, host, self.ring[index].pair_count, 8)? };
         }
         feed.release(&self.compute, &chunk)?;
         self.pending.push_back(Pending {

@@ -97,6 +97,7 @@ kernel_params! {
     pub(super) struct SpillPlanParams {
         counts: DevicePtrMut<u32>,
         offsets: DevicePtrMut<u32>,
+        offsets_on_host: DevicePtrMut<u32>,
         cursors: DevicePtrMut<u32>,
         partitions: u32,
         unused: u32,

@@ -46,7 +46,7 @@ pub struct TritonResult {
 }
 
 /// Waits for its streams when dropped: before that, nothing that they use may go.
-struct Joined<'a>([&'a Stream; 3]);
+struct Joined<'a>(&'a [Stream]);
 
 impl Drop for Joined<'_> {
     fn drop(&mut self) {
@@ -131,13 +131,13 @@ pub fn triton_join(
         false => None,
     };
     let cpu_ms = start_of_all.elapsed().as_secs_f32() * 1e3;
-    let streams = [device.stream()?, device.stream()?, device.stream()?];
+    let streams = [device.stream()?, device.stream()?, device.stream()?, device.stream()?];
     let mut arena = Arena::new(&streams[0], plan.total_bytes)?;
     let row_bytes = types.build.row().max(types.probe.row());
     let spill = SpillSpace::new(device, caller, plan.spill_bytes, plan.chunk_rows * row_bytes)?;
-    let [compute, enter, leave] = streams.clone();
+    let [compute, enter, enter_too, leave] = streams.clone();
     let mut feed = Feed::new(
-        enter,
+        [enter, enter_too],
         &mut arena,
         &plan,
         &[types.build, types.probe],
@@ -157,9 +157,9 @@ pub fn triton_join(
         (spill, sides),
     )?;
     // Dropped first, so that everything above outlives the work of the streams.
-    let joined = Joined([&streams[0], &streams[1], &streams[2]]);
+    let joined = Joined(&streams);
     // What was zeroed and filled comes before the copies.
-    streams[1].wait_for_stream(&streams[0])?;
+    feed.wait_for(&streams[0])?;
     let mut phases = PhasesRun {
         work: &mut work,
         feed: &mut feed,

@@ -18,10 +18,12 @@ impl ChunkWork<'_> {
             .compute
             .device()
             .load(&spill_program(widths, self.types.equal_hashes))?;
+        let offsets_on_host = self.host.address() as u64 + self.host_words(index).start as u64 * 4;
         let leaving = &mut self.ring[index];
         let plan = SpillPlanParams {
             counts: at_mut(self.shared.counts),
             offsets: at_mut(leaving.offsets),
+            offsets_on_host: at_mut(offsets_on_host),
             cursors: at_mut(self.shared.cursors),
             partitions: self.partitions,
             unused: 0,
@@ -45,7 +47,8 @@ impl ChunkWork<'_> {
         if let Some(free) = leaving.free.take() {
             self.compute.wait_for(&free)?;
         }
-        // SAFETY: counts of all partitions; a chunk's rows, whose spilled ones the outputs have room for.
+        // SAFETY: counts of all partitions; offsets in memory of the device and in pinned memory that the processor reads
+        // after the chunk's event; a chunk's rows, whose spilled ones the outputs have room for.
         unsafe {
             module.kernel::<SpillPlanParams>("spill_plan")?.launch(
                 &self.compute,
