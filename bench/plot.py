@@ -114,9 +114,13 @@ def draw_figure(name, label, unit, series, directory):
     axes.set_xticks(range(len(xs)), xs, rotation=60 if bars else 0, ha="right" if bars else "center")
     axes.set_xlabel(label)
     axes.set_ylabel(unit)
-    axes.set_ylim(bottom=0)
+    if name == "partitioners":
+        # Within the device's memory and over the bus: twenty times apart.
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="x-small")
     path = directory / f"triton-{name}.svg"
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
