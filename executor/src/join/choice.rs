@@ -96,6 +96,8 @@ const STREAMED_ROWS_MAX: usize = 64;
 const TRITON_BYTES_MIN: u64 = 32 << 10;
 /// Another operator than the usual one, or the GPU, must cost this much less: the model is not that exact.
 const WORTHWHILE: f64 = 0.9;
+/// And save this much on the CPU.
+const WORTHWHILE_S: f64 = 0.5e-3;
 
 /// Chooses; the error says why what the options ask for is impossible.
 pub fn choose(facts: &Facts, options: &JoinOptions) -> Result<Choice, String> {
@@ -276,9 +278,16 @@ fn best(facts: &Facts, ways: Vec<Way>) -> Option<Found> {
     };
     let costs = ways.iter().filter_map(|&way| Some((way, cost(way)?)));
     match costs.min_by(|a, b| a.1.total_cmp(&b.1)) {
-        Some((way, seconds)) if seconds < of_usual * WORTHWHILE => found(way, Some(seconds)),
+        Some((way, seconds)) if is_worthwhile(way, seconds, of_usual) => found(way, Some(seconds)),
         _ => found(usual, Some(of_usual)),
     }
+}
+
+/// Whether a way differs enough from the usual one. An index that there is, and the GPU's operators among themselves,
+/// need save no more than their share.
+fn is_worthwhile(way: Way, seconds: f64, of_usual: f64) -> bool {
+    let saves = way.on_gpu || way.indexed || of_usual - seconds > WORTHWHILE_S;
+    seconds < of_usual * WORTHWHILE && saves
 }
 
 /// The GPU's way if it has room and is faster, and why.

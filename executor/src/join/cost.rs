@@ -27,7 +27,7 @@ const SEARCH_PASSES: f64 = 37.0;
 const DENSE_RATIO: u64 = 4;
 /// Device memory of a build row that the Triton join caches: two words in a table that is half full.
 const TRITON_TABLE_BYTES: f64 = 32.0;
-/// Making a range of a row's bounds, in keys turned into words, by one core.
+/// Making a range of a row's bounds, in keys turned into words.
 const BOUND_CODES: f64 = 3.0;
 /// Cores that copy faster than fewer do.
 const COPYING_CORES: f64 = 6.0;
@@ -137,12 +137,12 @@ impl Machine {
         let copied = probe.rows.unwrap_or(0) as f64 * probe.row_bytes as f64 / self.cpu.copied_bytes_per_s;
         let code = 1.0 / self.cpu.coded_rows_per_s;
         let hands = sizes.cores.min(COPYING_CORES);
-        let (codes, bounds) = match (facts.predicate, operator) {
-            (Predicate::Equality, _) => (sizes.built + sizes.probed, 0.0),
-            (Predicate::Range { .. }, Operator::Ninlj) | (Predicate::Other, _) => (0.0, 0.0),
-            (Predicate::Range { .. }, _) => (sizes.built + 2.0 * sizes.probed, BOUND_CODES * sizes.probed),
+        let codes = match (facts.predicate, operator) {
+            (Predicate::Equality, _) => sizes.built + sizes.probed,
+            (Predicate::Range { .. }, Operator::Ninlj) | (Predicate::Other, _) => 0.0,
+            (Predicate::Range { .. }, _) => sizes.built + (2.0 + BOUND_CODES) * sizes.probed,
         };
-        COLLECTED_S + (copied + codes * code) / hands + bounds * code
+        COLLECTED_S + (copied + codes * code) / hands
     }
 
     /// From host memory to row numbers there.

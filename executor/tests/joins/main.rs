@@ -3,6 +3,7 @@
 mod inputs;
 mod reference;
 mod run;
+mod sizes;
 
 use datafusion::common::JoinType;
 use inputs::{Case, KeyType};
@@ -31,12 +32,13 @@ fn seed() -> u64 {
     seed
 }
 
-const OPERATORS: [JoinOperator; 6] = [
+const OPERATORS: [JoinOperator; 7] = [
     JoinOperator::Auto,
     JoinOperator::Ninlj,
     JoinOperator::Inlj,
     JoinOperator::Smj,
     JoinOperator::Hj,
+    JoinOperator::Streamed,
     JoinOperator::Triton,
 ];
 

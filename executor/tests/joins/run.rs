@@ -38,9 +38,16 @@ pub async fn rows(case: &Case, options: JoinOptions) -> Result<(Vec<Row>, String
 pub fn is_possible(case: &Case, operator: JoinOperator) -> bool {
     match operator {
         JoinOperator::Hj | JoinOperator::Triton => case.has_keys(),
+        JoinOperator::Streamed => streams(case) && (case.has_keys() || case.build.v.len() <= 64),
         JoinOperator::Smj | JoinOperator::Inlj => case.has_keys() || is_ranged(case),
         _ => true,
     }
+}
+
+/// Whether the probe side can flow past a table of the build side.
+fn streams(case: &Case) -> bool {
+    let arrow = |key: &KeyType| !matches!(key, KeyType::Float32 | KeyType::Float64 | KeyType::List);
+    !case.null_equal && !case.null_aware && case.keys.iter().all(arrow)
 }
 
 /// Whether the filter bounds one side by the other.
@@ -62,7 +69,6 @@ fn plan(case: &Case) -> Result<JoinExec> {
     let (build_schema, build) = input(case, true)?;
     let (probe_schema, probe) = input(case, false)?;
     let keys: Vec<PhysicalExprRef> = (1..=case.keys.len()).map(column).collect();
-    let arrow = |key: &KeyType| !matches!(key, KeyType::Float32 | KeyType::Float64 | KeyType::List);
     let filter = filter(case, &build_schema, &probe_schema);
     let range = match &filter {
         Some(filter) if !case.has_keys() => RangeCondition::of(filter)?,
@@ -78,7 +84,7 @@ fn plan(case: &Case) -> Result<JoinExec> {
         range,
         null_equal: case.null_equal,
         null_aware: case.null_aware,
-        streams: !case.null_equal && !case.null_aware && case.keys.iter().all(arrow),
+        streams: streams(case),
         partitions: if case.has_keys() { 0 } else { 3 },
         output,
     };

@@ -16,7 +16,7 @@ use datafusion::common::{Result, internal_err};
 use rayon::prelude::*;
 
 /// Rows that one core turns into words at a time.
-const PIECE: usize = 16 * 1024;
+pub const PIECE: usize = 16 * 1024;
 
 pub enum Words {
     U32(Vec<u32>),

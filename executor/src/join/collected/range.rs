@@ -2,8 +2,9 @@
 
 use arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, internal_err};
+use rayon::prelude::*;
 
-use super::codes::{Words, order_codes};
+use super::codes::{PIECE, Words, order_codes};
 use super::keys::KeyedRows;
 use crate::join::ranges::{End, RangeCondition};
 use crate::keys::all_valid;
@@ -33,6 +34,7 @@ impl RangeWords {
         // An end that is null bounds nothing: no pair fulfils the condition.
         let valid = all_valid(ends);
         let rows = 0..ends.first().map_or(0, |end| end.len());
+        let rows = rows.into_par_iter().with_min_len(PIECE);
         let rows = rows.filter(|&row| valid.as_ref().is_none_or(|valid| valid.is_valid(row)));
         let (lows, highs, probe_rows) = match &sorted.words {
             Words::U32(_) => {
@@ -60,7 +62,7 @@ fn bounds<K: Word>(
     condition: &RangeCondition,
     ends: Vec<Vec<K>>,
     exact: bool,
-    rows: impl Iterator<Item = usize>,
+    rows: impl ParallelIterator<Item = usize>,
 ) -> (Vec<K>, Vec<K>, Vec<u32>) {
     let (lows, highs) = ends.split_at(condition.lows.len());
     let inner = |end: &End, word: K, step: fn(K) -> Option<K>| {
@@ -76,17 +78,15 @@ fn bounds<K: Word>(
         }
         (low <= high).then_some((low, high, row as u32))
     };
-    let (mut low, mut high, mut probe_rows) = (vec![], vec![], vec![]);
-    for (l, h, row) in rows.filter_map(bound) {
-        low.push(l);
-        high.push(h);
-        probe_rows.push(row);
-    }
+    let found: Vec<(K, K, u32)> = rows.filter_map(bound).collect();
+    let low = found.par_iter().map(|(low, ..)| *low).collect();
+    let high = found.par_iter().map(|(_, high, _)| *high).collect();
+    let probe_rows = found.par_iter().map(|(.., row)| *row).collect();
     (low, high, probe_rows)
 }
 
 /// A word of a sorted side.
-trait Word: Copy + Ord {
+trait Word: Copy + Ord + Send + Sync {
     const MIN: Self;
     const MAX: Self;
     fn next(self) -> Option<Self>;
