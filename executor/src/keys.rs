@@ -8,6 +8,9 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::*;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::{Result, internal_err};
+use tenon_gpu::cpu::Stop;
+
+use crate::apart::{PIECE_ROWS, check};
 
 /// Whether a column of this type maps to lanes without loss, and in order.
 pub fn is_exact(data_type: &DataType) -> bool {
@@ -108,13 +111,23 @@ pub fn from_exact(lanes: &[i64], nulls: Option<NullBuffer>, data_type: &DataType
     })
 }
 
-/// Hashes whole rows of `columns` into lanes. Equal rows have equal lanes; the reverse must be checked.
-pub fn hash_lanes(columns: &[ArrayRef], rows: usize) -> Result<Vec<i64>> {
+/// Hashes whole rows of `columns` into lanes, if they are wanted to the end. Equal rows have equal lanes; the reverse
+/// must be checked.
+pub fn hash_lanes(columns: &[ArrayRef], rows: usize, stop: Stop<'_>) -> Result<Vec<i64>> {
     if crate::hostile::equal_hashes() {
         return Ok(vec![0; rows]);
     }
     let mut hashes = vec![0u64; rows];
-    create_hashes(columns, &HASH_STATE, &mut hashes)?;
+    if rows <= PIECE_ROWS {
+        create_hashes(columns, &HASH_STATE, &mut hashes)?;
+    } else {
+        for (piece, hashes) in hashes.chunks_mut(PIECE_ROWS).enumerate() {
+            check(stop)?;
+            let slice = |column: &ArrayRef| column.slice(piece * PIECE_ROWS, hashes.len());
+            let columns: Vec<ArrayRef> = columns.iter().map(slice).collect();
+            create_hashes(&columns, &HASH_STATE, hashes)?;
+        }
+    }
     Ok(hashes.into_iter().map(|h| h as i64).collect())
 }
 

@@ -1,6 +1,7 @@
 //! Physical operators: the scan over storage segments, indexes, joins, aggregation and the expressions that they are fed with.
 
 pub mod aggregate;
+mod apart;
 pub mod device;
 pub mod explain;
 pub mod expr;

@@ -5,6 +5,10 @@
 struct ResidualParams {
     const u8* buffers[48];
     u64 literals[32];
+    u32* failed;
+
+    /// Says that the condition has no value on some pair: the host must decide.
+    TENON_METHOD void fail() const { *failed = 1; }
 
     /// Value `row` of the buffer of `T`.
     template <class T>

@@ -20,6 +20,8 @@ headers![
     "radix_key.cuh",
     "literals.cuh",
     "residual_params.cuh",
+    "text.cuh",
+    "condition.cuh",
     "join_hash.cuh",
     "merge_path.cuh",
     "join_spans.cuh",

@@ -3,13 +3,13 @@
 use crate::engine::Engine;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
-use crate::outcome::BatchStream;
 use crate::explain;
 use crate::optimizer;
+use crate::outcome::BatchStream;
 use crate::plan_cache::{Keeper, Mode, fresh, is_fillable, opened, shares_state};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{DFSchemaRef, ParamValues, Result as DataFusionResult, ScalarValue};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchemaRef, ParamValues, Result as DataFusionResult, ScalarValue};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};

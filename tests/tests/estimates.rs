@@ -8,10 +8,7 @@ use libtest_mimic::Trial;
 use tokio_postgres::Client;
 
 pub fn trials() -> Vec<Trial> {
-    vec![
-        trial("estimates::tpch", tpch),
-        trial("estimates::changes", changes),
-    ]
+    vec![trial("estimates::tpch", tpch), trial("estimates::changes", changes)]
 }
 
 /// Rows that a query is expected to give, and those that it gives.
@@ -32,16 +29,34 @@ async fn q_error(client: &Client, sql: &str) -> Result<f64> {
 /// Parts of the TPC-H queries, each with the q-error that it must not exceed.
 const PARTS: [(&str, f64); 20] = [
     ("SELECT l_tax FROM lineitem WHERE l_shipdate <= date '1998-09-02'", 1.05),
-    ("SELECT l_tax FROM lineitem WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1995-01-01'", 1.1),
-    ("SELECT l_tax FROM lineitem WHERE l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24", 1.3),
+    (
+        "SELECT l_tax FROM lineitem WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1995-01-01'",
+        1.1,
+    ),
+    (
+        "SELECT l_tax FROM lineitem WHERE l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
+        1.3,
+    ),
     ("SELECT l_tax FROM lineitem WHERE l_shipmode IN ('MAIL', 'SHIP')", 1.1),
     ("SELECT l_tax FROM lineitem WHERE l_returnflag = 'R'", 1.1),
     ("SELECT l_tax FROM lineitem WHERE l_receiptdate > l_commitdate", 1.5),
     ("SELECT p_size FROM part WHERE p_name LIKE '%green%'", 2.0),
-    ("SELECT p_size FROM part WHERE p_type LIKE '%BRASS' AND p_size = 15", 3.0),
-    ("SELECT o_clerk FROM orders WHERE o_comment NOT LIKE '%special%requests%'", 1.1),
-    ("SELECT c_name FROM customer WHERE substring(c_phone FROM 1 FOR 2) IN ('13', '31', '23')", 1.5),
-    ("SELECT o_clerk FROM orders, customer WHERE c_custkey = o_custkey AND c_mktsegment = 'BUILDING'", 1.2),
+    (
+        "SELECT p_size FROM part WHERE p_type LIKE '%BRASS' AND p_size = 15",
+        3.0,
+    ),
+    (
+        "SELECT o_clerk FROM orders WHERE o_comment NOT LIKE '%special%requests%'",
+        1.1,
+    ),
+    (
+        "SELECT c_name FROM customer WHERE substring(c_phone FROM 1 FOR 2) IN ('13', '31', '23')",
+        1.5,
+    ),
+    (
+        "SELECT o_clerk FROM orders, customer WHERE c_custkey = o_custkey AND c_mktsegment = 'BUILDING'",
+        1.2,
+    ),
     (
         "SELECT l_tax FROM customer, orders, lineitem WHERE c_mktsegment = 'BUILDING' AND c_custkey = o_custkey \
          AND l_orderkey = o_orderkey AND o_orderdate < date '1995-03-15'",
@@ -68,9 +83,15 @@ const PARTS: [(&str, f64); 20] = [
         "SELECT a.o_clerk FROM orders a JOIN customer b ON a.o_totalprice BETWEEN b.c_acctbal AND b.c_acctbal + 100",
         3.0,
     ),
-    ("SELECT o_clerk FROM orders WHERE EXISTS (SELECT 1 FROM lineitem WHERE l_orderkey = o_orderkey)", 1.1),
+    (
+        "SELECT o_clerk FROM orders WHERE EXISTS (SELECT 1 FROM lineitem WHERE l_orderkey = o_orderkey)",
+        1.1,
+    ),
     ("SELECT l_suppkey, count(*) FROM lineitem GROUP BY l_suppkey", 1.1),
-    ("SELECT l_returnflag, l_linestatus, count(*) FROM lineitem GROUP BY l_returnflag, l_linestatus", 2.0),
+    (
+        "SELECT l_returnflag, l_linestatus, count(*) FROM lineitem GROUP BY l_returnflag, l_linestatus",
+        2.0,
+    ),
     ("SELECT o_custkey, count(*) FROM orders GROUP BY o_custkey", 1.3),
 ];
 
@@ -127,7 +148,10 @@ async fn changes() -> Result<()> {
             }
             let error = q_error(&client, sql).await?;
             println!("{round}: {error:.3} {sql}");
-            ensure!(error <= bound, "{round}: a q-error of {error:.2} instead of {bound}: {sql}");
+            ensure!(
+                error <= bound,
+                "{round}: a q-error of {error:.2} instead of {bound}: {sql}"
+            );
         }
     }
     let stats = value(

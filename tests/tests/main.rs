@@ -3,6 +3,7 @@
 //! With `TENON_SLT_POSTGRES=postgresql://...` the .slt files run against that PostgreSQL instead, and with
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
 
+mod cancel;
 mod copy;
 mod demo;
 mod drivers;
@@ -38,6 +39,7 @@ fn main() {
     trials.extend(copy::trials());
     trials.extend(types::trials());
     trials.extend(wire::trials());
+    trials.extend(cancel::trials());
     trials.extend(limits::trials());
     trials.extend(demo::trials());
     trials.push(trial("bench::regret", small_regret));

@@ -31,6 +31,7 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream, StatisticsArgs,
 };
 use futures::TryStreamExt;
+use tenon_gpu::cpu::Stop;
 
 use super::keys::{GroupKeys, is_supported};
 use super::local::{Local, Partial};
@@ -371,7 +372,7 @@ fn share(
             append_exact(&partial.keys[0], &mut lanes)?;
             lanes
         } else {
-            hash_lanes(&partial.keys, partial.groups)?
+            hash_lanes(&partial.keys, partial.groups, Stop::never())?
         });
     }
     let ranges = lanes.iter().filter_map(|l| lane_range(l, None));

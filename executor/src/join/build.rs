@@ -6,11 +6,13 @@ use arrow::array::ArrayRef;
 use datafusion::common::{JoinType, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
+use tenon_gpu::cpu::Stop;
 
 use super::packing::Packing;
 use super::side::SideData;
 use super::table::{KeyTable, estimated_bytes};
 use super::visited::Visited;
+use crate::apart::check;
 use crate::keys::{all_valid, append_exact, is_exact, lane_range};
 use crate::runtime_filter::{KeySet, RuntimeFilter};
 
@@ -40,6 +42,7 @@ impl BuildSide {
         key_count: usize,
         filters: &[(usize, Arc<RuntimeFilter>)],
         context: &Arc<TaskContext>,
+        stop: Stop<'_>,
     ) -> Result<Self> {
         let SideData {
             columns,
@@ -49,12 +52,13 @@ impl BuildSide {
             ..
         } = side;
         keys.truncate(key_count);
-        let (packing, lanes, singles) = Packing::of_build(keys, rows)?;
+        let (packing, lanes, singles) = Packing::of_build(keys, rows, stop)?;
         let range = lane_range(&lanes.lanes, lanes.valid.as_ref());
         reservation.try_grow(estimated_bytes(rows, range))?;
-        let table = KeyTable::build(&lanes.lanes, lanes.valid.as_ref(), range);
+        let table = KeyTable::build(&lanes.lanes, lanes.valid.as_ref(), range, stop)?;
         for (key, filter) in filters {
             if let Some(single) = &singles[*key] {
+                check(stop)?;
                 let range = lane_range(&single.lanes, single.valid.as_ref());
                 let set = KeySet::build(&single.lanes, single.valid.as_ref(), range);
                 reservation.try_grow(set.bytes())?;

@@ -78,6 +78,20 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// The whole join goes to the CPU, for this reason.
+    pub fn leave_gpu(&mut self, why: &str) {
+        self.on_gpu = false;
+        self.reason += &format!("; fell back to cpu: {why}");
+    }
+
+    /// The device finds the pairs, and the host tests the condition beyond the keys.
+    pub fn leave_condition_to_host(&mut self, why: &str) {
+        let note = format!("; condition on the host: {why}");
+        if !self.reason.contains(&note) {
+            self.reason += &note;
+        }
+    }
+
     /// Where it runs.
     pub fn device(&self) -> &'static str {
         if self.on_gpu { "gpu" } else { "cpu" }

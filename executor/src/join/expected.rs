@@ -89,7 +89,9 @@ impl Expected {
             cores,
             machine: Machine::current(),
         };
-        choose(&facts, options).map_err(DataFusionError::NotImplemented)
+        let mut choice = choose(&facts, options).map_err(DataFusionError::NotImplemented)?;
+        spec.note_condition(&mut choice);
+        Ok(choice)
     }
 }
 

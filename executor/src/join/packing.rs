@@ -9,7 +9,9 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::kernels::cmp::eq;
 use arrow::compute::{and, take};
 use datafusion::common::Result;
+use tenon_gpu::cpu::Stop;
 
+use crate::apart::check;
 use crate::keys::{all_valid, append_exact, hash_lanes, is_exact, lane_range};
 
 pub enum Packing {
@@ -35,11 +37,12 @@ pub struct Lanes {
 impl Packing {
     /// Packs the build side's key columns. Also returns the lanes of each exact single column, from which runtime
     /// filters are made.
-    pub fn of_build(whole: Vec<ArrayRef>, rows: usize) -> Result<(Self, Lanes, Vec<Option<Lanes>>)> {
+    pub fn of_build(whole: Vec<ArrayRef>, rows: usize, stop: Stop<'_>) -> Result<(Self, Lanes, Vec<Option<Lanes>>)> {
         let exact = whole.iter().all(|column| is_exact(column.data_type()));
         let valid = all_valid(&whole);
         let mut singles = vec![];
         for column in &whole {
+            check(stop)?;
             singles.push(if is_exact(column.data_type()) {
                 let mut lanes = Vec::with_capacity(rows);
                 append_exact(column, &mut lanes)?;
@@ -59,7 +62,7 @@ impl Packing {
             let lanes = pack(&fields, singles.iter().flatten().map(|l| l.lanes.as_slice()), rows);
             return Ok((Self::Packed(fields), Lanes { lanes, valid }, singles));
         }
-        let lanes = hash_lanes(&whole, rows)?;
+        let lanes = hash_lanes(&whole, rows, stop)?;
         Ok((Self::Hashed(whole), Lanes { lanes, valid }, singles))
     }
 
@@ -77,7 +80,7 @@ impl Packing {
                 }
                 *lanes = pack(fields, unpacked.iter().map(Vec::as_slice), rows);
             }
-            Self::Hashed(_) => *lanes = hash_lanes(columns, rows)?,
+            Self::Hashed(_) => *lanes = hash_lanes(columns, rows, Stop::never())?,
         }
         Ok(all_valid(columns))
     }

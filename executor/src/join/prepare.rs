@@ -2,17 +2,17 @@
 //! wants it, the probe side collected too and the operator made ready.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{JoinSide, Result, exec_err};
+use datafusion::common::{JoinSide, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
+use tenon_gpu::cpu::Stop;
 
 use super::build::{BuildSide, fill_filters};
 use super::choice::{Choice, Operator};
@@ -20,6 +20,7 @@ use super::collected::{CollectedJoin, Outcome, Setting};
 use super::expected::{Expected, ascends};
 use super::side::SideData;
 use super::spec::JoinSpec;
+use crate::apart::{apart, on_a_thread};
 use crate::options::{JoinOperator, JoinOptions};
 use crate::runtime_filter::RuntimeFilter;
 
@@ -84,13 +85,22 @@ impl Preparation {
             if choice.streamed {
                 *self.chosen.lock() = Some(choice);
                 let keys = spec.build_keys.len();
-                let build = BuildSide::of(build, spec.join_type, keys, &self.filters, &self.context)?;
+                let (join_type, filters) = (spec.join_type, self.filters.clone());
+                let context = Arc::clone(&self.context);
+                let build = apart(build.rows, move |cancelled| {
+                    BuildSide::of(build, join_type, keys, &filters, &context, Stop::when(cancelled))
+                });
+                let build = build.await?;
                 gauge(build.table.kind(), build.table.bytes());
                 let probing = AtomicUsize::new(self.probe.output_partitioning().partition_count());
                 return Ok(Mode::Streamed(Arc::new(build), probing));
             }
-            fill_filters(&build, &self.filters, &self.context)?;
-            build
+            let (rows, filters, context) = (build.rows, self.filters.clone(), Arc::clone(&self.context));
+            let fill = move |_: &_| {
+                fill_filters(&build, &filters, &context)?;
+                Ok(build)
+            };
+            apart(rows, fill).await?
         };
         let keys = spec.operands(JoinSide::Right);
         let probe_time = time("probe_collect_time");
@@ -112,22 +122,16 @@ impl Preparation {
         let mut choice = choose(&expected)?;
         let prepare_time = time("prepare_time");
         let timer = prepare_time.timer();
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let _guard = CancelOnDrop(Arc::clone(&cancelled));
         let setting = Setting {
             choice: choice.clone(),
             batch_rows: self.context.session_config().batch_size(),
             workers: self.partitions,
             memory_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
             may_spill: options.operator == JoinOperator::Auto,
-            cancelled,
         };
         let (spec, schema) = (Arc::clone(spec), Arc::clone(&self.schema));
-        let prepare = move || CollectedJoin::prepare(spec, schema, build, probe, setting);
-        let (join, device) = match SpawnedTask::spawn_blocking(prepare).join_unwind().await {
-            Ok(prepared) => prepared?,
-            Err(error) => return exec_err!("a join was cut off: {error}"),
-        };
+        let prepare = move |cancelled: &_| CollectedJoin::prepare(spec, schema, (build, probe), setting, cancelled);
+        let (join, device) = on_a_thread(prepare).await?;
         drop(timer);
         if let Some(outcome) = device {
             self.note(&outcome, &mut choice, options.operator == JoinOperator::Auto);
@@ -160,6 +164,9 @@ impl Preparation {
                     time.add_duration(Duration::from_secs_f32(ms / 1e3));
                 }
                 choice.operator = *operator;
+                if let Some(why) = &found.condition_on_host {
+                    choice.leave_condition_to_host(why);
+                }
                 if !failures.is_empty() {
                     choice.reason += &format!("; instead of {}", failures.join("; "));
                 }
@@ -168,11 +175,10 @@ impl Preparation {
                 let why = failures.join("; ");
                 gauge("gpu_fallbacks", 1);
                 tracing::warn!("a join fell back to the CPU: {why}");
-                choice.on_gpu = false;
                 if free && choice.operator == Operator::Triton {
                     choice.operator = Operator::Hj;
                 }
-                choice.reason += &format!("; fell back to cpu: {why}");
+                choice.leave_gpu(&why);
             }
         }
     }
@@ -181,13 +187,4 @@ impl Preparation {
 /// Whether the rows may come in the order of their one key.
 fn in_order(input: &Arc<dyn ExecutionPlan>, keys: &[PhysicalExprRef]) -> bool {
     matches!(keys, [key] if ascends(input, key))
-}
-
-/// Tells the work on other threads that nobody waits for it.
-struct CancelOnDrop(Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch, make_array, new_empty_array};
 use arrow::buffer::MutableBuffer;
 use arrow::compute::concat;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::TaskContext;
@@ -16,7 +17,9 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 use rayon::prelude::*;
+use tenon_gpu::cpu::Stop;
 
+use crate::apart::{apart, check};
 use crate::keys::{append_exact, is_exact};
 
 /// Row numbers are 32 bits, and all ones is no row.
@@ -46,12 +49,35 @@ impl SideData {
         context: &Arc<TaskContext>,
     ) -> Result<Self> {
         let mut reservation = MemoryConsumer::new(format!("join {what} side")).register(context.memory_pool());
-        let mut batches = collect_all(input, context, &mut reservation).await?;
+        let batches = collect_all(input, context, &mut reservation).await?;
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         if rows > ROWS_MAX {
             return exec_err!("the {what} side of a join has {rows} rows; at most {ROWS_MAX} are supported");
         }
         let schema = input.schema();
+        let reads = (0..schema.fields().len()).map(reads).collect::<Vec<_>>();
+        let keys = keys.to_vec();
+        let assembled = apart(rows, move |cancelled| {
+            Self::assemble(batches, &schema, (&keys, ordered), &reads, Stop::when(cancelled))
+        });
+        let (columns, keys, ascending) = assembled.await?;
+        Ok(Self {
+            columns,
+            keys,
+            rows,
+            ascending,
+            reservation,
+        })
+    }
+
+    /// The columns that are read, the values of the keys, and whether the rows are in the order of the only one.
+    fn assemble(
+        mut batches: Vec<RecordBatch>,
+        schema: &SchemaRef,
+        (keys, ordered): (&[PhysicalExprRef], bool),
+        reads: &[bool],
+        stop: Stop<'_>,
+    ) -> Result<(Vec<Option<ArrayRef>>, Vec<ArrayRef>, bool)> {
         let ascending = match keys {
             [key] if ordered => put_in_order(&mut batches, key)?,
             _ => false,
@@ -61,30 +87,26 @@ impl SideData {
             let arrays = batches
                 .iter()
                 .map(|batch| key.evaluate(batch)?.into_array(batch.num_rows()));
+            check(stop)?;
             key_columns.push(concat_all(arrays.collect::<Result<Vec<_>>>()?, || {
-                key.data_type(&schema)
+                key.data_type(schema)
             })?);
         }
         let mut pieces: Vec<Vec<ArrayRef>> = vec![vec![]; schema.fields().len()];
         for batch in batches {
-            for (index, column) in batch.columns().iter().enumerate().filter(|(index, _)| reads(*index)) {
+            for (index, column) in batch.columns().iter().enumerate().filter(|(index, _)| reads[*index]) {
                 pieces[index].push(Arc::clone(column));
             }
         }
         let mut columns = vec![];
         for (index, pieces) in pieces.into_iter().enumerate() {
-            columns.push(match reads(index) {
+            check(stop)?;
+            columns.push(match reads[index] {
                 true => Some(concat_all(pieces, || Ok(schema.field(index).data_type().clone()))?),
                 false => None,
             });
         }
-        Ok(Self {
-            columns,
-            keys: key_columns,
-            rows,
-            ascending,
-            reservation,
-        })
+        Ok((columns, key_columns, ascending))
     }
 }
 

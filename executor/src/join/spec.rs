@@ -6,7 +6,8 @@ use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 
-use super::choice::Predicate;
+use super::choice::{Choice, Operator, Predicate};
+use super::collected::CompiledFilter;
 use super::probe::reads_build;
 use super::ranges::RangeCondition;
 
@@ -65,6 +66,21 @@ impl JoinSpec {
                 .collect(),
             None if side == JoinSide::Left => self.build_keys.clone(),
             None => self.probe_keys.clone(),
+        }
+    }
+
+    /// Takes note of a condition that the device cannot test, as far as types tell.
+    pub(super) fn note_condition(&self, choice: &mut Choice) {
+        let ranged = self.build_keys.is_empty() && choice.operator != Operator::Ninlj;
+        let decided = ranged && self.range.as_ref().is_some_and(|range| range.whole);
+        let filter = self.filter.as_ref().filter(|_| choice.on_gpu && !decided);
+        let Some(why) = filter.and_then(CompiledFilter::refusal) else {
+            return;
+        };
+        // Without keys and ranges all pairs would have to come to the host.
+        match self.build_keys.is_empty() && !ranged {
+            true => choice.leave_gpu(&why),
+            false => choice.leave_condition_to_host(&why),
         }
     }
 

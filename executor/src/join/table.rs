@@ -6,6 +6,10 @@
 //! Limits: 2^32 - 2 rows; the direct form is taken while its array stays within a few times the rows.
 
 use arrow::buffer::NullBuffer;
+use datafusion::common::Result;
+use tenon_gpu::cpu::Stop;
+
+use crate::apart::{PIECE_ROWS, check};
 
 /// First row plus one of a key; 0 where the key is absent.
 pub type Head = u32;
@@ -58,8 +62,9 @@ fn slot_count(rows: usize) -> usize {
 }
 
 impl KeyTable {
-    /// Builds the table over `keys`; rows that are not valid are left out. `range` holds all valid keys.
-    pub fn build(keys: &[i64], valid: Option<&NullBuffer>, range: Option<(i64, i64)>) -> Self {
+    /// Builds the table over `keys`, if it is wanted to the end; rows that are not valid are left out. `range` holds all
+    /// valid keys.
+    pub fn build(keys: &[i64], valid: Option<&NullBuffer>, range: Option<(i64, i64)>, stop: Stop<'_>) -> Result<Self> {
         let mut next: Option<Vec<Head>> = None;
         // Backwards, so that each chain runs in row order.
         let rows = (0..keys.len())
@@ -76,6 +81,9 @@ impl KeyTable {
                 let min = range.map_or(0, |(min, _)| min);
                 let mut heads = vec![0; entries];
                 for row in rows {
+                    if row % PIECE_ROWS == 0 {
+                        check(stop)?;
+                    }
                     link(&mut heads[keys[row].wrapping_sub(min) as usize], row);
                 }
                 Form::Direct { min, heads }
@@ -84,6 +92,9 @@ impl KeyTable {
                 let mut slots = vec![Slot::default(); slot_count(keys.len())];
                 let shift = 64 - slots.len().trailing_zeros();
                 for row in rows {
+                    if row % PIECE_ROWS == 0 {
+                        check(stop)?;
+                    }
                     let slot = find(&slots, shift, keys[row]);
                     slots[slot].key = keys[row];
                     link(&mut slots[slot].head, row);
@@ -91,7 +102,7 @@ impl KeyTable {
                 Form::Hashed { shift, slots }
             }
         };
-        Self { form, next }
+        Ok(Self { form, next })
     }
 
     /// Whether no key has two rows.
@@ -181,7 +192,7 @@ mod tests {
             };
             let (keys, probes) = (draw(rows), draw(300));
             let valid: NullBuffer = (0..rows).map(|_| rng.random_bool(0.9)).collect();
-            let table = KeyTable::build(&keys, Some(&valid), lane_range(&keys, Some(&valid)));
+            let table = KeyTable::build(&keys, Some(&valid), lane_range(&keys, Some(&valid)), Stop::never()).unwrap();
             let mut reference: HashMap<i64, Vec<usize>> = HashMap::new();
             for row in valid.valid_indices() {
                 reference.entry(keys[row]).or_default().push(row);

@@ -206,7 +206,11 @@ impl ScanExec {
         change: impl Fn(Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,
     ) -> Result<Self> {
         let given: Vec<_> = self.given.iter().cloned().map(change).collect::<Result<_>>()?;
-        if given.iter().zip(self.given.iter()).all(|(new, old)| Arc::ptr_eq(new, old)) {
+        if given
+            .iter()
+            .zip(self.given.iter())
+            .all(|(new, old)| Arc::ptr_eq(new, old))
+        {
             return Ok(self.clone());
         }
         let (filters, index) = compiled(&self.table, &self.full_schema, &given, self.index_budget.as_ref())?;

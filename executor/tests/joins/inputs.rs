@@ -114,6 +114,15 @@ impl KeyType {
     }
 }
 
+/// A text of a few letters, which is a pattern of LIKE as well.
+fn draw_text(rng: &mut StdRng) -> String {
+    let letters = ["a", "b", "A", "é", "𝄞", "%", "_", "\\", "a", "b", "%"];
+    let length = rng.random_range(0..6);
+    (0..length)
+        .map(|_| letters[rng.random_range(0..letters.len())])
+        .collect()
+}
+
 /// The condition of a join without keys, over `b.x`, `b.y`, `p.x`, `p.y`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Range {
@@ -145,22 +154,54 @@ pub enum Residual {
     Sum,
     /// `b.v IS NULL OR NOT p.v IN (1, -1)`
     NullOrNotIn,
+    /// `b.t < p.t`, a range condition of its own.
+    TextLess,
+    /// `b.t LIKE p.t`
+    Like,
+    /// `NOT p.t LIKE b.t`
+    NotLike,
+    /// `lower(b.t) = p.t`
+    Lower,
+    /// `starts_with(b.t, p.t)`
+    StartsWith,
+    /// `character_length(b.t) > p.v`
+    Longer,
+    /// `b.t || p.t = 'ab'`, which no device takes.
+    Joined,
+    /// `b.v / p.v = 2 OR p.v IS NULL`, which fails where `p.v` is 0.
+    Quotient,
 }
 
 impl Residual {
     fn draw(rng: &mut StdRng) -> Self {
         use Residual::*;
-        [None, None, Less, Sum, NullOrNotIn][rng.random_range(0..5)]
+        let all = [
+            None,
+            None,
+            Less,
+            Sum,
+            NullOrNotIn,
+            TextLess,
+            Like,
+            NotLike,
+            Lower,
+            StartsWith,
+            Longer,
+            Joined,
+            Quotient,
+        ];
+        all[rng.random_range(0..all.len())]
     }
 }
 
-/// A table: key numbers by column, `x` and `y` of the range type, and `v` for the residual condition.
+/// A table: key numbers by column, `x` and `y` of the range type, and `v` and `t` for the residual condition.
 #[derive(Clone, Default)]
 pub struct Table {
     pub keys: Vec<Vec<Option<i64>>>,
     pub x: Vec<Option<i64>>,
     pub y: Vec<Option<i64>>,
     pub v: Vec<Option<i64>>,
+    pub t: Vec<Option<String>>,
 }
 
 #[derive(Clone)]
@@ -233,15 +274,22 @@ impl Case {
             let one = |_| (!rng.random_bool(self.null_share)).then(|| key.draw_number(rng, span));
             (0..rows).map(one).collect()
         };
+        let (x, y) = (column(self.range_type, self.span), column(self.range_type, self.span));
+        let (keys, v) = (
+            self.keys.iter().map(|key| column(*key, self.span)).collect(),
+            column(KeyType::Int32, 40),
+        );
+        let text = |_| (!rng.random_bool(self.null_share)).then(|| draw_text(rng));
         Table {
-            keys: self.keys.iter().map(|key| column(*key, self.span)).collect(),
-            x: column(self.range_type, self.span),
-            y: column(self.range_type, self.span),
-            v: column(KeyType::Int32, 40),
+            keys,
+            x,
+            y,
+            v,
+            t: (0..rows).map(text).collect(),
         }
     }
 
-    /// `id`, the keys, `x`, `y`, `v`, in batches of a few rows.
+    /// `id`, the keys, `x`, `y`, `v`, `t`, in batches of a few rows.
     pub fn batches(&self, table: &Table) -> (Arc<Schema>, Vec<RecordBatch>) {
         let rows = table.v.len();
         let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(0..rows as i64))];
@@ -254,6 +302,7 @@ impl Case {
         columns.push(self.range_type.column(&table.x));
         columns.push(self.range_type.column(&table.y));
         columns.push(KeyType::Int16.column(&table.v));
+        columns.push(Arc::new(StringViewArray::from_iter(table.t.iter())));
         let fields: Vec<Field> = columns
             .iter()
             .enumerate()

@@ -6,7 +6,7 @@ mod run;
 mod sizes;
 
 use datafusion::common::JoinType;
-use inputs::{Case, KeyType};
+use inputs::{Case, KeyType, Residual};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tenon_executor::device::{DeviceWish, configure};
 use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
@@ -44,6 +44,9 @@ const OPERATORS: [JoinOperator; 7] = [
 
 /// Runs a case by every operator that can, and compares.
 async fn check(case: &Case, device: DeviceChoice, gpu_memory_limit_bytes: Option<usize>) {
+    if reference::may_fail(case) {
+        return check_failing(case, device).await;
+    }
     let expected = reference::rows(case);
     for operator in OPERATORS {
         let options = JoinOptions {
@@ -54,6 +57,12 @@ async fn check(case: &Case, device: DeviceChoice, gpu_memory_limit_bytes: Option
         match run::rows(case, options).await {
             Ok((rows, shown)) => {
                 assert_eq!(rows, expected, "{options:?} of {case:?}: {shown}");
+                let compiles = case.residual != Residual::Joined && case.range_type.has_order();
+                let roomy = gpu_memory_limit_bytes.is_none();
+                assert!(
+                    !(compiles && roomy && shown.contains("on the host")),
+                    "{options:?} of {case:?}: {shown}"
+                );
                 assert!(run::is_possible(case, operator), "{options:?} of {case:?}: {shown}");
                 if operator == JoinOperator::Triton && device == DeviceChoice::Gpu {
                     assert!(shown.contains("Triton on gpu"), "{options:?} of {case:?}: {shown}");
@@ -63,6 +72,25 @@ async fn check(case: &Case, device: DeviceChoice, gpu_memory_limit_bytes: Option
                 assert!(!run::is_possible(case, operator), "{options:?} of {case:?}: {error}");
                 assert!(error.to_string().contains("tenon.join_operator"), "{error}");
             }
+        }
+    }
+}
+
+/// Where the condition has no value on some pair, that is the error of the join, or the pair was never asked for.
+async fn check_failing(case: &Case, device: DeviceChoice) {
+    for operator in OPERATORS {
+        let options = JoinOptions {
+            operator,
+            device,
+            gpu_memory_limit_bytes: None,
+        };
+        if let Err(error) = run::rows(case, options).await {
+            let error = error.to_string();
+            let expected = ["Divide by zero", "tenon.join_operator"];
+            assert!(
+                expected.iter().any(|part| error.contains(part)),
+                "{options:?} of {case:?}: {error}"
+            );
         }
     }
 }
@@ -131,6 +159,37 @@ async fn on_the_device() {
         case.fill(&mut rng);
         let limit = [None, Some(64 << 10), Some(200 << 10)][rng.random_range(0..3)];
         check(&case, DeviceChoice::Gpu, limit).await;
+    }
+}
+
+/// A condition without a device form: the same answer, and EXPLAIN says which part is to blame.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_condition_on_the_host() {
+    use_simulator();
+    let mut rng = StdRng::seed_from_u64(seed());
+    for (keys, operator, reason) in [
+        (vec![], "NINLJ on cpu", "fell back to cpu: no device form of ||"),
+        (
+            vec![KeyType::Bool],
+            "HJ on gpu",
+            "condition on the host: no device form of ||",
+        ),
+    ] {
+        let mut case = Case::draw(&mut rng, JoinType::Inner);
+        (case.rows, case.keys, case.residual) = ((300, 700), keys, Residual::Joined);
+        case.fill(&mut rng);
+        let options = JoinOptions {
+            operator: if case.has_keys() {
+                JoinOperator::Hj
+            } else {
+                JoinOperator::Auto
+            },
+            device: DeviceChoice::Gpu,
+            gpu_memory_limit_bytes: None,
+        };
+        let (rows, shown) = run::rows(&case, options).await.unwrap();
+        assert_eq!(rows, reference::rows(&case), "{case:?}");
+        assert!(shown.contains(operator) && shown.contains(reason), "{shown}");
     }
 }
 

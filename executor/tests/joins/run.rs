@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, Schema};
-use datafusion::common::{JoinSide, Result};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{JoinSide, Result, ScalarValue};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, in_list, is_null, lit};
+use datafusion::functions::{string, unicode};
+use datafusion::logical_expr::{Operator, ScalarUDF};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, cast, in_list, is_null, like, lit};
+use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::{ExecutionPlan, collect};
@@ -53,7 +55,10 @@ fn streams(case: &Case) -> bool {
 /// Whether the filter bounds one side by the other.
 fn is_ranged(case: &Case) -> bool {
     !matches!(case.range, Range::None | Range::Differs) && case.range_type.has_order()
-        || case.residual == Residual::Less
+        || matches!(
+            case.residual,
+            Residual::Less | Residual::TextLess | Residual::Lower | Residual::Longer
+        )
 }
 
 fn input(case: &Case, build: bool) -> Result<(Arc<Schema>, Arc<dyn ExecutionPlan>)> {
@@ -95,12 +100,12 @@ fn column(at: usize) -> PhysicalExprRef {
     Arc::new(Column::new(&format!("c{at}"), at))
 }
 
-/// Over `b.x`, `b.y`, `b.v`, `p.x`, `p.y`, `p.v`.
+/// Over `b.x`, `b.y`, `b.v`, `b.t`, `p.x`, `p.y`, `p.v`, `p.t`.
 fn filter(case: &Case, build: &Schema, probe: &Schema) -> Option<JoinFilter> {
     let first = 1 + case.keys.len();
     let indices: Vec<ColumnIndex> = [JoinSide::Left, JoinSide::Right]
         .into_iter()
-        .flat_map(|side| (first..first + 3).map(move |index| ColumnIndex { index, side }))
+        .flat_map(|side| (first..first + 4).map(move |index| ColumnIndex { index, side }))
         .collect();
     let fields: Vec<_> = indices
         .iter()
@@ -112,7 +117,7 @@ fn filter(case: &Case, build: &Schema, probe: &Schema) -> Option<JoinFilter> {
     let compared = |left: usize, op: Operator, right: usize| -> PhysicalExprRef {
         Arc::new(BinaryExpr::new(column(left), op, column(right)))
     };
-    let (bx, by, bv, px, py, pv) = (0, 1, 2, 3, 4, 5);
+    let (bx, by, bv, bt, px, py, pv, pt) = (0, 1, 2, 3, 4, 5, 6, 7);
     let mut conditions = match case.range {
         Range::None => vec![],
         Range::Below => vec![compared(bx, Operator::Lt, px)],
@@ -133,16 +138,47 @@ fn filter(case: &Case, build: &Schema, probe: &Schema) -> Option<JoinFilter> {
             let either = BinaryExpr::new(is_null(column(bv)).unwrap(), Operator::Or, listed);
             conditions.push(Arc::new(either));
         }
+        Residual::TextLess => conditions.push(compared(bt, Operator::Lt, pt)),
+        Residual::Like => conditions.push(like(false, false, column(bt), column(pt), &schema).unwrap()),
+        Residual::NotLike => conditions.push(like(true, false, column(pt), column(bt), &schema).unwrap()),
+        Residual::Lower => {
+            let lower = call(string::lower(), vec![column(bt)], &schema);
+            conditions.push(Arc::new(BinaryExpr::new(lower, Operator::Eq, column(pt))));
+        }
+        Residual::StartsWith => {
+            conditions.push(call(string::starts_with(), vec![column(bt), column(pt)], &schema));
+        }
+        Residual::Joined => {
+            let joined = compared(bt, Operator::StringConcat, pt);
+            let wanted = lit(ScalarValue::Utf8View(Some("ab".into())));
+            conditions.push(Arc::new(BinaryExpr::new(joined, Operator::Eq, wanted)));
+        }
+        Residual::Longer => {
+            let length = call(unicode::character_length(), vec![column(bt)], &schema);
+            let wide = cast(column(pv), &schema, DataType::Int32).unwrap();
+            conditions.push(Arc::new(BinaryExpr::new(length, Operator::Gt, wide)));
+        }
+        Residual::Quotient => {
+            let quotient = Arc::new(BinaryExpr::new(column(bv), Operator::Divide, column(pv)));
+            let two = BinaryExpr::new(quotient, Operator::Eq, lit(2i16));
+            let either = BinaryExpr::new(Arc::new(two), Operator::Or, is_null(column(pv)).unwrap());
+            conditions.push(Arc::new(either));
+        }
     }
     let both = |left, right| Arc::new(BinaryExpr::new(left, Operator::And, right)) as PhysicalExprRef;
     let expression = conditions.into_iter().reduce(both)?;
     Some(JoinFilter::new(expression, indices, schema))
 }
 
+fn call(function: Arc<ScalarUDF>, arguments: Vec<PhysicalExprRef>, schema: &Schema) -> PhysicalExprRef {
+    let options = Arc::new(ConfigOptions::default());
+    Arc::new(ScalarFunctionExpr::try_new(function, arguments, schema, options).unwrap())
+}
+
 /// Row numbers of both sides and the mark: the first column of a side is its row number.
 fn rows_of(case: &Case, batch: &RecordBatch) -> Vec<Row> {
     use datafusion::common::JoinType::*;
-    let columns = case.keys.len() + 4;
+    let columns = case.keys.len() + 5;
     let (build, probe) = match case.join_type {
         LeftSemi | LeftAnti | LeftMark => (Some(0), None),
         RightSemi | RightAnti | RightMark => (None, Some(0)),

@@ -15,6 +15,9 @@ pub mod segmented;
 pub mod select;
 pub mod sort;
 pub mod split;
+mod stop;
+
+pub use stop::Stop;
 
 /// Items of a piece: a few hundred pieces at most keep all cores busy, and none smaller than is worth a task.
 pub(crate) fn piece_items(items: usize) -> usize {

@@ -6,6 +6,8 @@
 
 use rayon::prelude::*;
 
+use super::stop::Stop;
+
 /// Items of a bin that are collected before they are written.
 const BUFFER_ITEMS: usize = 16;
 
@@ -43,12 +45,15 @@ pub(super) fn count<K: Copy + Sync>(
     keys: &[K],
     piece: usize,
     bins: usize,
+    stop: Stop<'_>,
     bin: impl Fn(K) -> usize + Sync,
 ) -> Vec<Vec<usize>> {
     keys.par_chunks(piece)
         .map(|keys| {
             let mut counts = vec![0; bins];
-            keys.iter().for_each(|&key| counts[bin(key)] += 1);
+            if !stop.is_set() {
+                keys.iter().for_each(|&key| counts[bin(key)] += 1);
+            }
             counts
         })
         .collect()
@@ -64,10 +69,23 @@ pub(crate) fn partition<K: Copy + Send + Sync, V: Copy + Send + Sync>(
     bins: usize,
     bin: impl Fn(K) -> usize + Sync,
 ) -> Vec<usize> {
+    partition_unless(Stop::never(), keys, values, keys_out, values_out, bins, bin)
+}
+
+/// The same; once the work is no longer wanted, what comes out is anything.
+pub(crate) fn partition_unless<K: Copy + Send + Sync, V: Copy + Send + Sync>(
+    stop: Stop<'_>,
+    keys: &[K],
+    values: &[V],
+    keys_out: &mut [K],
+    values_out: &mut [V],
+    bins: usize,
+    bin: impl Fn(K) -> usize + Sync,
+) -> Vec<usize> {
     let lengths = [values.len(), keys_out.len(), values_out.len()];
     assert!(lengths.iter().all(|&len| len == keys.len()), "partition: lengths");
     let piece = super::piece_items(keys.len()).max(bins * 16);
-    let mut places = count(keys, piece, bins, &bin);
+    let mut places = count(keys, piece, bins, stop, &bin);
     let mut offsets = Vec::with_capacity(bins + 1);
     let mut next = 0;
     for b in 0..bins {
@@ -81,6 +99,10 @@ pub(crate) fn partition<K: Copy + Send + Sync, V: Copy + Send + Sync>(
     let target = &target;
     let pieces = keys.par_chunks(piece).zip(values.par_chunks(piece)).zip(places);
     pieces.for_each(|((keys, values), mut places)| {
+        // A piece that is not counted has no places: it is not written either, as the flag stays set.
+        if stop.is_set() {
+            return;
+        }
         if bins > BUFFERED_BINS_MAX || keys.len() < bins * BUFFER_ITEMS {
             for (key, value) in keys.iter().zip(values) {
                 let at = &mut places[bin(*key)];

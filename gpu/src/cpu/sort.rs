@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use rayon::prelude::*;
 
-use super::partition::{count, partition};
+use super::partition::{count, partition_unless};
+use super::stop::Stop;
 use crate::error::Result;
 use crate::primitives::fill::Index;
 use crate::primitives::sort::{Order, RadixCode, SortKey, SortOptions, checked_bits, flip_bits, same_len};
@@ -31,6 +32,18 @@ pub fn sort_pairs<K: SortKey, V: Copy + Send + Sync>(
     values_out: &mut [V],
     options: &SortOptions,
 ) -> Result<()> {
+    sort_pairs_unless(Stop::never(), keys, values, keys_out, values_out, options)
+}
+
+/// The same, if the work is wanted to its end.
+pub fn sort_pairs_unless<K: SortKey, V: Copy + Send + Sync>(
+    stop: Stop<'_>,
+    keys: &[K],
+    values: &[V],
+    keys_out: &mut [K],
+    values_out: &mut [V],
+    options: &SortOptions,
+) -> Result<()> {
     same_len("values", keys.len() as u64, values.len() as u64)?;
     same_len("places of keys", keys.len() as u64, keys_out.len() as u64)?;
     same_len("places of values", keys.len() as u64, values_out.len() as u64)?;
@@ -51,44 +64,42 @@ pub fn sort_pairs<K: SortKey, V: Copy + Send + Sync>(
         .clone()
         .step_by(RADIX_BITS as usize)
         .map(|shift| (shift, (1 << RADIX_BITS.min(bits.end - shift)) - 1))
-        .filter(|&(shift, mask)| !all_equal(keys, |key| key.code().digit(shift, mask)))
+        .filter(|&(shift, mask)| !stop.is_set() && !all_equal(keys, |key| key.code().digit(shift, mask)))
         .collect();
     let digit = |shift: u32, mask: usize| move |key: K| key.code().flip(turned).digit(shift, mask);
     let Some((&(shift, mask), later)) = passes.split_first() else {
         keys_out.copy_from_slice(keys);
         values_out.copy_from_slice(values);
-        return Ok(());
+        return stop.check();
     };
     if later.is_empty() {
-        partition(keys, values, keys_out, values_out, mask + 1, digit(shift, mask));
-        return Ok(());
+        partition_unless(stop, keys, values, keys_out, values_out, mask + 1, digit(shift, mask));
+        return stop.check();
     }
     // By all cores: the first touch of fresh pages costs as much as a pass.
     let mut temporary: (Vec<K>, Vec<V>) = (keys.par_iter().copied().collect(), values.par_iter().copied().collect());
     // The last pass must end in the output.
     let mut in_output = later.len().is_multiple_of(2);
-    if in_output {
-        partition(keys, values, keys_out, values_out, mask + 1, digit(shift, mask));
-    } else {
-        partition(
-            keys,
-            values,
-            &mut temporary.0,
-            &mut temporary.1,
-            mask + 1,
-            digit(shift, mask),
-        );
+    {
+        let (t, v) = (&mut temporary.0[..], &mut temporary.1[..]);
+        let (k, v) = if in_output {
+            (&mut *keys_out, &mut *values_out)
+        } else {
+            (t, v)
+        };
+        partition_unless(stop, keys, values, k, v, mask + 1, digit(shift, mask));
     }
     for &(shift, mask) in later {
+        stop.check()?;
         let (t, v) = (&mut temporary.0, &mut temporary.1);
         if in_output {
-            partition(keys_out, values_out, t, v, mask + 1, digit(shift, mask));
+            partition_unless(stop, keys_out, values_out, t, v, mask + 1, digit(shift, mask));
         } else {
-            partition(t, v, keys_out, values_out, mask + 1, digit(shift, mask));
+            partition_unless(stop, t, v, keys_out, values_out, mask + 1, digit(shift, mask));
         }
         in_output = !in_output;
     }
-    Ok(())
+    stop.check()
 }
 
 /// Whether all keys share a digit: such a pass would change nothing.
@@ -182,7 +193,8 @@ pub fn merge_keys<K: SortKey>(a: &[K], b: &[K], output: &mut [K], order: Order) 
 /// Counts of a digit over all keys, for tests of skew and for planning.
 pub fn digit_counts<K: SortKey>(keys: &[K], shift: u32, bits: u32) -> Vec<u64> {
     let mask = (1usize << bits) - 1;
-    let counts = count(keys, super::piece_items(keys.len()), mask + 1, |key| {
+    let piece = super::piece_items(keys.len());
+    let counts = count(keys, piece, mask + 1, Stop::never(), |key| {
         key.code().digit(shift, mask)
     });
     let mut sums = vec![0; mask + 1];

@@ -64,11 +64,15 @@ pub fn programs() -> Vec<Program> {
         body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
         ..Residual::default()
     };
+    let mut programs = with_condition(&some);
+    programs.push(program(&Residual::none(), Mode::Write));
+    programs
+}
+
+/// Specialisations with this condition.
+pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
     let modes = [Mode::Write, Mode::Count, Mode::AtOnce, Mode::Mark];
-    let with = modes.map(|mode| program(&some, mode));
-    with.into_iter()
-        .chain([program(&Residual::none(), Mode::Write)])
-        .collect()
+    modes.map(|mode| program(residual, mode)).into()
 }
 
 /// Pairs and ends of spans that a block takes.

@@ -43,3 +43,16 @@ pub use matcher::{Flags, Matcher, PairsMut};
 pub use residual::{RESIDUAL_BUFFERS_MAX, RESIDUAL_LITERALS_MAX, Residual, ResidualParams};
 pub use run::{JoinOutput, JoinRun, Pairs, RunLimits};
 pub use side::{Keys, Side};
+
+use crate::compile::Program;
+
+/// Every program that tests a pair's condition, with this one. For tests of generated conditions.
+pub fn programs_with(condition: &Residual) -> Vec<Program> {
+    [
+        nested_loop::with_condition(condition),
+        expand::with_condition(condition),
+        hash::with_condition(condition),
+        triton::with_condition(condition),
+    ]
+    .concat()
+}

@@ -83,14 +83,17 @@ pub fn programs() -> Vec<Program> {
         body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
         ..Residual::default()
     };
+    let mut programs = with_condition(&some);
+    programs.extend(with_condition(&Residual::none()));
+    programs
+}
+
+/// Specialisations with this condition.
+pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
     let modes = [Mode::Write, Mode::Count, Mode::AtOnce, Mode::Mark];
     let shapes = [(Some("u32"), 8), (Some("u64"), 4), (None, 4), (Some("u32"), 1)];
-    let with = |residual: Residual| {
-        shapes
-            .into_iter()
-            .flat_map(move |(key, probes)| modes.map(|mode| program(key, probes, mode, &residual)))
-    };
-    with(some).chain(with(Residual::none())).collect()
+    let of = |(key, probes)| modes.map(|mode| program(key, probes, mode, residual));
+    shapes.into_iter().flat_map(of).collect()
 }
 
 /// The rows of one input, without keys.

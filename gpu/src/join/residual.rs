@@ -3,7 +3,7 @@
 use crate::compile::Program;
 use crate::error::{GpuError, Result};
 use crate::kernel_params;
-use crate::memory::DevicePtr;
+use crate::memory::{DevicePtr, DevicePtrMut};
 
 /// Buffers that a condition may read.
 pub const RESIDUAL_BUFFERS_MAX: usize = 48;
@@ -11,10 +11,23 @@ pub const RESIDUAL_BUFFERS_MAX: usize = 48;
 pub const RESIDUAL_LITERALS_MAX: usize = 32;
 
 kernel_params! {
-    /// What the generated condition reads: addresses of buffers, and bits of 64-bit literals.
+    /// What the generated condition reads: addresses of buffers, and bits of 64-bit literals. What it writes: that it
+    /// failed on a pair.
     pub struct ResidualParams {
         buffers: [DevicePtr<u8>; RESIDUAL_BUFFERS_MAX],
         literals: [u64; RESIDUAL_LITERALS_MAX],
+        failed: DevicePtrMut<u32>,
+    }
+}
+
+impl ResidualParams {
+    /// Nothing to read and nothing to write.
+    pub fn none() -> ResidualParams {
+        ResidualParams {
+            buffers: [DevicePtr::null(); RESIDUAL_BUFFERS_MAX],
+            literals: [0; RESIDUAL_LITERALS_MAX],
+            failed: DevicePtrMut::null(),
+        }
     }
 }
 
@@ -30,6 +43,8 @@ pub struct Residual {
     pub functions: String,
     pub buffers: Vec<DevicePtr<u8>>,
     pub literals: Vec<u64>,
+    /// Where `p.fail()` writes a 1; a body that calls it needs one.
+    pub failed: Option<DevicePtrMut<u32>>,
 }
 
 impl Residual {
@@ -68,8 +83,8 @@ impl Residual {
             )));
         }
         let mut params = ResidualParams {
-            buffers: [DevicePtr::null(); RESIDUAL_BUFFERS_MAX],
-            literals: [0; RESIDUAL_LITERALS_MAX],
+            failed: self.failed.unwrap_or_else(DevicePtrMut::null),
+            ..ResidualParams::none()
         };
         params.buffers[..self.buffers.len()].copy_from_slice(&self.buffers);
         params.literals[..self.literals.len()].copy_from_slice(&self.literals);

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::kind::JoinKind;
 use super::matcher::{Flags, Matcher, PairsMut};
+use crate::cpu::Stop;
 use crate::error::Result;
 use crate::memory::DeviceBuffer;
 use crate::number::Reduction;
@@ -60,6 +61,7 @@ pub struct JoinRun<'a> {
     matcher: &'a dyn Matcher,
     kind: JoinKind,
     limits: RunLimits,
+    stop: Stop<'a>,
     build_flags: Option<DeviceBuffer<u8>>,
     probe_flags: Option<DeviceBuffer<u8>>,
     state: State,
@@ -100,6 +102,7 @@ impl<'a> JoinRun<'a> {
                 pairs_max: limits.pairs_max.max(1),
                 positions_max: limits.positions_max.min(matcher.step_positions()).max(1),
             },
+            stop: Stop::never(),
             build_flags: flags(kind.flags_build(), build_rows)?,
             probe_flags: flags(kind.flags_probe(), probe_rows)?,
             state: State::Matching { from: 0 },
@@ -107,9 +110,15 @@ impl<'a> JoinRun<'a> {
         })
     }
 
+    /// The same join, which ends after the step at hand once the work is no longer wanted.
+    pub fn unless(self, stop: Stop<'a>) -> JoinRun<'a> {
+        JoinRun { stop, ..self }
+    }
+
     /// The next piece; `None` after the last. Pieces without rows do not come.
     pub fn next_output(&mut self) -> Result<Option<JoinOutput>> {
         loop {
+            self.stop.check()?;
             match std::mem::replace(&mut self.state, State::Done) {
                 State::Matching { from } if from >= self.matcher.positions() => self.state = State::Alone,
                 State::Matching { from } => {
@@ -163,6 +172,8 @@ impl<'a> JoinRun<'a> {
         if !self.kind.has_pairs() {
             let flags = flags_of(&mut self.build_flags, &mut self.probe_flags);
             self.matcher.mark(self.stream, positions, flags)?;
+            // Steps that wait in the stream would run on after a cancel.
+            self.stream.synchronize()?;
             self.state = next;
             return Ok(None);
         }

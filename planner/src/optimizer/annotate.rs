@@ -172,7 +172,9 @@ fn told(plan: Arc<dyn ExecutionPlan>, expected: &Expected, options: &ConfigOptio
     let rows = expected.rows;
     let plan = super::replace(plan, options, Some(rows))?;
     if let Some(join) = plan.downcast_ref::<JoinExec>() {
-        return Ok(Arc::new(join.with_output(&all(join)).with_estimates(rows, expected.inputs)));
+        return Ok(Arc::new(
+            join.with_output(&all(join)).with_estimates(rows, expected.inputs),
+        ));
     }
     if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
         let join = join.with_outer(Arc::clone(join.outer()));

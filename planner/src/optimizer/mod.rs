@@ -49,7 +49,11 @@ pub async fn physical(plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<d
     let plan = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(annotate::ExpectationPlanner)])
         .create_physical_plan(plan, session)
         .await?;
-    joins::choose(plan, &JoinOptions::of(session.config()), session.config().target_partitions())
+    joins::choose(
+        plan,
+        &JoinOptions::of(session.config()),
+        session.config().target_partitions(),
+    )
 }
 
 /// The plan with its joins ordered, and without the columns that the new order no longer carries for nothing.

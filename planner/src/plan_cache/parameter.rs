@@ -71,13 +71,12 @@ pub(crate) fn opened(plan: LogicalPlan) -> Result<Option<LogicalPlan>> {
         );
         node.map_expressions(|expr| {
             expr.transform_up(|expr| match expr {
-                Expr::Placeholder(Placeholder {
-                    id,
-                    field: Some(field),
-                }) if reached => match id.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()) {
-                    Some(number) if number > 0 => Ok(Transformed::yes(call(number - 1, field))),
-                    _ => internal_err!("a parameter is called {id}"),
-                },
+                Expr::Placeholder(Placeholder { id, field: Some(field) }) if reached => {
+                    match id.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()) {
+                        Some(number) if number > 0 => Ok(Transformed::yes(call(number - 1, field))),
+                        _ => internal_err!("a parameter is called {id}"),
+                    }
+                }
                 Expr::Placeholder(_) => {
                     possible = false;
                     Ok(Transformed::no(expr))
@@ -145,7 +144,9 @@ pub(super) fn filled(node: Arc<dyn ExecutionPlan>, values: &[ScalarValue]) -> Re
     }
     if let Some(filter) = node.downcast_ref::<FilterExec>() {
         let predicate = accelerate(valued(filter.predicate().clone(), values)?)?;
-        return Ok(Arc::new(FilterExecBuilder::from(filter).with_predicate(predicate).build()?));
+        return Ok(Arc::new(
+            FilterExecBuilder::from(filter).with_predicate(predicate).build()?,
+        ));
     }
     let Some(projection) = node.downcast_ref::<ProjectionExec>() else {
         return internal_err!("a parameter in {}", node.name());

@@ -50,17 +50,41 @@ fn json(c: &mut Client, sql: &str) -> serde_json::Value {
 fn changes_are_carried_out_and_accounted_for() {
     let mut c = tables();
     for (sql, what, rows) in [
-        ("INSERT INTO dim SELECT v, 'new' FROM generate_series(100, 109) AS g(v)", "Insert", 10),
-        ("INSERT INTO dim VALUES (110, DEFAULT), (111, 'x') RETURNING id", "Insert", 2),
-        ("INSERT INTO dim VALUES (110, 'y') ON CONFLICT (id) DO UPDATE SET name = excluded.name", "Insert", 1),
+        (
+            "INSERT INTO dim SELECT v, 'new' FROM generate_series(100, 109) AS g(v)",
+            "Insert",
+            10,
+        ),
+        (
+            "INSERT INTO dim VALUES (110, DEFAULT), (111, 'x') RETURNING id",
+            "Insert",
+            2,
+        ),
+        (
+            "INSERT INTO dim VALUES (110, 'y') ON CONFLICT (id) DO UPDATE SET name = excluded.name",
+            "Insert",
+            1,
+        ),
         ("UPDATE dim SET name = 'z' WHERE id >= 100", "Update", 12),
-        ("DELETE FROM dim USING fact WHERE dim.id = fact.id AND dim.id > 95", "Delete", 16),
+        (
+            "DELETE FROM dim USING fact WHERE dim.id = fact.id AND dim.id > 95",
+            "Delete",
+            16,
+        ),
     ] {
         let document = json(&mut c, sql);
         let node = &document[0]["Plan"];
         assert_eq!(node["Node Type"], "ModifyTable", "{sql}");
-        assert_eq!((&node["Operation"], &node["Relation Name"]), (&what.into(), &"dim".into()), "{sql}");
-        assert_eq!(node["Actual Rows"], if sql.contains("RETURNING") { 2 } else { 0 }, "{sql}");
+        assert_eq!(
+            (&node["Operation"], &node["Relation Name"]),
+            (&what.into(), &"dim".into()),
+            "{sql}"
+        );
+        assert_eq!(
+            node["Actual Rows"],
+            if sql.contains("RETURNING") { 2 } else { 0 },
+            "{sql}"
+        );
         assert_eq!(node["Plans"][0]["Actual Rows"], rows, "{sql}");
         assert!(document[0]["Execution Time"].is_number() && document[0]["Planning Time"].is_number());
     }
@@ -74,7 +98,10 @@ fn changes_are_carried_out_and_accounted_for() {
     assert_eq!(json(&mut c, "EXECUTE more (7)")[0]["Plan"]["Operation"], "Insert");
     assert_eq!(c.run("SELECT count(*) FROM made"), ["10"]);
     // What fails leaves nothing behind; without ANALYZE nothing is done at all.
-    assert_eq!(c.fails("EXPLAIN ANALYZE INSERT INTO dim SELECT id, name FROM dim"), "23505");
+    assert_eq!(
+        c.fails("EXPLAIN ANALYZE INSERT INTO dim SELECT id, name FROM dim"),
+        "23505"
+    );
     c.run("EXPLAIN DELETE FROM dim");
     c.run("EXPLAIN EXECUTE more (8)");
     assert_eq!(c.run("SELECT count(*) FROM dim"), ["96"]);
@@ -104,8 +131,14 @@ fn check_node(node: &serde_json::Value, root: bool) {
     match node["Node Type"].as_str().unwrap() {
         "Hash Join" | "Nested Loop" | "Merge Join" => assert!(node["Join Type"].is_string(), "{node:#}"),
         "Aggregate" => assert!(node["Strategy"].is_string(), "{node:#}"),
-        "Seq Scan" => assert!(node["Relation Name"].is_string() && node["Alias"].is_string(), "{node:#}"),
-        "Index Scan" => assert!(node["Index Name"].is_string() && node["Relation Name"].is_string(), "{node:#}"),
+        "Seq Scan" => assert!(
+            node["Relation Name"].is_string() && node["Alias"].is_string(),
+            "{node:#}"
+        ),
+        "Index Scan" => assert!(
+            node["Index Name"].is_string() && node["Relation Name"].is_string(),
+            "{node:#}"
+        ),
         "Sort" => assert!(node["Sort Key"].is_array(), "{node:#}"),
         _ => {}
     }

@@ -165,14 +165,29 @@ impl Drawn {
 /// or `text` says the type of each.
 const OPEN: [(&str, &[&str]); 9] = [
     ("SELECT id, name FROM t WHERE id = $1", &["int"]),
-    ("SELECT count(*), max(name) FROM t WHERE id > $1 AND id <= $2", &["int", "int"]),
-    ("SELECT count(*) FROM t JOIN u ON t.kind = u.kind WHERE label = $1 AND id < $2", &["text", "int"]),
+    (
+        "SELECT count(*), max(name) FROM t WHERE id > $1 AND id <= $2",
+        &["int", "int"],
+    ),
+    (
+        "SELECT count(*) FROM t JOIN u ON t.kind = u.kind WHERE label = $1 AND id < $2",
+        &["text", "int"],
+    ),
     ("SELECT id + $1, name FROM t WHERE id < $2 ORDER BY id", &["int", "int"]),
-    ("SELECT kind, sum(id) FROM t GROUP BY kind HAVING sum(id) > $1 * 100 ORDER BY kind", &["int"]),
+    (
+        "SELECT kind, sum(id) FROM t GROUP BY kind HAVING sum(id) > $1 * 100 ORDER BY kind",
+        &["int"],
+    ),
     ("SELECT count(*) FROM t WHERE name LIKE $1 || '%'", &["text"]),
-    ("SELECT id FROM t WHERE kind IN ($1, $2) ORDER BY id LIMIT 7", &["int", "int"]),
+    (
+        "SELECT id FROM t WHERE kind IN ($1, $2) ORDER BY id LIMIT 7",
+        &["int", "int"],
+    ),
     ("SELECT id FROM t ORDER BY id LIMIT $1", &["int"]),
-    ("SELECT label FROM u WHERE EXISTS (SELECT 1 FROM t WHERE t.kind = u.kind AND id = $1) OR kind = $2", &["int", "int"]),
+    (
+        "SELECT label FROM u WHERE EXISTS (SELECT 1 FROM t WHERE t.kind = u.kind AND id = $1) OR kind = $2",
+        &["int", "int"],
+    ),
 ];
 
 fn draw(rng: &mut StdRng, kind: &str, limit: bool) -> Drawn {
@@ -209,8 +224,15 @@ fn plans_for_any_values_agree() {
                 20 => drop(c.run("ANALYZE")),
                 _ => {}
             }
-            let values: Vec<Drawn> = kinds.iter().map(|k| draw(&mut rng, k, sql.contains("LIMIT $"))).collect();
-            let params = values.iter().zip(kinds).map(|(value, k)| value.scalar(*k == "text")).collect();
+            let values: Vec<Drawn> = kinds
+                .iter()
+                .map(|k| draw(&mut rng, k, sql.contains("LIMIT $")))
+                .collect();
+            let params = values
+                .iter()
+                .zip(kinds)
+                .map(|(value, k)| value.scalar(*k == "text"))
+                .collect();
             let mut literal = sql.to_string();
             for (at, (value, kind)) in values.iter().zip(kinds).enumerate() {
                 literal = literal.replace(&format!("${}", at + 1), &format!("({}::{kind})", value.sql()));

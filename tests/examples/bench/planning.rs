@@ -34,7 +34,11 @@ pub fn run(options: &Options) -> Result<()> {
             for tables in [10, 20, 30] {
                 let sql = join(shape, tables);
                 let made = measure(client, options, &sql).await?;
-                print(&format!("{} of {tables}", shape.name()), &made, &kept(client, options, &sql).await?);
+                print(
+                    &format!("{} of {tables}", shape.name()),
+                    &made,
+                    &kept(client, options, &sql).await?,
+                );
             }
         }
         let point = "SELECT o_totalprice FROM orders WHERE o_orderkey = $1";
@@ -80,7 +84,12 @@ async fn kept_for_any(client: &Client, options: &Options, sql: &str) -> Result<T
 async fn repeated(client: &Client, options: &Options, sql: impl Fn(usize) -> String) -> Result<Times> {
     let mut times = vec![];
     for run in 0..options.runs.max(1) {
-        let lines: Vec<String> = query(client, &sql(run)).await?.into_iter().flatten().flatten().collect();
+        let lines: Vec<String> = query(client, &sql(run))
+            .await?
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect();
         times.push(planning_ms(&lines.join("\n")).context("no planning time")?);
     }
     times.sort_by(f64::total_cmp);

@@ -12,6 +12,7 @@ use datafusion::common::{JoinSide, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+use tenon_gpu::cpu::Stop;
 use tenon_gpu::cpu::join::hash::{HashMatcher, HashTable};
 use tenon_gpu::cpu::join::{Matcher, NestedLoopMatcher, Probe, RangeMatcher, Side};
 use tenon_storage::{ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, SqlType, TableDef};
@@ -120,9 +121,9 @@ fn streamed(cpu: &mut Cpu, rows: usize) -> Result<()> {
         let (keys, probes) = (column(&keys), column(&probes));
         let mut made = None;
         let build = rate(rows, || {
-            let (packing, lanes, _) = Packing::of_build(vec![Arc::clone(&keys)], rows)?;
+            let (packing, lanes, _) = Packing::of_build(vec![Arc::clone(&keys)], rows, Stop::never())?;
             let range = lane_range(&lanes.lanes, None);
-            made = Some((packing, KeyTable::build(&lanes.lanes, None, range)));
+            made = Some((packing, KeyTable::build(&lanes.lanes, None, range, Stop::never())?));
             Ok(())
         })?;
         let Some((packing, table)) = made else { continue };
@@ -250,7 +251,7 @@ fn copies(cpu: &mut Cpu) -> Result<()> {
         Ok(())
     })?;
     cpu.coded_rows_per_s = shared_rate(SORTED_ROWS, || {
-        std::hint::black_box(order_codes(&keys)?);
+        std::hint::black_box(order_codes(&keys, Stop::never())?);
         Ok(())
     })?;
     Ok(())

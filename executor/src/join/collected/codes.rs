@@ -14,6 +14,9 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::*;
 use datafusion::common::{Result, internal_err};
 use rayon::prelude::*;
+use tenon_gpu::cpu::Stop;
+
+use crate::apart::{PIECE_ROWS, check};
 
 /// Rows that one core turns into words at a time.
 pub const PIECE: usize = 16 * 1024;
@@ -49,8 +52,45 @@ pub fn has_order_codes(data_type: &DataType) -> bool {
     ) || crate::keys::is_exact(data_type)
 }
 
-/// The words of a column whose type has them.
-pub fn order_codes(array: &ArrayRef) -> Result<Codes> {
+/// The words of a column whose type has them, if they are wanted to the end.
+pub fn order_codes(array: &ArrayRef, stop: Stop<'_>) -> Result<Codes> {
+    // Numbers are read by all cores, faster than a cancel is looked for.
+    if array.data_type().primitive_width().is_some() {
+        check(stop)?;
+        return piece_codes(array);
+    }
+    let mut codes: Option<Codes> = None;
+    for from in (0..array.len().max(1)).step_by(PIECE_ROWS) {
+        check(stop)?;
+        let more = piece_codes(&array.slice(from, PIECE_ROWS.min(array.len() - from)))?;
+        match &mut codes {
+            None => codes = Some(more),
+            Some(codes) => codes.append(more, array.len())?,
+        }
+    }
+    codes.map_or_else(|| internal_err!("a column without a piece"), Ok)
+}
+
+impl Codes {
+    /// Adds the words of the next rows, of `rows` in all.
+    fn append(&mut self, more: Codes, rows: usize) -> Result<()> {
+        self.exact &= more.exact;
+        match (&mut self.words, more.words) {
+            (Words::U32(words), Words::U32(more)) => {
+                words.reserve(rows - words.len());
+                words.extend(more);
+            }
+            (Words::U64(words), Words::U64(more)) => {
+                words.reserve(rows - words.len());
+                words.extend(more);
+            }
+            _ => return internal_err!("words of two widths in one column"),
+        }
+        Ok(())
+    }
+}
+
+fn piece_codes(array: &ArrayRef) -> Result<Codes> {
     macro_rules! words {
         ($form:ident, $t:ty, $code:expr) => {
             Words::$form(
@@ -205,7 +245,7 @@ mod tests {
     use std::sync::Arc;
 
     fn wide(array: ArrayRef) -> (Vec<u64>, bool) {
-        let codes = order_codes(&array).unwrap();
+        let codes = order_codes(&array, Stop::never()).unwrap();
         match codes.words {
             Words::U32(words) => (words.into_iter().map(u64::from).collect(), codes.exact),
             Words::U64(words) => (words, codes.exact),

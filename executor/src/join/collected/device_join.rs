@@ -4,9 +4,10 @@
 //! as it was, for the CPU to do.
 
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use datafusion::execution::memory_pool::MemoryReservation;
+use tenon_gpu::cpu::Stop;
 use tenon_gpu::join::hash::{HashOptions, hash_join};
 use tenon_gpu::join::nested_loop::{NestedLoopMatcher, Rows};
 use tenon_gpu::join::probe::Probe;
@@ -15,11 +16,11 @@ use tenon_gpu::join::sort_merge::sort_merge;
 use tenon_gpu::join::sorted::SortedSide;
 use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Residual, RunLimits, Side};
 use tenon_gpu::memory::{DeviceBuffer, DeviceView};
-use tenon_gpu::{Device, GpuError, Result, Stream};
+use tenon_gpu::{Device, DeviceKind, GpuError, Result, Stream};
 
 use super::codes::Words;
+use super::condition::CompiledFilter;
 use super::keys::KeyedRows;
-use super::residual_cuda::CompiledFilter;
 use super::task::{Condition, Task};
 use super::triton;
 use crate::join::choice::Operator;
@@ -50,6 +51,8 @@ pub struct Found {
     pub phases: Vec<(&'static str, f32)>,
     /// Device memory at its peak, of all queries.
     pub peak_bytes: u64,
+    /// Why the condition beyond the keys is left to the host.
+    pub condition_on_host: Option<String>,
 }
 
 /// Limits of one run, from outside.
@@ -76,8 +79,9 @@ pub fn host_memory(reservation: &MemoryReservation, bytes: usize) -> Result<()> 
     grown.map_err(|error| GpuError::OutOfHostMemory(error.to_string()))
 }
 
-/// Comparisons of one step of a nested loop: some 10 ms of a GPU.
+/// Comparisons of one step of a nested loop: some 10 ms of a GPU, a tenth of a second of the simulator.
 const COMPARISONS: u64 = 1 << 36;
+const COMPARISONS_SIMULATED: u64 = 1 << 21;
 
 /// Runs the task by `operator`. `filter` is tested on the device.
 pub fn find(
@@ -122,13 +126,21 @@ impl Run<'_> {
     fn find(&self, bounds: &Bounds<'_>) -> Result<Found> {
         let stream = &self.device.stream()?;
         let mut found = Found::default();
-        let inputs = match &self.filter {
-            Some(filter) => filter.upload(stream, &mut found.bytes_in)?,
-            None => vec![],
-        };
-        let residual = self
-            .filter
-            .map_or_else(Residual::none, |filter| filter.residual(&inputs));
+        let (mut inputs, mut residual) = (None, Residual::none());
+        if let Some(filter) = self.filter {
+            let inputs = inputs.insert(filter.upload(stream, &mut found.bytes_in)?);
+            residual = filter.residual(inputs);
+        }
+        let found = self.by_operator(stream, residual, bounds, found)?;
+        match inputs {
+            Some(inputs) if inputs.has_failed(stream)? => {
+                Err(GpuError::Invalid("the condition has no value on some pair".into()))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    fn by_operator(&self, stream: &Stream, residual: Residual, bounds: &Bounds<'_>, mut found: Found) -> Result<Found> {
         let (own_rows, other_rows) = (self.task.rows.0 as u64, self.task.rows.1 as u64);
         match &self.task.condition {
             Condition::Equal { own, other, .. } if self.operator == Operator::Triton => {
@@ -184,19 +196,19 @@ impl Run<'_> {
             Wanted::ProbeMarks => JoinKind::ProbeMark,
         };
         let usual = RunLimits::default();
+        let simulated = self.device.info().kind == DeviceKind::Sim;
+        let comparisons = if simulated { COMPARISONS_SIMULATED } else { COMPARISONS };
         let limits = match self.operator {
             Operator::Ninlj => RunLimits {
-                positions_max: (COMPARISONS / (self.task.rows.0 as u64).max(1)).clamp(1, usual.positions_max),
+                positions_max: (comparisons / (self.task.rows.0 as u64).max(1)).clamp(1, usual.positions_max),
                 ..usual
             },
             _ => usual,
         };
         let (own_rows, other_rows) = (self.task.rows.0 as u64, self.task.rows.1 as u64);
-        let mut run = JoinRun::new(stream, matcher, kind, own_rows, other_rows, limits)?;
+        let run = JoinRun::new(stream, matcher, kind, own_rows, other_rows, limits)?;
+        let mut run = run.unless(Stop::when(bounds.cancelled));
         while let Some(output) = run.next_output()? {
-            if bounds.cancelled.load(Ordering::Relaxed) {
-                return Err(GpuError::Cancelled);
-            }
             match output {
                 JoinOutput::Pairs(pairs) => {
                     let bytes = pairs.build_rows.len() as usize * 8;

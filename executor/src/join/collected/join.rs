@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
+use tenon_gpu::cpu::Stop;
 
 use super::on_device::{Gpu, Outcome};
 use super::operators::{Finders, Pass, tracks_probe};
@@ -43,19 +44,17 @@ pub struct Setting {
     pub memory_bytes: Option<u64>,
     /// Whether a hash join that runs out of device memory may go on as the Triton join.
     pub may_spill: bool,
-    /// Set when nobody waits for the join any more.
-    pub cancelled: Arc<AtomicBool>,
 }
 
 impl CollectedJoin {
     /// Sorts, builds tables, or has the device find the pairs: the work before the first pair. Also says what the device
-    /// did, where it was asked.
+    /// did, where it was asked. Ends soon after `cancelled` is set.
     pub fn prepare(
         spec: Arc<JoinSpec>,
         schema: SchemaRef,
-        build: SideData,
-        probe: SideData,
+        (build, probe): (SideData, SideData),
         setting: Setting,
+        cancelled: &AtomicBool,
     ) -> Result<(Self, Option<Outcome>)> {
         // Words, row numbers, and one more copy of both while they are sorted or put into a table.
         build.reservation.try_grow((build.rows + probe.rows) * 32)?;
@@ -69,9 +68,9 @@ impl CollectedJoin {
             device,
             memory_bytes: setting.memory_bytes,
             may_spill: setting.may_spill,
-            cancelled: &setting.cancelled,
+            cancelled,
         });
-        let found = Finders::of(&spec, &setting.choice, &build, &probe, gpu)?;
+        let found = Finders::of(&spec, &setting.choice, (&build, &probe), gpu, Stop::when(cancelled))?;
         let join_type = spec.join_type;
         let join = Self {
             build_flags: tracks_build(join_type).then(|| Visited::new(build.rows)),

@@ -13,6 +13,7 @@ use arrow::compute::{and, cast, take};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
+use tenon_gpu::cpu::Stop;
 
 use super::codes::{Words, order_codes};
 use crate::keys::{all_valid, hash_lanes};
@@ -40,14 +41,20 @@ pub struct Verify {
 
 impl EqualKeys {
     /// `build` and `probe` are the key columns of `rows.0` and `rows.1` rows, of the same types.
-    pub fn of(build: &[ArrayRef], probe: &[ArrayRef], rows: (usize, usize), null_equal: bool) -> Result<Self> {
+    pub fn of(
+        build: &[ArrayRef],
+        probe: &[ArrayRef],
+        rows: (usize, usize),
+        null_equal: bool,
+        stop: Stop<'_>,
+    ) -> Result<Self> {
         let valid = |columns: &[ArrayRef]| if null_equal { None } else { all_valid(columns) };
         let (build_valid, probe_valid) = (valid(build), valid(probe));
         if let ([build], [probe]) = (build, probe)
             && !null_equal
             && is_one_word(build.data_type())
         {
-            let (b, p) = (order_codes(build)?, order_codes(probe)?);
+            let (b, p) = (order_codes(build, stop)?, order_codes(probe, stop)?);
             if b.exact && p.exact {
                 return Ok(Self {
                     build: KeyedRows::of(b.words, build_valid),
@@ -64,7 +71,10 @@ impl EqualKeys {
         }
         let hashed = |columns: &[ArrayRef], rows: usize| -> Result<Words> {
             Ok(Words::U64(
-                hash_lanes(columns, rows)?.into_iter().map(|lane| lane as u64).collect(),
+                hash_lanes(columns, rows, stop)?
+                    .into_iter()
+                    .map(|lane| lane as u64)
+                    .collect(),
             ))
         };
         Ok(Self {

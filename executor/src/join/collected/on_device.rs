@@ -6,9 +6,9 @@ use datafusion::common::{JoinSide, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use tenon_gpu::{Device, GpuError};
 
-use super::device_join::{Bounds, Found, Wanted, find};
+use super::condition::CompiledFilter;
+use super::device_join::{Bounds, Found, Wanted, find, host_memory};
 use super::found::FoundPairs;
-use super::residual_cuda::CompiledFilter;
 use super::sink::has_pairs;
 use super::task::{Condition, Task};
 use crate::device;
@@ -58,11 +58,11 @@ pub fn run(
     for operator in [operator].into_iter().chain(spilling) {
         let results = build.reservation.new_empty();
         match attempt(spec, operator, task, (build, probe), gpu, &results) {
-            Ok((mut found, filtered)) => {
+            Ok(mut found) => {
                 let pairs = DevicePairs {
                     marks: std::mem::take(&mut found.marks),
                     pairs: FoundPairs::new(std::mem::take(&mut found.pairs), results),
-                    filtered,
+                    filtered: found.condition_on_host.is_some(),
                 };
                 outcome.found = Some((operator, found));
                 return Ok((Some(pairs), outcome));
@@ -81,7 +81,7 @@ pub fn run(
     Ok((None, outcome))
 }
 
-/// One operator's pairs, and whether the filter is still to be tested.
+/// What one operator finds.
 fn attempt(
     spec: &JoinSpec,
     operator: Operator,
@@ -89,7 +89,7 @@ fn attempt(
     (build, probe): (&SideData, &SideData),
     gpu: &Gpu<'_>,
     results: &MemoryReservation,
-) -> Result<(Found, bool), GpuError> {
+) -> Result<Found, GpuError> {
     let own = if task.swapped { JoinSide::Right } else { JoinSide::Left };
     let column = |side: JoinSide, index: usize| match side {
         JoinSide::Left => build.columns.get(index)?.as_ref(),
@@ -108,18 +108,24 @@ fn attempt(
         (Ok(None), Condition::Any) => return Err(GpuError::Invalid("a cross join only copies rows".into())),
         // All pairs would have to come to the host.
         (Err(why), Condition::Any) => return Err(GpuError::Invalid(why)),
-        (Err(_), _) => (None, true),
+        (Err(why), _) => (None, Some(why)),
         // The filter's columns would leave the join's own state too little room.
-        (Ok(Some(filter)), _) if spilling && filter.bytes() > bounds.device_bytes(gpu.device) / 4 => (None, true),
-        (Ok(compiled), _) => (compiled, false),
+        (Ok(Some(filter)), _) if spilling && filter.bytes() > bounds.device_bytes(gpu.device) / 4 => {
+            (None, Some("its columns need too much device memory".into()))
+        }
+        (Ok(compiled), _) => (compiled, None),
     };
-    let wanted = if on_host || task.verify.is_some() || has_pairs(spec.join_type) {
+    // What was made for the device, as long as it is there.
+    let made = results.new_empty();
+    host_memory(&made, compiled.as_ref().map_or(0, CompiledFilter::made_bytes))?;
+    let wanted = if on_host.is_some() || task.verify.is_some() || has_pairs(spec.join_type) {
         Wanted::Pairs
     } else if tracks_build(spec.join_type) != task.swapped {
         Wanted::BuildMarks
     } else {
         Wanted::ProbeMarks
     };
-    let found = find(gpu.device, task, operator, compiled.as_ref(), wanted, bounds)?;
-    Ok((found, on_host))
+    let mut found = find(gpu.device, task, operator, compiled.as_ref(), wanted, bounds)?;
+    found.condition_on_host = on_host;
+    Ok(found)
 }

@@ -2,6 +2,7 @@
 //! the CPU's operators.
 
 use datafusion::common::{JoinType, Result};
+use tenon_gpu::cpu::Stop;
 use tenon_gpu::cpu::join::Matcher;
 
 use super::keys::Verify;
@@ -47,11 +48,11 @@ impl Finders {
     pub fn of(
         spec: &JoinSpec,
         choice: &Choice,
-        build: &SideData,
-        probe: &SideData,
+        (build, probe): (&SideData, &SideData),
         gpu: Option<Gpu<'_>>,
+        stop: Stop<'_>,
     ) -> Result<Self> {
-        let task = Task::of(spec, choice, build, probe)?;
+        let task = Task::of(spec, choice, (build, probe), stop)?;
         let mut finders = Self {
             passes: vec![],
             marks: None,
@@ -73,7 +74,7 @@ impl Finders {
             finders.device = Some(outcome);
         }
         if finders.passes.is_empty() {
-            finders.passes.push(on_cpu(task, choice.operator)?);
+            finders.passes.push(on_cpu(task, choice.operator, stop)?);
         } else {
             finders.passes[0].verify = task.verify;
         }
@@ -84,14 +85,14 @@ impl Finders {
     }
 }
 
-fn on_cpu(task: Task, operator: Operator) -> Result<Pass> {
+fn on_cpu(task: Task, operator: Operator, stop: Stop<'_>) -> Result<Pass> {
     let loops = operator == Operator::Ninlj;
     Ok(Pass {
         step: if loops { nested_step(task.rows.0) } else { STEP_MAX },
         swapped: task.swapped,
         verify: task.verify,
         filtered: task.filtered,
-        matcher: Task::matcher(task.condition, task.rows, operator)?,
+        matcher: Task::matcher(task.condition, task.rows, operator, stop)?,
     })
 }
 

@@ -3,6 +3,7 @@
 use arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, internal_err};
 use rayon::prelude::*;
+use tenon_gpu::cpu::Stop;
 
 use super::codes::{PIECE, Words, order_codes};
 use super::keys::KeyedRows;
@@ -21,12 +22,12 @@ pub struct RangeWords {
 
 impl RangeWords {
     /// `key` is the sorted side's; `ends` are the probing side's lows, then its highs.
-    pub fn of(condition: &RangeCondition, key: &ArrayRef, ends: &[ArrayRef]) -> Result<Self> {
-        let keys = order_codes(key)?;
+    pub fn of(condition: &RangeCondition, key: &ArrayRef, ends: &[ArrayRef], stop: Stop<'_>) -> Result<Self> {
+        let keys = order_codes(key, stop)?;
         let mut exact = keys.exact;
         let mut codes = vec![];
         for end in ends {
-            let code = order_codes(end)?;
+            let code = order_codes(end, stop)?;
             exact &= code.exact;
             codes.push(code.words);
         }

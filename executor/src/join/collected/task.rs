@@ -2,6 +2,7 @@
 
 use arrow::buffer::NullBuffer;
 use datafusion::common::{JoinSide, Result};
+use tenon_gpu::cpu::Stop;
 use tenon_gpu::cpu::join::Matcher;
 use tenon_gpu::join::sort_merge::Ascending;
 
@@ -39,13 +40,18 @@ pub struct Task {
 }
 
 impl Task {
-    pub fn of(spec: &JoinSpec, choice: &Choice, build: &SideData, probe: &SideData) -> Result<Self> {
+    pub fn of(
+        spec: &JoinSpec,
+        choice: &Choice,
+        (build, probe): (&SideData, &SideData),
+        stop: Stop<'_>,
+    ) -> Result<Self> {
         let filtered = spec.filter.is_some();
         let range = spec.range.as_ref().filter(|_| spec.build_keys.is_empty());
         if let Some(range) = range.filter(|_| choice.operator != Operator::Ninlj) {
             let swapped = range.sorted == JoinSide::Right;
             let (sorted, probing) = if swapped { (probe, build) } else { (build, probe) };
-            let words = RangeWords::of(range, &sorted.keys[0], &probing.keys)?;
+            let words = RangeWords::of(range, &sorted.keys[0], &probing.keys, stop)?;
             return Ok(Self {
                 swapped,
                 verify: None,
@@ -63,7 +69,13 @@ impl Task {
                 rows: (build.rows, probe.rows),
             });
         }
-        let equal = EqualKeys::of(&build.keys, &probe.keys, (build.rows, probe.rows), spec.null_equal)?;
+        let equal = EqualKeys::of(
+            &build.keys,
+            &probe.keys,
+            (build.rows, probe.rows),
+            spec.null_equal,
+            stop,
+        )?;
         let swapped = choice.build == JoinSide::Right;
         // Hashes are in no order.
         let exact = equal.verify.is_none();
@@ -96,11 +108,16 @@ impl Task {
     }
 
     /// The operator on the CPU.
-    pub fn matcher(condition: Condition, rows: (usize, usize), operator: Operator) -> Result<Box<dyn Matcher>> {
+    pub fn matcher(
+        condition: Condition,
+        rows: (usize, usize),
+        operator: Operator,
+        stop: Stop<'_>,
+    ) -> Result<Box<dyn Matcher>> {
         match condition {
             Condition::Any => twins::cross(Rows::First(rows.0), Rows::First(rows.1)),
-            Condition::Range(words, ascending) => twins::ranges(words, ascending),
-            Condition::Equal { own, other, ascending } => twins::equal(operator, own, other, ascending),
+            Condition::Range(words, ascending) => twins::ranges(words, ascending, stop),
+            Condition::Equal { own, other, ascending } => twins::equal(operator, (own, other), ascending, stop),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::ops::{Bound, ControlFlow, Range};
 
 use datafusion::common::{Result, internal_err};
 use tenon_gpu::GpuError;
+use tenon_gpu::cpu::Stop;
 use tenon_gpu::cpu::join::hash::{HashKey, HashMatcher, HashTable};
 use tenon_gpu::cpu::join::{CrossMatcher, CssKey, Emit, Matcher, NestedLoopMatcher, Probe, RangeMatcher, Side};
 use tenon_gpu::join::sort_merge::Ascending;
@@ -24,13 +25,18 @@ impl Key for u64 {}
 type Boxed = Box<dyn Matcher>;
 
 /// Equal keys: `own` is the build side.
-pub fn equal(operator: Operator, own: KeyedRows, other: KeyedRows, ascending: Ascending) -> Result<Boxed> {
+pub fn equal(
+    operator: Operator,
+    (own, other): (KeyedRows, KeyedRows),
+    ascending: Ascending,
+    stop: Stop<'_>,
+) -> Result<Boxed> {
     let matcher = match (own.words, other.words) {
         (Words::U32(keys), Words::U32(probes)) => {
-            equal_words(operator, (keys, own.rows), (probes, other.rows), ascending)
+            equal_words(operator, (keys, own.rows), (probes, other.rows), ascending, stop)
         }
         (Words::U64(keys), Words::U64(probes)) => {
-            equal_words(operator, (keys, own.rows), (probes, other.rows), ascending)
+            equal_words(operator, (keys, own.rows), (probes, other.rows), ascending, stop)
         }
         _ => return internal_err!("join keys of two widths"),
     };
@@ -42,11 +48,12 @@ fn equal_words<K: Key>(
     own: (Vec<K>, Option<Vec<u32>>),
     other: (Vec<K>, Option<Vec<u32>>),
     ascending: Ascending,
+    stop: Stop<'_>,
 ) -> Result<Boxed, GpuError> {
     if matches!(operator, Operator::Hj | Operator::Triton) {
         let rows = own.1.unwrap_or_else(|| (0..own.0.len() as u32).collect());
         return Ok(Box::new(Hashed {
-            table: HashTable::new(&own.0, &rows),
+            table: HashTable::new_unless(stop, &own.0, &rows)?,
             keys: other.0,
             rows: other.1,
         }));
@@ -54,10 +61,13 @@ fn equal_words<K: Key>(
     let (own, other) = (side(own)?, side(other)?);
     Ok(match operator {
         Operator::Ninlj => Box::new(NestedLoopMatcher::new(own, other)),
-        Operator::Inlj => Box::new(RangeMatcher::new(sorted(own, ascending.build)?, Probe::equal(other))),
+        Operator::Inlj => Box::new(RangeMatcher::new(
+            sorted(own, ascending.build, stop)?,
+            Probe::equal(other),
+        )),
         _ => {
-            let probe = Probe::equal(sorted(other, ascending.probe)?).ascending();
-            Box::new(RangeMatcher::new(sorted(own, ascending.build)?, probe))
+            let probe = Probe::equal(sorted(other, ascending.probe, stop)?).ascending();
+            Box::new(RangeMatcher::new(sorted(own, ascending.build, stop)?, probe))
         }
     })
 }
@@ -67,19 +77,22 @@ fn side<K: Key>((keys, rows): (Vec<K>, Option<Vec<u32>>)) -> Result<Side<'static
 }
 
 /// The side, sorted here unless it ascends.
-fn sorted<K: Key>(side: Side<'static, K>, ascends: bool) -> Result<Side<'static, K>, GpuError> {
-    if ascends { Ok(side) } else { side.sorted() }
+fn sorted<K: Key>(side: Side<'static, K>, ascends: bool, stop: Stop<'_>) -> Result<Side<'static, K>, GpuError> {
+    match ascends {
+        true => Ok(side),
+        false => side.sorted_unless(stop),
+    }
 }
 
 /// Ranges of a sorted side, whose keys may ascend already.
-pub fn ranges(words: RangeWords, ascending: bool) -> Result<Boxed> {
+pub fn ranges(words: RangeWords, ascending: bool, stop: Stop<'_>) -> Result<Boxed> {
     let (keys, rows, probe_rows) = (words.sorted.words, words.sorted.rows, words.probe_rows);
     let matcher = match (keys, words.lows, words.highs) {
         (Words::U32(keys), Words::U32(lows), Words::U32(highs)) => {
-            range_words((keys, rows), ascending, lows, highs, probe_rows)
+            range_words((keys, rows), ascending, (lows, highs), probe_rows, stop)
         }
         (Words::U64(keys), Words::U64(lows), Words::U64(highs)) => {
-            range_words((keys, rows), ascending, lows, highs, probe_rows)
+            range_words((keys, rows), ascending, (lows, highs), probe_rows, stop)
         }
         _ => return internal_err!("a range of two widths"),
     };
@@ -89,11 +102,11 @@ pub fn ranges(words: RangeWords, ascending: bool) -> Result<Boxed> {
 fn range_words<K: Key>(
     own: (Vec<K>, Option<Vec<u32>>),
     ascending: bool,
-    lows: Vec<K>,
-    highs: Vec<K>,
+    (lows, highs): (Vec<K>, Vec<K>),
     probe_rows: Vec<u32>,
+    stop: Stop<'_>,
 ) -> Result<Boxed, GpuError> {
-    let build = sorted(side(own)?, ascending)?;
+    let build = sorted(side(own)?, ascending, stop)?;
     let (low, high) = (Bound::Included(Cow::Owned(lows)), Bound::Included(Cow::Owned(highs)));
     let probe = Probe::between(probe_rows.len(), Some(Cow::Owned(probe_rows)), low, high)?;
     Ok(Box::new(RangeMatcher::new(build, probe)))

@@ -17,8 +17,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rayon::prelude::*;
 
 use super::matcher::{Emit, Matcher, PAIRS_MAX};
-use crate::cpu::partition::partition;
+use crate::cpu::partition::partition_unless;
 use crate::cpu::scan::exclusive_scan;
+use crate::cpu::{Stop, piece_items};
+use crate::error::Result;
 use crate::number::Reduction;
 
 /// A key that can be hashed: an unsigned number of 4 or 8 bytes.
@@ -102,6 +104,18 @@ fn part_of(hash: u64) -> usize {
 impl<K: HashKey> HashTable<K> {
     /// Key `i` is row `rows[i]`'s. Panics if the lengths differ or there are 2^32 - 1 rows or more.
     pub fn new(keys: &[K], rows: &[u32]) -> HashTable<K> {
+        HashTable::build(keys, rows, Stop::never())
+    }
+
+    /// The same, if the work is wanted to its end.
+    pub fn new_unless(stop: Stop<'_>, keys: &[K], rows: &[u32]) -> Result<HashTable<K>> {
+        let table = HashTable::build(keys, rows, stop);
+        stop.check()?;
+        Ok(table)
+    }
+
+    /// Once the work is no longer wanted, what comes out is no table.
+    fn build(keys: &[K], rows: &[u32], stop: Stop<'_>) -> HashTable<K> {
         assert!(keys.len() == rows.len() && keys.len() < NONE as usize, "keys and rows");
         let (low, high) = keys
             .par_iter()
@@ -109,12 +123,11 @@ impl<K: HashKey> HashTable<K> {
             .reduce(|| (u64::MAX, 0), |a, b| (a.0.min(b.0), a.1.max(b.1)));
         let range = high.wrapping_sub(low).saturating_add(1);
         if !keys.is_empty() && range / DENSE_RATIO <= keys.len() as u64 {
-            return HashTable::dense(keys, rows, low, range as usize);
+            return HashTable::dense(keys, rows, low, range as usize, stop);
         }
         let (mut keys_out, mut rows_out) = (vec![K::default(); keys.len()], vec![0; keys.len()]);
-        let offsets = partition(keys, rows, &mut keys_out, &mut rows_out, 1 << PART_BITS, |key: K| {
-            part_of(key.hash())
-        });
+        let part = |key: K| part_of(key.hash());
+        let offsets = partition_unless(stop, keys, rows, &mut keys_out, &mut rows_out, 1 << PART_BITS, part);
         let mut rest = rows_out.as_mut_slice();
         let mut slices = Vec::new();
         for range in offsets.windows(2) {
@@ -124,7 +137,7 @@ impl<K: HashKey> HashTable<K> {
         }
         let parts = slices
             .into_par_iter()
-            .map(|(keys, rows, start)| Part::new(keys, rows, start))
+            .map(|(keys, rows, start)| Part::new(if stop.is_set() { &[] } else { keys }, rows, start))
             .collect();
         HashTable {
             lookup: Lookup::Parts(parts),
@@ -132,10 +145,10 @@ impl<K: HashKey> HashTable<K> {
         }
     }
 
-    fn dense(keys: &[K], rows: &[u32], low: u64, range: usize) -> HashTable<K> {
+    fn dense(keys: &[K], rows: &[u32], low: u64, range: usize, stop: Stop<'_>) -> HashTable<K> {
         const BINS_MAX: usize = 1 << 12;
         let at = |key: K| (key.to_u64() - low) as usize;
-        if let Some(row) = unique_rows(keys, rows, range, at) {
+        if let Some(row) = unique_rows(keys, rows, range, at, stop) {
             return HashTable {
                 lookup: Lookup::Unique { low, row },
                 rows: Vec::new(),
@@ -145,7 +158,7 @@ impl<K: HashKey> HashTable<K> {
         // Few keys: counters of their own for each piece, as many rows of one key must not meet at one counter.
         if range <= BINS_MAX {
             let mut keys_out = vec![K::default(); keys.len()];
-            let first = partition(keys, rows, &mut keys_out, &mut rows_out, range, at);
+            let first = partition_unless(stop, keys, rows, &mut keys_out, &mut rows_out, range, at);
             return HashTable {
                 lookup: Lookup::Dense {
                     low,
@@ -155,17 +168,24 @@ impl<K: HashKey> HashTable<K> {
             };
         }
         let counts: Vec<AtomicU32> = (0..range + 1).into_par_iter().map(|_| AtomicU32::new(0)).collect();
-        keys.par_iter().for_each(|&key| {
-            counts[at(key)].fetch_add(1, Ordering::Relaxed);
+        let piece = piece_items(keys.len());
+        keys.par_chunks(piece).filter(|_| !stop.is_set()).for_each(|keys| {
+            for &key in keys {
+                counts[at(key)].fetch_add(1, Ordering::Relaxed);
+            }
         });
         let counts: Vec<u32> = counts.into_par_iter().map(AtomicU32::into_inner).collect();
         let mut first = vec![0u32; range + 1];
         exclusive_scan(&counts, &mut first, Reduction::Sum);
         let next: Vec<AtomicU32> = first.par_iter().map(|&first| AtomicU32::new(first)).collect();
         let places: Vec<AtomicU32> = (0..rows.len()).into_par_iter().map(|_| AtomicU32::new(0)).collect();
-        keys.par_iter().zip(rows).for_each(|(&key, &row)| {
-            let place = next[at(key)].fetch_add(1, Ordering::Relaxed);
-            places[place as usize].store(row, Ordering::Relaxed);
+        // What was not counted has no place: it is not placed either, as the flag stays set.
+        let pieces = keys.par_chunks(piece).zip(rows.par_chunks(piece));
+        pieces.filter(|_| !stop.is_set()).for_each(|(keys, rows)| {
+            for (&key, &row) in keys.iter().zip(rows) {
+                let place = next[at(key)].fetch_add(1, Ordering::Relaxed);
+                places[place as usize].store(row, Ordering::Relaxed);
+            }
         });
         rows_out = places.into_par_iter().map(AtomicU32::into_inner).collect();
         HashTable {
@@ -216,16 +236,25 @@ impl<K: HashKey> HashTable<K> {
     }
 }
 
-/// The row of each key of a range, if none comes twice.
-fn unique_rows<K: HashKey>(keys: &[K], rows: &[u32], range: usize, at: impl Fn(K) -> usize + Sync) -> Option<Vec<u32>> {
+/// The row of each key of a range, if none comes twice and the work is wanted to its end.
+fn unique_rows<K: HashKey>(
+    keys: &[K],
+    rows: &[u32],
+    range: usize,
+    at: impl Fn(K) -> usize + Sync,
+    stop: Stop<'_>,
+) -> Option<Vec<u32>> {
     if keys.len() > range {
         return None;
     }
     let found: Vec<AtomicU32> = (0..range).into_par_iter().map(|_| AtomicU32::new(NONE)).collect();
-    let is_unique = keys.par_iter().zip(rows).all(|(&key, &row)| {
+    let piece = piece_items(keys.len());
+    let pieces = keys.par_chunks(piece).zip(rows.par_chunks(piece));
+    let is_first = |(&key, &row): (&K, &u32)| {
         let none = found[at(key)].compare_exchange(NONE, row, Ordering::Relaxed, Ordering::Relaxed);
         none.is_ok()
-    });
+    };
+    let is_unique = pieces.all(|(keys, rows)| !stop.is_set() && keys.iter().zip(rows).all(is_first));
     is_unique.then(|| found.into_par_iter().map(AtomicU32::into_inner).collect())
 }
 

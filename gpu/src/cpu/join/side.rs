@@ -5,7 +5,8 @@ use std::ops::{ControlFlow, Range};
 
 use super::css_tree::CssKey;
 use super::matcher::{Emit, PAIRS_MAX};
-use crate::cpu::sort::sort_pairs;
+use crate::cpu::Stop;
+use crate::cpu::sort::sort_pairs_unless;
 use crate::error::{GpuError, Result};
 use crate::primitives::sort::{SortKey, SortOptions};
 
@@ -32,10 +33,16 @@ impl<'a, K: CssKey + SortKey> Side<'a, K> {
 
     /// The same, ascending by key, on all cores: keys and rows of its own.
     pub fn sorted(self) -> Result<Side<'static, K>> {
+        self.sorted_unless(Stop::never())
+    }
+
+    /// The same, if the work is wanted to its end.
+    pub fn sorted_unless(self, stop: Stop<'_>) -> Result<Side<'static, K>> {
         let rows = self.rows.unwrap_or_else(|| (0..self.keys.len() as u32).collect());
         let mut keys_out = vec![K::default(); self.keys.len()];
         let mut rows_out = vec![0; rows.len()];
-        sort_pairs(&self.keys, &rows, &mut keys_out, &mut rows_out, &SortOptions::default())?;
+        let options = SortOptions::default();
+        sort_pairs_unless(stop, &self.keys, &rows, &mut keys_out, &mut rows_out, &options)?;
         Ok(Side {
             keys: Cow::Owned(keys_out),
             rows: Some(Cow::Owned(rows_out)),

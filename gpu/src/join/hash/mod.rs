@@ -34,6 +34,7 @@ pub use table::HashTable;
 pub use table_join::TableJoin;
 pub use wide::{Materialise, WideColumn, WideRows, WideSide, join_wide};
 
+use super::residual::Residual;
 use crate::compile::Program;
 
 /// Specialisations that the tests compile.
@@ -45,4 +46,9 @@ pub fn programs() -> Vec<Program> {
         table_join::programs(),
     ]
     .concat()
+}
+
+/// Those that test this condition.
+pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
+    [work::with_condition(residual), table_join::with_condition(residual)].concat()
 }

@@ -66,21 +66,26 @@ pub(super) fn programs() -> Vec<Program> {
         body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
         ..Residual::default()
     };
+    let mut programs = with_condition(&Residual::none());
+    programs.extend(with_condition(&condition));
+    programs
+}
+
+/// Specialisations with this condition.
+pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
+    use Mode::*;
     let mut programs = Vec::new();
     for kind in TableKind::all() {
-        use Mode::*;
         for mode in [Count, Write, Mark, WriteAtOnce, WriteGroups] {
-            for residual in [Residual::none(), condition.clone()] {
-                let occurs = match mode {
-                    WriteAtOnce => kind.unique,
-                    WriteGroups => !kind.unique && residual.is_none(),
-                    Write => kind.unique || !residual.is_none(),
-                    Count | Mark => true,
-                };
-                // Dense tables differ in the look-up alone.
-                if occurs && (!kind.dense || mode == Count) {
-                    programs.push(program(kind, &residual, mode));
-                }
+            let occurs = match mode {
+                WriteAtOnce => kind.unique,
+                WriteGroups => !kind.unique && residual.is_none(),
+                Write => kind.unique || !residual.is_none(),
+                Count | Mark => true,
+            };
+            // Dense tables differ in the look-up alone.
+            if occurs && (!kind.dense || mode == Count) {
+                programs.push(program(kind, residual, mode));
             }
         }
     }

@@ -95,29 +95,48 @@ fn program(layout: Layout, shape: JoinShape, values: (&str, &str), residual: &Re
 
 /// Specialisations that the tests compile.
 pub(super) fn programs() -> Vec<Program> {
-    let residual = Residual {
+    let condition = Residual {
         body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
         ..Residual::default()
     };
-    let mut programs = Vec::new();
-    for (key, value, wide) in [("u32", "u32", false), ("u64", "u32", true), ("u64", "u64", true)] {
-        let layout = Layout {
-            key,
-            wide,
-            equal_hashes: false,
-        };
-        for mode in [Mode::Count, Mode::Write, Mode::Mark, Mode::WriteAtOnce, Mode::Aggregate] {
-            let residuals = if value == "u32" && mode != Mode::Aggregate {
-                vec![Residual::none(), residual.clone()]
-            } else {
-                vec![Residual::none()]
-            };
-            for residual in residuals {
-                programs.push(program(layout, JoinShape::USUAL, (value, value), &residual, mode));
-            }
-        }
+    let none = Residual::none();
+    let mut programs = with_condition(&condition);
+    programs.extend(with_condition(&none));
+    let wide = layout("u64", true);
+    programs.extend(MODES.map(|mode| program(wide, JoinShape::USUAL, ("u64", "u64"), &none, mode)));
+    for key in ["u32", "u64"] {
+        let layout = layout(key, key == "u64");
+        programs.push(program(
+            layout,
+            JoinShape::USUAL,
+            ("u32", "u32"),
+            &none,
+            Mode::Aggregate,
+        ));
     }
     programs
+}
+
+const MODES: [Mode; 5] = [Mode::Count, Mode::Write, Mode::Mark, Mode::WriteAtOnce, Mode::Aggregate];
+
+fn layout(key: &'static str, wide: bool) -> Layout {
+    Layout {
+        key,
+        wide,
+        equal_hashes: false,
+    }
+}
+
+/// Specialisations with this condition: the values are row numbers.
+pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
+    let pairs = MODES.into_iter().filter(|mode| *mode != Mode::Aggregate);
+    let of = |mode| {
+        ["u32", "u64"].map(|key| {
+            let layout = layout(key, key == "u64");
+            program(layout, JoinShape::USUAL, ("u32", "u32"), residual, mode)
+        })
+    };
+    pairs.flat_map(of).collect()
 }
 
 impl JoinParams {
@@ -145,10 +164,7 @@ impl JoinParams {
             slots_log2: 0,
             slot_shift: 0,
             unused: 0,
-            residual: ResidualParams {
-                buffers: [DevicePtr::null(); crate::join::RESIDUAL_BUFFERS_MAX],
-                literals: [0; crate::join::RESIDUAL_LITERALS_MAX],
-            },
+            residual: ResidualParams::none(),
         }
     }
 }

@@ -109,3 +109,8 @@ pub struct TritonOptions {
     /// Gives all keys one hash, to test what depends on their spread.
     pub equal_hashes: bool,
 }
+
+/// Those that test this condition.
+pub(super) fn with_condition(residual: &super::Residual) -> Vec<crate::compile::Program> {
+    programs::with_condition(residual)
+}

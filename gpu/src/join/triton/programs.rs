@@ -201,6 +201,23 @@ pub(super) fn gather_program(widths: Widths) -> Program {
         .define("VALUE", widths.value_name())
 }
 
+/// Specialisations with this condition: the values are row numbers.
+pub(in crate::join) fn with_condition(residual: &Residual) -> Vec<Program> {
+    let mut programs = Vec::new();
+    for key in [4, 8] {
+        let side = Widths { key, value: 4 };
+        let types = Types {
+            build: side,
+            probe: side,
+            equal_hashes: false,
+        };
+        for table in [TableKind::Linear, TableKind::Perfect, TableKind::Chained] {
+            programs.extend([Mode::Mark, Mode::Pairs].map(|mode| join_program(types, table, mode, residual)));
+        }
+    }
+    programs
+}
+
 /// Specialisations that the tests compile.
 pub(super) fn programs() -> Vec<Program> {
     let widths = |key, value| Widths { key, value };

@@ -123,9 +123,9 @@ pub fn residual<K: Element>(modulus: Option<u32>, build: &Uploaded<K>, probe: &U
     let address = |buffer: &DeviceBuffer<u32>| DevicePtr::new(buffer.ptr().0);
     Residual {
         body: "return (p.value<u32>(0, build_row) + p.value<u32>(1, probe_row)) % p.literal<u64>(0) != 0;".into(),
-        functions: String::new(),
         buffers: vec![address(&build.numbers), address(&probe.numbers)],
         literals: vec![modulus as u64],
+        ..Residual::default()
     }
 }
 

@@ -21,12 +21,7 @@ pub fn for_each(neighbours: &[Set], visit: Visit) -> ControlFlow<()> {
 }
 
 /// Every connected set that holds `set` and none of `excluded` beyond it, but for `set` itself; each after its subsets.
-fn grow(
-    neighbours: &[Set],
-    set: Set,
-    excluded: Set,
-    visit: &mut dyn FnMut(Set) -> ControlFlow<()>,
-) -> ControlFlow<()> {
+fn grow(neighbours: &[Set], set: Set, excluded: Set, visit: &mut dyn FnMut(Set) -> ControlFlow<()>) -> ControlFlow<()> {
     let around = around(neighbours, set) & !(excluded | set);
     for more in subsets(around) {
         visit(set | more)?;
@@ -77,7 +72,9 @@ mod tests {
     fn graph(relations: usize, connected: impl Fn(usize, usize) -> bool + Copy) -> Vec<Set> {
         let all: Set = (1 << relations) - 1;
         let of = |a: usize| members(all & !(1 << a)).filter(move |&b| connected(a, b) || connected(b, a));
-        (0..relations).map(|a| of(a).fold(0, |set: Set, b| set | 1 << b)).collect()
+        (0..relations)
+            .map(|a| of(a).fold(0, |set: Set, b| set | 1 << b))
+            .collect()
     }
 
     /// The pairs, after a check that none comes twice and each set is made before it is used.
@@ -101,7 +98,10 @@ mod tests {
             let star = (n - 1) << (n - 2);
             assert_eq!(count(&graph(n, |a, _| a == 0)), star);
             assert_eq!(count(&graph(n, |a, _| a == n - 1)), star);
-            assert_eq!(count(&graph(n, |_, _| true)), (3_usize.pow(n as u32) + 1 - (2 << n)) / 2);
+            assert_eq!(
+                count(&graph(n, |_, _| true)),
+                (3_usize.pow(n as u32) + 1 - (2 << n)) / 2
+            );
         }
         for n in 3..9_usize {
             let cycle = graph(n, |a, b| a + 1 == b || (a == 0 && b == n - 1));

@@ -134,8 +134,19 @@ impl Search<'_> {
         let leaf = |(at, &relation): (usize, &usize)| {
             let rows = self.graph.relations[relation].profile.rows;
             let choice = Choice::Relation(relation);
-            let step = Step { cost: 0.0, rows, choice };
-            (1 << at, Best { set: 1 << relation, cost: 0.0, step })
+            let step = Step {
+                cost: 0.0,
+                rows,
+                choice,
+            };
+            (
+                1 << at,
+                Best {
+                    set: 1 << relation,
+                    cost: 0.0,
+                    step,
+                },
+            )
         };
         let mut best: HashMap<Set, Best> = relations.iter().enumerate().map(leaf).collect();
         let mut left = PAIRS_MAX;

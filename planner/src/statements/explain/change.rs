@@ -92,7 +92,9 @@ pub(super) async fn run(
     }
     let elapsed = begin.elapsed();
     let Some((plan, planning)) = watch.seen() else {
-        return Err(SqlError::unsupported("EXPLAIN ANALYZE of a statement that runs no plan"));
+        return Err(SqlError::unsupported(
+            "EXPLAIN ANALYZE of a statement that runs no plan",
+        ));
     };
     let executing = elapsed.saturating_sub(*planning);
     let node = describe(plan, true);

@@ -66,8 +66,7 @@ fn source(
 ) -> Result<Source> {
     let binder = session.binder();
     let plan = match statement {
-        ast::Statement::Query(query)
-        | ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
+        ast::Statement::Query(query) | ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
             query::bound_plan(&binder, query, &prepared.param_fields, params)?
         }
         ast::Statement::Insert(insert) => insert::explained(&binder, prepared, insert, params)?,

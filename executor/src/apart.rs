@@ -1,0 +1,57 @@
+//! Work over all rows of an input on a thread of its own.
+//!
+//! A query is cancelled between two polls of its futures, so no poll may take long; and work that nobody waits for any
+//! more must end soon after.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Result, exec_err};
+use tenon_gpu::cpu::Stop;
+
+use crate::gpu_error::to_datafusion;
+
+/// Rows that are worked on within a poll: a millisecond or two.
+const ROWS_AT_ONCE: usize = 1 << 16;
+
+/// Rows between two looks at whether the work is still wanted.
+pub const PIECE_ROWS: usize = 1 << 20;
+
+/// Runs work over so many rows. Its flag is set when the future is dropped.
+pub async fn apart<T: Send + 'static>(
+    rows: usize,
+    work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if rows <= ROWS_AT_ONCE {
+        return work(&AtomicBool::new(false));
+    }
+    on_a_thread(work).await
+}
+
+/// Runs work that may take long however few rows it has.
+pub async fn on_a_thread<T: Send + 'static>(work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static) -> Result<T> {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let _guard = CancelOnDrop(Arc::clone(&cancelled));
+    match SpawnedTask::spawn_blocking(move || work(&cancelled))
+        .join_unwind()
+        .await
+    {
+        Ok(result) => result,
+        Err(error) => exec_err!("a join was cut off: {error}"),
+    }
+}
+
+/// Tells the work on other threads that nobody waits for it.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// An error if the work is no longer wanted.
+pub fn check(stop: Stop<'_>) -> Result<()> {
+    stop.check().map_err(to_datafusion)
+}

@@ -1,0 +1,269 @@
+//! From expressions to lines of C++, each of which names a value.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{JoinSide, ScalarValue};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr,
+    NotExpr,
+};
+use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
+
+use super::inputs::{Form, Loaded, load, plain};
+use super::one_side::{Reads, evaluated};
+use super::types::{Range, Translated, c_type};
+use super::value::Value;
+
+/// Characters of an expression in a reason.
+const SHOWN_CHARS: usize = 60;
+
+pub struct Translator<'a> {
+    pub schema: &'a SchemaRef,
+    /// By column of the filter.
+    inputs: Vec<(ArrayRef, JoinSide)>,
+    /// The side that the kernels call the build side.
+    own: JoinSide,
+    pub lines: String,
+    values: usize,
+    pub literals: Vec<u64>,
+    pub buffers: Vec<Buffer>,
+    /// Columns, and parts evaluated on the host.
+    known: HashMap<PhysicalExprRef, Value>,
+    /// Names a condition under which what is translated now is evaluated at all: a branch of a CASE.
+    pub guard: Option<String>,
+    pub fails: bool,
+    pub made_bytes: usize,
+}
+
+impl<'a> Translator<'a> {
+    pub fn new(schema: &'a SchemaRef, inputs: Vec<(ArrayRef, JoinSide)>, own: JoinSide) -> Self {
+        Self {
+            schema,
+            inputs,
+            own,
+            lines: String::new(),
+            values: 0,
+            literals: vec![],
+            buffers: vec![],
+            known: HashMap::new(),
+            guard: None,
+            fails: false,
+            made_bytes: 0,
+        }
+    }
+
+    pub fn boolean(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
+        let value = self.translate(expr)?;
+        match value.data_type {
+            DataType::Boolean => Ok(value),
+            other => Err(format!("a condition of {other}")),
+        }
+    }
+
+    pub fn translate(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            return self.literal(literal.value());
+        }
+        match Reads::of(expr, &self.inputs) {
+            Reads::One(side) => self.column(expr, side),
+            Reads::Nothing => {
+                let one = evaluated(expr, self.schema, &[])?;
+                let scalar = ScalarValue::try_from_array(&one, 0).map_err(|error| error.to_string())?;
+                self.literal(&scalar)
+            }
+            Reads::Both => self.of_both(expr),
+        }
+    }
+
+    /// What reads columns of both sides.
+    fn of_both(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
+        if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+            return self.binary(binary);
+        }
+        if let Some(not) = expr.downcast_ref::<NotExpr>() {
+            return self.not(not.arg());
+        }
+        if let Some(is_null) = expr.downcast_ref::<IsNullExpr>() {
+            return self.null_test(is_null.arg(), true);
+        }
+        if let Some(is_not_null) = expr.downcast_ref::<IsNotNullExpr>() {
+            return self.null_test(is_not_null.arg(), false);
+        }
+        if let Some(list) = expr.downcast_ref::<InListExpr>() {
+            return self.in_list(list);
+        }
+        if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+            let (text, pattern) = (self.translate(like.expr())?, self.translate(like.pattern())?);
+            return self.like(&text, &pattern, like.negated(), like.case_insensitive());
+        }
+        if let Some(case) = expr.downcast_ref::<CaseExpr>() {
+            return self.case(case);
+        }
+        if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+            let inner = self.translate(cast.expr())?;
+            return self.cast(inner, cast.cast_type());
+        }
+        if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
+            let inner = self.translate(negative.arg())?;
+            return self.negative(inner);
+        }
+        if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
+            return self.call(call);
+        }
+        let shown: String = expr.to_string().chars().take(SHOWN_CHARS).collect();
+        Err(format!("no device form of {shown}"))
+    }
+
+    fn call(&mut self, call: &ScalarFunctionExpr) -> Translated<Value> {
+        let (name, result) = (call.name(), call.return_type());
+        let arguments = call.args().iter().map(|argument| self.translate(argument));
+        let arguments = arguments.collect::<Translated<Vec<_>>>()?;
+        if let Some(value) = self.number_function(name, &arguments, result)? {
+            return Ok(value);
+        }
+        if let Some(value) = self.text_function(name, &arguments, result)? {
+            return Ok(value);
+        }
+        Err(format!("no device form of {name}() over both sides"))
+    }
+
+    /// A name for a value.
+    pub fn define(
+        &mut self,
+        c_type: &str,
+        value: String,
+        null: Option<String>,
+        data_type: DataType,
+        range: Option<Range>,
+    ) -> Value {
+        let name = format!("v{}", self.values);
+        self.values += 1;
+        let _ = write!(self.lines, "{c_type} {name} = {value};\n    ");
+        Value {
+            data_type,
+            value: name,
+            null,
+            range,
+            ascii: false,
+        }
+    }
+
+    /// A name for a truth that is never null.
+    pub fn define_truth(&mut self, truth: String) -> Value {
+        self.define("bool", truth, None, DataType::Boolean, None)
+    }
+
+    /// A name for whether something is null.
+    pub fn define_null(&mut self, null: String) -> String {
+        self.define_truth(null).value
+    }
+
+    /// Whether any of these is null.
+    pub fn any_null<'v>(&mut self, values: impl IntoIterator<Item = &'v Value>) -> Option<String> {
+        let mut nulls: Vec<String> = values.into_iter().filter_map(|value| value.null.clone()).collect();
+        nulls.dedup();
+        match nulls.len() {
+            0 => None,
+            1 => nulls.pop(),
+            _ => Some(self.define_null(nulls.join(" || "))),
+        }
+    }
+
+    /// The pair fails where `condition` holds and the value is wanted and not null.
+    pub fn fail_if(&mut self, null: Option<&String>, condition: &str) {
+        self.fails = true;
+        let mut all: Vec<String> = self.guard.iter().cloned().collect();
+        all.extend(null.map(|null| format!("!{null}")));
+        all.push(format!("({condition})"));
+        let _ = write!(self.lines, "if ({}) p.fail();\n    ", all.join(" && "));
+    }
+
+    /// A column, or a part of one side as a column.
+    fn column(&mut self, expr: &PhysicalExprRef, side: JoinSide) -> Translated<Value> {
+        if let Some(value) = self.known.get(expr) {
+            return Ok(value.clone());
+        }
+        let array = match expr.downcast_ref::<Column>() {
+            Some(column) => {
+                let (array, _) = self.inputs.get(column.index()).ok_or("a column that is not there")?;
+                ArrayRef::clone(array)
+            }
+            None => {
+                let made = evaluated(expr, self.schema, &self.inputs)?;
+                self.made_bytes += made.get_array_memory_size();
+                made
+            }
+        };
+        let array = plain(&array)?;
+        let row = if side == self.own { "build_row" } else { "probe_row" };
+        let loaded = load(&array)?;
+        self.made_bytes += loaded.made_bytes;
+        let null = array
+            .logical_nulls()
+            .filter(|nulls| nulls.null_count() > 0)
+            .map(|nulls| {
+                self.buffers.push(nulls.inner().sliced());
+                let at = self.buffers.len() - 1;
+                self.define_null(format!("!p.bit({at}, {row})"))
+            });
+        let value = self.loaded(loaded, row, null, array.data_type())?;
+        self.known.insert(PhysicalExprRef::clone(expr), value.clone());
+        Ok(value)
+    }
+
+    /// The value of a row of what was loaded.
+    fn loaded(&mut self, loaded: Loaded, row: &str, null: Option<String>, data_type: &DataType) -> Translated<Value> {
+        let c_type = c_type(data_type)?;
+        let at = self.buffers.len();
+        self.buffers.extend(loaded.buffers);
+        let value = match loaded.form {
+            Form::Bit => format!("p.bit({at}, {row})"),
+            Form::Number(stored) => format!("({c_type})p.value<{stored}>({at}, {row})"),
+            Form::Text(offset) => format!("text_at<{offset}>(p, {at}, {row})"),
+        };
+        let value = self.define(c_type, value, null, data_type.clone(), loaded.range);
+        Ok(Value {
+            ascii: loaded.ascii,
+            ..value
+        })
+    }
+
+    /// Numbers are parameters of the kernel, texts are columns of one row.
+    fn literal(&mut self, scalar: &ScalarValue) -> Translated<Value> {
+        let one = scalar.to_array().map_err(|error| error.to_string())?;
+        let one = plain(&one)?;
+        let data_type = one.data_type().clone();
+        let c_type = c_type(&data_type)?;
+        if scalar.is_null() {
+            let nothing = format!("{c_type}()");
+            let value = self.define(c_type, nothing, Some("true".into()), data_type, Some((0, 0)));
+            return Ok(Value { ascii: true, ..value });
+        }
+        let loaded = load(&one)?;
+        let stored = match loaded.form {
+            Form::Text(_) => return self.loaded(loaded, "0", None, &data_type),
+            Form::Bit => "bit",
+            Form::Number(stored) => stored,
+        };
+        let at = self.literals.len();
+        let mut bytes = [0; 16];
+        let held = loaded.buffers[0].as_slice();
+        let held = &held[..held.len().min(16)];
+        bytes[..held.len()].copy_from_slice(held);
+        let word = |half: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[half * 8 + i]));
+        self.literals.push(word(0));
+        let value = match stored {
+            "bit" => format!("(p.literal<u8>({at}) & 1) != 0"),
+            "i128" => {
+                self.literals.push(word(1));
+                format!("bits_128(p.literal<u64>({}), p.literal<u64>({at}))", at + 1)
+            }
+            _ => format!("({c_type})p.literal<{stored}>({at})"),
+        };
+        Ok(self.define(c_type, value, None, data_type, loaded.range))
+    }
+}

@@ -1,0 +1,39 @@
+//! What the translator knows of a value in the kernel.
+
+use arrow::datatypes::DataType;
+
+use super::types::Range;
+
+/// A value in the kernel: C++ names of it and of whether it is null.
+#[derive(Clone)]
+pub struct Value {
+    pub data_type: DataType,
+    pub value: String,
+    /// None: never null.
+    pub null: Option<String>,
+    /// Of whole numbers and decimals: what the unscaled value can be, where rows are null too.
+    pub range: Option<Range>,
+    /// Of texts: whether all bytes are known to be ASCII.
+    pub ascii: bool,
+}
+
+impl Value {
+    pub fn is_true(&self) -> String {
+        match &self.null {
+            Some(null) => format!("(!{null} && {})", self.value),
+            None => self.value.clone(),
+        }
+    }
+
+    pub fn is_false(&self) -> String {
+        match &self.null {
+            Some(null) => format!("(!{null} && !{})", self.value),
+            None => format!("!{}", self.value),
+        }
+    }
+
+    /// Whether it is null, as C++.
+    pub fn is_null(&self) -> &str {
+        self.null.as_deref().unwrap_or("false")
+    }
+}

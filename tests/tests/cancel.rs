@@ -1,0 +1,137 @@
+//! Cancels of joins at any moment: the client has its error at once, and the server stops working soon after.
+
+use crate::process::{Server, sql_state, value};
+use crate::trial;
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Trial;
+use std::time::{Duration, Instant};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("cancel::joins", joins),
+        trial("cancel::on_the_device", on_the_device),
+    ]
+}
+
+/// On an idle machine a cancel takes 0.1 s; tests share theirs.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+const IDLE_MAX: Duration = Duration::from_secs(2);
+
+/// An operator, and a join that takes it seconds.
+const JOINS: [(&str, &str); 8] = [
+    ("auto", "SELECT count(*) FROM a JOIN b ON a.k = b.k"),
+    ("auto", "SELECT count(*) FROM a JOIN b ON a.s = b.s AND a.k = b.k"),
+    ("hj", "SELECT count(*) FROM a JOIN b ON a.k = b.k"),
+    ("hj", "SELECT count(*) FROM a JOIN b ON a.s = b.s"),
+    ("smj", "SELECT count(*) FROM a JOIN b ON a.k = b.k"),
+    (
+        "smj",
+        "SELECT count(*) FROM a JOIN b ON a.k BETWEEN b.k AND b.k + 100000",
+    ),
+    ("inlj", "SELECT count(*) FROM a JOIN b ON a.k = b.k"),
+    ("ninlj", "SELECT count(*) FROM a JOIN b ON a.k = b.k"),
+];
+
+/// When the cancel is sent: while inputs are read, sorted, put into tables, and matched.
+const AFTER_MS: [u64; 5] = [30, 120, 250, 400, 700];
+
+async fn joins() -> Result<()> {
+    let server = Server::start(&[])?;
+    let client = server.connect().await?;
+    for table in ["a", "b"] {
+        let rows =
+            "SELECT g * 2654435761 % 4294967291, 'row ' || (g * 7919 % 1500007) FROM generate_series(1, 1500000) q (g)";
+        client
+            .batch_execute(&format!(
+                "CREATE TABLE {table} (k int8, s text); INSERT INTO {table} {rows}"
+            ))
+            .await?;
+    }
+    for (operator, sql) in JOINS {
+        client
+            .batch_execute(&format!("SET tenon.join_operator = '{operator}'"))
+            .await?;
+        cancelled(&server, &client, operator, sql).await?;
+    }
+    ensure!(value(&client, "SELECT 5").await? == "5");
+    Ok(())
+}
+
+/// The simulator is slow, so that few rows keep it busy; what it does at once is what a GPU does in some 10 ms.
+async fn on_the_device() -> Result<()> {
+    let server = Server::start_with(&[], &[("TENON_DEVICE", "sim")])?;
+    let client = server.connect().await?;
+    let rows = "SELECT g * 7919 % 30011, g FROM generate_series(1, 30000) q (g)";
+    client
+        .batch_execute(&format!(
+            "CREATE TABLE a (k int8, x int8); INSERT INTO a {rows}; CREATE TABLE b (k int8, x int8); INSERT INTO b {rows}; \
+             SET tenon.device = 'gpu'"
+        ))
+        .await?;
+    let sql = "SELECT count(*) FROM a JOIN b ON a.k + b.k = 5 OR a.x = b.k * 3";
+    cancelled(&server, &client, "ninlj on the simulator", sql).await
+}
+
+/// Cancels the statement at several moments; statements that end before are passed over, but not all.
+async fn cancelled(server: &Server, client: &tokio_postgres::Client, operator: &str, sql: &str) -> Result<()> {
+    let token = client.cancel_token();
+    let mut times = vec![];
+    for after in AFTER_MS {
+        let query = async {
+            let result = client.simple_query(sql).await;
+            (result, Instant::now())
+        };
+        let cancel = async {
+            tokio::time::sleep(Duration::from_millis(after)).await;
+            let sent = Instant::now();
+            token.cancel_query(tokio_postgres::NoTls).await.map(|()| sent)
+        };
+        let ((result, ended), sent) = tokio::join!(query, cancel);
+        let sent = sent?;
+        let Err(error) = result else { continue };
+        ensure!(sql_state(&error) == "57014", "{operator}: {}", sql_state(&error));
+        let idle = server.idle_since().await?.saturating_duration_since(sent);
+        times.push((after, ended.saturating_duration_since(sent), idle));
+    }
+    ensure!(!times.is_empty(), "{operator} never took {} ms: {sql}", AFTER_MS[0]);
+    let shown = times
+        .iter()
+        .map(|(after, answer, idle)| format!("at {after} ms: {} / {} ms", answer.as_millis(), idle.as_millis()));
+    println!(
+        "{operator}: {sql}: error / idle after cancel {}",
+        shown.collect::<Vec<_>>().join(", ")
+    );
+    for (after, answer, idle) in times {
+        let late = || format!("{operator} after {after} ms: error {answer:?}, idle {idle:?}: {sql}");
+        ensure!(answer < ANSWER_MAX && idle < IDLE_MAX, "{}", late());
+    }
+    Ok(())
+}
+
+impl Server {
+    /// When the server's threads were last seen at work, once they rest.
+    async fn idle_since(&self) -> Result<Instant> {
+        const LOOK: Duration = Duration::from_millis(10);
+        let begun = Instant::now();
+        let (mut last, mut worked) = (self.cpu_ticks()?, begun);
+        // A tick of the kernel's clock is 10 ms, and a busy machine may give the server none for a while.
+        while worked.elapsed() < LOOK * 10 && begun.elapsed() < Duration::from_secs(20) {
+            tokio::time::sleep(LOOK).await;
+            let ticks = self.cpu_ticks()?;
+            if ticks > last {
+                (last, worked) = (ticks, Instant::now());
+            }
+        }
+        Ok(worked)
+    }
+
+    /// Processor time of all threads so far, in ticks.
+    fn cpu_ticks(&self) -> Result<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()))?;
+        // After the name in parentheses, user time is the 12th field and system time the 13th.
+        let (_, fields) = stat.rsplit_once(')').context("no name in a stat file")?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let ticks = |at: usize| -> Result<u64> { Ok(fields.get(at).context("a short stat file")?.parse()?) };
+        Ok(ticks(11)? + ticks(12)?)
+    }
+}
