@@ -16,7 +16,7 @@ use crate::gpu_error::to_datafusion;
 const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// Rows between two looks at whether the work is still wanted.
-pub const PIECE_ROWS: usize = 1 << 20;
+pub const PIECE_ROWS: usize = 1 << 18;
 
 /// Runs work over so many rows. Its flag is set when the future is dropped.
 pub async fn apart<T: Send + 'static>(
