@@ -42,7 +42,7 @@ pub struct Setting {
     pub workers: usize,
     /// Device memory that the statement may take.
     pub memory_bytes: Option<u64>,
-    /// Whether a hash join that runs out of device memory may go on as the Triton join.
+    /// Whether a join of equal keys that runs out of device memory may go on as the Triton join.
     pub may_spill: bool,
 }
 

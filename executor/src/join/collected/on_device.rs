@@ -22,7 +22,7 @@ use crate::join::spec::JoinSpec;
 pub struct Gpu<'a> {
     pub device: &'a Device,
     pub memory_bytes: Option<u64>,
-    /// Whether a hash join that runs out of device memory may go on as the Triton join.
+    /// Whether a join of equal keys that runs out of device memory may go on as the Triton join.
     pub may_spill: bool,
     pub cancelled: &'a AtomicBool,
 }
@@ -54,8 +54,8 @@ pub fn run(
     gpu: &Gpu<'_>,
 ) -> Result<(Option<DevicePairs>, Outcome)> {
     let mut outcome = Outcome::default();
-    let spilling = (operator == Operator::Hj && gpu.may_spill).then_some(Operator::Triton);
-    for operator in [operator].into_iter().chain(spilling) {
+    let may_spill = gpu.may_spill && operator != Operator::Triton && matches!(task.condition, Condition::Equal { .. });
+    for operator in [operator].into_iter().chain(may_spill.then_some(Operator::Triton)) {
         let results = build.reservation.new_empty();
         match attempt(spec, operator, task, (build, probe), gpu, &results) {
             Ok(mut found) => {
