@@ -254,12 +254,14 @@ impl ScanExec {
 }
 
 /// Filters in the order in which they run, and the index that finds the rows for them.
+type Compiled = (Arc<[ScanFilter]>, Option<Arc<IndexScan>>);
+
 fn compiled(
     table: &TableVersion,
     full_schema: &SchemaRef,
     given: &[Arc<dyn PhysicalExpr>],
     index_budget: Option<&Arc<MemoryBudget>>,
-) -> Result<(Arc<[ScanFilter]>, Option<Arc<IndexScan>>)> {
+) -> Result<Compiled> {
     let mut filters = given
         .iter()
         .map(|f| ScanFilter::try_new(f, full_schema))

@@ -2,7 +2,7 @@
 //! torn, damaged or another machine's is measured anew.
 
 use std::fs;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,9 +34,8 @@ pub fn key(device: Option<&Device>) -> String {
 }
 
 pub fn path(directory: &Path, key: &str) -> PathBuf {
-    let mut hasher = foldhash::fast::FixedState::with_seed(0x7e_40_11).build_hasher();
-    key.hash(&mut hasher);
-    directory.join(format!("machine-{:016x}.json", hasher.finish()))
+    let hash = foldhash::fast::FixedState::with_seed(0x7e_40_11).hash_one(key);
+    directory.join(format!("machine-{hash:016x}.json"))
 }
 
 /// None where there is no file, or none that holds.
