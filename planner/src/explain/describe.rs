@@ -23,12 +23,16 @@ type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan as EXPLAIN shows it; with `analyze`, with what its run left in its metrics.
 pub(crate) fn describe(plan: &Plan, analyze: bool) -> Node {
-    Describer {
+    let describer = Describer {
         statistics: StatisticsContext::new(),
         analyze,
         qualified: scans(plan) > 1,
+    };
+    let mut node = describer.node(plan);
+    if analyze && node.is_constant() {
+        give_constant(&mut node);
     }
-    .node(plan)
+    node
 }
 
 struct Describer {
@@ -127,11 +131,21 @@ impl Describer {
             inputs,
             ..facts.node
         };
-        if self.analyze {
+        if self.analyze && node.is_constant() {
+            let rows = self.rows(plan).unwrap_or(0.0) as usize;
+            node.actual = Some(super::Actual {
+                rows,
+                ..Default::default()
+            });
+        } else if self.analyze {
             node.actual = actual::of(plan.as_ref(), facts.phase);
             if let Some(actual) = node.actual.as_mut().filter(|_| facts.foreign) {
                 actual.counts.retain(|(_, value)| matches!(value, Value::Bytes(_)));
             }
+        }
+        if node.actual.as_ref().is_some_and(|actual| actual.ran) {
+            let inputs = node.inputs.iter_mut().map(|(_, input)| input);
+            inputs.filter(|input| input.is_constant()).for_each(give_constant);
         }
         if plan.downcast_ref::<IndexJoinExec>().is_some() {
             account_for_lookups(&mut node);
@@ -240,6 +254,13 @@ fn guess(work: &Work, inputs: &[Estimate]) -> f64 {
 fn width(schema: &Schema) -> usize {
     let of = |data_type: &DataType| data_type.primitive_width().unwrap_or(32);
     schema.fields().iter().map(|field| of(field.data_type())).sum()
+}
+
+/// Rows that stand in the plan itself are there for whatever runs above them, and keep no account.
+fn give_constant(node: &mut Node) {
+    if let Some(actual) = &mut node.actual {
+        actual.ran = true;
+    }
 }
 
 /// Gives the inner side of an index join its account: all lookups together.

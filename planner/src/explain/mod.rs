@@ -38,6 +38,13 @@ pub(crate) struct Node {
     pub inputs: Vec<(Role, Node)>,
 }
 
+impl Node {
+    /// Whether its rows stand in the plan itself.
+    fn is_constant(&self) -> bool {
+        self.inputs.is_empty() && matches!(self.kind.as_str(), "Values Scan" | "Result")
+    }
+}
+
 /// What a node is to the one above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {

@@ -8,38 +8,40 @@ use std::collections::HashMap;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Result};
+use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::AnalyzerRule;
 
+/// Runs before types are coerced, which takes time by the square of a conjunction's length.
 #[derive(Debug, Default)]
 pub struct DropImpliedEqualities;
 
-impl OptimizerRule for DropImpliedEqualities {
+impl AnalyzerRule for DropImpliedEqualities {
     fn name(&self) -> &str {
         "drop_implied_equalities"
     }
 
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(rewrite_node)?.data)
     }
+}
 
-    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = &plan else {
-            return Ok(Transformed::no(plan));
-        };
-        let conjuncts = split_conjunction(&filter.predicate);
-        let mut classes = Classes::new(filter.input.schema());
-        let kept: Vec<&Expr> = conjuncts.iter().copied().filter(|e| !classes.imply(e)).collect();
-        if kept.len() == conjuncts.len() {
-            return Ok(Transformed::no(plan));
-        }
-        let Some(predicate) = conjunction(kept.into_iter().cloned()) else {
-            return Ok(Transformed::no(plan));
-        };
-        let filter = Filter::try_new(predicate, filter.input.clone())?;
-        Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = &plan else {
+        return Ok(Transformed::no(plan));
+    };
+    let conjuncts = split_conjunction(&filter.predicate);
+    let mut classes = Classes::new(filter.input.schema());
+    let kept: Vec<&Expr> = conjuncts.iter().copied().filter(|e| !classes.imply(e)).collect();
+    if kept.len() == conjuncts.len() {
+        return Ok(Transformed::no(plan));
     }
+    let Some(predicate) = conjunction(kept.into_iter().cloned()) else {
+        return Ok(Transformed::no(plan));
+    };
+    let filter = Filter::try_new(predicate, filter.input.clone())?;
+    Ok(Transformed::yes(LogicalPlan::Filter(filter)))
 }
 
 /// Columns known to be equal: a forest of them, each tree a class.
@@ -108,7 +110,6 @@ mod tests {
     use super::*;
     use arrow::datatypes::{Field, Schema};
     use datafusion::logical_expr::{LogicalPlanBuilder, col, table_scan};
-    use datafusion::optimizer::OptimizerContext;
 
     fn kept(predicate: Expr) -> String {
         let field = |name: &str, data_type| Field::new(name, data_type, true);
@@ -118,8 +119,8 @@ mod tests {
             .and_then(|scan| LogicalPlanBuilder::filter(scan, predicate))
             .and_then(LogicalPlanBuilder::build)
             .unwrap();
-        let rewritten = DropImpliedEqualities.rewrite(plan, &OptimizerContext::new()).unwrap();
-        let LogicalPlan::Filter(filter) = rewritten.data else {
+        let analyzed = DropImpliedEqualities.analyze(plan, &ConfigOptions::new()).unwrap();
+        let LogicalPlan::Filter(filter) = analyzed else {
             panic!("no filter")
         };
         filter.predicate.to_string()

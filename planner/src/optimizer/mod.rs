@@ -5,7 +5,7 @@ mod aggregates;
 mod annotate;
 mod cross_joins;
 pub mod estimate;
-mod implied_equalities;
+pub(crate) mod implied_equalities;
 mod index_joins;
 mod join_order;
 mod joins;

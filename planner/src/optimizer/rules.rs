@@ -9,7 +9,6 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use super::TenonOperators;
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
-use super::implied_equalities::DropImpliedEqualities;
 
 /// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
 /// of inner joins, which depends on how the joins are nested and so runs when they are ordered (`order_joins`).
@@ -33,7 +32,6 @@ const PHYSICAL_UNUSED: [&str; 8] = [
     "PushdownSort",
 ];
 
-/// DataFusion's, and before them Tenon's that save them work.
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
@@ -41,7 +39,6 @@ pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     for rule in rules.iter_mut().filter(|rule| rule.name() == cross_joins.name()) {
         *rule = cross_joins.clone();
     }
-    rules.insert(0, Arc::new(DropImpliedEqualities));
     rules
 }
 

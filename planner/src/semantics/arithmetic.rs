@@ -32,6 +32,14 @@ static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
     })
 });
 
+/// Whether `rewrite` may change this operator.
+pub(super) fn is_candidate(op: Operator) -> bool {
+    matches!(
+        op,
+        Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide
+    )
+}
+
 pub(super) fn rewrite(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let kind = match binary.op {
         Operator::Plus => Kind::Add,

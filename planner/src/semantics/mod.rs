@@ -18,6 +18,7 @@ mod to_integer;
 mod to_text;
 
 use crate::functions::aggregate;
+use crate::optimizer::implied_equalities::DropImpliedEqualities;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
@@ -30,7 +31,8 @@ use std::sync::Arc;
 
 /// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(floats::FloatsStay)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(DropImpliedEqualities), Arc::new(floats::FloatsStay)];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
@@ -79,10 +81,11 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn is_candidate(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::Cast(_) | Expr::BinaryExpr(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_)
-    )
+    match expr {
+        Expr::BinaryExpr(binary) => arithmetic::is_candidate(binary.op),
+        Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
+        _ => false,
+    }
 }
 
 fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

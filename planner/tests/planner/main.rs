@@ -4,6 +4,7 @@ mod basic;
 mod change;
 mod common;
 mod explain;
+mod hard_queries;
 mod indexes;
 mod kept_plans;
 mod planning;

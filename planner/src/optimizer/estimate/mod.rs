@@ -263,7 +263,8 @@ fn of_join(join: &Join, left: Profile, right: Profile) -> Profile {
             });
             let share = kept.fold(1.0, f64::min);
             let share = if join.filter.is_some() { share * 0.5 } else { share };
-            (rows * share).min(matches.max(rows * share.min(0.5)))
+            // No more rows find a partner than there are pairs.
+            (rows * share).min(matches)
         };
     let left_semi = || semi(left.rows, |(l, r)| (l, r), right.rows);
     let right_semi = || semi(right.rows, |(l, r)| (r, l), left.rows);

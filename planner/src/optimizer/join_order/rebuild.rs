@@ -1,12 +1,13 @@
 //! The logical plan of a chosen join tree.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use datafusion::common::{JoinConstraint, JoinType, NullEquality, Result};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan};
 
-use super::graph::{Graph, Set};
+use super::graph::{Graph, Member, Set};
 use super::search::{Tree, joins};
 
 /// Joins as `tree` says: left inputs are build sides, and every predicate is applied where its relations first meet.
@@ -88,8 +89,13 @@ fn attach(outer: Arc<LogicalPlan>, inner: Arc<LogicalPlan>, join: &Join, builds_
 /// equalities applied below. And the equalities of expressions that are keys here, by their place in the graph.
 fn keys(graph: &Graph, build: Set, probe: Set) -> (Vec<(Expr, Expr)>, Vec<usize>) {
     let (mut keys, mut used) = (vec![], vec![]);
+    let uses = uses(graph, build, probe);
     for class in &graph.classes {
-        let on_side = |side: Set| class.iter().find(|m| side >> m.relation & 1 == 1);
+        // Of several members on a side, one of the relation that has most keys here: those are estimated together.
+        let on_side = |side: Set| {
+            let members = class.iter().filter(|m| is_in(m, side));
+            members.min_by_key(|m| (Reverse(uses[m.relation]), m.relation))
+        };
         if let (Some(l), Some(r)) = (on_side(build), on_side(probe)) {
             keys.push((Expr::Column(l.column.clone()), Expr::Column(r.column.clone())));
         }
@@ -107,6 +113,20 @@ fn keys(graph: &Graph, build: Set, probe: Set) -> (Vec<(Expr, Expr)>, Vec<usize>
         }
     }
     (keys, used)
+}
+
+/// By relation: in how many of the classes that connect the two sets it has a member.
+fn uses(graph: &Graph, build: Set, probe: Set) -> [usize; Set::BITS as usize] {
+    let mut uses = [0; Set::BITS as usize];
+    let connects = |class: &&Vec<Member>| [build, probe].iter().all(|&side| class.iter().any(|m| is_in(m, side)));
+    for member in graph.classes.iter().filter(connects).flatten() {
+        uses[member.relation] += 1;
+    }
+    uses
+}
+
+fn is_in(member: &Member, side: Set) -> bool {
+    side >> member.relation & 1 == 1
 }
 
 /// Predicates that the two sides together are the first to have all columns for, and that are no keys: `keys` says

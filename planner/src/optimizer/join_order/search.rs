@@ -5,8 +5,9 @@
 //! with each have more. Else greedy, the cheapest next join first (Fegaras 1998). Relations that no predicate connects are joined last, the smallest first. Cost counts rows: those hashed, those
 //! probed, and those put out, with hashing the dearest.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
+
+use hashbrown::HashMap;
 
 use super::super::estimate::cost::{BUILD, CROSS, OUTPUT, PAIR, PROBE};
 use super::cardinality::Cardinality;
@@ -131,6 +132,9 @@ impl Search<'_> {
             places.fold(0, |all: Set, (at, &relation)| all | (set >> relation & 1) << at)
         };
         let neighbours: Vec<Set> = relations.iter().map(|&at| number(self.edges.around(1 << at))).collect();
+        if !is_small(&neighbours) {
+            return None;
+        }
         let leaf = |(at, &relation): (usize, &usize)| {
             let rows = self.graph.relations[relation].profile.rows;
             let choice = Choice::Relation(relation);
@@ -149,12 +153,7 @@ impl Search<'_> {
             )
         };
         let mut best: HashMap<Set, Best> = relations.iter().enumerate().map(leaf).collect();
-        let mut left = PAIRS_MAX;
-        let done = pairs::for_each(&neighbours, &mut |a, b| {
-            if left == 0 {
-                return ControlFlow::Break(());
-            }
-            left -= 1;
+        let _ = pairs::for_each(&neighbours, &mut |a, b| {
             let (Some(l), Some(r)) = (best.get(&a).copied(), best.get(&b).copied()) else {
                 return ControlFlow::Continue(());
             };
@@ -169,9 +168,6 @@ impl Search<'_> {
             }
             ControlFlow::Continue(())
         });
-        if done.is_break() {
-            return None;
-        }
         let last = number(whole);
         let found = best.get(&last)?;
         Some(Candidate {
@@ -313,6 +309,19 @@ fn combined(a: Candidate, b: Candidate, step: Step) -> Candidate {
         rows: step.rows,
         tree,
     }
+}
+
+/// Whether there are no more than `PAIRS_MAX` pairs.
+fn is_small(neighbours: &[Set]) -> bool {
+    let mut left = PAIRS_MAX;
+    let counted = pairs::for_each(neighbours, &mut |_, _| match left {
+        0 => ControlFlow::Break(()),
+        _ => {
+            left -= 1;
+            ControlFlow::Continue(())
+        }
+    });
+    counted.is_continue()
 }
 
 fn tree_of(best: &HashMap<Set, Best>, number: &impl Fn(Set) -> Set, at: Set) -> Option<Tree> {
