@@ -110,7 +110,8 @@ const STREAMED_ROWS_MAX: usize = 64;
 const TRITON_BYTES_MIN: u64 = 32 << 10;
 /// Another operator than the usual one, or the GPU, must cost this much less: the model is not that exact.
 const WORTHWHILE: f64 = 0.9;
-/// And save this much on the CPU.
+/// On the CPU still less, where the usual operator keeps the least, and less by this much.
+const WORTHWHILE_ON_CPU: f64 = 0.75;
 const WORTHWHILE_S: f64 = 0.5e-3;
 
 /// Chooses; the error says why what the options ask for is impossible.
@@ -300,8 +301,10 @@ fn best(facts: &Facts, ways: Vec<Way>) -> Option<Found> {
 /// Whether a way differs enough from the usual one. An index that there is, and the GPU's operators among themselves,
 /// need save no more than their share.
 fn is_worthwhile(way: Way, seconds: f64, of_usual: f64) -> bool {
-    let saves = way.on_gpu || way.indexed || of_usual - seconds > WORTHWHILE_S;
-    seconds < of_usual * WORTHWHILE && saves
+    match way.on_gpu || way.indexed {
+        true => seconds < of_usual * WORTHWHILE,
+        false => seconds < of_usual * WORTHWHILE_ON_CPU && of_usual - seconds > WORTHWHILE_S,
+    }
 }
 
 /// The GPU's way if it has room and is faster, and why.

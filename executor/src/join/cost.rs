@@ -12,6 +12,10 @@ use super::table::is_direct;
 
 /// Threads that start, and the work that is handed to them, where both sides are collected.
 const COLLECTED_S: f64 = 60.0e-6;
+/// New memory of a row that is kept, and a pair's way through row numbers, beside what a streamed row costs.
+const COLLECTED_ROW_S: f64 = 5.0e-9;
+/// Pairs of a small build side cost more where each batch has its own, in those of a nested loop.
+const STREAMED_PAIRS: f64 = 2.0;
 /// Allocations, small copies and waits of one join on the GPU.
 const GPU_CALLS_S: f64 = 300.0e-6;
 /// Kernels of a join, about: sorts and partitions in passes, counts, sums and writes.
@@ -89,7 +93,7 @@ impl Machine {
     /// The probe side flows past a table of the build side, which one core has built.
     fn streamed(&self, facts: &Facts, operator: Operator, sizes: &Sizes) -> f64 {
         if operator == Operator::Ninlj {
-            return sizes.built * sizes.probed / self.cpu.tested_pairs_per_s / sizes.cores;
+            return STREAMED_PAIRS * sizes.built * sizes.probed / self.cpu.tested_pairs_per_s / sizes.cores;
         }
         let direct = is_direct(sizes.own.rows.unwrap_or(0), sizes.own.key_span);
         let table = if direct { self.cpu.array } else { self.cpu.table };
@@ -142,7 +146,9 @@ impl Machine {
             (Predicate::Range { .. }, Operator::Ninlj) | (Predicate::Other, _) => 0.0,
             (Predicate::Range { .. }, _) => sizes.built + (2.0 + BOUND_CODES) * sizes.probed,
         };
-        COLLECTED_S + (copied + codes * code) / hands
+        let kept = COLLECTED_ROW_S * probe.rows.unwrap_or(0) as f64;
+        let gathered = COLLECTED_ROW_S * facts.pairs_expected() as f64 / sizes.cores;
+        COLLECTED_S + (copied + kept + codes * code) / hands + gathered
     }
 
     /// From host memory to row numbers there.

@@ -72,7 +72,7 @@ pub struct Gpu {
 
 /// Rows of a structure up to which [`Rate::near`] holds, and from which on [`Rate::far`] does.
 pub const NEAR_ROWS: usize = 1 << 14;
-pub const FAR_ROWS: usize = 1 << 21;
+pub const FAR_ROWS: usize = 1 << 20;
 
 impl Rate {
     pub const fn new(near: f64, far: f64) -> Self {

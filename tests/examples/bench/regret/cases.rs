@@ -158,7 +158,14 @@ impl Case {
         };
         let table = |name: &str, key: String, rows: usize| {
             let key = form(key);
-            format!("CREATE TABLE {name} AS SELECT {key} AS k, v AS w FROM generate_series(1::bigint, {rows}) AS g(v)")
+            // Several cores write a table's rows in the order in which they come.
+            let order = match self.keys {
+                Keys::Sorted | Keys::SortedDense => " ORDER BY v",
+                _ => "",
+            };
+            format!(
+                "CREATE TABLE {name} AS SELECT {key} AS k, v AS w FROM generate_series(1::bigint, {rows}) AS g(v){order}"
+            )
         };
         let mut statements = vec![table("b", of_build, build), table("p", of_probe, probe)];
         if self.index {
