@@ -7,11 +7,11 @@ use tenon_storage::Bound;
 use super::ColumnProfile;
 
 /// The share of the cross product in which all key pairs are equal. Keys between the same two tables belong together (a
-/// composite key): they have no more distinct values than the smaller table has rows.
+/// composite key): they have no more distinct values than the smaller table has rows, and no fewer than any one of them.
 pub fn equality_selectivity(keys: &[(ColumnProfile, ColumnProfile)], left_rows: f64, right_rows: f64) -> f64 {
     let table = |profile: &ColumnProfile| profile.stored.as_ref().map(|stored| stored.table.version());
-    // By pair of tables: how many keys, their combinations, and the smaller table's rows.
-    type Combinations = (usize, f64, f64);
+    // By pair of tables: the largest number of values of one key, their combinations, and the smaller table's rows.
+    type Combinations = (f64, f64, f64);
     let mut pairs: BTreeMap<(Option<u64>, Option<u64>), Combinations> = BTreeMap::new();
     for (left, right) in keys {
         let rows = left
@@ -20,15 +20,15 @@ pub fn equality_selectivity(keys: &[(ColumnProfile, ColumnProfile)], left_rows: 
             .min(right.base_rows.unwrap_or(right_rows));
         let pair = pairs
             .entry((table(left), table(right)))
-            .or_insert((0, 1.0, f64::INFINITY));
-        pair.0 += 1;
-        pair.1 *= left.distinct_or(left_rows).max(right.distinct_or(right_rows));
+            .or_insert((1.0, 1.0, f64::INFINITY));
+        let values = left.distinct_or(left_rows).max(right.distinct_or(right_rows));
+        pair.0 = pair.0.max(values);
+        pair.1 *= values;
         pair.2 = pair.2.min(rows);
     }
-    let domains = pairs.values().map(|&(count, combinations, rows)| match count {
-        1 => combinations,
-        _ => combinations.min(rows.max(1.0)),
-    });
+    let domains = pairs
+        .values()
+        .map(|&(widest, combinations, rows)| combinations.min(rows).max(widest));
     1.0 / domains.product::<f64>()
 }
 
