@@ -41,6 +41,17 @@ pub(crate) struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct Watch(OnceLock<(Arc<dyn ExecutionPlan>, Duration)>);
 
+impl Run {
+    /// The same, with batches left in the order in which one source gives them, where it must count which row came first.
+    pub fn in_order(mut self) -> Self {
+        let mut state = (*self.state).clone();
+        let options = state.config_mut().options_mut();
+        options.optimizer.enable_round_robin_repartition = false;
+        self.state = Arc::new(state);
+        self
+    }
+}
+
 impl Watch {
     fn note(&self, plan: &Arc<dyn ExecutionPlan>, planning: Duration) {
         // Later plans are of its parts: RETURNING, a conflict's rows.

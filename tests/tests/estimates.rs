@@ -156,7 +156,7 @@ async fn changes() -> Result<()> {
     }
     let stats = value(
         &client,
-        "SELECT n_distinct::text || ' ' || (most_common_vals::text LIKE '{7,%') FROM pg_stats \
+        "SELECT n_distinct::text || ' ' || (most_common_vals::text = '{7}' OR most_common_vals::text LIKE '{7,%') FROM pg_stats \
          WHERE tablename = 't' AND attname = 'kind'",
     )
     .await?;

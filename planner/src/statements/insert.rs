@@ -338,8 +338,11 @@ pub(super) async fn run(
         return upsert.run(session, &binder, plan, &declared, params).await;
     }
     let keep = insert.returning.is_some();
+    let mut run = session.run();
     let keys = match on {
         Some(on) => {
+            // Of rows that conflict with each other the first stays.
+            run = run.in_order();
             let target = conflict::target(table.definition(), on.conflict_target.as_ref())?;
             Some(conflict::Keys::of(&table, target)?)
         }
@@ -349,7 +352,7 @@ pub(super) async fn run(
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
-    let (writer, kept, _) = run::drain(&session.run(), plan, sink, move |(writer, kept, keys), batch| {
+    let (writer, kept, _) = run::drain(&run, plan, sink, move |(writer, kept, keys), batch| {
         let mut batch = as_stored(&batch)?;
         if let Some(keys) = keys {
             batch = keys.keep_new(&tenon_storage::writer::conform(&batch, &definition)?)?;
