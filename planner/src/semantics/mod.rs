@@ -6,12 +6,14 @@
 //! - numbers become integers by rounding, not by cutting: `to_integer`;
 //! - values become text as the wire writes them: `to_text`;
 //! - a float beside a numeric stays one, before coercion makes it a numeric: `floats`;
+//! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - subqueries stand anywhere, and give one row: `subqueries`;
 //! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
 
 mod arithmetic;
 mod casts;
 mod floats;
+mod in_lists;
 mod parse;
 mod subqueries;
 mod to_integer;
@@ -25,7 +27,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
 
@@ -82,7 +84,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn is_candidate(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryExpr(binary) => arithmetic::is_candidate(binary.op),
+        Expr::BinaryExpr(binary) => arithmetic::is_candidate(binary.op) || in_lists::is_candidate(binary),
         Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
         _ => false,
     }
@@ -91,6 +93,7 @@ fn is_candidate(expr: &Expr) -> bool {
 fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Cast(cast) => casts::rewrite(cast, schema),
+        Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
         Expr::AggregateFunction(call) => aggregate::lower(call, schema),
         Expr::WindowFunction(call) => aggregate::lower_window(call, schema),

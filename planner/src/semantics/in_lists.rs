@@ -1,0 +1,62 @@
+//! Two lists of constants about one expression that no value can satisfy, or that every value satisfies: what a null makes
+//! of them. DataFusion's simplifier takes `a NOT IN (1) OR a NOT IN (2)` to be true for a null as well, and
+//! `a IN (1) AND a IN (2)` to be false; both are null there, which matters beyond a plain WHERE.
+
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use std::collections::HashSet;
+
+pub(super) fn is_candidate(binary: &BinaryExpr) -> bool {
+    decided(binary).is_some()
+}
+
+/// The same by the expression's nullness alone, where the lists decide for all its values.
+pub(super) fn rewrite(binary: BinaryExpr) -> Transformed<Expr> {
+    let Some((expr, always)) = decided(&binary) else {
+        return Transformed::no(Expr::BinaryExpr(binary));
+    };
+    let null = Expr::Literal(ScalarValue::Boolean(None), None);
+    Transformed::yes(match always {
+        true => expr.clone().is_not_null().or(null),
+        false => expr.clone().is_null().and(null),
+    })
+}
+
+/// The expression, and what its values make of the condition, if that is one thing for all of them.
+fn decided(binary: &BinaryExpr) -> Option<(&Expr, bool)> {
+    let (Expr::InList(left), Expr::InList(right)) = (binary.left.as_ref(), binary.right.as_ref()) else {
+        return None;
+    };
+    if left.expr != right.expr || left.expr.is_volatile() || ![left, right].into_iter().all(is_constant) {
+        return None;
+    }
+    match (binary.op, left.negated, right.negated) {
+        (Operator::Or, true, true) if are_disjoint(left, right) => Some((&left.expr, true)),
+        (Operator::And, false, false) if are_disjoint(left, right) => Some((&left.expr, false)),
+        (Operator::And, false, true) if is_within(left, right) => Some((&left.expr, false)),
+        (Operator::And, true, false) if is_within(right, left) => Some((&left.expr, false)),
+        _ => None,
+    }
+}
+
+/// Whether the list is of constants, none of them null, as coercion to one type leaves them.
+fn is_constant(list: &InList) -> bool {
+    let constant = |expr: &Expr| match expr {
+        Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::Literal(value, _) if !value.is_null()),
+        Expr::Literal(value, _) => !value.is_null(),
+        _ => false,
+    };
+    !list.list.is_empty() && list.list.iter().all(constant)
+}
+
+fn are_disjoint(left: &InList, right: &InList) -> bool {
+    let left: HashSet<String> = left.list.iter().map(ToString::to_string).collect();
+    right.list.iter().all(|item| !left.contains(&item.to_string()))
+}
+
+fn is_within(part: &InList, whole: &InList) -> bool {
+    let whole: HashSet<String> = whole.list.iter().map(ToString::to_string).collect();
+    part.list.iter().all(|item| whole.contains(&item.to_string()))
+}
