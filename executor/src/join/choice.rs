@@ -113,6 +113,8 @@ const WORTHWHILE: f64 = 0.9;
 /// On the CPU still less, where the usual operator keeps the least, and less by this much.
 const WORTHWHILE_ON_CPU: f64 = 0.75;
 const WORTHWHILE_S: f64 = 0.5e-3;
+/// For a hash join with both sides in memory instead of one: what it keeps costs more than the model says (`bench regret`).
+const WORTH_COLLECTING: f64 = 0.5;
 
 /// Chooses; the error says why what the options ask for is impossible.
 pub fn choose(facts: &Facts, options: &JoinOptions) -> Result<Choice, String> {
@@ -182,6 +184,14 @@ fn operators(facts: &Facts, wanted: JoinOperator) -> Result<Vec<Operator>, Strin
     })
 }
 
+/// Whether the CPU would sort keys that it could as well hash: on 16 cores that was never the fastest way by more than noise
+/// (`bench regret`).
+fn sorts_in_vain(facts: &Facts, options: &JoinOptions, operator: Operator) -> bool {
+    let sorted = facts.build.ascending && facts.probe.ascending;
+    let open = options.operator == JoinOperator::Auto && facts.predicate == Predicate::Equality;
+    open && (operator == Operator::Inlj || operator == Operator::Smj && !sorted)
+}
+
 /// Whether the build side is small enough for every probe row to meet all of it as it flows past.
 fn few(facts: &Facts) -> bool {
     facts.build.rows.is_some_and(|rows| rows <= STREAMED_ROWS_MAX)
@@ -206,7 +216,10 @@ fn cpu_ways(facts: &Facts, options: &JoinOptions, operators: &[Operator]) -> Vec
         }
     }
     if options.operator != JoinOperator::Streamed {
-        for &operator in operators {
+        for &operator in operators
+            .iter()
+            .filter(|&&operator| !sorts_in_vain(facts, options, operator))
+        {
             ways.extend(
                 builds(facts, operator)
                     .into_iter()
@@ -303,7 +316,13 @@ fn best(facts: &Facts, ways: Vec<Way>) -> Option<Found> {
 fn is_worthwhile(way: Way, seconds: f64, of_usual: f64) -> bool {
     match way.on_gpu || way.indexed {
         true => seconds < of_usual * WORTHWHILE,
-        false => seconds < of_usual * WORTHWHILE_ON_CPU && of_usual - seconds > WORTHWHILE_S,
+        false => {
+            let share = match way.operator {
+                Operator::Hj => WORTH_COLLECTING,
+                _ => WORTHWHILE_ON_CPU,
+            };
+            seconds < of_usual * share && of_usual - seconds > WORTHWHILE_S
+        }
     }
 }
 
