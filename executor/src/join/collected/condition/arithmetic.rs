@@ -1,5 +1,5 @@
-//! + - * / % and casts. Where the ranges of the operands prove that nothing overflows the result's type, the plain
-//! operation; else it is done in 128 bits, and a result outside of the type fails the pair.
+//! `+`, `-`, `*`, `/`, `%` and casts. Where the ranges of the operands prove that nothing overflows the result's type, the
+//! plain operation; else it is done in 128 bits, and a result outside of the type fails the pair.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::logical_expr::Operator;
