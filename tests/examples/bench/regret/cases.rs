@@ -115,7 +115,7 @@ impl Case {
     pub fn repeats(&self, runs: usize) -> usize {
         match self.probe_rows.max(self.build_rows) {
             0..=0x2_0000 => 2 * runs,
-            ..=0x20_0000 => runs,
+            0x2_0001..=0x20_0000 => runs,
             _ => runs.div_ceil(2),
         }
     }
