@@ -202,10 +202,12 @@ fn failing_launches_and_waits_are_errors() {
     let device = driver.open().unwrap();
     let stream = device.stream().unwrap();
     let mut buffer = stream.alloc::<u32>(10).unwrap();
-    let error = fill(&stream, buffer.view_mut(), 1).unwrap_err().to_string();
+    // After this code the context is of no more use, which callers must be able to tell.
+    let error = fill(&stream, buffer.view_mut(), 1).unwrap_err();
+    assert!(error.is_lost(), "{error}");
     assert_eq!(
-        error,
-        "kernel fill failed: cuLaunchKernel failed: CUDA_ERROR_UNKNOWN (999): unknown error"
+        error.to_string(),
+        "cuLaunchKernel failed: CUDA_ERROR_UNKNOWN (999): unknown error"
     );
     let error = stream.synchronize().unwrap_err().to_string();
     assert_eq!(
