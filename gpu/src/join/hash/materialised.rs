@@ -9,7 +9,7 @@
 
 use super::partition::PartitionShape;
 use super::partition::{Layout, Partitioned, partition_tuples};
-use super::shape::{HashOptions, JoinShape, usual_passes};
+use super::shape::{HashOptions, JoinShape};
 use super::work::{JoinParams, Mode, PartitionPair};
 use crate::error::{GpuError, Result};
 use crate::join::{Keys, Residual};
@@ -47,15 +47,8 @@ impl BuildColumns {
         options: &HashOptions,
     ) -> Result<BuildColumns> {
         check_lens(build)?;
-        let layout = Layout {
-            key: build.0.c_name(),
-            wide: build.0.width() == 8 || build.1.width() == 8 || probe_wide,
-            equal_hashes: options.equal_hashes,
-        };
-        let shape = options.join.unwrap_or(JoinShape::USUAL);
-        let bits = shape.partition_bits(build.0.len());
-        let usual = || usual_passes(bits, layout.tuple_bytes());
-        let passes = options.passes.clone().unwrap_or_else(usual);
+        let wide = build.1.width() == 8 || probe_wide;
+        let (layout, shape, passes) = options.plan(build.0, wide);
         Ok(BuildColumns {
             build: partition_tuples(stream, layout, build.0, Some(build.1), &passes)?,
             layout,

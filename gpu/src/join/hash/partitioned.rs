@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::choice::CHUNKS_MAX;
 use super::materialised::Column;
 use super::partition::{Layout, Partitioned, partition_tuples};
-use super::shape::{HashOptions, JoinShape, usual_passes};
+use super::shape::{HashOptions, JoinShape};
 use super::table_join::{check_len, flag_pointer};
 use super::work::{JoinParams, Mode, PartitionPair};
 use crate::error::{GpuError, Result};
@@ -39,15 +39,7 @@ impl PartitionedJoin {
         if build.keys.width() != probe.keys.width() {
             return Err(GpuError::Invalid("join keys of different widths".into()));
         }
-        let layout = Layout {
-            key: build.keys.c_name(),
-            wide: build.keys.width() == 8,
-            equal_hashes: options.equal_hashes,
-        };
-        let shape = options.join.unwrap_or(JoinShape::USUAL);
-        let bits = shape.partition_bits(build.keys.len());
-        let usual = || usual_passes(bits, layout.tuple_bytes());
-        let passes = options.passes.clone().unwrap_or_else(usual);
+        let (layout, shape, passes) = options.plan(build.keys, false);
         let partition = |side: Side<'_>| {
             let rows = side.rows.map(Column::U32);
             partition_tuples(stream, layout, side.keys, rows, &passes)

@@ -1,6 +1,7 @@
 //! Shapes of the partitioned hash join's kernels, by size of input and tuples.
 
-use super::partition::PartitionShape;
+use super::partition::{Layout, PartitionShape};
+use crate::join::Keys;
 
 /// How a hash join works, beyond what follows from its input.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +12,21 @@ pub struct HashOptions {
     pub passes: Option<Vec<PartitionShape>>,
     /// Shape of the join of partitions, instead of the usual one.
     pub join: Option<JoinShape>,
+}
+
+impl HashOptions {
+    /// Tuples, join and passes for these build keys. `wide`: a value beside them, on either side, has 8 bytes.
+    pub(super) fn plan(&self, build: Keys<'_>, wide: bool) -> (Layout, JoinShape, Vec<PartitionShape>) {
+        let layout = Layout {
+            key: build.c_name(),
+            wide: wide || build.width() == 8,
+            equal_hashes: self.equal_hashes,
+        };
+        let shape = self.join.unwrap_or(JoinShape::USUAL);
+        let usual = || usual_passes(shape.partition_bits(build.len()), layout.tuple_bytes());
+        let passes = self.passes.clone().unwrap_or_else(usual);
+        (layout, shape, passes)
+    }
 }
 
 /// Shape of the join of partitions.

@@ -18,8 +18,8 @@
 //! A single payload of a side that fits a tuple is better carried along: [`join_materialised`](super::join_materialised).
 
 use super::materialised::Column;
-use super::partition::{Layout, partition_tuples};
-use super::shape::{HashOptions, JoinShape, usual_passes};
+use super::partition::partition_tuples;
+use super::shape::HashOptions;
 use super::work::{JoinParams, Mode, PartitionPair};
 use crate::error::{GpuError, Result};
 use crate::join::{Keys, Residual};
@@ -99,15 +99,7 @@ pub fn join_wide(
             )));
         }
     }
-    let layout = Layout {
-        key: build.keys.c_name(),
-        wide: build.keys.width() == 8,
-        equal_hashes: options.equal_hashes,
-    };
-    let shape = options.join.unwrap_or(JoinShape::USUAL);
-    let bits = shape.partition_bits(build.keys.len());
-    let usual = || usual_passes(bits, layout.tuple_bytes());
-    let passes = options.passes.clone().unwrap_or_else(usual);
+    let (layout, shape, passes) = options.plan(build.keys, false);
     let partition = |keys: Keys<'_>| {
         let mut partitioned = partition_tuples(stream, layout, keys, None, &passes)?;
         let rows = partitioned.number_by_place(stream, layout, &passes[0])?;
