@@ -4,13 +4,14 @@
 //! their value; anything else is a hash of its value, and whoever uses it compares the values afterwards.
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::*;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
+use rayon::prelude::*;
 use tenon_gpu::cpu::Stop;
 
-use crate::apart::{PIECE_ROWS, check};
+use crate::apart::check;
 
 /// Whether a column of this type maps to lanes without loss, and in order.
 pub fn is_exact(data_type: &DataType) -> bool {
@@ -75,6 +76,26 @@ pub fn exact_lanes<'a>(array: &'a dyn Array, scratch: &'a mut Vec<i64>) -> Resul
     Ok(scratch)
 }
 
+/// The lanes of one exact column, the column's own values where they are already `i64`.
+pub fn lane_buffer(array: &ArrayRef, stop: Stop<'_>) -> Result<ScalarBuffer<i64>> {
+    if let Some(values) = array.as_any().downcast_ref::<Int64Array>() {
+        return Ok(values.values().clone());
+    }
+    let mut lanes = vec![0; array.len()];
+    let pieces = lanes.par_chunks_mut(WIDENED_ROWS).enumerate();
+    pieces.try_for_each(|(piece, lanes)| {
+        check(stop)?;
+        let mut own = Vec::with_capacity(lanes.len());
+        append_exact(array.slice(piece * WIDENED_ROWS, lanes.len()).as_ref(), &mut own)?;
+        lanes.copy_from_slice(&own);
+        Ok::<_, DataFusionError>(())
+    })?;
+    Ok(lanes.into())
+}
+
+/// Rows of a piece whose lanes stay in a core's caches.
+const WIDENED_ROWS: usize = 1 << 15;
+
 /// Rebuilds a column of type `data_type` from exact lanes.
 pub fn from_exact(lanes: &[i64], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
     use arrow::array::{BooleanArray, PrimitiveArray};
@@ -118,18 +139,23 @@ pub fn hash_lanes(columns: &[ArrayRef], rows: usize, stop: Stop<'_>) -> Result<V
         return Ok(vec![0; rows]);
     }
     let mut hashes = vec![0u64; rows];
-    if rows <= PIECE_ROWS {
+    if rows <= HASHED_ROWS {
         create_hashes(columns, &HASH_STATE, &mut hashes)?;
     } else {
-        for (piece, hashes) in hashes.chunks_mut(PIECE_ROWS).enumerate() {
+        let pieces = hashes.par_chunks_mut(HASHED_ROWS).enumerate();
+        pieces.try_for_each(|(piece, hashes)| {
             check(stop)?;
-            let slice = |column: &ArrayRef| column.slice(piece * PIECE_ROWS, hashes.len());
+            let slice = |column: &ArrayRef| column.slice(piece * HASHED_ROWS, hashes.len());
             let columns: Vec<ArrayRef> = columns.iter().map(slice).collect();
             create_hashes(&columns, &HASH_STATE, hashes)?;
-        }
+            Ok::<_, DataFusionError>(())
+        })?;
     }
     Ok(hashes.into_iter().map(|h| h as i64).collect())
 }
+
+/// Rows of a piece of which one core makes hashes.
+const HASHED_ROWS: usize = 1 << 16;
 
 const HASH_STATE: RandomState = RandomState::with_seed(0x7e_40_11);
 
@@ -146,16 +172,21 @@ pub fn all_valid(columns: &[ArrayRef]) -> Option<NullBuffer> {
 
 /// Smallest and largest lane among the valid rows, `None` where there are none.
 pub fn lane_range(lanes: &[i64], valid: Option<&NullBuffer>) -> Option<(i64, i64)> {
-    let (mut min, mut max) = (i64::MAX, i64::MIN);
-    match valid {
-        None => lanes.iter().for_each(|&v| {
-            min = min.min(v);
-            max = max.max(v);
-        }),
-        Some(valid) => valid.valid_indices().for_each(|i| {
-            min = min.min(lanes[i]);
-            max = max.max(lanes[i]);
-        }),
-    }
+    let wider = |a: (i64, i64), b: (i64, i64)| (a.0.min(b.0), a.1.max(b.1));
+    let none = (i64::MAX, i64::MIN);
+    let (min, max) = match valid {
+        None if lanes.len() <= RANGED_ROWS => lanes.iter().fold(none, |range, &v| wider(range, (v, v))),
+        None => {
+            let pieces = lanes.par_chunks(RANGED_ROWS);
+            let ranges = pieces.map(|lanes| lanes.iter().fold(none, |range, &v| wider(range, (v, v))));
+            ranges.reduce(|| none, wider)
+        }
+        Some(valid) => valid
+            .valid_indices()
+            .fold(none, |range, i| wider(range, (lanes[i], lanes[i]))),
+    };
     (min <= max).then_some((min, max))
 }
+
+/// Rows of a piece of which one core finds the range.
+const RANGED_ROWS: usize = 1 << 17;

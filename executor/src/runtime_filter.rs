@@ -4,10 +4,12 @@
 //! 16 bits a key, two probes within one 64-bit word (Putze et al. 2007). Scans skip segments by the range and rows by
 //! the set; a filter that keeps nearly everything switches itself off (`scan`).
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::NullBuffer;
 use datafusion::execution::TaskContext;
+use rayon::prelude::*;
 
 use crate::per_execution::PerExecution;
 
@@ -62,13 +64,13 @@ impl KeySet {
             };
         };
         let span = max.wrapping_sub(min) as u64;
-        let rows = (0..lanes.len()).filter(|&row| valid.is_none_or(|v| v.is_valid(row)));
+        let is_valid = |row: usize| valid.is_none_or(|v| v.is_valid(row));
         if span < BITMAP_ALWAYS.max(lanes.len() as u64 * BITMAP_PER_KEY) {
-            let mut bits = vec![0u64; span as usize / 64 + 1];
-            for row in rows {
-                let bit = lanes[row].wrapping_sub(min) as usize;
-                bits[bit / 64] |= 1 << (bit % 64);
-            }
+            let position = |lane: i64| {
+                let bit = lane.wrapping_sub(min) as u64 as usize;
+                (bit / 64, 1 << (bit % 64))
+            };
+            let bits = words(span as usize / 64 + 1, lanes, is_valid, position);
             return Self {
                 min,
                 max,
@@ -77,12 +79,9 @@ impl KeySet {
         }
         let count = (lanes.len() / 4).next_power_of_two().max(16);
         let shift = 64 - count.trailing_zeros();
-        let mut words = vec![0u64; count];
-        for row in rows.clone() {
-            let (word, mask) = bloom_position(lanes[row], shift);
-            words[word] |= mask;
-        }
-        let keys = (lanes.len() <= LISTED_KEYS_MAX).then(|| rows.map(|row| lanes[row]).collect());
+        let words = words(count, lanes, is_valid, |lane| bloom_position(lane, shift));
+        let listed = || (0..lanes.len()).filter(|&row| is_valid(row)).map(|row| lanes[row]);
+        let keys = (lanes.len() <= LISTED_KEYS_MAX).then(|| listed().collect());
         Self {
             min,
             max,
@@ -147,6 +146,61 @@ impl KeySet {
     }
 }
 
+/// Lanes from which on all cores set bits.
+const SHARED_LANES_MIN: usize = 1 << 17;
+
+/// `count` words with the bits of all valid lanes set, where `position` has them.
+fn words(
+    count: usize,
+    lanes: &[i64],
+    is_valid: impl Fn(usize) -> bool + Sync,
+    position: impl Fn(i64) -> (usize, u64) + Sync,
+) -> Vec<u64> {
+    match lanes.len() < SHARED_LANES_MIN || rayon::current_num_threads() == 1 {
+        true => words_alone(count, lanes, is_valid, position),
+        false => words_by_all(count, lanes, is_valid, position),
+    }
+}
+
+fn words_alone(
+    count: usize,
+    lanes: &[i64],
+    is_valid: impl Fn(usize) -> bool,
+    position: impl Fn(i64) -> (usize, u64),
+) -> Vec<u64> {
+    let mut words = vec![0u64; count];
+    for row in (0..lanes.len()).filter(|&row| is_valid(row)) {
+        let (word, mask) = position(lanes[row]);
+        words[word] |= mask;
+    }
+    words
+}
+
+fn words_by_all(
+    count: usize,
+    lanes: &[i64],
+    is_valid: impl Fn(usize) -> bool + Sync,
+    position: impl Fn(i64) -> (usize, u64) + Sync,
+) -> Vec<u64> {
+    let words: Vec<AtomicU64> = (0..count).into_par_iter().map(|_| AtomicU64::new(0)).collect();
+    let pieces = lanes.par_chunks(PIECE_LANES).enumerate();
+    pieces.for_each(|(piece, lanes)| {
+        for (at, &lane) in lanes.iter().enumerate() {
+            if is_valid(piece * PIECE_LANES + at) {
+                let (word, mask) = position(lane);
+                // Bits that are set already cost no exclusive access.
+                if words[word].load(Ordering::Relaxed) & mask != mask {
+                    words[word].fetch_or(mask, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    words.into_par_iter().map(AtomicU64::into_inner).collect()
+}
+
+/// Lanes of a piece of which one core sets the bits.
+const PIECE_LANES: usize = 1 << 15;
+
 fn bloom_position(lane: i64, shift: u32) -> (usize, u64) {
     let hash = (lane as u64).wrapping_mul(MULTIPLIER);
     let bits = (hash ^ hash >> 32).wrapping_mul(MULTIPLIER) >> 52;
@@ -183,5 +237,20 @@ mod tests {
         let mut rows = vec![0];
         empty.retain(|_| 0, &mut rows);
         assert!(rows.is_empty());
+    }
+
+    #[test]
+    fn all_cores_set_the_bits_that_one_does() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        let lanes: Vec<i64> = (0..3 * PIECE_LANES + 77).map(|_| rng.random()).collect();
+        let valid: Vec<bool> = lanes.iter().map(|_| rng.random_bool(0.5)).collect();
+        for count in [16usize, 1 << 15] {
+            let position = |lane: i64| bloom_position(lane, 64 - count.trailing_zeros());
+            let alone = words_alone(count, &lanes, |row| valid[row], position);
+            let by_all = words_by_all(count, &lanes, |row| valid[row], position);
+            assert_eq!(alone, by_all, "seed {seed}");
+        }
     }
 }

@@ -175,7 +175,10 @@ pub fn semi_join(
     };
     let probes = from_exact(&keys, None, table.schema().field(column).data_type())?;
     let mut rows = vec![];
-    reader.equal_rows(&[probes], |_, segment, row| rows.push((segment, row)))?;
+    reader.equal_rows(&[probes], |_, segment, row| {
+        rows.push((segment, row));
+        Ok(())
+    })?;
     if rows.len().saturating_mul(ROW_COST) > scanned_rows {
         return Ok(None);
     }

@@ -85,15 +85,16 @@ impl IndexReader {
 
     /// Gives for each probe, by its number, the rows whose key begins with it. `probes` are the first columns of the key,
     /// or all; a probe with a NULL finds nothing. Words go down each tree together, so that their cache misses overlap.
-    pub fn equal_rows(&self, probes: &[ArrayRef], mut take: impl FnMut(usize, u32, u32)) -> Result<()> {
+    /// An error of `take` ends it.
+    pub fn equal_rows(&self, probes: &[ArrayRef], mut take: impl FnMut(usize, u32, u32) -> Result<()>) -> Result<()> {
         let valid = crate::keys::all_valid(probes);
         let is_valid = |number: usize| valid.as_ref().is_none_or(|valid| valid.is_valid(number));
         if !self.encoding.is_word() {
             for (number, prefix) in self.encoding.prefixes(probes)?.into_iter().enumerate() {
-                if is_valid(number) {
-                    self.visit(&KeyRange::beginning_with(prefix), |segment, row| {
-                        take(number, segment, row)
-                    });
+                let range = KeyRange::beginning_with(prefix);
+                for part in self.parts.iter().filter(|_| is_valid(number)) {
+                    let mut rows = part.run.places(&range).filter_map(|place| part.row(place));
+                    rows.try_for_each(|(segment, row)| take(number, segment, row))?;
                 }
             }
             return Ok(());
@@ -111,9 +112,8 @@ impl IndexReader {
                     continue;
                 }
                 let equal = words[from..].iter().take_while(|word| *word == probe).count();
-                (from..from + equal)
-                    .filter_map(|place| part.row(place))
-                    .for_each(|(segment, row)| take(number, segment, row));
+                let mut rows = (from..from + equal).filter_map(|place| part.row(place));
+                rows.try_for_each(|(segment, row)| take(number, segment, row))?;
             }
         }
         Ok(())

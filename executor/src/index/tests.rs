@@ -340,7 +340,8 @@ fn words_are_probed_in_batches() {
     let mut found = vec![vec![]; probes.len()];
     reader
         .equal_rows(std::slice::from_ref(&probes), |probe, segment, row| {
-            found[probe].push((segment, row))
+            found[probe].push((segment, row));
+            Ok(())
         })
         .unwrap();
     for (probe, rows) in found.iter_mut().enumerate() {

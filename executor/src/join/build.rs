@@ -13,7 +13,7 @@ use super::side::SideData;
 use super::table::{KeyTable, estimated_bytes};
 use super::visited::Visited;
 use crate::apart::check;
-use crate::keys::{all_valid, append_exact, is_exact, lane_range};
+use crate::keys::{all_valid, is_exact, lane_buffer, lane_range};
 use crate::runtime_filter::{KeySet, RuntimeFilter};
 
 pub struct BuildSide {
@@ -82,13 +82,13 @@ pub fn fill_filters(
     side: &SideData,
     filters: &[(usize, Arc<RuntimeFilter>)],
     context: &Arc<TaskContext>,
+    stop: Stop<'_>,
 ) -> Result<()> {
     for (key, filter) in filters {
         let column = &side.keys[*key];
         if is_exact(column.data_type()) {
             let valid = all_valid(&side.keys);
-            let mut lanes = Vec::with_capacity(side.rows);
-            append_exact(column, &mut lanes)?;
+            let lanes = lane_buffer(column, stop)?;
             let set = KeySet::build(&lanes, valid.as_ref(), lane_range(&lanes, valid.as_ref()));
             let _ = filter.cell(context).set(set);
         }

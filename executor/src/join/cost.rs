@@ -8,7 +8,7 @@ use datafusion::common::JoinSide;
 
 use super::choice::{Facts, Operator, Predicate, SideFacts, Way};
 use super::machine::{Hashing, Machine};
-use super::table::is_direct;
+use super::table::{SHARED_ROWS_MIN, is_direct};
 
 /// Threads that start, and the work that is handed to them, where both sides are collected.
 const COLLECTED_S: f64 = 60.0e-6;
@@ -90,7 +90,7 @@ impl Machine {
         })
     }
 
-    /// The probe side flows past a table of the build side, which one core has built.
+    /// The probe side flows past a table of the build side.
     fn streamed(&self, facts: &Facts, operator: Operator, sizes: &Sizes) -> f64 {
         if operator == Operator::Ninlj {
             return STREAMED_PAIRS * sizes.built * sizes.probed / self.cpu.tested_pairs_per_s / sizes.cores;
@@ -103,7 +103,12 @@ impl Machine {
             Predicate::Equality => sizes.built / self.cpu.coded_rows_per_s,
             _ => 0.0,
         };
-        lanes + sizes.built * build + sizes.probed * probe / sizes.cores
+        let builders = if sizes.built < SHARED_ROWS_MIN as f64 {
+            1.0
+        } else {
+            sizes.cores
+        };
+        (lanes + sizes.built * build) / builders + sizes.probed * probe / sizes.cores
     }
 
     /// Both sides at hand, in words, and workers on them.

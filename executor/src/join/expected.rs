@@ -24,6 +24,11 @@ const VALUE_BYTES: usize = 24;
 /// Distinct keys of so many rows, by a sketch, are taken to be one a row.
 const UNIQUE_SHARE: f64 = 0.95;
 
+/// A runtime filter of so few keys costs next to nothing, whatever the estimates say.
+const FILTER_ROWS_FREE: usize = 1 << 17;
+/// One that keeps this share of the probe rows costs more than it saves.
+const FILTERED_IN_VAIN: f64 = 0.9;
+
 /// Both inputs, and the rows that come out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected {
@@ -66,6 +71,15 @@ impl Expected {
         }
         self.probe.rows = Some(probe_rows);
         self.at_hand = true;
+    }
+
+    /// Whether a filter by the build side's keys would let nearly all probe rows pass, by the estimates.
+    pub(super) fn filters_in_vain(&self) -> bool {
+        let (Some(probe), Some(output)) = (self.probe.rows, self.output_rows) else {
+            return false;
+        };
+        let build = self.build.rows.unwrap_or(0);
+        build >= FILTER_ROWS_FREE && self.build.unique && output as f64 >= FILTERED_IN_VAIN * probe as f64
     }
 
     /// The choice for a join of these inputs; an error where the options ask for what cannot be.

@@ -37,6 +37,8 @@ use crate::scan::{ScanExec, Selector, take_column};
 
 /// Pairs of a piece, where no outer row alone has more.
 const PAIRS_MAX: usize = 32 * 1024;
+/// Outer rows that are looked up together before it is known how many rows each of them finds.
+const LOOKED_UP_FIRST: usize = 64;
 /// What a pair takes while its piece is joined, without its columns.
 const PAIR_BYTES: usize = 32;
 
@@ -357,14 +359,42 @@ impl Running {
 
     /// What the index finds for the next outer rows, as far as `PAIRS_MAX` allows, in the inner table's order.
     fn look_up(&mut self, outer: &mut Outer) -> Result<Vec<Pair>> {
-        let values: Vec<ArrayRef> = outer
-            .equal
-            .iter()
-            .chain(&outer.low)
-            .chain(&outer.high)
-            .cloned()
-            .collect();
-        let valid = all_valid(&values);
+        let mut pairs = match (&outer.low, &outer.high) {
+            (None, None) => self.look_up_equal(outer)?,
+            _ => self.look_up_ranges(outer)?,
+        };
+        pairs.sort_unstable();
+        Ok(pairs)
+    }
+
+    /// Equal keys, many together: as many as are expected to find what is left of `PAIRS_MAX`.
+    fn look_up_equal(&mut self, outer: &mut Outer) -> Result<Vec<Pair>> {
+        let mut pairs: Vec<Pair> = vec![];
+        let (mut looked_up, mut reserved) = (0, 0);
+        while outer.next < outer.batch.num_rows() && pairs.len() < PAIRS_MAX {
+            let found_each = pairs.len() / looked_up.max(1) + 1;
+            let together = ((PAIRS_MAX - pairs.len()) / found_each).clamp(1, 4 * looked_up.max(LOOKED_UP_FIRST));
+            let from = outer.next;
+            outer.next = outer.batch.num_rows().min(from + together);
+            looked_up += outer.next - from;
+            let probes: Vec<ArrayRef> = outer.equal.iter().map(|v| v.slice(from, outer.next - from)).collect();
+            let reservation = &mut self.reservation;
+            self.reader.equal_rows(&probes, |number, segment, inner| {
+                if pairs.len() == reserved {
+                    reserved = (2 * reserved).max(PAIRS_MAX / 4);
+                    reservation.try_resize(reserved * PAIR_BYTES)?;
+                }
+                pairs.push((segment, inner, (from + number) as u32));
+                Ok(())
+            })?;
+        }
+        Ok(pairs)
+    }
+
+    /// Ranges of keys, one after the other.
+    fn look_up_ranges(&mut self, outer: &mut Outer) -> Result<Vec<Pair>> {
+        let bounds = outer.equal.iter().chain(&outer.low).chain(&outer.high);
+        let valid = all_valid(&bounds.cloned().collect::<Vec<_>>());
         let mut pairs = vec![];
         while outer.next < outer.batch.num_rows() && pairs.len() < PAIRS_MAX {
             let row = outer.next;
@@ -381,7 +411,6 @@ impl Running {
             self.reader
                 .visit(&range[0], |segment, inner| pairs.push((segment, inner, row as u32)));
         }
-        pairs.sort_unstable();
         Ok(pairs)
     }
 

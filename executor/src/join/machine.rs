@@ -36,7 +36,7 @@ pub struct Cpu {
     pub scanned_rows_per_s: f64,
     /// Keys turned into words.
     pub coded_rows_per_s: f64,
-    /// The streamed join's table: hashed, and an array indexed by the key. One core builds it.
+    /// The streamed join's table: hashed, and an array indexed by the key. One core builds a small one.
     pub table: Hashing,
     pub array: Hashing,
     /// The table of a join with both sides at hand: hashed, and an array. All cores build it.
@@ -94,8 +94,8 @@ impl Default for Cpu {
             copied_bytes_per_s: 5.0e9,
             scanned_rows_per_s: 500.0e6,
             coded_rows_per_s: 700.0e6,
-            table: hashing(Rate::new(150.0e6, 25.0e6), Rate::new(250.0e6, 40.0e6)),
-            array: hashing(Rate::new(400.0e6, 100.0e6), Rate::new(600.0e6, 120.0e6)),
+            table: hashing(Rate::new(150.0e6, 15.0e6), Rate::new(250.0e6, 40.0e6)),
+            array: hashing(Rate::new(400.0e6, 40.0e6), Rate::new(600.0e6, 120.0e6)),
             shared_table: hashing(Rate::new(40.0e6, 15.0e6), Rate::new(120.0e6, 25.0e6)),
             shared_array: hashing(Rate::new(80.0e6, 30.0e6), Rate::new(200.0e6, 60.0e6)),
             sorted_u32_per_s: 20.0e6,

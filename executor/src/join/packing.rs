@@ -5,14 +5,14 @@
 //! else is a hash of the row, and matches are compared column by column.
 
 use arrow::array::{ArrayRef, BooleanArray, UInt32Array};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::kernels::cmp::eq;
 use arrow::compute::{and, take};
 use datafusion::common::Result;
 use tenon_gpu::cpu::Stop;
 
 use crate::apart::check;
-use crate::keys::{all_valid, append_exact, hash_lanes, is_exact, lane_range};
+use crate::keys::{all_valid, append_exact, hash_lanes, is_exact, lane_buffer, lane_range};
 
 pub enum Packing {
     Single,
@@ -30,7 +30,7 @@ pub struct Field {
 
 /// The build side's lanes, and which rows have no null key.
 pub struct Lanes {
-    pub lanes: Vec<i64>,
+    pub lanes: ScalarBuffer<i64>,
     pub valid: Option<NullBuffer>,
 }
 
@@ -43,26 +43,24 @@ impl Packing {
         let mut singles = vec![];
         for column in &whole {
             check(stop)?;
-            singles.push(if is_exact(column.data_type()) {
-                let mut lanes = Vec::with_capacity(rows);
-                append_exact(column, &mut lanes)?;
-                Some(Lanes {
-                    lanes,
-                    valid: valid.clone(),
-                })
-            } else {
-                None
-            });
+            let lanes = match is_exact(column.data_type()) {
+                true => Some(lane_buffer(column, stop)?),
+                false => None,
+            };
+            singles.push(lanes.map(|lanes| Lanes {
+                lanes,
+                valid: valid.clone(),
+            }));
         }
-        if exact && whole.len() == 1 {
-            let lanes = singles[0].as_ref().map(|l| l.lanes.clone()).unwrap_or_default();
+        if let ([Some(single)], true) = (&singles[..], exact) {
+            let lanes = single.lanes.clone();
             return Ok((Self::Single, Lanes { lanes, valid }, singles));
         }
         if exact && let Some(fields) = fields(&singles) {
-            let lanes = pack(&fields, singles.iter().flatten().map(|l| l.lanes.as_slice()), rows);
+            let lanes = pack(&fields, singles.iter().flatten().map(|l| &l.lanes[..]), rows).into();
             return Ok((Self::Packed(fields), Lanes { lanes, valid }, singles));
         }
-        let lanes = hash_lanes(&whole, rows, stop)?;
+        let lanes = hash_lanes(&whole, rows, stop)?.into();
         Ok((Self::Hashed(whole), Lanes { lanes, valid }, singles))
     }
 

@@ -81,11 +81,15 @@ impl Preparation {
             gauge("build_rows", build.rows);
             expected.build.rows = Some(build.rows);
             expected.build.ascending = build.ascending;
+            let filters = match expected.filters_in_vain() {
+                true => vec![],
+                false => self.filters.clone(),
+            };
             let choice = choose(&expected)?;
             if choice.streamed {
                 *self.chosen.lock() = Some(choice);
                 let keys = spec.build_keys.len();
-                let (join_type, filters) = (spec.join_type, self.filters.clone());
+                let join_type = spec.join_type;
                 let context = Arc::clone(&self.context);
                 let build = apart(build.rows, move |cancelled| {
                     BuildSide::of(build, join_type, keys, &filters, &context, Stop::when(cancelled))
@@ -95,9 +99,9 @@ impl Preparation {
                 let probing = AtomicUsize::new(self.probe.output_partitioning().partition_count());
                 return Ok(Mode::Streamed(Arc::new(build), probing));
             }
-            let (rows, filters, context) = (build.rows, self.filters.clone(), Arc::clone(&self.context));
-            let fill = move |_: &_| {
-                fill_filters(&build, &filters, &context)?;
+            let (rows, context) = (build.rows, Arc::clone(&self.context));
+            let fill = move |cancelled: &_| {
+                fill_filters(&build, &filters, &context, Stop::when(cancelled))?;
                 Ok(build)
             };
             apart(rows, fill).await?

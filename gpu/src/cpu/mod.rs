@@ -7,7 +7,8 @@ pub mod gather;
 pub mod histogram;
 pub mod join;
 pub mod map;
-pub(crate) mod partition;
+pub mod partition;
+mod prefetch;
 pub mod reduce;
 pub mod scan;
 pub mod search;
@@ -17,6 +18,7 @@ pub mod sort;
 pub mod split;
 mod stop;
 
+pub use prefetch::prefetch;
 pub use stop::Stop;
 
 /// Items of a piece: a few hundred pieces at most keep all cores busy, and none smaller than is worth a task.

@@ -59,8 +59,7 @@ pub(super) fn count<K: Copy + Sync>(
         .collect()
 }
 
-/// Writes keys and values side by side by bin, in input order within each, and returns the first place of each bin and
-/// the end. `bin` must be below `bins`, else this panics; all slices are of one length.
+/// [`partition_unless`], to the end.
 pub(crate) fn partition<K: Copy + Send + Sync, V: Copy + Send + Sync>(
     keys: &[K],
     values: &[V],
@@ -72,8 +71,10 @@ pub(crate) fn partition<K: Copy + Send + Sync, V: Copy + Send + Sync>(
     partition_unless(Stop::never(), keys, values, keys_out, values_out, bins, bin)
 }
 
-/// The same; once the work is no longer wanted, what comes out is anything.
-pub(crate) fn partition_unless<K: Copy + Send + Sync, V: Copy + Send + Sync>(
+/// Writes keys and values side by side by bin, in input order within each, and returns the first place of each bin and
+/// the end. `bin` must be below `bins`, else this panics; all slices are of one length. Once the work is no longer
+/// wanted, what comes out is anything.
+pub fn partition_unless<K: Copy + Send + Sync, V: Copy + Send + Sync>(
     stop: Stop<'_>,
     keys: &[K],
     values: &[V],

@@ -18,7 +18,7 @@ use std::ops::{Bound, Range, RangeBounds};
 
 use rayon::prelude::*;
 
-use crate::cpu::piece_items;
+use crate::cpu::{piece_items, prefetch};
 use crate::primitives::fill::Index;
 
 /// Probes that go down in step, so that their cache misses overlap: about as many as a core has outstanding.
@@ -246,16 +246,4 @@ impl<K: CssKey> CssTree<K> {
             }
         }
     }
-}
-
-/// Asks for the cache line of `node`.
-#[inline]
-fn prefetch<T>(node: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch changes nothing but the cache, at any address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>((node as *const T).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = node;
 }

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use super::matcher::{Emit, Matcher, PAIRS_MAX};
 use crate::cpu::partition::partition_unless;
 use crate::cpu::scan::exclusive_scan;
-use crate::cpu::{Stop, piece_items};
+use crate::cpu::{Stop, piece_items, prefetch};
 use crate::error::Result;
 use crate::number::Reduction;
 
@@ -371,17 +371,4 @@ impl<K: HashKey> Matcher for HashMatcher<'_, K> {
         }
         emit(&build, &probe)
     }
-}
-
-/// Asks the cache for what lies there.
-#[inline(always)]
-pub(super) fn prefetch<T>(at: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; the address is valid anyway.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(at).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }

@@ -11,8 +11,9 @@
 
 use rayon::prelude::*;
 
-use super::hash::{HashKey, prefetch};
+use super::hash::HashKey;
 use crate::cpu::partition::partition;
+use crate::cpu::prefetch;
 
 /// Build rows of a partition: with its table, about a megabyte.
 const PARTITION_ROWS: usize = 32 << 10;

@@ -96,6 +96,8 @@ pub fn grid(rows_max: usize) -> Vec<Case> {
             for probe_rows in [M, 16 * M] {
                 all.push(Case {
                     index: true,
+                    // Each row of the table with the index has a key of its own.
+                    one_in: probe_rows / build_rows,
                     ..case(predicate, keys, (build_rows, probe_rows))
                 });
             }
