@@ -9,7 +9,7 @@ use arrow::datatypes::*;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use rayon::prelude::*;
-use tenon_gpu::cpu::Stop;
+use tenon_gpu::cpu::{Stop, filled};
 
 use crate::apart::check;
 
@@ -81,7 +81,12 @@ pub fn lane_buffer(array: &ArrayRef, stop: Stop<'_>) -> Result<ScalarBuffer<i64>
     if let Some(values) = array.as_any().downcast_ref::<Int64Array>() {
         return Ok(values.values().clone());
     }
-    let mut lanes = vec![0; array.len()];
+    if array.len() <= WIDENED_ROWS {
+        let mut lanes = Vec::with_capacity(array.len());
+        append_exact(array.as_ref(), &mut lanes)?;
+        return Ok(lanes.into());
+    }
+    let mut lanes = filled(0, array.len());
     let pieces = lanes.par_chunks_mut(WIDENED_ROWS).enumerate();
     pieces.try_for_each(|(piece, lanes)| {
         check(stop)?;
@@ -138,7 +143,7 @@ pub fn hash_lanes(columns: &[ArrayRef], rows: usize, stop: Stop<'_>) -> Result<V
     if crate::hostile::equal_hashes() {
         return Ok(vec![0; rows]);
     }
-    let mut hashes = vec![0u64; rows];
+    let mut hashes = filled(0u64, rows);
     if rows <= HASHED_ROWS {
         create_hashes(columns, &HASH_STATE, &mut hashes)?;
     } else {

@@ -70,7 +70,7 @@ fn without_gaps(trials: Vec<Trial>) -> Vec<Trial> {
 async fn small_regret() -> anyhow::Result<()> {
     let server = process::Server::start(&["--threads=2"])?;
     let limits = regret::Limits {
-        rows_max: 1 << 10,
+        rows: 0..=1 << 10,
         time: Duration::from_secs(60),
         runs: 1,
         gpu: false,

@@ -17,7 +17,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 use rayon::prelude::*;
-use tenon_gpu::cpu::Stop;
+use tenon_gpu::cpu::{Stop, filled};
 
 use crate::apart::{apart, check};
 use crate::keys::{append_exact, is_exact};
@@ -163,7 +163,9 @@ fn concat_by_all(arrays: &[ArrayRef], width: usize) -> Result<Option<ArrayRef>> 
         return Ok(None);
     }
     let pieces: Vec<_> = arrays.iter().map(|array| array.to_data()).collect();
-    let mut all = MutableBuffer::from_len_zeroed(rows * width);
+    // Aligned for the widest number.
+    let mut all = MutableBuffer::from(filled(0i128, (rows * width).div_ceil(size_of::<i128>())));
+    all.truncate(rows * width);
     let mut rest = all.as_slice_mut();
     let mut copies = Vec::with_capacity(pieces.len());
     for piece in &pieces {

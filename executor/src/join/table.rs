@@ -11,7 +11,7 @@ mod regions;
 
 use arrow::buffer::NullBuffer;
 use datafusion::common::Result;
-use tenon_gpu::cpu::{Stop, prefetch};
+use tenon_gpu::cpu::{Stop, filled, prefetch};
 
 use crate::apart::{PIECE_ROWS, check};
 
@@ -204,7 +204,7 @@ impl Slots {
         Self {
             shift: 64 - count.trailing_zeros(),
             mask: of_region - 1,
-            slots: vec![Slot::default(); count],
+            slots: filled(Slot::default(), count),
         }
     }
 

@@ -18,8 +18,21 @@ pub mod sort;
 pub mod split;
 mod stop;
 
+use rayon::prelude::*;
+
 pub use prefetch::prefetch;
 pub use stop::Stop;
+
+/// `len` copies of a value, written by all cores: one core that clears memory used before takes longer than all cores then
+/// take to fill it.
+pub fn filled<T: Copy + Send + Sync>(value: T, len: usize) -> Vec<T> {
+    const PIECE_ITEMS: usize = 64 << 10;
+    // Other threads are not woken for what one does in no time.
+    match len <= PIECE_ITEMS {
+        true => vec![value; len],
+        false => rayon::iter::repeat_n(value, len).with_min_len(PIECE_ITEMS).collect(),
+    }
+}
 
 /// Items of a piece: a few hundred pieces at most keep all cores busy, and none smaller than is worth a task.
 pub(crate) fn piece_items(items: usize) -> usize {

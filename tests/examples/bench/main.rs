@@ -2,7 +2,7 @@
 //!
 //! `bench tpch` times the 22 TPC-H queries, `bench copy` loads `lineitem` in several ways, `bench planning` times the
 //! planner, `bench regret` compares the join operator that was chosen with all others (`--seconds 120`,
-//! `--rows-max 16777216`, `--csv FILE`).
+//! `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`).
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
 //! out. For `tpch`: `--query N` (repeatable), and `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
@@ -30,8 +30,9 @@ pub struct Options {
     pub explain: bool,
     /// Of the queries.
     pub directory: PathBuf,
-    /// Of `regret`: no case begins later, and none has more rows.
+    /// Of `regret`: no case begins later, and none has fewer or more rows on its larger side.
     pub seconds: u64,
+    pub rows_min: usize,
     pub rows_max: usize,
     pub csv: Option<PathBuf>,
 }
@@ -54,7 +55,7 @@ fn main() -> Result<()> {
         Some("regret") => run_regret(&options),
         _ => bail!(
             "usage: bench tpch|copy|planning [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]\n       \
-             bench regret [--seconds 120] [--rows-max N] [--runs 5] [--threads 2] [--csv FILE]"
+             bench regret [--seconds 120] [--rows-min N] [--rows-max N] [--runs 5] [--threads 2] [--csv FILE]"
         ),
     }
 }
@@ -65,7 +66,7 @@ fn run_regret(options: &Options) -> Result<()> {
     print!("{}", calibrate::report(Calibration::Auto));
     let gpu = !matches!(std::env::var("TENON_DEVICE").as_deref(), Ok("sim" | "none"));
     let limits = regret::Limits {
-        rows_max: options.rows_max,
+        rows: options.rows_min..=options.rows_max,
         time: Duration::from_secs(options.seconds),
         runs: options.runs,
         gpu: gpu && device::shared().is_ok(),
@@ -90,6 +91,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
         explain: false,
         directory: PathBuf::from("tests/tpch"),
         seconds: 120,
+        rows_min: 0,
         rows_max: 16 << 20,
         csv: None,
     };
@@ -101,6 +103,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
             "--runs" => options.runs = value()?.parse()?,
             "--threads" => options.threads = value()?.parse()?,
             "--seconds" => options.seconds = value()?.parse()?,
+            "--rows-min" => options.rows_min = value()?.parse()?,
             "--rows-max" => options.rows_max = value()?.parse()?,
             "--csv" => options.csv = Some(value()?.into()),
             "--no-peer" => options.peer = false,

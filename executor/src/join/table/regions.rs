@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use arrow::buffer::NullBuffer;
 use datafusion::common::Result;
 use rayon::prelude::*;
-use tenon_gpu::cpu::Stop;
 use tenon_gpu::cpu::partition::partition_unless;
+use tenon_gpu::cpu::{Stop, filled};
 
 use super::{Form, Head, KeyTable, Slot, Slots, direct_entries, home, slot_count};
 use crate::apart::check;
@@ -67,7 +67,7 @@ fn direct(
     stop: Stop<'_>,
 ) -> Result<Form> {
     let of_region = region_items(entries, size_of::<Head>());
-    let mut heads: Vec<Head> = vec![0; entries];
+    let mut heads: Vec<Head> = filled(0, entries);
     let at = |key: i64| key.wrapping_sub(min) as usize;
     let rows = Rows::by(
         keys,
@@ -153,7 +153,7 @@ impl Rows {
             }
         };
         check(stop)?;
-        let (mut keys_out, mut rows_out) = (vec![0; from.len()], vec![0; from.len()]);
+        let (mut keys_out, mut rows_out) = (filled(0, from.len()), filled(0, from.len()));
         let starts = partition_unless(stop, from, &rows, &mut keys_out, &mut rows_out, regions, region_of);
         check(stop)?;
         Ok(Self {

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use super::matcher::{Emit, Matcher, PAIRS_MAX};
 use crate::cpu::partition::partition_unless;
 use crate::cpu::scan::exclusive_scan;
-use crate::cpu::{Stop, piece_items, prefetch};
+use crate::cpu::{Stop, filled, piece_items, prefetch};
 use crate::error::Result;
 use crate::number::Reduction;
 
@@ -125,7 +125,7 @@ impl<K: HashKey> HashTable<K> {
         if !keys.is_empty() && range / DENSE_RATIO <= keys.len() as u64 {
             return HashTable::dense(keys, rows, low, range as usize, stop);
         }
-        let (mut keys_out, mut rows_out) = (vec![K::default(); keys.len()], vec![0; keys.len()]);
+        let (mut keys_out, mut rows_out) = (filled(K::default(), keys.len()), filled(0, keys.len()));
         let part = |key: K| part_of(key.hash());
         let offsets = partition_unless(stop, keys, rows, &mut keys_out, &mut rows_out, 1 << PART_BITS, part);
         let mut rest = rows_out.as_mut_slice();
@@ -154,10 +154,10 @@ impl<K: HashKey> HashTable<K> {
                 rows: Vec::new(),
             };
         }
-        let mut rows_out = vec![0; rows.len()];
+        let mut rows_out = filled(0, rows.len());
         // Few keys: counters of their own for each piece, as many rows of one key must not meet at one counter.
         if range <= BINS_MAX {
-            let mut keys_out = vec![K::default(); keys.len()];
+            let mut keys_out = filled(K::default(), keys.len());
             let first = partition_unless(stop, keys, rows, &mut keys_out, &mut rows_out, range, at);
             return HashTable {
                 lookup: Lookup::Dense {
@@ -175,7 +175,7 @@ impl<K: HashKey> HashTable<K> {
             }
         });
         let counts: Vec<u32> = counts.into_par_iter().map(AtomicU32::into_inner).collect();
-        let mut first = vec![0u32; range + 1];
+        let mut first = filled(0u32, range + 1);
         exclusive_scan(&counts, &mut first, Reduction::Sum);
         let next: Vec<AtomicU32> = first.par_iter().map(|&first| AtomicU32::new(first)).collect();
         let places: Vec<AtomicU32> = (0..rows.len()).into_par_iter().map(|_| AtomicU32::new(0)).collect();

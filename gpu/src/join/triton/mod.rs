@@ -21,8 +21,10 @@
 //! which as many as the budget allows are cached on the device. The paper caches a share of every partition and joins
 //! after both sides are partitioned; here whole partitions are cached, in a table that probe rows meet as they come, so
 //! that probe rows of cached partitions need no room and no second way over the bus, and all work hides behind the
-//! copies of the inputs. Spilled rows leave as one run a partition and chunk, ordered within device memory, whose random
-//! writes are cheap where those over the bus are not.
+//! copies of the inputs. No array lies partly here and partly there, so that the paper's virtual range of interleaved
+//! pages of both memories has nothing to map; what is cached is as fine as a share of one partition. Spilled rows leave
+//! as one run a partition and chunk, ordered within device memory, whose random writes are cheap where those over the
+//! bus are not.
 //!
 //! The cached table takes 32 rows of a key, or one where it is an array. Once a row finds no place though memory holds
 //! all build rows, the build begins anew with a chained table, which takes any number of equal keys. Where memory does

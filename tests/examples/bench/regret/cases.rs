@@ -1,5 +1,7 @@
 //! The grid: tables `b` and `p`, made by SQL with keys `k` and a number `w` a row, and a query that joins them.
 
+use std::ops::RangeInclusive;
+
 const K: usize = 1 << 10;
 const M: usize = 1 << 20;
 
@@ -45,8 +47,8 @@ pub struct Case {
     pub index: bool,
 }
 
-/// Cases of up to so many rows, the small ones first.
-pub fn grid(rows_max: usize) -> Vec<Case> {
+/// Cases with so many rows on the larger side, the small ones first.
+pub fn grid(rows: &RangeInclusive<usize>) -> Vec<Case> {
     use Keys::*;
     let case = |predicate, keys, (build_rows, probe_rows)| Case {
         predicate,
@@ -103,7 +105,7 @@ pub fn grid(rows_max: usize) -> Vec<Case> {
             }
         }
     }
-    all.retain(|case| case.build_rows.max(case.probe_rows) <= rows_max);
+    all.retain(|case| rows.contains(&case.build_rows.max(case.probe_rows)));
     all.sort_by_key(|case| case.build_rows.max(case.probe_rows));
     all
 }

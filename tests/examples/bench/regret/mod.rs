@@ -5,6 +5,7 @@
 mod cases;
 mod report;
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -15,10 +16,10 @@ pub use cases::Case;
 pub use report::Report;
 
 /// How much of the grid is run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// Of the larger side.
-    pub rows_max: usize,
+    pub rows: RangeInclusive<usize>,
     /// No case is begun after it.
     pub time: Duration,
     /// Repeats, of which the best counts.
@@ -58,12 +59,12 @@ pub async fn run(client: &Client, limits: Limits) -> Result<Report> {
     let begin = Instant::now();
     let (mut report, mut left) = (Report::default(), 0);
     println!("{}", report::HEAD);
-    for case in cases::grid(limits.rows_max) {
+    for case in cases::grid(&limits.rows) {
         if begin.elapsed() > limits.time {
             left += 1;
             continue;
         }
-        let measured = measure(client, case, limits).await?;
+        let measured = measure(client, case, &limits).await?;
         println!("{}", report::line(&measured));
         report.cases.push(measured);
     }
@@ -73,7 +74,7 @@ pub async fn run(client: &Client, limits: Limits) -> Result<Report> {
     Ok(report)
 }
 
-async fn measure(client: &Client, case: Case, limits: Limits) -> Result<Measured> {
+async fn measure(client: &Client, case: Case, limits: &Limits) -> Result<Measured> {
     for statement in case.setup() {
         client.batch_execute(&statement).await.context(statement)?;
     }
