@@ -54,8 +54,10 @@ impl BuildSide {
         keys.truncate(key_count);
         let (packing, lanes, singles) = Packing::of_build(keys, rows, stop)?;
         let range = lane_range(&lanes.lanes, lanes.valid.as_ref());
-        reservation.try_grow(estimated_bytes(rows, range))?;
+        let estimated = estimated_bytes(rows, range);
+        reservation.try_grow(estimated)?;
         let table = KeyTable::build(&lanes.lanes, lanes.valid.as_ref(), range, stop)?;
+        reservation.shrink(estimated.saturating_sub(table.bytes()));
         for (key, filter) in filters {
             if let Some(single) = &singles[*key] {
                 check(stop)?;
