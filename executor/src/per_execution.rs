@@ -5,6 +5,7 @@
 //! context is the latest one.
 
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 
 use datafusion::common::{DataFusionError, Result, SharedResult};
 use datafusion::execution::TaskContext;
@@ -64,9 +65,67 @@ impl<T> MadeOnce<T> {
     }
 
     pub async fn get_or_make(&self, make: impl Future<Output = Result<T>>) -> Result<&T> {
-        let made = self.made.get_or_init(|| async { make.await.map_err(Arc::new) });
-        made.await
-            .as_ref()
+        let mut own = false;
+        let made = self.made.get_or_init(|| {
+            own = true;
+            async { make.await.map_err(Arc::new) }
+        });
+        let made = made.await;
+        if own {
+            step_back().await;
+        }
+        made.as_ref()
             .map_err(|error| DataFusionError::Shared(Arc::clone(error)))
+    }
+}
+
+/// Lets the partition that was woken last run. It waits in the slot of this thread that no other thread takes tasks from,
+/// for as long as this task goes on, while this task is one that an idle thread can take. (`yield_now` would not do: it
+/// brings the task back only when this thread is idle.)
+async fn step_back() {
+    let mut back = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut back, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
+
+    /// Partitions that all work without a pause after the value is made do so at the same time.
+    #[test]
+    fn partitions_go_on_side_by_side() {
+        for workers in [2, 3] {
+            let builder = &mut tokio::runtime::Builder::new_multi_thread();
+            let runtime = builder.worker_threads(workers).enable_all().build().unwrap();
+            let (shared, arrived) = (Arc::new(MadeOnce::default()), Arc::new(AtomicUsize::new(0)));
+            let partition = |shared: Arc<MadeOnce<()>>, arrived: Arc<AtomicUsize>| async move {
+                let make = async {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    Ok(())
+                };
+                shared.get_or_make(make).await.unwrap();
+                arrived.fetch_add(1, Ordering::SeqCst);
+                let begin = Instant::now();
+                while arrived.load(Ordering::SeqCst) < workers && begin.elapsed() < Duration::from_secs(10) {
+                    std::hint::spin_loop();
+                }
+                arrived.load(Ordering::SeqCst)
+            };
+            let tasks: Vec<_> = (0..workers)
+                .map(|_| runtime.spawn(partition(Arc::clone(&shared), Arc::clone(&arrived))))
+                .collect();
+            for task in tasks {
+                assert_eq!(runtime.block_on(task).unwrap(), workers);
+            }
+        }
     }
 }
