@@ -31,8 +31,7 @@ pub async fn apart<T: Send + 'static>(
 
 /// Runs work that may take long however few rows it has.
 pub async fn on_a_thread<T: Send + 'static>(work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static) -> Result<T> {
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let _guard = CancelOnDrop(Arc::clone(&cancelled));
+    let (_guard, cancelled) = CancelOnDrop::new();
     match SpawnedTask::spawn_blocking(move || work(&cancelled))
         .join_unwind()
         .await
@@ -43,7 +42,15 @@ pub async fn on_a_thread<T: Send + 'static>(work: impl FnOnce(&AtomicBool) -> Re
 }
 
 /// Tells the work on other threads that nobody waits for it.
-struct CancelOnDrop(Arc<AtomicBool>);
+pub struct CancelOnDrop(Arc<AtomicBool>);
+
+impl CancelOnDrop {
+    /// With the flag that it sets.
+    pub fn new() -> (Self, Arc<AtomicBool>) {
+        let flag = Arc::new(AtomicBool::new(false));
+        (Self(Arc::clone(&flag)), flag)
+    }
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

@@ -33,6 +33,7 @@ use parking_lot::Mutex;
 use super::choice::{Choice, Operator};
 use super::collected::{Worker, spawn};
 use super::expected::Expected;
+use super::listeners::Audience;
 use super::prepare::{Mode, Preparation};
 use super::probe::Prober;
 use super::spec::JoinSpec;
@@ -58,7 +59,7 @@ pub struct JoinExec {
     expected: Option<Expected>,
     /// What it was when the join last ran.
     chosen: Arc<Mutex<Option<Choice>>>,
-    shared: PerExecution<MadeOnce<Mode>>,
+    shared: PerExecution<Shared>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
@@ -260,7 +261,7 @@ impl ExecutionPlan for JoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let shared = self.shared.get_or_make(&context, MadeOnce::default);
+        let shared = self.shared.get_or_make(&context, Shared::default);
         let state = State {
             from: Preparation {
                 build: Arc::clone(&self.build),
@@ -274,6 +275,7 @@ impl ExecutionPlan for JoinExec {
                 partition,
                 partitions: self.properties.output_partitioning().partition_count(),
                 metrics: self.metrics.clone(),
+                listeners: shared.audience.join(),
             },
             shared,
             metrics: BaselineMetrics::new(&self.metrics, partition),
@@ -338,10 +340,17 @@ impl Chosen for JoinExec {
     }
 }
 
+/// What the partitions of an execution share.
+#[derive(Default)]
+struct Shared {
+    mode: MadeOnce<Mode>,
+    audience: Audience,
+}
+
 /// One output partition under way.
 struct State {
     from: Preparation,
-    shared: Arc<MadeOnce<Mode>>,
+    shared: Arc<Shared>,
     metrics: BaselineMetrics,
     phase: Phase,
     ready: VecDeque<RecordBatch>,
@@ -388,7 +397,7 @@ impl State {
 
     async fn start(&mut self) -> Result<()> {
         let (from, shared) = (&self.from, Arc::clone(&self.shared));
-        self.phase = match shared.get_or_make(from.prepare()).await? {
+        self.phase = match shared.mode.get_or_make(from.prepare()).await? {
             Mode::Collected(join) => Phase::Working(spawn(Arc::clone(join), &from.metrics, from.partition)),
             Mode::Streamed(build, _) => {
                 let none = build.rows == 0 && from.spec.drops_unmatched_probe_rows();
@@ -405,7 +414,7 @@ impl State {
 
     /// The partition that comes last sees to the build rows: all the others' marks are set by then.
     fn end_probing(&mut self) {
-        let last = match self.shared.get() {
+        let last = match self.shared.mode.get() {
             Some(Mode::Streamed(_, probing)) => probing.fetch_sub(1, Ordering::AcqRel) == 1,
             _ => false,
         };

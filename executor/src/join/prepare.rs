@@ -1,9 +1,8 @@
 //! From a join's inputs to what its partitions share: the build side collected, the choice made, and, where the choice
-//! wants it, the probe side collected too and the operator made ready.
+//! wants it, the probe side collected too and the operator made ready, or the device at work.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, Result};
@@ -14,13 +13,15 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
 use tenon_gpu::cpu::Stop;
 
+use super::account::Account;
 use super::build::{BuildSide, fill_filters};
-use super::choice::{Choice, Operator};
-use super::collected::{CollectedJoin, Outcome, Setting};
+use super::choice::Choice;
+use super::collected::{CollectedJoin, Setting, Streaming, start};
 use super::expected::{Expected, ascends};
+use super::listeners::Listeners;
 use super::side::SideData;
 use super::spec::JoinSpec;
-use crate::apart::{apart, on_a_thread};
+use crate::apart::apart;
 use crate::options::{JoinOperator, JoinOptions};
 use crate::runtime_filter::RuntimeFilter;
 
@@ -47,6 +48,7 @@ pub struct Preparation {
     /// Partitions of the output.
     pub partitions: usize,
     pub metrics: ExecutionPlanMetricsSet,
+    pub listeners: Arc<Listeners>,
 }
 
 impl Preparation {
@@ -123,68 +125,30 @@ impl Preparation {
         gauge("probe_rows", probe.rows);
         expected.probe.ascending = probe.ascending;
         expected.found(probe.rows);
-        let mut choice = choose(&expected)?;
+        let choice = choose(&expected)?;
+        *self.chosen.lock() = Some(choice.clone());
         let prepare_time = time("prepare_time");
-        let timer = prepare_time.timer();
-        let setting = Setting {
+        let _timer = prepare_time.timer();
+        let free = options.operator == JoinOperator::Auto;
+        let streaming = self.context.session_config().get_extension::<Streaming>();
+        let account = Account {
+            metrics: self.metrics.clone(),
+            partition: self.partition,
             choice: choice.clone(),
+            free,
+            chosen: Arc::clone(&self.chosen),
+        };
+        let setting = Setting {
+            choice,
             batch_rows: self.context.session_config().batch_size(),
             workers: self.partitions,
             memory_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
-            may_spill: options.operator == JoinOperator::Auto,
+            may_spill: free,
+            streaming: streaming.map_or_else(Streaming::default, |streaming| *streaming),
         };
         let (spec, schema) = (Arc::clone(spec), Arc::clone(&self.schema));
-        let prepare = move |cancelled: &_| CollectedJoin::prepare(spec, schema, (build, probe), setting, cancelled);
-        let (join, device) = on_a_thread(prepare).await?;
-        drop(timer);
-        if let Some(outcome) = device {
-            self.note(&outcome, &mut choice, options.operator == JoinOperator::Auto);
-        }
-        *self.chosen.lock() = Some(choice);
-        Ok(Mode::Collected(Arc::new(join)))
-    }
-
-    /// Puts what the device did into the metrics, and into the choice that EXPLAIN shows. A choice that was free and fell
-    /// back to the CPU is that of its counterpart there.
-    fn note(&self, outcome: &Outcome, choice: &mut Choice, free: bool) {
-        let metrics = || MetricBuilder::new(&self.metrics);
-        let gauge = |name, value: u64| metrics().gauge(name, self.partition).set(value as usize);
-        let failures: Vec<_> = outcome
-            .failures
-            .iter()
-            .map(|(operator, why)| format!("{operator}: {why}"))
-            .collect();
-        match &outcome.found {
-            Some((operator, found)) => {
-                gauge("gpu_passes", found.passes);
-                gauge("bytes_to_gpu", found.bytes_in);
-                gauge("bytes_from_gpu", found.bytes_out);
-                gauge("gpu_memory_peak", found.peak_bytes);
-                if found.spilled_bytes > 0 {
-                    gauge("spilled_bytes", found.spilled_bytes);
-                }
-                for (name, ms) in &found.phases {
-                    let time = metrics().subset_time(*name, self.partition);
-                    time.add_duration(Duration::from_secs_f32(ms / 1e3));
-                }
-                choice.operator = *operator;
-                if let Some(why) = &found.condition_on_host {
-                    choice.leave_condition_to_host(why);
-                }
-                if !failures.is_empty() {
-                    choice.reason += &format!("; instead of {}", failures.join("; "));
-                }
-            }
-            None => {
-                let why = failures.join("; ");
-                gauge("gpu_fallbacks", 1);
-                tracing::warn!("a join fell back to the CPU: {why}");
-                if free && choice.operator == Operator::Triton {
-                    choice.operator = Operator::Hj;
-                }
-                choice.leave_gpu(&why);
-            }
-        }
+        let join = CollectedJoin::new(spec, schema, (build, probe), &setting)?;
+        Ok(Mode::Collected(start(join, setting, account, &self.listeners).await?))
     }
 }
 

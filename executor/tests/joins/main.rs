@@ -4,6 +4,7 @@ mod inputs;
 mod reference;
 mod run;
 mod sizes;
+mod streaming;
 
 use datafusion::common::JoinType;
 use inputs::{Case, KeyType, Residual};

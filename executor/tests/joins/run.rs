@@ -16,7 +16,7 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionConfig;
-use tenon_executor::join::{JoinExec, JoinSpec, RangeCondition};
+use tenon_executor::join::{JoinExec, JoinSpec, RangeCondition, Streaming};
 use tenon_executor::options::{JoinOperator, JoinOptions};
 
 use super::inputs::{Case, KeyType, Range, Residual};
@@ -24,16 +24,36 @@ use super::reference::Row;
 
 /// The rows, and what EXPLAIN shows of the join afterwards.
 pub async fn rows(case: &Case, options: JoinOptions) -> Result<(Vec<Row>, String)> {
+    rows_within(case, options, context(options, Streaming::default())).await
+}
+
+pub async fn rows_within(case: &Case, options: JoinOptions, context: TaskContext) -> Result<(Vec<Row>, String)> {
+    let plan = planned(case, options)?;
+    let batches = collect(Arc::clone(&plan), Arc::new(context)).await?;
+    let shown = shown(&plan);
+    Ok((sorted_rows(case, &batches), shown))
+}
+
+pub fn context(options: JoinOptions, streaming: Streaming) -> TaskContext {
     let config = SessionConfig::new()
         .with_batch_size(50)
-        .with_extension(Arc::new(options));
-    let context = Arc::new(TaskContext::default().with_session_config(config));
-    let plan: Arc<dyn ExecutionPlan> = Arc::new(plan(case)?.planned(&options, 2)?);
-    let batches = collect(Arc::clone(&plan), context).await?;
+        .with_extension(Arc::new(options))
+        .with_extension(Arc::new(streaming));
+    TaskContext::default().with_session_config(config)
+}
+
+pub fn planned(case: &Case, options: JoinOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    Ok(Arc::new(plan(case)?.planned(&options, 2)?))
+}
+
+pub fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+    DisplayableExecutionPlan::new(plan.as_ref()).one_line().to_string()
+}
+
+pub fn sorted_rows(case: &Case, batches: &[RecordBatch]) -> Vec<Row> {
     let mut rows: Vec<Row> = batches.iter().flat_map(|batch| rows_of(case, batch)).collect();
     rows.sort_unstable();
-    let shown = DisplayableExecutionPlan::new(plan.as_ref()).one_line().to_string();
-    Ok((rows, shown))
+    rows
 }
 
 /// Whether the case's condition is one for this operator.

@@ -1,7 +1,7 @@
 //! Pairs found on the device: words go in, row numbers come out, and the join's condition is compiled in where it can be.
 //!
-//! Everything is held back until the device is done. Any failure (out of memory, a fault, a lost device) leaves the task
-//! as it was, for the CPU to do.
+//! Pairs go to the partitions' threads as they come. Any failure (out of memory, a fault, a lost device) leaves the task
+//! as it was, for the CPU to do without the pairs that are gone.
 
 use std::ops::Bound;
 use std::sync::atomic::AtomicBool;
@@ -21,6 +21,7 @@ use tenon_gpu::{Device, DeviceKind, GpuError, Result, Stream};
 use super::codes::Words;
 use super::condition::CompiledFilter;
 use super::keys::KeyedRows;
+use super::pieces::Outlet;
 use super::task::{Condition, Task};
 use super::triton;
 use crate::join::choice::Operator;
@@ -37,8 +38,6 @@ pub enum Wanted {
 
 #[derive(Default)]
 pub struct Found {
-    /// Rows of the operator's build side and of the other.
-    pub pairs: Vec<(Vec<u32>, Vec<u32>)>,
     /// A byte a row, if marks were wanted.
     pub marks: Vec<u8>,
     /// Passes over the probe keys.
@@ -60,17 +59,17 @@ pub struct Bounds<'a> {
     pub cancelled: &'a AtomicBool,
     /// Device memory that the statement may take; none: what is free.
     pub memory_bytes: Option<u64>,
-    /// Host memory of the results.
+    /// Host memory of the results, and of what is made for the device.
     pub results: &'a MemoryReservation,
+    /// Where pairs go.
+    pub out: &'a Outlet<'a>,
 }
 
-impl Bounds<'_> {
-    /// Device memory for a join that makes do with any. An eighth of what is free is left to others, so that joins which
-    /// would each take all do not turn the next ones away.
-    pub fn device_bytes(&self, device: &Device) -> u64 {
-        let free = device.pool().available();
-        self.memory_bytes.unwrap_or(u64::MAX).min(free - free / 8)
-    }
+/// Device memory for a join that makes do with any, of a statement that may take so much. An eighth of what is free is
+/// left to others, so that joins which would each take all do not turn the next ones away.
+pub fn device_bytes(device: &Device, memory_bytes: Option<u64>) -> u64 {
+    let free = device.pool().available();
+    memory_bytes.unwrap_or(u64::MAX).min(free - free / 8)
 }
 
 /// Adds to a reservation.
@@ -198,26 +197,30 @@ impl Run<'_> {
         let usual = RunLimits::default();
         let simulated = self.device.info().kind == DeviceKind::Sim;
         let comparisons = if simulated { COMPARISONS_SIMULATED } else { COMPARISONS };
-        let limits = match self.operator {
+        let mut limits = match self.operator {
             Operator::Ninlj => RunLimits {
                 positions_max: (comparisons / (self.task.rows.0 as u64).max(1)).clamp(1, usual.positions_max),
                 ..usual
             },
             _ => usual,
         };
+        if self.wanted == Wanted::Pairs {
+            let piece = bounds.out.pieces.piece_pairs() as u64;
+            limits.pairs_max = limits.pairs_max.min(piece);
+            limits.positions_max = limits.positions_max.min(piece);
+        }
         let (own_rows, other_rows) = (self.task.rows.0 as u64, self.task.rows.1 as u64);
         let run = JoinRun::new(stream, matcher, kind, own_rows, other_rows, limits)?;
         let mut run = run.unless(Stop::when(bounds.cancelled));
         while let Some(output) = run.next_output()? {
             match output {
                 JoinOutput::Pairs(pairs) => {
-                    let bytes = pairs.build_rows.len() as usize * 8;
-                    host_memory(bounds.results, bytes)?;
-                    found.bytes_out += bytes as u64;
+                    let count = pairs.build_rows.len();
+                    let room = bounds.out.reserve(count as usize)?;
+                    found.bytes_out += count * 8;
                     let build_rows = stream.download(pairs.build_rows.view())?;
-                    found
-                        .pairs
-                        .push((build_rows, stream.download(pairs.probe_rows.view())?));
+                    let probe_rows = stream.download(pairs.probe_rows.view())?;
+                    bounds.out.push(build_rows, probe_rows, room)?;
                 }
                 JoinOutput::Marks(marks) => {
                     host_memory(bounds.results, marks.len() as usize)?;

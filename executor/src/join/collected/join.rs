@@ -1,16 +1,14 @@
 //! A join of two collected inputs, shared by the threads that work on it.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use tenon_gpu::cpu::Stop;
 
-use super::on_device::{Gpu, Outcome};
-use super::operators::{Finders, Pass, tracks_probe};
-use crate::device;
+use super::operators::{Pass, tracks_probe};
+use super::pieces::{Pieces, Streaming};
 use crate::join::build::tracks_build;
 use crate::join::choice::Choice;
 use crate::join::side::SideData;
@@ -22,7 +20,10 @@ pub struct CollectedJoin {
     pub schema: SchemaRef,
     pub build: SideData,
     pub probe: SideData,
-    pub passes: Vec<Pass>,
+    /// Pairs from the device: all of them come before the passes are there.
+    pub pieces: Pieces,
+    /// What the CPU does, once that is known.
+    pub passes: OnceLock<Vec<Pass>>,
     /// Rows with a partner, where the join kind asks for them.
     pub build_flags: Option<Visited>,
     pub probe_flags: Option<Visited>,
@@ -44,59 +45,38 @@ pub struct Setting {
     pub memory_bytes: Option<u64>,
     /// Whether a join of equal keys that runs out of device memory may go on as the Triton join.
     pub may_spill: bool,
+    pub streaming: Streaming,
 }
 
 impl CollectedJoin {
-    /// Sorts, builds tables, or has the device find the pairs: the work before the first pair. Also says what the device
-    /// did, where it was asked. Ends soon after `cancelled` is set.
-    pub fn prepare(
+    pub fn new(
         spec: Arc<JoinSpec>,
         schema: SchemaRef,
         (build, probe): (SideData, SideData),
-        setting: Setting,
-        cancelled: &AtomicBool,
-    ) -> Result<(Self, Option<Outcome>)> {
+        setting: &Setting,
+    ) -> Result<Self> {
         // Words, row numbers, and one more copy of both while they are sorted or put into a table.
         build.reservation.try_grow((build.rows + probe.rows) * 32)?;
-        let device = if setting.choice.on_gpu {
-            device::shared().ok()
-        } else {
-            None
-        };
-        let _queued = device.map(|_| device::Queued::enter(setting.choice.seconds));
-        let gpu = device.map(|device| Gpu {
-            device,
-            memory_bytes: setting.memory_bytes,
-            may_spill: setting.may_spill,
-            cancelled,
-        });
-        let found = Finders::of(&spec, &setting.choice, (&build, &probe), gpu, Stop::when(cancelled))?;
         let join_type = spec.join_type;
-        let join = Self {
+        Ok(Self {
             build_flags: tracks_build(join_type).then(|| Visited::new(build.rows)),
             probe_flags: tracks_probe(join_type).then(|| Visited::new(probe.rows)),
             spec,
             schema,
             build,
             probe,
-            passes: found.passes,
+            pieces: Pieces::new(setting.streaming),
+            passes: OnceLock::new(),
             batch_rows: setting.batch_rows,
             next: AtomicUsize::new(0),
             working: AtomicUsize::new(setting.workers),
-        };
-        if let Some((marks, of_build)) = found.marks
-            && let Some(flags) = if of_build { &join.build_flags } else { &join.probe_flags }
-        {
-            let marked = marks.iter().enumerate().filter(|(_, mark)| **mark != 0);
-            marked.for_each(|(row, _)| flags.set(row));
-        }
-        Ok((join, found.device))
+        })
     }
 
-    /// The next piece of work.
+    /// The next piece of work of the CPU, once the device's pairs are at their end.
     pub fn take(&self) -> Option<(&Pass, Range<usize>)> {
         let mut number = self.next.fetch_add(1, Ordering::Relaxed);
-        for pass in &self.passes {
+        for pass in self.passes.get()? {
             let positions = pass.matcher.positions();
             let pieces = positions.div_ceil(pass.step);
             if number < pieces {
@@ -106,5 +86,13 @@ impl CollectedJoin {
             number -= pieces;
         }
         None
+    }
+
+    /// Notes rows that have a partner, a byte each; those of the side whose flags the join kind asks for.
+    pub fn mark(&self, marks: &[u8]) {
+        if let Some(flags) = self.build_flags.as_ref().or(self.probe_flags.as_ref()) {
+            let marked = marks.iter().enumerate().filter(|(_, mark)| **mark != 0);
+            marked.for_each(|(row, _)| flags.set(row));
+        }
     }
 }

@@ -1,22 +1,24 @@
-//! A join's pairs from the device, or the reasons why there are none and the CPU has to find them.
+//! A join's pairs from the device, as they are found, or the reasons why not all of them came and the CPU has to find
+//! the rest.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use datafusion::common::{JoinSide, Result};
-use datafusion::execution::memory_pool::MemoryReservation;
 use tenon_gpu::{Device, GpuError};
 
+use super::checks::Checks;
 use super::condition::CompiledFilter;
-use super::device_join::{Bounds, Found, Wanted, find, host_memory};
-use super::found::FoundPairs;
+use super::device_join::{Bounds, Found, Wanted, device_bytes, find, host_memory};
+use super::join::CollectedJoin;
+use super::pieces::Outlet;
+use super::sent::Sent;
 use super::sink::has_pairs;
 use super::task::{Condition, Task};
 use crate::device;
 use crate::gpu_error::to_datafusion;
 use crate::join::build::tracks_build;
 use crate::join::choice::Operator;
-use crate::join::side::SideData;
-use crate::join::spec::JoinSpec;
 
 /// The device, for the joins that are to run there.
 pub struct Gpu<'a> {
@@ -24,6 +26,8 @@ pub struct Gpu<'a> {
     pub memory_bytes: Option<u64>,
     /// Whether a join of equal keys that runs out of device memory may go on as the Triton join.
     pub may_spill: bool,
+    /// What the join takes by the model.
+    pub seconds: Option<f64>,
     pub cancelled: &'a AtomicBool,
 }
 
@@ -34,43 +38,27 @@ pub struct Outcome {
     pub found: Option<(Operator, Found)>,
     /// Operators that failed, and why.
     pub failures: Vec<(Operator, String)>,
+    /// What of their pairs is on its way to the client all the same.
+    pub sent: Option<Arc<Sent>>,
 }
 
-/// What the device leaves for the host to do.
-pub struct DevicePairs {
-    pub pairs: FoundPairs,
-    /// Rows found to have a partner, a byte each; empty unless only they were wanted.
-    pub marks: Vec<u8>,
-    /// Whether the join's filter must still be tested.
-    pub filtered: bool,
-}
-
-/// Asks the device. Nothing of a failed attempt is left; only a cancelled one is an error.
-pub fn run(
-    spec: &JoinSpec,
-    operator: Operator,
-    task: &Task,
-    (build, probe): (&SideData, &SideData),
-    gpu: &Gpu<'_>,
-) -> Result<(Option<DevicePairs>, Outcome)> {
+/// Asks the device; pairs go to the partitions' threads as they come. Only a cancelled attempt is an error.
+pub fn run(join: &CollectedJoin, operator: Operator, task: &Task, gpu: &Gpu<'_>) -> Result<Outcome> {
+    let _queued = device::Queued::enter(gpu.seconds);
     let mut outcome = Outcome::default();
     let may_spill = gpu.may_spill && operator != Operator::Triton && matches!(task.condition, Condition::Equal { .. });
     for operator in [operator].into_iter().chain(may_spill.then_some(Operator::Triton)) {
-        let results = build.reservation.new_empty();
-        match attempt(spec, operator, task, (build, probe), gpu, &results) {
-            Ok(mut found) => {
-                let pairs = DevicePairs {
-                    marks: std::mem::take(&mut found.marks),
-                    pairs: FoundPairs::new(std::mem::take(&mut found.pairs), results),
-                    filtered: found.condition_on_host.is_some(),
-                };
+        match attempt(join, operator, task, gpu, outcome.sent.clone()) {
+            Ok(found) => {
+                join.pieces.forget_taken();
                 outcome.found = Some((operator, found));
-                return Ok((Some(pairs), outcome));
+                return Ok(outcome);
             }
             // Nobody waits for the CPU's work either.
             Err(GpuError::Cancelled) => return Err(to_datafusion(GpuError::Cancelled)),
             Err(error) => {
                 device::failed(&error);
+                outcome.sent = join.pieces.recall(outcome.sent.take());
                 outcome.failures.push((operator, error.to_string()));
                 if !matches!(error, GpuError::OutOfMemory { .. }) {
                     break;
@@ -78,18 +66,18 @@ pub fn run(
             }
         }
     }
-    Ok((None, outcome))
+    Ok(outcome)
 }
 
-/// What one operator finds.
+/// What one operator finds, without what has been sent.
 fn attempt(
-    spec: &JoinSpec,
+    join: &CollectedJoin,
     operator: Operator,
     task: &Task,
-    (build, probe): (&SideData, &SideData),
     gpu: &Gpu<'_>,
-    results: &MemoryReservation,
+    sent: Option<Arc<Sent>>,
 ) -> Result<Found, GpuError> {
+    let (spec, build, probe) = (&join.spec, &join.build, &join.probe);
     let own = if task.swapped { JoinSide::Right } else { JoinSide::Left };
     let column = |side: JoinSide, index: usize| match side {
         JoinSide::Left => build.columns.get(index)?.as_ref(),
@@ -97,11 +85,8 @@ fn attempt(
         JoinSide::None => None,
     };
     let spilling = operator == Operator::Triton;
-    let bounds = Bounds {
-        cancelled: gpu.cancelled,
-        memory_bytes: gpu.memory_bytes,
-        results,
-    };
+    let results = build.reservation.new_empty();
+    let free_bytes = device_bytes(gpu.device, gpu.memory_bytes);
     let filter = spec.filter.as_ref().filter(|_| task.filtered);
     let compiled = filter.map(|filter| CompiledFilter::of(filter, own, column)).transpose();
     let (compiled, on_host) = match (compiled, &task.condition) {
@@ -110,14 +95,13 @@ fn attempt(
         (Err(why), Condition::Any) => return Err(GpuError::Invalid(why)),
         (Err(why), _) => (None, Some(why)),
         // The filter's columns would leave the join's own state too little room.
-        (Ok(Some(filter)), _) if spilling && filter.bytes() > bounds.device_bytes(gpu.device) / 4 => {
+        (Ok(Some(filter)), _) if spilling && filter.bytes() > free_bytes / 4 => {
             (None, Some("its columns need too much device memory".into()))
         }
         (Ok(compiled), _) => (compiled, None),
     };
     // What was made for the device, as long as it is there.
-    let made = results.new_empty();
-    host_memory(&made, compiled.as_ref().map_or(0, CompiledFilter::made_bytes))?;
+    host_memory(&results, compiled.as_ref().map_or(0, CompiledFilter::made_bytes))?;
     let wanted = if on_host.is_some() || task.verify.is_some() || has_pairs(spec.join_type) {
         Wanted::Pairs
     } else if tracks_build(spec.join_type) != task.swapped {
@@ -125,7 +109,27 @@ fn attempt(
     } else {
         Wanted::ProbeMarks
     };
+    let checks = Checks {
+        swapped: task.swapped,
+        verify: task.verify.clone(),
+        filtered: on_host.is_some(),
+        sent,
+    };
+    let out = Outlet {
+        pieces: &join.pieces,
+        checks: Arc::new(checks),
+        memory: &results,
+        cancelled: gpu.cancelled,
+    };
+    let bounds = Bounds {
+        cancelled: gpu.cancelled,
+        memory_bytes: gpu.memory_bytes,
+        results: &results,
+        out: &out,
+    };
     let mut found = find(gpu.device, task, operator, compiled.as_ref(), wanted, bounds)?;
+    join.mark(&found.marks);
+    found.marks = vec![];
     found.condition_on_host = on_host;
     Ok(found)
 }

@@ -1,97 +1,69 @@
-//! From a choice and two inputs to the pairs' finders: the device if the choice says so and nothing fails there, else
-//! the CPU's operators.
+//! From a choice and two inputs to the pairs: the device if the choice says so and nothing fails there, else the CPU's
+//! operators.
+
+use std::sync::Arc;
 
 use datafusion::common::{JoinType, Result};
 use tenon_gpu::cpu::Stop;
 use tenon_gpu::cpu::join::Matcher;
 
-use super::keys::Verify;
+use super::checks::Checks;
+use super::join::CollectedJoin;
 use super::on_device::{self, Gpu, Outcome};
+use super::sent::Sent;
 use super::task::{Task, null_rows};
 use super::twins::{Rows, cross};
-use crate::join::build::tracks_build;
 use crate::join::choice::{Choice, Operator};
 use crate::join::side::SideData;
-use crate::join::spec::JoinSpec;
 use crate::keys::all_valid;
 
-/// One run over candidates.
+/// One run over candidates on the CPU.
 pub struct Pass {
     pub matcher: Box<dyn Matcher>,
-    /// Whether the operator's build rows are the join's probe rows.
-    pub swapped: bool,
-    /// Compares keys where the operator's words do not decide.
-    pub verify: Option<Verify>,
-    /// Whether the join's filter must still be tested.
-    pub filtered: bool,
+    pub checks: Checks,
     /// Positions of one piece of work: also what runs on after a cancel.
     pub step: usize,
-}
-
-/// What finds a join's pairs.
-pub struct Finders {
-    pub passes: Vec<Pass>,
-    /// Rows found to have a partner, a byte each, and whether they are of the build side.
-    pub marks: Option<(Vec<u8>, bool)>,
-    /// What the device did, where it was asked.
-    pub device: Option<Outcome>,
 }
 
 /// Positions of a piece of work, at most.
 const STEP_MAX: usize = 16 * 1024;
 /// Comparisons of a piece of work of a nested loop: some 20 ms.
 const COMPARISONS: usize = 1 << 25;
-/// Pieces of found pairs in a piece of work.
-const FOUND_STEP: usize = 4;
 
-impl Finders {
-    pub fn of(
-        spec: &JoinSpec,
-        choice: &Choice,
-        (build, probe): (&SideData, &SideData),
-        gpu: Option<Gpu<'_>>,
-        stop: Stop<'_>,
-    ) -> Result<Self> {
-        let task = Task::of(spec, choice, (build, probe), stop)?;
-        let mut finders = Self {
-            passes: vec![],
-            marks: None,
-            device: None,
+impl CollectedJoin {
+    /// Has the device find the pairs, or sorts and builds tables for the passes that are to find them. Says what the
+    /// device did, where it was asked.
+    pub fn find(&self, choice: &Choice, gpu: Option<Gpu<'_>>, stop: Stop<'_>) -> Result<Option<Outcome>> {
+        let (spec, sides) = (&self.spec, (&self.build, &self.probe));
+        let task = Task::of(spec, choice, sides, stop)?;
+        let outcome = match gpu {
+            Some(gpu) => Some(on_device::run(self, choice.operator, &task, &gpu)?),
+            None => None,
         };
-        if let Some(gpu) = gpu {
-            let (found, outcome) = on_device::run(spec, choice.operator, &task, (build, probe), &gpu)?;
-            if let Some(found) = found {
-                let of_build = tracks_build(spec.join_type);
-                finders.marks = (!found.marks.is_empty()).then_some((found.marks, of_build));
-                finders.passes.push(Pass {
-                    matcher: Box::new(found.pairs),
-                    swapped: task.swapped,
-                    verify: None,
-                    filtered: found.filtered,
-                    step: FOUND_STEP,
-                });
-            }
-            finders.device = Some(outcome);
-        }
-        if finders.passes.is_empty() {
-            finders.passes.push(on_cpu(task, choice.operator, stop)?);
-        } else {
-            finders.passes[0].verify = task.verify;
+        let mut passes = vec![];
+        if outcome.as_ref().is_none_or(|outcome| outcome.found.is_none()) {
+            let sent = outcome.as_ref().and_then(|outcome| outcome.sent.clone());
+            passes.push(on_cpu(task, choice.operator, sent, stop)?);
         }
         if spec.null_aware {
-            finders.passes.extend(null_passes(build, probe, spec.filter.is_some())?);
+            passes.extend(null_passes(sides.0, sides.1, spec.filter.is_some())?);
         }
-        Ok(finders)
+        // Nobody else sets them.
+        let _ = self.passes.set(passes);
+        Ok(outcome)
     }
 }
 
-fn on_cpu(task: Task, operator: Operator, stop: Stop<'_>) -> Result<Pass> {
+fn on_cpu(task: Task, operator: Operator, sent: Option<Arc<Sent>>, stop: Stop<'_>) -> Result<Pass> {
     let loops = operator == Operator::Ninlj;
     Ok(Pass {
         step: if loops { nested_step(task.rows.0) } else { STEP_MAX },
-        swapped: task.swapped,
-        verify: task.verify,
-        filtered: task.filtered,
+        checks: Checks {
+            swapped: task.swapped,
+            verify: task.verify,
+            filtered: task.filtered,
+            sent,
+        },
         matcher: Task::matcher(task.condition, task.rows, operator, stop)?,
     })
 }
@@ -120,9 +92,10 @@ fn cross_pass(build: Rows, probe: Rows, filtered: bool) -> Result<Pass> {
     Ok(Pass {
         step: nested_step(build.len()),
         matcher: cross(build, probe)?,
-        swapped: false,
-        verify: None,
-        filtered,
+        checks: Checks {
+            filtered,
+            ..Checks::default()
+        },
     })
 }
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use arrow::array::{RecordBatch, UInt32Array};
 use datafusion::common::{JoinType, Result};
 
+use super::checks::Checks;
 use super::join::CollectedJoin;
-use super::operators::Pass;
 use super::residual::tested;
 use crate::join::output::{Columns, Rows, gather};
 use crate::join::visited::Visited;
@@ -36,18 +36,18 @@ impl<'a> Sink<'a> {
     }
 
     /// Takes pairs of the join's build and probe rows. A full batch comes back.
-    pub fn take(&mut self, pass: &Pass, build_rows: &[u32], probe_rows: &[u32]) -> Result<Option<RecordBatch>> {
+    pub fn take(&mut self, checks: &Checks, build_rows: &[u32], probe_rows: &[u32]) -> Result<Option<RecordBatch>> {
         self.candidates += build_rows.len();
         let join = self.join;
         let begin = Instant::now();
-        let testing = pass.verify.is_some() || pass.filtered;
+        let testing = checks.verify.is_some() || checks.filtered;
         let (mut build, mut probe);
         let (mut build_rows, mut probe_rows) = (build_rows, probe_rows);
         if testing {
             (build, probe) = self.undecided(build_rows, probe_rows);
             let sides: (&dyn Columns, &dyn Columns) = (&join.build.columns, &join.probe.columns);
-            let filter = join.spec.filter.as_ref().filter(|_| pass.filtered);
-            (build, probe) = tested(pass.verify.as_ref(), filter, sides, (build, probe))?;
+            let filter = join.spec.filter.as_ref().filter(|_| checks.filtered);
+            (build, probe) = tested(checks.verify.as_deref(), filter, sides, (build, probe))?;
             (build_rows, probe_rows) = (build.values(), probe.values());
             self.residual_time += begin.elapsed();
         }

@@ -1,5 +1,7 @@
 //! A join in words, for whichever operator finds its pairs.
 
+use std::sync::Arc;
+
 use arrow::buffer::NullBuffer;
 use datafusion::common::{JoinSide, Result};
 use tenon_gpu::cpu::Stop;
@@ -32,7 +34,7 @@ pub struct Task {
     /// Whether the operator's build rows are the join's probe rows.
     pub swapped: bool,
     /// Compares keys where words do not decide.
-    pub verify: Option<Verify>,
+    pub verify: Option<Arc<Verify>>,
     /// Whether the join's filter must still be tested.
     pub filtered: bool,
     /// Rows of the operator's build side and of the other.
@@ -101,7 +103,7 @@ impl Task {
         Ok(Self {
             condition: Condition::Equal { own, other, ascending },
             swapped,
-            verify: equal.verify,
+            verify: equal.verify.map(Arc::new),
             filtered,
             rows,
         })

@@ -12,15 +12,13 @@ use tenon_gpu::join::{JoinKind, Residual};
 use tenon_gpu::{Device, DeviceKind, GpuError, Result};
 
 use super::codes::Words;
-use super::device_join::{Bounds, Found, Wanted, host_memory};
+use super::device_join::{Bounds, Found, Wanted, device_bytes, host_memory};
 use super::keys::KeyedRows;
 
 /// Rows of a chunk on the simulator, whose kernels are slow: what runs on after a cancel.
 const SIMULATED_CHUNK_ROWS: u64 = 16 << 10;
 /// How often memory that went to another join in between is asked for again.
 const TRIES: usize = 3;
-/// Pairs are collected in pieces of at least so many, unless fewer come.
-const PIECE_PAIRS: usize = 1 << 20;
 /// A build side of so many keys of its range a row may have an array for a table.
 const DENSE_RATIO: u64 = 2;
 
@@ -65,20 +63,23 @@ pub fn find(
         chunk_rows: (device.info().kind == DeviceKind::Sim).then_some(SIMULATED_CHUNK_ROWS),
         ..TritonOptions::default()
     };
-    let mut tries = 0;
+    let (mut tries, mut begun) = (0, false);
     let result = loop {
-        let memory_bytes = bounds.device_bytes(device);
+        let memory_bytes = device_bytes(device, bounds.memory_bytes);
         options.memory_bytes = Some(memory_bytes);
         let mut sink = |output: TritonOutput<'_>| {
             if statement.is_cancelled() {
                 return Err(GpuError::Cancelled);
             }
+            begun = true;
             take(output, &mut found, bounds)
         };
         let wanted = Output::Join(kind);
         match triton_join(device, build, probe, wanted, residual, &options, &statement, &mut sink) {
             // Another join was quicker to take what was free.
-            Err(GpuError::OutOfMemory { .. }) if tries < TRIES && device.pool().available() < memory_bytes => {
+            Err(GpuError::OutOfMemory { .. })
+                if !begun && tries < TRIES && device.pool().available() < memory_bytes =>
+            {
                 tries += 1
             }
             result => break result?,
@@ -122,15 +123,8 @@ fn take(output: TritonOutput<'_>, found: &mut Found, bounds: &Bounds<'_>) -> Res
             build: Values::U32(build),
             probe: Values::U32(probe),
         } => {
-            host_memory(bounds.results, size_of_val(build) + size_of_val(probe))?;
-            if found.pairs.last().is_none_or(|(rows, _)| rows.len() >= PIECE_PAIRS) {
-                found.pairs.push((vec![], vec![]));
-            }
-            if let Some((build_rows, probe_rows)) = found.pairs.last_mut() {
-                build_rows.extend_from_slice(build);
-                probe_rows.extend_from_slice(probe);
-            }
-            Ok(())
+            let room = bounds.out.reserve(build.len())?;
+            bounds.out.push(build.to_vec(), probe.to_vec(), room)
         }
         TritonOutput::Marks(marks) => {
             host_memory(bounds.results, marks.len())?;

@@ -1,4 +1,5 @@
-//! A partition's thread: it takes pieces of work until none is left or nobody waits for its batches.
+//! A partition's thread: it takes pairs that the device finds, then pieces of the CPU's work, until none is left or
+//! nobody waits for its batches.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,11 +9,14 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use tenon_gpu::cpu::join::PAIRS_MAX;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
+use super::checks::Checks;
 use super::join::CollectedJoin;
 use super::operators::Pass;
+use super::pieces::Next;
 use super::sink::Sink;
 
 /// Batches that may wait for the consumer.
@@ -81,7 +85,7 @@ pub fn spawn(join: Arc<CollectedJoin>, metrics: &ExecutionPlanMetricsSet, partit
 fn work(join: &CollectedJoin, out: &Sender<Result<RecordBatch>>, metrics: &Metrics) -> Result<()> {
     let mut sink = Sink::new(join);
     let begin = Instant::now();
-    let mut goes_on = true;
+    let mut goes_on = from_device(join, &mut sink, out)?;
     while goes_on && let Some((pass, positions)) = join.take() {
         goes_on = piece(pass, positions, &mut sink, out)?;
     }
@@ -119,6 +123,49 @@ fn send(out: &Sender<Result<RecordBatch>>, batch: RecordBatch, sink: &mut Sink<'
     sent
 }
 
+/// Takes the device's pairs to their end; says whether to go on.
+fn from_device(join: &CollectedJoin, sink: &mut Sink<'_>, out: &Sender<Result<RecordBatch>>) -> Result<bool> {
+    loop {
+        let begin = Instant::now();
+        let next = join.pieces.next()?;
+        sink.waited += begin.elapsed();
+        let goes_on = match next {
+            Next::End => return Ok(!out.is_closed()),
+            Next::Pairs(piece, pairs) => {
+                let (own, other) = (&piece.own[pairs.clone()], &piece.other[pairs]);
+                let mut goes_on = true;
+                for (own, other) in own.chunks(PAIRS_MAX).zip(other.chunks(PAIRS_MAX)) {
+                    goes_on = goes_on && take(&piece.checks, own, other, sink, out)?;
+                }
+                goes_on
+            }
+            // What there is need not wait for what is to come.
+            Next::Nothing => match sink.flush()? {
+                Some(batch) => send(out, batch, sink),
+                None => !out.is_closed(),
+            },
+        };
+        if !goes_on {
+            return Ok(false);
+        }
+    }
+}
+
+/// Takes an operator's pairs; says whether to go on.
+fn take(
+    checks: &Checks,
+    own: &[u32],
+    other: &[u32],
+    sink: &mut Sink<'_>,
+    out: &Sender<Result<RecordBatch>>,
+) -> Result<bool> {
+    let (build, probe) = checks.pairs(own, other);
+    Ok(match sink.take(checks, &build, &probe)? {
+        Some(batch) => send(out, batch, sink),
+        None => !out.is_closed(),
+    })
+}
+
 /// Finds the pairs of some positions; says whether to go on.
 fn piece(
     pass: &Pass,
@@ -128,19 +175,13 @@ fn piece(
 ) -> Result<bool> {
     let mut failed: Option<DataFusionError> = None;
     let flow = pass.matcher.pairs(positions, &mut |own, other| {
-        let (build, probe) = if pass.swapped { (other, own) } else { (own, other) };
-        let sent = match sink.take(pass, build, probe) {
-            Ok(Some(batch)) => send(out, batch, sink),
-            Ok(None) => !out.is_closed(),
+        match take(&pass.checks, own, other, sink, out) {
+            Ok(true) => ControlFlow::Continue(()),
+            Ok(false) => ControlFlow::Break(()),
             Err(error) => {
                 failed = Some(error);
-                false
+                ControlFlow::Break(())
             }
-        };
-        if sent {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
         }
     });
     match failed {
