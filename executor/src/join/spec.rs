@@ -44,6 +44,11 @@ impl JoinSpec {
         self.output.iter().any(reads) || filter.iter().any(reads)
     }
 
+    /// Whether all that comes out is how many pairs there are.
+    pub(super) fn wants_count(&self) -> bool {
+        self.join_type == JoinType::Inner && self.output.is_empty()
+    }
+
     /// Whether probe rows that equal no build row leave no trace in the output, so that they may be dropped early.
     pub fn drops_unmatched_probe_rows(&self) -> bool {
         use JoinType::*;

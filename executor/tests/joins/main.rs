@@ -1,5 +1,6 @@
 //! Every join operator against two plain loops, on random inputs whose seed is printed (`TENON_SEED` repeats one).
 
+mod counts;
 mod inputs;
 mod reference;
 mod run;

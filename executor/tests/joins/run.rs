@@ -46,6 +46,11 @@ pub fn planned(case: &Case, options: JoinOptions) -> Result<Arc<dyn ExecutionPla
     Ok(Arc::new(plan(case)?.planned(&options, 2)?))
 }
 
+/// The join without columns, of which only the number of rows is left.
+pub fn counting(case: &Case, options: JoinOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    Ok(Arc::new(plan(case)?.with_output(&[]).planned(&options, 2)?))
+}
+
 pub fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
     DisplayableExecutionPlan::new(plan.as_ref()).one_line().to_string()
 }

@@ -118,7 +118,10 @@ async fn tiny_pieces() {
         if reference::may_fail(&case) {
             continue;
         }
-        let possible: Vec<_> = operators.into_iter().filter(|&operator| run::is_possible(&case, operator)).collect();
+        let possible: Vec<_> = operators
+            .into_iter()
+            .filter(|&operator| run::is_possible(&case, operator))
+            .collect();
         let operator = possible[rng.random_range(0..possible.len())];
         let options = options(operator, [None, Some(64 << 10)][rng.random_range(0..2)]);
         let streaming = Streaming {
@@ -129,7 +132,11 @@ async fn tiny_pieces() {
         };
         let context = run::context(options, streaming);
         let (rows, shown) = run::rows_within(&case, options, context).await.unwrap();
-        assert_eq!(rows, reference::rows(&case), "{options:?} {streaming:?} of {case:?}: {shown}");
+        assert_eq!(
+            rows,
+            reference::rows(&case),
+            "{options:?} {streaming:?} of {case:?}: {shown}"
+        );
         failures += usize::from(shown.contains("told to fail"));
     }
     println!("{failures} of the joins failed on the device");
@@ -141,7 +148,12 @@ async fn failures_after_some_pieces() {
     use_simulator();
     let mut rng = StdRng::seed_from_u64(seed());
     for join_type in [JoinType::Inner, JoinType::Full] {
-        for operator in [JoinOperator::Smj, JoinOperator::Hj, JoinOperator::Triton, JoinOperator::Auto] {
+        for operator in [
+            JoinOperator::Smj,
+            JoinOperator::Hj,
+            JoinOperator::Triton,
+            JoinOperator::Auto,
+        ] {
             for pieces in [0, 1, 6] {
                 let case = many_pairs(&mut rng, join_type);
                 let options = options(operator, None);
@@ -158,7 +170,10 @@ async fn failures_after_some_pieces() {
                     JoinOperator::Auto => "instead of HJ: out of GPU memory",
                     _ => "fell back to cpu: ",
                 };
-                assert!(shown.contains(expected) && shown.contains("told to fail"), "{operator:?}: {shown}");
+                assert!(
+                    shown.contains(expected) && shown.contains("told to fail"),
+                    "{operator:?}: {shown}"
+                );
             }
         }
     }
@@ -256,7 +271,9 @@ async fn clients_that_leave() {
             // The join is prepared, or about to be.
             let _ = tokio::time::timeout(Duration::from_millis(3), running.streams[0].next()).await;
         }
-        let Running { plan, context, streams, .. } = running;
+        let Running {
+            plan, context, streams, ..
+        } = running;
         drop((plan, streams));
         until("memory was not given back", || context.memory_pool().reserved() == 0).await;
     }
@@ -281,5 +298,8 @@ async fn more_pairs_than_memory() {
     let context = run::context(options, streaming).with_runtime(runtime);
     let (rows, shown) = run::rows_within(&case, options, context).await.unwrap();
     assert!(rows == reference::rows(&case), "{} rows", rows.len());
-    assert!(shown.contains("HJ on cpu") && shown.contains("fell back to cpu"), "{shown}");
+    assert!(
+        shown.contains("HJ on cpu") && shown.contains("fell back to cpu"),
+        "{shown}"
+    );
 }

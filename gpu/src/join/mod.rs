@@ -8,6 +8,7 @@
 //! | a condition beyond the keys, compiled in | [`Residual`] |
 //! | what an operator does | [`Matcher`] |
 //! | kinds, passes, output of bounded size | [`JoinRun`] |
+//! | the number of pairs alone | [`count_pairs`] |
 //! | NINLJ: any condition, cross join | [`nested_loop`] |
 //! | HJ: a shared table, or radix-partitioned | [`hash`] |
 //! | INLJ, SMJ: spans of a sorted build side | [`ranges`], [`css_tree`], [`sort_merge`] |
@@ -20,6 +21,7 @@
 //! null are not among the keys at all: they match nothing, and the run knows of them by the side's row count.
 
 pub mod band;
+mod count;
 pub mod css_tree;
 pub(crate) mod expand;
 pub mod from_host;
@@ -38,6 +40,7 @@ pub(crate) mod spans;
 mod step;
 pub mod triton;
 
+pub use count::count_pairs;
 pub use kind::JoinKind;
 pub use matcher::{Flags, Matcher, PairsMut};
 pub use residual::{RESIDUAL_BUFFERS_MAX, RESIDUAL_LITERALS_MAX, Residual, ResidualParams};

@@ -14,7 +14,7 @@ use tenon_gpu::join::probe::Probe;
 use tenon_gpu::join::ranges::RangeMatcher;
 use tenon_gpu::join::sort_merge::sort_merge;
 use tenon_gpu::join::sorted::SortedSide;
-use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Residual, RunLimits, Side};
+use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Residual, RunLimits, Side, count_pairs};
 use tenon_gpu::memory::{DeviceBuffer, DeviceView};
 use tenon_gpu::{Device, DeviceKind, GpuError, Result, Stream};
 
@@ -30,6 +30,8 @@ use crate::join::choice::Operator;
 #[derive(Clone, Copy, PartialEq)]
 pub enum Wanted {
     Pairs,
+    /// Only how many pairs there are.
+    Count,
     /// Only which rows of the operator's build side have a partner.
     BuildMarks,
     /// Only which rows of the other side have one.
@@ -38,6 +40,8 @@ pub enum Wanted {
 
 #[derive(Default)]
 pub struct Found {
+    /// Pairs, if only their number was wanted.
+    pub count: u64,
     /// A byte a row, if marks were wanted.
     pub marks: Vec<u8>,
     /// Passes over the probe keys.
@@ -190,7 +194,7 @@ impl Run<'_> {
 
     fn run(&self, stream: &Stream, matcher: &dyn Matcher, bounds: &Bounds<'_>, mut found: Found) -> Result<Found> {
         let kind = match self.wanted {
-            Wanted::Pairs => JoinKind::Inner,
+            Wanted::Pairs | Wanted::Count => JoinKind::Inner,
             Wanted::BuildMarks => JoinKind::BuildMark,
             Wanted::ProbeMarks => JoinKind::ProbeMark,
         };
@@ -209,9 +213,16 @@ impl Run<'_> {
             limits.pairs_max = limits.pairs_max.min(piece);
             limits.positions_max = limits.positions_max.min(piece);
         }
+        let stop = Stop::when(bounds.cancelled);
+        if self.wanted == Wanted::Count {
+            (found.count, found.passes) = count_pairs(stream, matcher, limits, stop)?;
+            found.bytes_out += 8 * found.passes;
+            found.peak_bytes = self.device.pool().peak();
+            return Ok(found);
+        }
         let (own_rows, other_rows) = (self.task.rows.0 as u64, self.task.rows.1 as u64);
         let run = JoinRun::new(stream, matcher, kind, own_rows, other_rows, limits)?;
-        let mut run = run.unless(Stop::when(bounds.cancelled));
+        let mut run = run.unless(stop);
         while let Some(output) = run.next_output()? {
             match output {
                 JoinOutput::Pairs(pairs) => {

@@ -1,9 +1,10 @@
 //! A join of two collected inputs, shared by the threads that work on it.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 
@@ -15,6 +16,9 @@ use crate::join::side::SideData;
 use crate::join::spec::JoinSpec;
 use crate::join::visited::Visited;
 
+/// Batches of rows without columns come together in one of so many: whoever takes it may give it a column of a constant.
+const COUNTED_BATCHES: usize = 8;
+
 pub struct CollectedJoin {
     pub spec: Arc<JoinSpec>,
     pub schema: SchemaRef,
@@ -22,6 +26,8 @@ pub struct CollectedJoin {
     pub probe: SideData,
     /// Pairs from the device: all of them come before the passes are there.
     pub pieces: Pieces,
+    /// Pairs without columns that nobody has taken.
+    counted: AtomicU64,
     /// What the CPU does, once that is known.
     pub passes: OnceLock<Vec<Pass>>,
     /// Rows with a partner, where the join kind asks for them.
@@ -66,6 +72,7 @@ impl CollectedJoin {
             build,
             probe,
             pieces: Pieces::new(setting.streaming),
+            counted: AtomicU64::new(0),
             passes: OnceLock::new(),
             batch_rows: setting.batch_rows,
             next: AtomicUsize::new(0),
@@ -86,6 +93,23 @@ impl CollectedJoin {
             number -= pieces;
         }
         None
+    }
+
+    /// Notes so many pairs, of which nobody wants more than their number.
+    pub fn count(&self, pairs: u64) {
+        self.counted.fetch_add(pairs, Ordering::Relaxed);
+    }
+
+    /// The next batch of pairs that are only counted.
+    pub fn take_counted(&self) -> Result<Option<RecordBatch>> {
+        let rows = (self.batch_rows * COUNTED_BATCHES) as u64;
+        let take = |left: u64| (left > 0).then(|| left.saturating_sub(rows));
+        let Ok(left) = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
+            return Ok(None);
+        };
+        let rows = RecordBatchOptions::new().with_row_count(Some(left.min(rows) as usize));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), vec![], &rows)?;
+        Ok(Some(batch))
     }
 
     /// Notes rows that have a partner, a byte each; those of the side whose flags the join kind asks for.

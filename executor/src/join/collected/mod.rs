@@ -8,7 +8,7 @@
 //! The partitions of the output draw ranges of the operator's positions from one counter, each on a thread of its own
 //! that stops at the next piece once nobody waits for its batches (work). The device has a thread, too (start), whose
 //! pairs they draw while it goes on (pieces); should it fail in the middle, the CPU's operator finds all pairs and those
-//! that have been sent are left out (sent, checks).
+//! that have been sent are left out (sent, checks). Inner joins without output columns ask it for the number of pairs only.
 
 mod alone;
 mod checks;

@@ -102,7 +102,10 @@ fn attempt(
     };
     // What was made for the device, as long as it is there.
     host_memory(&results, compiled.as_ref().map_or(0, CompiledFilter::made_bytes))?;
-    let wanted = if on_host.is_some() || task.verify.is_some() || has_pairs(spec.join_type) {
+    let decided = on_host.is_none() && task.verify.is_none();
+    let wanted = if decided && spec.wants_count() && sent.is_none() {
+        Wanted::Count
+    } else if !decided || has_pairs(spec.join_type) {
         Wanted::Pairs
     } else if tracks_build(spec.join_type) != task.swapped {
         Wanted::BuildMarks
@@ -128,6 +131,7 @@ fn attempt(
         out: &out,
     };
     let mut found = find(gpu.device, task, operator, compiled.as_ref(), wanted, bounds)?;
+    join.count(found.count);
     join.mark(&found.marks);
     found.marks = vec![];
     found.condition_on_host = on_host;

@@ -38,7 +38,7 @@ impl Caller for Statement<'_> {
     }
 }
 
-/// Finds the pairs, or the marks, of two sides with so many rows.
+/// Finds the pairs, their number, or the marks, of two sides with so many rows.
 pub fn find(
     device: &Device,
     (own, own_rows): (&KeyedRows, usize),
@@ -47,10 +47,11 @@ pub fn find(
     wanted: Wanted,
     bounds: &Bounds<'_>,
 ) -> Result<Found> {
-    let kind = match wanted {
-        Wanted::Pairs => JoinKind::Inner,
-        Wanted::BuildMarks => JoinKind::BuildMark,
-        Wanted::ProbeMarks => JoinKind::ProbeMark,
+    let output = match wanted {
+        Wanted::Pairs => Output::Join(JoinKind::Inner),
+        Wanted::Count => Output::Aggregate,
+        Wanted::BuildMarks => Output::Join(JoinKind::BuildMark),
+        Wanted::ProbeMarks => Output::Join(JoinKind::ProbeMark),
     };
     let (build, probe) = (host_side(own, own_rows)?, host_side(other, other_rows)?);
     let statement = Statement {
@@ -74,8 +75,7 @@ pub fn find(
             begun = true;
             take(output, &mut found, bounds)
         };
-        let wanted = Output::Join(kind);
-        match triton_join(device, build, probe, wanted, residual, &options, &statement, &mut sink) {
+        match triton_join(device, build, probe, output, residual, &options, &statement, &mut sink) {
             // Another join was quicker to take what was free.
             Err(GpuError::OutOfMemory { .. })
                 if !begun && tries < TRIES && device.pool().available() < memory_bytes =>
@@ -86,6 +86,9 @@ pub fn find(
         }
         statement.spilled.free();
     };
+    if wanted == Wanted::Count {
+        found.count = result.count;
+    }
     found.passes = if result.spilled_rows > 0 { 2 } else { 1 };
     found.bytes_in = result.bytes_in;
     found.bytes_out = result.bytes_out;

@@ -86,6 +86,9 @@ fn work(join: &CollectedJoin, out: &Sender<Result<RecordBatch>>, metrics: &Metri
     let mut sink = Sink::new(join);
     let begin = Instant::now();
     let mut goes_on = from_device(join, &mut sink, out)?;
+    while goes_on && let Some(batch) = join.take_counted()? {
+        goes_on = send(out, batch, &mut sink);
+    }
     while goes_on && let Some((pass, positions)) = join.take() {
         goes_on = piece(pass, positions, &mut sink, out)?;
     }
@@ -174,16 +177,17 @@ fn piece(
     out: &Sender<Result<RecordBatch>>,
 ) -> Result<bool> {
     let mut failed: Option<DataFusionError> = None;
-    let flow = pass.matcher.pairs(positions, &mut |own, other| {
-        match take(&pass.checks, own, other, sink, out) {
+    let flow = pass.matcher.pairs(
+        positions,
+        &mut |own, other| match take(&pass.checks, own, other, sink, out) {
             Ok(true) => ControlFlow::Continue(()),
             Ok(false) => ControlFlow::Break(()),
             Err(error) => {
                 failed = Some(error);
                 ControlFlow::Break(())
             }
-        }
-    });
+        },
+    );
     match failed {
         Some(error) => Err(error),
         None => Ok(flow.is_continue() && !out.is_closed()),

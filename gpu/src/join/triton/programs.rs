@@ -212,7 +212,9 @@ pub(in crate::join) fn with_condition(residual: &Residual) -> Vec<Program> {
             equal_hashes: false,
         };
         for table in [TableKind::Linear, TableKind::Perfect, TableKind::Chained] {
-            programs.extend([Mode::Mark, Mode::Pairs].map(|mode| join_program(types, table, mode, residual)));
+            programs.extend(
+                [Mode::Mark, Mode::Pairs, Mode::Aggregate].map(|mode| join_program(types, table, mode, residual)),
+            );
         }
     }
     programs

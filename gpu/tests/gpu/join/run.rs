@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 
 use tenon_gpu::Stream;
+use tenon_gpu::cpu::Stop;
 use tenon_gpu::join::triton::{
     HostKeys, HostSide, HostValues, TritonOptions, TritonOutput, Wanted, Words, triton_join,
 };
-use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Residual, Side};
+use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Residual, Side, count_pairs};
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr};
 
 use super::case::{Case, Outcome};
@@ -74,6 +75,10 @@ pub fn on_device(stream: &Stream, case: &Case, operator: GpuOperator) -> Outcome
             JoinOutput::ProbeRows(rows) => found.probe_rows.extend(stream.download(rows.view()).unwrap()),
             JoinOutput::Marks(marks) => found.marks = stream.download(marks.view()).unwrap(),
         }
+    }
+    if case.kind == JoinKind::Inner {
+        let (count, _) = count_pairs(stream, matcher.as_ref(), case.limits, Stop::never()).unwrap();
+        assert_eq!(count, found.pairs.len() as u64);
     }
     found.pairs.sort_unstable();
     found
