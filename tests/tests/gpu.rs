@@ -13,6 +13,9 @@ pub fn trials() -> Vec<Trial> {
         trial("gpu::joins_at_once", joins_at_once),
         trial("gpu::little_host_memory", little_host_memory),
         trial("gpu::lost_in_mid_query", lost_in_mid_query),
+        trial("gpu::lost_after_first_rows", lost_after_first_rows),
+        trial("gpu::first_rows_only", first_rows_only),
+        trial("gpu::count", count),
         trial("gpu::cancel", cancel),
     ]
 }
@@ -167,6 +170,55 @@ async fn lost_in_mid_query() -> Result<()> {
     let client = with_tables(&server).await?;
     client.batch_execute("SET tenon.gpu_memory_limit = '64kB'").await?;
     ensure!(answer(&client).await? == expected());
+    Ok(())
+}
+
+const PAIRS: &str = "SELECT x, y FROM b JOIN p ON b.k = p.k";
+
+/// The GPU fails for good when rows are on their way already: each comes once.
+async fn lost_after_first_rows() -> Result<()> {
+    for launch in ["15", "40"] {
+        let server = Server::start_with(&[], &[SIMULATOR, ("TENON_SIM_LOST_AT_LAUNCH", launch)])?;
+        let client = with_tables(&server).await?;
+        client
+            .batch_execute("SET tenon.join_operator = 'triton'; SET tenon.gpu_memory_limit = '64kB'")
+            .await?;
+        let mut found = rows(&client, PAIRS).await?;
+        ensure!(server.log().contains("the GPU is lost"), "{}", server.log());
+        client.batch_execute("SET tenon.device = 'cpu'").await?;
+        let mut expected = rows(&client, PAIRS).await?;
+        found.sort_unstable();
+        expected.sort_unstable();
+        ensure!(found == expected, "{} rows instead of {}", found.len(), expected.len());
+    }
+    Ok(())
+}
+
+/// A statement that wants a few rows leaves the GPU to others.
+async fn first_rows_only() -> Result<()> {
+    let server = Server::start_with(&["--gpu-memory-limit", "512KiB"], &[SIMULATOR])?;
+    let client = with_tables(&server).await?;
+    for _ in 0..5 {
+        let few = rows(&client, &format!("{PAIRS} LIMIT 5")).await?;
+        ensure!(few.len() == 5, "{} rows", few.len());
+    }
+    ensure!(answer(&client).await? == expected());
+    let shown = explained(&client).await?;
+    ensure!(shown.contains("Triton on gpu"), "memory was not given back:\n{shown}");
+    Ok(())
+}
+
+/// Where only the number of pairs is asked for, only that leaves the GPU.
+async fn count() -> Result<()> {
+    let server = Server::start_with(&[], &[SIMULATOR])?;
+    let client = with_tables(&server).await?;
+    let pairs = rows(&client, PAIRS).await?.len().to_string();
+    let count = "SELECT count(*) FROM b JOIN p ON b.k = p.k";
+    ensure!(value(&client, count).await? == pairs);
+    let lines = rows(&client, &format!("EXPLAIN ANALYZE {count}")).await?;
+    let shown: Vec<_> = lines.into_iter().flatten().flatten().collect();
+    let shown = shown.join("\n");
+    ensure!(shown.contains("Bytes From Gpu: 8\n"), "{shown}");
     Ok(())
 }
 
