@@ -66,3 +66,61 @@ impl Sent {
 fn packed(own: u32, other: u32) -> u64 {
     u64::from(other) << 32 | u64::from(own)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::atomic::AtomicBool;
+
+    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::join::collected::pieces::{Next, Outlet, Pieces, Streaming};
+
+    /// Pairs of two attempts that fail when some have been taken: those, and no others, have been sent.
+    #[test]
+    fn what_was_taken_has_been_sent() {
+        let mut rng = StdRng::seed_from_u64(tenon_gpu::testing::seed("sent"));
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        for below in [1, 40, 3000, u32::MAX] {
+            let pieces = Pieces::new(Streaming {
+                piece_pairs: rng.random_range(1..50_000),
+                waiting_pairs: usize::MAX,
+                ..Streaming::default()
+            });
+            let out = Outlet {
+                pieces: &pieces,
+                checks: Arc::default(),
+                memory: &MemoryConsumer::new("pairs").register(&pool),
+                cancelled: &AtomicBool::new(false),
+            };
+            let (mut sent, mut all, mut taken) = (None, HashSet::new(), HashSet::new());
+            for _ in 0..2 {
+                let row = |rng: &mut StdRng| rng.random_range(0..below);
+                let drawn: HashSet<_> = (0..60_000).map(|_| (row(&mut rng), row(&mut rng))).collect();
+                all.extend(drawn.iter().copied());
+                let (own, other): (Vec<_>, Vec<_>) = drawn.into_iter().unzip();
+                let room = out.reserve(own.len()).unwrap();
+                out.push(own, other, room).unwrap();
+                for _ in 0..rng.random_range(0..4) {
+                    if let Next::Pairs(piece, range) = pieces.next().unwrap() {
+                        taken.extend(range.map(|at| (piece.own[at], piece.other[at])));
+                    }
+                }
+                sent = pieces.recall(sent);
+            }
+            let has = |own, other| sent.as_ref().is_some_and(|sent| sent.has(own, other));
+            let (own, other): (Vec<_>, Vec<_>) = all.iter().copied().unzip();
+            for pair in all {
+                assert_eq!(has(pair.0, pair.1), taken.contains(&pair), "{pair:?} below {below}");
+            }
+            let left = sent
+                .as_ref()
+                .map_or(own.len(), |sent| sent.without(&own, &other).0.len());
+            assert_eq!(left, own.len() - taken.len());
+            assert!(!has(below, below), "a row that no side has");
+        }
+        assert_eq!(pool.reserved(), 0);
+    }
+}

@@ -23,7 +23,8 @@ use tenon_gpu::{join, registry, testing};
 
 use super::CompiledFilter;
 use crate::join::choice::Operator;
-use crate::join::collected::device_join::{Bounds, Found, Wanted, find};
+use crate::join::collected::device_join::{Bounds, Wanted, find};
+use crate::join::collected::pieces::{End, Next, Outlet, Pieces, Streaming};
 use crate::join::collected::task::{Condition, Task};
 
 /// Conditions that the device takes, over [`columns`] `a.*` and `b.*`; `b.k` is what a CASE picks by.
@@ -264,19 +265,27 @@ impl Tables {
             rows: (ROWS, ROWS),
         };
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let (pieces, cancelled) = (Pieces::new(Streaming::default()), AtomicBool::new(false));
+        let results = MemoryConsumer::new("pairs").register(&pool);
         let bounds = Bounds {
-            cancelled: &AtomicBool::new(false),
+            cancelled: &cancelled,
             memory_bytes: None,
-            results: &MemoryConsumer::new("pairs").register(&pool),
+            results: &results,
+            out: &Outlet {
+                pieces: &pieces,
+                checks: Arc::default(),
+                memory: &results,
+                cancelled: &cancelled,
+            },
         };
         let device = testing::device();
         let found = find(&device, &task, Operator::Ninlj, Some(filter), Wanted::Pairs, bounds);
-        let found: Found = found.map_err(|error| error.to_string())?;
-        let mut pairs: Vec<(u32, u32)> = found
-            .pairs
-            .into_iter()
-            .flat_map(|(b, p)| b.into_iter().zip(p))
-            .collect();
+        found.map_err(|error| error.to_string())?;
+        pieces.end(End::Done);
+        let mut pairs = vec![];
+        while let Next::Pairs(piece, range) = pieces.next().map_err(|error| error.to_string())? {
+            pairs.extend(range.map(|at| (piece.own[at], piece.other[at])));
+        }
         pairs.sort_unstable();
         Ok(pairs)
     }
