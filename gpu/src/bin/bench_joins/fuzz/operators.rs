@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tenon_gpu::cpu::Stop;
 use tenon_gpu::join::from_host::{FromHostOptions, pairs_from_host};
 use tenon_gpu::join::hash::{HashOptions, HashTable, PartitionedJoin, TableJoin, hash_join, join_aggregated};
 use tenon_gpu::join::nested_loop::NestedLoopMatcher;
@@ -12,9 +13,9 @@ use tenon_gpu::join::sorted::SortedSide;
 use tenon_gpu::join::triton::{
     HostKeys, HostSide, HostValues, TritonOptions, TritonOutput, Wanted, Words, triton_join,
 };
-use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Residual, Side};
+use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Residual, Side, count_pairs};
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr};
-use tenon_gpu::{Result, Stream};
+use tenon_gpu::{GpuError, Result, Stream};
 
 use super::case::{self, Case};
 use super::expected::Outcome;
@@ -185,6 +186,15 @@ fn outputs(stream: &Stream, case: &Case, matcher: &dyn Matcher) -> Result<Outcom
             JoinOutput::BuildRows(rows) => found.build_rows.extend(stream.download(rows.view())?),
             JoinOutput::ProbeRows(rows) => found.probe_rows.extend(stream.download(rows.view())?),
             JoinOutput::Marks(marks) => found.marks = stream.download(marks.view())?,
+        }
+    }
+    if case.kind == JoinKind::Inner {
+        let (count, _) = count_pairs(stream, matcher, case.limits, Stop::never())?;
+        if count != found.pairs {
+            return Err(GpuError::Invalid(format!(
+                "{count} pairs counted, {} found",
+                found.pairs
+            )));
         }
     }
     Ok(found)
