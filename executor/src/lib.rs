@@ -6,6 +6,7 @@ pub mod device;
 pub mod explain;
 pub mod expr;
 mod gpu_error;
+pub mod held;
 pub mod hostile;
 pub mod index;
 pub mod join;

@@ -92,16 +92,19 @@ async fn query_memory() -> Result<()> {
     };
     for aggregate in [
         "cardinality(array_agg(s))",
+        "cardinality(array_agg(s ORDER BY x DESC))",
+        "cardinality(array_agg(DISTINCT s))",
         "length(string_agg(s, ','))",
+        "length(string_agg(s, ',' ORDER BY x % 1000))",
+        "length(string_agg(DISTINCT s, ','))",
         "count(DISTINCT s)",
     ] {
         fails(aggregate).await?;
     }
-    // Up to 1182 MiB were seen: states double as they grow, and two threads do so at once before the pool hears of it.
+    // The allocator keeps some of what earlier queries gave back, for threads that may not use it.
     let (_, highest) = server.resident_bytes()?;
-    ensure!(highest < 1280 * MIB, "the server grew to {} MiB", highest / MIB);
-    // This state is DataFusion's, which counts about a quarter of it.
-    fails("cardinality(array_agg(s ORDER BY x DESC))").await?;
+    println!("limits::query_memory: the server grew to {} MiB", highest / MIB);
+    ensure!(highest < 640 * MIB, "the server grew to {} MiB", highest / MIB);
     ensure!(server.is_alive()?, "{}", server.log());
     let fits = "SELECT cardinality(array_agg(x::text || repeat('z', 200))) FROM generate_series(1, 100000) g(x)";
     ensure!(value(&client, fits).await? == "100000");

@@ -191,8 +191,8 @@ impl Cell {
 
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Count { counts, .. } => counts.len() * 8,
-            Self::Sum { sums, .. } => sums.len() * 16,
+            Self::Count { counts, .. } => counts.capacity() * size_of::<i64>(),
+            Self::Sum { sums, .. } => sums.capacity() * size_of::<i128>(),
         }
     }
 }

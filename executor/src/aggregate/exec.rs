@@ -2,9 +2,10 @@
 //!
 //! Each input partition gathers groups of its own; when all are done, output partition `p` merges the groups that fall
 //! to it. One exact key is shared out by value, so that each share's keys stay dense; other keys by hash. Few groups
-//! are all merged by partition 0. The final values are DataFusion's accumulators', fed with the partial states.
-//! Limits: keys are exact types (see `keys`) or strings; every aggregate has a grouping accumulator, without DISTINCT or
-//! ORDER BY.
+//! are all merged by partition 0. The final values are DataFusion's accumulators', fed with the partial states, which are
+//! dropped when the last partition has merged them.
+//! Limits: keys are exact types (see `keys`) or strings; every aggregate has a grouping accumulator; only those that
+//! gather all rows know DISTINCT and ORDER BY.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,10 +32,12 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream, StatisticsArgs,
 };
 use futures::TryStreamExt;
+use parking_lot::Mutex;
 use tenon_gpu::cpu::Stop;
 
 use super::keys::{GroupKeys, is_supported};
-use super::local::{Local, Partial};
+use super::local::{Local, Partial, gathers_rows};
+use crate::held::batch_bytes;
 use crate::keys::{append_exact, hash_lanes, is_exact, lane_range};
 use crate::per_execution::{MadeOnce, PerExecution};
 
@@ -64,7 +67,7 @@ impl GroupSpec {
             && self
                 .aggregates
                 .iter()
-                .all(|a| !a.is_distinct() && a.order_bys().is_empty())
+                .all(|a| gathers_rows(a) || !a.is_distinct() && a.order_bys().is_empty())
             && self.aggregates.iter().all(|a| a.groups_accumulator_supported())
     }
 
@@ -81,15 +84,37 @@ pub struct GroupExec {
     spec: Arc<GroupSpec>,
     /// Groups that the planner expects.
     estimate: Option<usize>,
-    partials: PerExecution<MadeOnce<Arc<Gathered>>>,
+    partials: PerExecution<MadeOnce<Gathered>>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
 
-/// Every partition's groups.
+/// Every partition's groups, until all output partitions have merged what falls to them.
 struct Gathered {
-    partials: Vec<Partial>,
-    _reservation: MemoryReservation,
+    partials: Mutex<(Option<Arc<Vec<Partial>>>, usize)>,
+}
+
+impl Gathered {
+    fn new(partials: Vec<Partial>, partitions: usize) -> Self {
+        Self {
+            partials: Mutex::new((Some(Arc::new(partials)), partitions)),
+        }
+    }
+
+    /// The groups, for one of the output partitions. The last one has them to itself.
+    fn take(&self) -> Result<Arc<Vec<Partial>>> {
+        let mut held = self.partials.lock();
+        let (partials, partitions) = &mut *held;
+        *partitions = partitions.saturating_sub(1);
+        let given = match partitions {
+            0 => partials.take(),
+            _ => partials.clone(),
+        };
+        match given {
+            Some(given) => Ok(given),
+            None => internal_err!("a partition of GroupExec was executed twice"),
+        }
+    }
 }
 
 impl GroupExec {
@@ -200,14 +225,20 @@ impl ExecutionPlan for GroupExec {
         let partitions = self.properties.partitioning.partition_count();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let output = async move {
-            let gathered = async { Ok(Arc::new(gather(&input, &spec, &context).await?)) };
-            let gathered = Arc::clone(shared.get_or_make(gathered).await?);
+            let gathered = async { Ok(Gathered::new(gather(&input, &spec, &context).await?, partitions)) };
+            let partials = shared.get_or_make(gathered).await?.take()?;
             let _timer = metrics.elapsed_compute().timer();
-            let batch = merge(&spec, &gathered.partials, partition, partitions)?;
+            let mut reservation = MemoryConsumer::new("merged groups").register(context.memory_pool());
+            let batch = merge(&spec, &partials, (partition, partitions), &mut reservation)?;
+            drop(partials);
             metrics.record_output(batch.num_rows());
-            Ok::<_, datafusion::error::DataFusionError>(slices(batch, context.session_config().batch_size()))
+            Ok::<_, datafusion::error::DataFusionError>(slices(
+                batch,
+                context.session_config().batch_size(),
+                reservation,
+            ))
         };
-        let output = futures::stream::once(output).map_ok(|b| futures::stream::iter(b.into_iter().map(Ok)));
+        let output = futures::stream::once(output).map_ok(|b| futures::stream::iter(b.map(Ok)));
         Ok(Box::pin(RecordBatchStreamAdapter::new(
             self.schema(),
             output.try_flatten(),
@@ -242,49 +273,41 @@ impl ExecutionPlan for GroupExec {
     }
 }
 
-fn slices(batch: RecordBatch, rows: usize) -> Vec<RecordBatch> {
+/// A batch in slices of so many rows; memory for all of it is kept until the last is taken.
+fn slices(batch: RecordBatch, rows: usize, reservation: MemoryReservation) -> impl Iterator<Item = RecordBatch> {
     let starts = (0..batch.num_rows()).step_by(rows.max(1));
-    starts
-        .map(|start| batch.slice(start, rows.min(batch.num_rows() - start)))
-        .collect()
+    starts.map(move |start| {
+        let _until_the_last = &reservation;
+        batch.slice(start, rows.min(batch.num_rows() - start))
+    })
 }
 
 /// Runs every input partition to its end, each as a task of its own.
-async fn gather(input: &Arc<dyn ExecutionPlan>, spec: &Arc<GroupSpec>, context: &Arc<TaskContext>) -> Result<Gathered> {
+async fn gather(
+    input: &Arc<dyn ExecutionPlan>,
+    spec: &Arc<GroupSpec>,
+    context: &Arc<TaskContext>,
+) -> Result<Vec<Partial>> {
     let reservation = MemoryConsumer::new("groups").register(context.memory_pool());
     let partitions = input.output_partitioning().partition_count();
-    let mut partials = vec![];
     if partitions == 1 {
-        let mut share = reservation.new_empty();
-        partials.push(gather_one(input, 0, spec, context, &mut share).await?);
-        reservation.grow(share.free());
-        return Ok(Gathered {
-            partials,
-            _reservation: reservation,
-        });
+        return Ok(vec![gather_one(input, 0, spec, context, reservation).await?]);
     }
     let tasks: Vec<_> = (0..partitions)
         .map(|partition| {
             let (input, spec, context) = (Arc::clone(input), Arc::clone(spec), Arc::clone(context));
-            let mut share = reservation.new_empty();
-            SpawnedTask::spawn(async move {
-                let partial = gather_one(&input, partition, &spec, &context, &mut share).await?;
-                Ok::<_, datafusion::error::DataFusionError>((partial, share))
-            })
+            let share = reservation.new_empty();
+            SpawnedTask::spawn(async move { gather_one(&input, partition, &spec, &context, share).await })
         })
         .collect();
+    let mut partials = vec![];
     for task in tasks {
-        let (partial, share) = match task.join_unwind().await {
-            Ok(result) => result?,
+        match task.join_unwind().await {
+            Ok(partial) => partials.push(partial?),
             Err(error) => return exec_err!("grouping was cut off: {error}"),
-        };
-        reservation.grow(share.free());
-        partials.push(partial);
+        }
     }
-    Ok(Gathered {
-        partials,
-        _reservation: reservation,
-    })
+    Ok(partials)
 }
 
 async fn gather_one(
@@ -292,26 +315,33 @@ async fn gather_one(
     partition: usize,
     spec: &Arc<GroupSpec>,
     context: &Arc<TaskContext>,
-    reservation: &mut MemoryReservation,
+    reservation: MemoryReservation,
 ) -> Result<Partial> {
     let mut stream = input.execute(partition, Arc::clone(context))?;
-    let mut local = Local::new(Arc::clone(spec))?;
+    let mut local = Local::new(Arc::clone(spec), reservation)?;
     while let Some(batch) = stream.try_next().await? {
         local.update(&batch)?;
-        reservation.try_resize(local.bytes())?;
     }
-    // Once more for the copies that merging makes.
-    reservation.try_grow(local.foreign_bytes())?;
+    drop(stream);
     local.finish()
 }
 
-/// The final rows of output partition `partition` of `partitions`.
-fn merge(spec: &GroupSpec, partials: &[Partial], partition: usize, partitions: usize) -> Result<RecordBatch> {
+/// The final rows of output partition `partition` of `partitions`. `reservation` is left with what they take.
+fn merge(
+    spec: &GroupSpec,
+    partials: &[Partial],
+    (partition, partitions): (usize, usize),
+    reservation: &mut MemoryReservation,
+) -> Result<RecordBatch> {
     let total: usize = partials.iter().map(|p| p.groups).sum();
     let alone = partitions == 1 || total <= MERGED_ALONE;
     if alone && partition > 0 {
         return Ok(RecordBatch::new_empty(Arc::clone(&spec.schema)));
     }
+    // The states of this share once more, while they are picked out of the partials' and merged.
+    let parts = if alone { 1 } else { partitions };
+    let share_bytes = partials.iter().map(|p| p.reservation.size()).sum::<usize>() / parts;
+    reservation.try_grow(share_bytes)?;
     let mut keys = (!spec.keys.is_empty()).then(|| spec.group_keys());
     let accumulators = spec
         .aggregates
@@ -334,7 +364,8 @@ fn merge(spec: &GroupSpec, partials: &[Partial], partition: usize, partitions: u
         match &mut keys {
             Some(keys) => {
                 let columns = partial.keys.iter().map(pick).collect::<Result<Vec<_>, _>>()?;
-                keys.assign(&columns, count, &mut numbers)?;
+                keys.prepare(&columns, count)?;
+                keys.assign(&mut numbers);
             }
             None => numbers = vec![0; count],
         }
@@ -343,18 +374,23 @@ fn merge(spec: &GroupSpec, partials: &[Partial], partition: usize, partitions: u
             let state = state.iter().map(pick).collect::<Result<Vec<_>, _>>()?;
             accumulator.merge_batch(&state, &numbers, groups)?;
         }
+        let merged = accumulators.iter().map(|a| a.size()).sum::<usize>() + keys.as_ref().map_or(0, GroupKeys::bytes);
+        reservation.try_resize(share_bytes.max(merged))?;
     }
     let groups = keys.as_ref().map_or(1, GroupKeys::groups);
+    // The result, while the states are still there; those that gather rows have counted it.
+    let states = accumulators.iter().zip(&spec.aggregates);
+    let made = states.map(|(state, aggregate)| if gathers_rows(aggregate) { 0 } else { state.size() });
+    reservation.try_grow(made.sum::<usize>() + keys.as_ref().map_or(0, GroupKeys::emitted_bytes))?;
     let mut columns = keys.as_ref().map_or(Ok(vec![]), GroupKeys::emit)?;
     for accumulator in &mut accumulators {
         columns.push(accumulator.evaluate(EmitTo::All)?);
     }
+    drop((keys, accumulators));
     let options = RecordBatchOptions::new().with_row_count(Some(groups));
-    Ok(RecordBatch::try_new_with_options(
-        Arc::clone(&spec.schema),
-        columns,
-        &options,
-    )?)
+    let batch = RecordBatch::try_new_with_options(Arc::clone(&spec.schema), columns, &options)?;
+    reservation.try_resize(batch_bytes(&batch))?;
+    Ok(batch)
 }
 
 /// For each partial, the groups that fall to `partition`.

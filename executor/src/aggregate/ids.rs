@@ -57,7 +57,46 @@ impl Ids {
 
     pub fn bytes(&self) -> usize {
         let (Form::Direct { slots, .. } | Form::Hashed { slots, .. }) = &self.form;
-        slots.len() * 4 + self.lanes.len() * 8
+        slots.capacity() * size_of::<u32>()
+            + self.lanes.capacity() * size_of::<i64>()
+            + self.packed.capacity() * size_of::<u32>()
+    }
+
+    /// Bytes that `assign` may allocate at once for these rows, where arrays grow: the old ones stay until then.
+    pub fn growth_bytes(&self, columns: &[Vec<i64>]) -> usize {
+        let rows = columns.first().map_or(0, Vec::len);
+        let lanes = match self.lanes.len() + rows * self.width > self.lanes.capacity() {
+            true => (2 * self.lanes.capacity()).max(self.lanes.len() + rows * self.width),
+            false => 0,
+        };
+        // Each `rehash` quadruples; the tables before the last are gone by then.
+        let hashed = |slots: usize| {
+            let enough = |grown: &usize| (self.groups + rows) * 2 < *grown;
+            let grown = std::iter::successors(Some(slots), |slots| Some(slots * 4)).find(enough);
+            grown
+                .filter(|grown| *grown > slots)
+                .map_or(0, |grown| grown + grown / 4)
+        };
+        let slots = match (&self.form, columns) {
+            (Form::Direct { base, slots }, [lanes]) => match span(*base, slots.len(), lanes) {
+                Some((_, span)) if span < self.direct_slots(rows) => match span as usize + 1 > slots.len() {
+                    true => (2 * slots.capacity()).max(span as usize + 1),
+                    false => 0,
+                },
+                Some(_) => self.first_hashed_slots() + hashed(self.first_hashed_slots()),
+                None => 0,
+            },
+            (Form::Direct { .. }, _) => 0,
+            (Form::Hashed { slots, .. }, _) => hashed(slots.len()),
+        };
+        lanes * size_of::<i64>() + slots * size_of::<u32>()
+    }
+
+    /// Entries that the array form may have after `rows` more.
+    fn direct_slots(&self, rows: usize) -> u64 {
+        DIRECT_ALWAYS
+            .max((self.groups + rows) as u64 * DIRECT_PER_GROUP)
+            .min(DIRECT_MAX)
     }
 
     /// Appends the group number of each row; `columns` are the lanes, column by column.
@@ -144,20 +183,13 @@ impl Ids {
 
     /// Makes room for `lanes` in the array form; false if their range is too wide for it.
     fn widen(&mut self, lanes: &[i64]) -> bool {
+        let allowed = self.direct_slots(lanes.len());
         let Form::Direct { base, slots } = &mut self.form else {
             return false;
         };
-        let Some((mut min, mut max)) = crate::keys::lane_range(lanes, None) else {
+        let Some((min, span)) = span(*base, slots.len(), lanes) else {
             return true;
         };
-        if !slots.is_empty() {
-            min = min.min(*base);
-            max = max.max(base.wrapping_add(slots.len() as i64 - 1));
-        }
-        let span = max.wrapping_sub(min) as u64;
-        let allowed = DIRECT_ALWAYS
-            .max((self.groups + lanes.len()) as u64 * DIRECT_PER_GROUP)
-            .min(DIRECT_MAX);
         if span >= allowed {
             return false;
         }
@@ -175,9 +207,13 @@ impl Ids {
         true
     }
 
+    fn first_hashed_slots(&self) -> usize {
+        ((self.groups + 32) * 2).next_power_of_two()
+    }
+
     fn become_hashed(&mut self) {
         self.form = Form::Hashed {
-            slots: vec![0; ((self.groups + 32) * 2).next_power_of_two()],
+            slots: vec![0; self.first_hashed_slots()],
             shift: 0,
         };
         self.fill();
@@ -204,6 +240,16 @@ impl Ids {
             slots[slot] = number as u32 + 1;
         }
     }
+}
+
+/// The smallest lane of those in `slots` slots from `base` on and those in `lanes`, and how far the largest is from it.
+fn span(base: i64, slots: usize, lanes: &[i64]) -> Option<(i64, u64)> {
+    let (mut min, mut max) = crate::keys::lane_range(lanes, None)?;
+    if slots > 0 {
+        min = min.min(base);
+        max = max.max(base.wrapping_add(slots as i64 - 1));
+    }
+    Some((min, max.wrapping_sub(min) as u64))
 }
 
 fn hash(lanes: impl Iterator<Item = i64>) -> u64 {
@@ -238,7 +284,13 @@ mod tests {
                     .map(|_| (0..rows).map(|_| rng.random_range(-span..span)).collect())
                     .collect();
                 let mut numbers = vec![];
+                let foreseen = ids.bytes() + ids.growth_bytes(&columns) + (4 << PACKED_BITS);
                 ids.assign(&columns, &mut numbers);
+                assert!(
+                    ids.bytes() <= foreseen,
+                    "{} bytes, {foreseen} were foreseen; seed {seed}",
+                    ids.bytes()
+                );
                 for (row, &number) in numbers.iter().enumerate() {
                     let key: Vec<i64> = columns.iter().map(|c| c[row]).collect();
                     let next = reference.len();

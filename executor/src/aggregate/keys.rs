@@ -1,7 +1,5 @@
 //! Group keys: columns in, group numbers out, and at the end one row of key columns for each group.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
@@ -49,18 +47,18 @@ impl GroupKeys {
     }
 
     pub fn bytes(&self) -> usize {
-        self.ids.bytes()
-            + self
-                .columns
-                .iter()
-                .filter_map(|c| c.text.as_ref())
-                .map(TextPool::bytes)
-                .sum::<usize>()
+        let pools = self.columns.iter().filter_map(|column| column.text.as_ref());
+        let scratch = self.scratch.iter().map(|lanes| lanes.capacity() * size_of::<i64>());
+        self.ids.bytes() + pools.map(TextPool::bytes).sum::<usize>() + scratch.sum::<usize>()
     }
 
-    /// The group number of each of `rows` rows, new groups included.
-    pub fn assign(&mut self, keys: &[ArrayRef], rows: usize, out: &mut Vec<usize>) -> Result<()> {
-        out.clear();
+    /// Bytes that `emit` makes: strings are not copied, but for their views.
+    pub fn emitted_bytes(&self) -> usize {
+        2 * self.columns.len() * self.groups() * size_of::<u128>()
+    }
+
+    /// Takes in the keys of the next `rows` rows, which `assign` then gives numbers.
+    pub fn prepare(&mut self, keys: &[ArrayRef], rows: usize) -> Result<()> {
         for ((column, lanes), key) in self.columns.iter_mut().zip(&mut self.scratch).zip(keys) {
             lanes.clear();
             match &mut column.text {
@@ -80,8 +78,24 @@ impl GroupKeys {
             }
             self.scratch[keys.len()] = mask;
         }
-        self.ids.assign(&self.scratch, out);
         Ok(())
+    }
+
+    /// The group number of each prepared row, new groups included.
+    pub fn assign(&mut self, out: &mut Vec<usize>) {
+        out.clear();
+        self.ids.assign(&self.scratch, out);
+    }
+
+    /// Bytes that preparing so many rows may allocate at once where a table of strings doubles.
+    pub fn text_growth_bytes(&self, rows: usize) -> usize {
+        let pools = self.columns.iter().filter_map(|column| column.text.as_ref());
+        pools.map(|pool| pool.doubling_bytes(rows)).sum()
+    }
+
+    /// Bytes that assigning what is prepared may allocate at once, besides what is held.
+    pub fn growth_bytes(&self) -> usize {
+        self.ids.growth_bytes(&self.scratch)
     }
 
     /// The key columns, one row a group, in the order of group numbers.
@@ -97,7 +111,7 @@ impl GroupKeys {
                         .lane(at)
                         .enumerate()
                         .map(|(group, id)| valid(group).then_some(id));
-                    Arc::new(pool.strings(ids)) as ArrayRef
+                    pool.strings(ids)?
                 }
                 None => {
                     let lanes: Vec<i64> = self.ids.lane(at).collect();

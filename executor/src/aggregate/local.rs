@@ -1,15 +1,21 @@
 //! What one partition gathers: its groups, and the state of every aggregate for each.
+//!
+//! Memory: what arrays and tables take where they double is reserved before they do, once a batch; what they hold is
+//! reserved after each batch.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, new_null_array};
-use arrow::datatypes::DataType;
 use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_plan::PhysicalExpr;
 
 use super::cells::{Cell, Recipe};
 use super::exec::GroupSpec;
 use super::keys::GroupKeys;
+use crate::held::held_bytes;
 
 pub struct Local {
     spec: Arc<GroupSpec>,
@@ -17,13 +23,14 @@ pub struct Local {
     cells: Vec<Cell>,
     aggregates: Vec<Aggregate>,
     numbers: Vec<usize>,
-    /// Bytes of strings behind the views that aggregates keep, which their own accounts leave out.
-    viewed_bytes: usize,
+    /// Groups for which the states have room: beyond them their arrays double.
+    room: usize,
+    reservation: MemoryReservation,
 }
 
 enum Aggregate {
     Cells(Recipe),
-    /// DataFusion's own, where cells do not do.
+    /// An accumulator of groups, where cells do not do.
     Foreign(Box<dyn GroupsAccumulator>),
 }
 
@@ -32,10 +39,12 @@ pub struct Partial {
     pub keys: Vec<ArrayRef>,
     pub states: Vec<Vec<ArrayRef>>,
     pub groups: usize,
+    /// Of just what keys and states hold.
+    pub reservation: MemoryReservation,
 }
 
 impl Local {
-    pub fn new(spec: Arc<GroupSpec>) -> Result<Self> {
+    pub fn new(spec: Arc<GroupSpec>, reservation: MemoryReservation) -> Result<Self> {
         let mut cells = vec![];
         let mut aggregates = vec![];
         for (aggregate, filter) in spec.aggregates.iter().zip(&spec.filters) {
@@ -55,7 +64,8 @@ impl Local {
             cells,
             aggregates,
             numbers: vec![],
-            viewed_bytes: 0,
+            room: 0,
+            reservation,
         })
     }
 
@@ -68,21 +78,12 @@ impl Local {
         if rows == 0 {
             return Ok(()); // An accumulator would take every group for one with values.
         }
-        match &mut self.keys {
-            Some(keys) => {
-                let columns = self
-                    .spec
-                    .keys
-                    .iter()
-                    .map(|(key, _)| key.evaluate(batch)?.into_array(rows));
-                keys.assign(&columns.collect::<Result<Vec<_>>>()?, rows, &mut self.numbers)?;
-            }
-            None => {
-                self.numbers.clear();
-                self.numbers.resize(rows, 0);
-            }
-        }
+        self.number(batch)?;
         let groups = self.groups();
+        if groups > self.room {
+            self.reservation.try_resize(self.bytes() + 2 * self.state_bytes())?;
+            self.room = groups.max(2 * self.room);
+        }
         for cell in &mut self.cells {
             cell.update(batch, &self.numbers, groups)?;
         }
@@ -90,36 +91,50 @@ impl Local {
             let Aggregate::Foreign(accumulator) = aggregate else {
                 continue;
             };
-            let args = self.spec.aggregates[at].expressions();
+            let args = arguments(&self.spec.aggregates[at]);
             let args = args
                 .iter()
                 .map(|arg| arg.evaluate(batch)?.into_array(rows))
                 .collect::<Result<Vec<_>>>()?;
-            if self.spec.aggregates[at].fun().name() == "array_agg" {
-                self.viewed_bytes += args.iter().map(viewed_bytes).sum::<usize>();
-            }
             let filter: Option<BooleanArray> = match &self.spec.filters[at] {
                 Some(filter) => Some(filter.evaluate(batch)?.into_array(rows)?.as_boolean().clone()),
                 None => None,
             };
             accumulator.update_batch(&args, &self.numbers, filter.as_ref(), groups)?;
         }
+        self.reservation.try_resize(self.bytes())
+    }
+
+    /// Finds the group of every row of a batch.
+    fn number(&mut self, batch: &RecordBatch) -> Result<()> {
+        let rows = batch.num_rows();
+        let Some(keys) = &mut self.keys else {
+            self.numbers.clear();
+            self.numbers.resize(rows, 0);
+            return Ok(());
+        };
+        let columns = self.spec.keys.iter();
+        let columns = columns.map(|(key, _)| key.evaluate(batch)?.into_array(rows));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        self.reservation.try_grow(keys.text_growth_bytes(rows))?;
+        keys.prepare(&columns, rows)?;
+        self.reservation.try_grow(keys.growth_bytes())?;
+        keys.assign(&mut self.numbers);
         Ok(())
     }
 
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.keys.as_ref().map_or(0, GroupKeys::bytes)
-            + self.cells.iter().map(Cell::bytes).sum::<usize>()
-            + self.foreign_bytes()
+            + self.state_bytes()
+            + self.numbers.capacity() * size_of::<usize>()
     }
 
-    /// Bytes of the states that are not cells: lists and long strings, which merging copies.
-    pub fn foreign_bytes(&self) -> usize {
-        let foreign = self.aggregates.iter().map(|a| match a {
+    fn state_bytes(&self) -> usize {
+        let foreign = self.aggregates.iter().map(|aggregate| match aggregate {
             Aggregate::Foreign(accumulator) => accumulator.size(),
             Aggregate::Cells(_) => 0,
         });
-        foreign.sum::<usize>() + self.viewed_bytes
+        self.cells.iter().map(Cell::bytes).sum::<usize>() + foreign.sum::<usize>()
     }
 
     /// Without keys the one group exists even if there are no rows: a row that every filter refuses makes its state,
@@ -134,7 +149,7 @@ impl Local {
             let Aggregate::Foreign(accumulator) = aggregate else {
                 continue;
             };
-            let args = spec.expressions();
+            let args = arguments(spec);
             let nulls = args
                 .iter()
                 .map(|arg| Ok(new_null_array(&arg.data_type(&self.spec.input_schema)?, 1)));
@@ -148,6 +163,10 @@ impl Local {
         if self.keys.is_none() {
             self.add_row_of_nothing()?;
         }
+        // Columns are made of the keys and states while these are still there.
+        let emitted = self.keys.as_ref().map_or(0, GroupKeys::emitted_bytes);
+        let copied = self.cells.iter().map(Cell::bytes).sum::<usize>() + self.foreign_copies();
+        self.reservation.try_grow(emitted + copied)?;
         let mut states = vec![];
         for aggregate in &mut self.aggregates {
             states.push(match aggregate {
@@ -156,15 +175,41 @@ impl Local {
             });
         }
         let keys = self.keys.as_ref().map_or(Ok(vec![]), GroupKeys::emit)?;
-        Ok(Partial { keys, states, groups })
+        let held = keys
+            .iter()
+            .chain(states.iter().flatten())
+            .map(|array| held_bytes(array))
+            .sum();
+        let reservation = self.reservation.take();
+        drop(self);
+        reservation.try_resize(held)?;
+        Ok(Partial {
+            keys,
+            states,
+            groups,
+            reservation,
+        })
+    }
+
+    /// Bytes that the states of accumulators take besides these: those that gather rows count them already.
+    fn foreign_copies(&self) -> usize {
+        let aggregates = self.aggregates.iter().zip(&self.spec.aggregates);
+        let copies = aggregates.map(|(aggregate, spec)| match aggregate {
+            Aggregate::Foreign(accumulator) if !gathers_rows(spec) => accumulator.size(),
+            _ => 0,
+        });
+        copies.sum()
     }
 }
 
-/// Bytes of the values that the views of an array stand for, but for those short enough to be in the views.
-fn viewed_bytes(array: &ArrayRef) -> usize {
-    match array.data_type() {
-        DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
-        DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
-        _ => 0,
-    }
+/// Whether all rows of a group are kept, in an accumulator that is Tenon's own: it sorts and tells rows apart by itself,
+/// and counts as its size what its result will take.
+pub(super) fn gathers_rows(aggregate: &AggregateFunctionExpr) -> bool {
+    matches!(aggregate.fun().name(), "array_agg" | "string_agg")
+}
+
+/// The arguments, then the sort keys.
+fn arguments(aggregate: &AggregateFunctionExpr) -> Vec<Arc<dyn PhysicalExpr>> {
+    let keys = aggregate.order_bys().iter().map(|key| Arc::clone(&key.expr));
+    aggregate.expressions().into_iter().chain(keys).collect()
 }

@@ -1,33 +1,35 @@
 //! Strings as numbers: each distinct string of a group key column gets the next id.
 //!
 //! Short strings (at most 12 bytes, which a view holds inline) are found by their view in a small direct-mapped cache;
-//! the rest go through a hash table of the bytes.
+//! the rest go through a hash table of the bytes. The strings lie in the blocks of an array under construction, so that
+//! the key column at the end refers to them instead of copying them.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
-use arrow::array::{Array, StringViewArray, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, UInt32Array};
+use arrow::compute::take;
+use datafusion::common::Result;
 use hashbrown::HashTable;
 
 const CACHE: usize = 1024;
 const INLINE_BYTES: u32 = 12;
 
 pub struct TextPool {
-    values: Vec<Box<str>>,
+    values: StringViewBuilder,
     table: HashTable<u32>,
     hasher: foldhash::fast::FixedState,
     /// View and id plus one.
     cache: Vec<(u128, u32)>,
-    bytes: usize,
 }
 
 impl Default for TextPool {
     fn default() -> Self {
         Self {
-            values: vec![],
+            values: StringViewBuilder::with_capacity(0),
             table: HashTable::new(),
             hasher: foldhash::fast::FixedState::with_seed(11),
             cache: vec![(0, 0); CACHE],
-            bytes: 0,
         }
     }
 }
@@ -59,30 +61,37 @@ impl TextPool {
     }
 
     fn id(&mut self, text: &str) -> u32 {
-        let hash = self.hasher.hash_one(text);
+        let hash = self.hasher.hash_one(text.as_bytes());
         let (values, hasher) = (&self.values, &self.hasher);
-        let found = self.table.find(hash, |&id| &*values[id as usize] == text);
+        let found = self
+            .table
+            .find(hash, |&id| values.get_value(id as usize) == text.as_bytes());
         if let Some(&id) = found {
             return id;
         }
-        let id = self.values.len() as u32;
+        let id = self.table.len() as u32;
         self.table
-            .insert_unique(hash, id, |&id| hasher.hash_one(&*values[id as usize]));
-        self.values.push(text.into());
-        self.bytes += text.len() + 32;
+            .insert_unique(hash, id, |&id| hasher.hash_one(values.get_value(id as usize)));
+        self.values.append_value(text);
         id
     }
 
-    /// The strings of `ids`, null where `is_null` says so.
-    pub fn strings(&self, ids: impl Iterator<Item = Option<i64>>) -> StringViewArray {
-        let mut builder = StringViewBuilder::new();
-        for id in ids {
-            builder.append_option(id.and_then(|id| self.values.get(id as usize)));
-        }
-        builder.finish()
+    /// The strings of `ids`, null where an id is.
+    pub fn strings(&self, ids: impl Iterator<Item = Option<i64>>) -> Result<ArrayRef> {
+        let values: ArrayRef = Arc::new(self.values.finish_cloned());
+        let ids: UInt32Array = ids.map(|id| id.map(|id| id as u32)).collect();
+        Ok(take(&values, &ids, None)?)
     }
 
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.values.allocated_size() + self.table.allocation_size() + size_of_val(&self.cache[..])
+    }
+
+    /// Bytes that are allocated at once where `rows` more strings make the table and the views double.
+    pub fn doubling_bytes(&self, rows: usize) -> usize {
+        match self.table.len() + rows > self.table.capacity() {
+            true => 2 * (self.table.allocation_size() + self.table.len() * size_of::<u128>()),
+            false => 0,
+        }
     }
 }

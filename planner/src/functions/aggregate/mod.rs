@@ -1,6 +1,9 @@
-//! Aggregates whose result types or digits differ from DataFusion's.
+//! Aggregates whose result types, digits or accounts of memory differ from DataFusion's.
 
+#[cfg(test)]
+mod accounts;
 mod average;
+mod collect;
 pub(crate) mod single;
 mod sum;
 
@@ -14,7 +17,9 @@ use datafusion::logical_expr::{AggregateUDF, Expr};
 use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<AggregateUDF> {
-    vec![sum::udaf(), average::udaf()]
+    let mut functions = vec![sum::udaf(), average::udaf()];
+    functions.extend(collect::functions());
+    functions
 }
 
 /// The type in which `sum` and `avg` take their one argument: integers in the width that PostgreSQL knows, decimals in
