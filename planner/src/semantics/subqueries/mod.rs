@@ -4,9 +4,11 @@
 //! - in aggregates, sort keys and window functions a subquery is first computed by a projection below;
 //! - a correlated scalar subquery that may give several rows is aggregated to its only one (21000), or to its first,
 //!   where it ends in LIMIT 1;
+//! - VALUES with subqueries get these from a projection above;
 //! - a scalar subquery may have no row, so it may be NULL whatever its column says.
 
 mod domain;
+mod values;
 
 use crate::functions::aggregate::single::{ONLY_ROW, SINGLE_ROW, or_null};
 use datafusion::common::alias::AliasGenerator;
@@ -69,6 +71,9 @@ fn rewrite(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<Logi
     };
     if !has(&node, is_subquery)? {
         return Ok(Transformed::new_transformed(node, changed));
+    }
+    if let LogicalPlan::Values(values) = node {
+        return rewrite(values::filled_in(values)?, names).data().map(Transformed::yes);
     }
     let kept = NamePreserver::new(&node);
     let outer = match node.inputs().as_slice() {
