@@ -17,6 +17,9 @@ use super::exec::GroupSpec;
 use super::keys::GroupKeys;
 use crate::held::held_bytes;
 
+/// What an accumulator keeps in its arrays for each group, at most; strings and lists are apart from these.
+const ENTRY_BYTES_MAX: usize = 32;
+
 pub struct Local {
     spec: Arc<GroupSpec>,
     keys: Option<GroupKeys>,
@@ -81,7 +84,7 @@ impl Local {
         self.number(batch)?;
         let groups = self.groups();
         if groups > self.room {
-            self.reservation.try_resize(self.bytes() + 2 * self.state_bytes())?;
+            self.reservation.try_resize(self.bytes() + 2 * self.doubling_bytes())?;
             self.room = groups.max(2 * self.room);
         }
         for cell in &mut self.cells {
@@ -132,6 +135,15 @@ impl Local {
     fn state_bytes(&self) -> usize {
         let foreign = self.aggregates.iter().map(|aggregate| match aggregate {
             Aggregate::Foreign(accumulator) => accumulator.size(),
+            Aggregate::Cells(_) => 0,
+        });
+        self.cells.iter().map(Cell::bytes).sum::<usize>() + foreign.sum::<usize>()
+    }
+
+    /// Bytes of the arrays that have an entry for each group, and grow when groups come.
+    fn doubling_bytes(&self) -> usize {
+        let foreign = self.aggregates.iter().map(|aggregate| match aggregate {
+            Aggregate::Foreign(accumulator) => accumulator.size().min(self.groups() * ENTRY_BYTES_MAX),
             Aggregate::Cells(_) => 0,
         });
         self.cells.iter().map(Cell::bytes).sum::<usize>() + foreign.sum::<usize>()
