@@ -9,6 +9,7 @@ use datafusion::common::JoinSide;
 use super::choice::{Facts, Operator, Predicate, SideFacts, Way};
 use super::machine::{Hashing, Machine};
 use super::table::{SHARED_ROWS_MIN, is_direct};
+use crate::scan::MORSEL_ROWS;
 
 /// Threads that start, and the work that is handed to them, where both sides are collected.
 const COLLECTED_S: f64 = 60.0e-6;
@@ -77,10 +78,15 @@ impl Machine {
 
     /// Each row of the other side is looked up.
     fn by_index(&self, facts: &Facts, sizes: &Sizes) -> f64 {
-        // The outer side's partitions: one where it is small.
-        let cores = (sizes.probed / 10_000.0).clamp(1.0, sizes.cores);
-        let found = facts.pairs_expected() as f64 / self.cpu.index_rows_per_s;
-        (sizes.probed / self.cpu.index_lookups_per_s + found) / cores
+        // As many partitions have work as the outer side has morsels.
+        let cores = (sizes.probed / MORSEL_ROWS as f64).ceil().clamp(1.0, sizes.cores);
+        let found = facts.pairs_expected() as f64 / self.cpu.index_rows_per_s / cores;
+        let looked_up = match facts.predicate {
+            // One after the other, under counters that all partitions share.
+            Predicate::Range { .. } => sizes.probed / self.cpu.index_ranges_per_s,
+            _ => sizes.probed / self.cpu.index_lookups_per_s / cores,
+        };
+        looked_up + found
     }
 
     /// Reading the table that an index would have spared.

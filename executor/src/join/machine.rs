@@ -52,8 +52,10 @@ pub struct Cpu {
     pub compared_pairs_per_s: f64,
     /// Pairs of rows that any other condition is evaluated for.
     pub tested_pairs_per_s: f64,
-    /// Keys or ranges looked up in a table's index, and rows found there and gathered.
+    /// Keys looked up together in a table's index, ranges looked up one after the other, and rows found there and
+    /// gathered.
     pub index_lookups_per_s: f64,
+    pub index_ranges_per_s: f64,
     pub index_rows_per_s: f64,
 }
 
@@ -104,7 +106,8 @@ impl Default for Cpu {
             searches: Rate::new(25.0e6, 8.0e6),
             compared_pairs_per_s: 10.0e9,
             tested_pairs_per_s: 200.0e6,
-            index_lookups_per_s: 0.7e6,
+            index_lookups_per_s: 20.0e6,
+            index_ranges_per_s: 2.0e6,
             index_rows_per_s: 10.0e6,
         }
     }

@@ -36,7 +36,7 @@ use crate::per_execution::PerExecution;
 use crate::runtime_filter::{KeySet, RuntimeFilter};
 
 /// Rows that a partition takes from the queue at once.
-const MORSEL_ROWS: usize = 64 * 1024;
+pub const MORSEL_ROWS: usize = 64 * 1024;
 
 /// Reads columns of one version of a table.
 #[derive(Debug, Clone)]

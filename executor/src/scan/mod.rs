@@ -6,6 +6,6 @@ mod provider;
 mod selection;
 mod statistics;
 
-pub use exec::{ScanExec, ScanOptions};
+pub use exec::{MORSEL_ROWS, ScanExec, ScanOptions};
 pub use provider::{POSITION_FIELDS, SegmentTable};
 pub(crate) use selection::{Selector, take_column};

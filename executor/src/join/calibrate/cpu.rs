@@ -38,6 +38,7 @@ const TESTED_PAIRS: usize = 1 << 15;
 /// Rows of a table with an index, and keys looked up.
 const INDEXED_ROWS: usize = 1 << 18;
 const LOOKUPS: usize = 1 << 14;
+const RANGES: usize = 1 << 12;
 /// What the fastest run of a piece of work is taken of: so many runs, or those that fit this time.
 const RUNS_MAX: usize = 30;
 const RUNS_TIME: Duration = Duration::from_millis(15);
@@ -300,6 +301,16 @@ fn index(cpu: &mut Cpu) -> Result<()> {
     let Some(reader) = IndexData::reader(table, index, &budget)? else {
         return Ok(());
     };
+    cpu.index_ranges_per_s = rate(RANGES, &mut || {
+        for row in 0..RANGES {
+            let range = [reader.encoding().range(&[keys.slice(row, 1)], None, None)?];
+            std::hint::black_box(reader.count(&range));
+            reader.visit(&range[0], |segment, row| {
+                std::hint::black_box((segment, row));
+            });
+        }
+        Ok(())
+    })?;
     let looked_up = [keys.slice(INDEXED_ROWS / 2, LOOKUPS)];
     cpu.index_lookups_per_s = rate(LOOKUPS, &mut || {
         reader.equal_rows(&looked_up, |_, segment, row| {
