@@ -113,7 +113,7 @@ const WORTHWHILE: f64 = 0.9;
 /// On the CPU still less, where the usual operator keeps the least, and less by this much.
 const WORTHWHILE_ON_CPU: f64 = 0.75;
 const WORTHWHILE_S: f64 = 0.5e-3;
-/// With both sides in memory instead of one: what is kept costs more than the model says (`bench regret`).
+/// For a hash join with both sides in memory instead of one: what it keeps costs more than the model says (`bench regret`).
 const WORTH_COLLECTING: f64 = 0.5;
 
 /// Chooses; the error says why what the options ask for is impossible.
@@ -306,20 +306,20 @@ fn best(facts: &Facts, ways: Vec<Way>) -> Option<Found> {
     };
     let costs = ways.iter().filter_map(|&way| Some((way, cost(way)?)));
     match costs.min_by(|a, b| a.1.total_cmp(&b.1)) {
-        Some((way, seconds)) if is_worthwhile((way, seconds), (usual, of_usual)) => found(way, Some(seconds)),
+        Some((way, seconds)) if is_worthwhile(way, seconds, of_usual) => found(way, Some(seconds)),
         _ => found(usual, Some(of_usual)),
     }
 }
 
 /// Whether a way differs enough from the usual one. An index that there is, and the GPU's operators among themselves,
 /// need save no more than their share.
-fn is_worthwhile((way, seconds): (Way, f64), (usual, of_usual): (Way, f64)) -> bool {
+fn is_worthwhile(way: Way, seconds: f64, of_usual: f64) -> bool {
     match way.on_gpu || way.indexed {
         true => seconds < of_usual * WORTHWHILE,
         false => {
-            let share = match usual.streamed && !way.streamed {
-                true => WORTH_COLLECTING,
-                false => WORTHWHILE_ON_CPU,
+            let share = match way.operator {
+                Operator::Hj => WORTH_COLLECTING,
+                _ => WORTHWHILE_ON_CPU,
             };
             seconds < of_usual * share && of_usual - seconds > WORTHWHILE_S
         }

@@ -14,7 +14,10 @@ use crate::scan::MORSEL_ROWS;
 /// Threads that start, and the work that is handed to them, where both sides are collected.
 const COLLECTED_S: f64 = 60.0e-6;
 /// New memory of a row that is kept, and a pair's way through row numbers, beside what a streamed row costs.
-const COLLECTED_ROW_S: f64 = 5.0e-9;
+const COLLECTED_ROW_S: f64 = 10.0e-9;
+/// More for each pair in an order that is neither side's, as all but INLJ put pairs out on the GPU: both sides' columns are
+/// gathered from all over memory.
+const SCATTERED_ROW_S: f64 = 13.0e-9;
 /// Pairs of a small build side cost more where each batch has its own, in those of a nested loop.
 const STREAMED_PAIRS: f64 = 2.0;
 /// Allocations, small copies and waits of one join on the GPU.
@@ -32,6 +35,8 @@ const SEARCH_PASSES: f64 = 37.0;
 const DENSE_RATIO: u64 = 4;
 /// Device memory of a build row that the Triton join caches: two words in a table that is half full.
 const TRITON_TABLE_BYTES: f64 = 32.0;
+/// Spilled rows lie in pinned memory, whose copies are only bound by the bus.
+const PINNED_BYTES_PER_S: f64 = 50.0e9;
 /// Making a range of a row's bounds, in keys turned into words.
 const BOUND_CODES: f64 = 3.0;
 /// Cores that copy faster than fewer do.
@@ -195,8 +200,14 @@ impl Machine {
             }
         };
         let written = found * 8.0 / gpu.memory_bytes_per_s;
+        let scattered = match operator {
+            Operator::Hj | Operator::Smj | Operator::Triton if facts.predicate == Predicate::Equality => {
+                SCATTERED_ROW_S * found / sizes.cores
+            }
+            _ => 0.0,
+        };
         let calls = GPU_CALLS_S + LAUNCHES * gpu.launch_s;
-        facts.device.queued_s() + calls + self.at_hand(facts, operator, sizes) + transfer + inside + written
+        facts.device.queued_s() + calls + self.at_hand(facts, operator, sizes) + transfer + inside + written + scattered
     }
 }
 
@@ -206,7 +217,7 @@ impl Machine {
         let table_bytes = sizes.built * TRITON_TABLE_BYTES;
         let spilled = (1.0 - facts.device.free_bytes() as f64 / table_bytes.max(1.0)).clamp(0.0, 1.0);
         let bytes = spilled * (sizes.built + sizes.probed) * (facts.key_bytes + 4) as f64;
-        bytes / self.gpu.to_device_bytes_per_s + bytes / self.gpu.from_device_bytes_per_s
+        2.0 * bytes / PINNED_BYTES_PER_S
     }
 }
 

@@ -143,8 +143,6 @@ impl Case {
 
     pub fn setup(&self) -> Vec<String> {
         let (build, probe) = (self.build_rows, self.probe_rows);
-        // A prime number that none of the sizes shares a factor with, so that a multiple's remainder is any number once.
-        let shuffled = |below: usize| format!("v * 7919 % {below}");
         let (of_build, of_probe) = match self.keys {
             Keys::Dense => (shuffled(build), shuffled(build * self.one_in)),
             Keys::Sparse | Keys::Text => (shuffled(build), shuffled(build * self.one_in)),
@@ -193,4 +191,17 @@ impl Case {
         };
         format!("SELECT count(*), sum(b.w), sum(p.w) FROM p JOIN b ON {condition}")
     }
+}
+
+/// An expression of `v`, 1, 2, 3, ..., that gives each number below `below` once in as many rows, in no order: multiples of
+/// a prime number alone would make hashes that are as regular.
+fn shuffled(below: usize) -> String {
+    let multiple = format!("(v * 7919 % {below})");
+    if !below.is_power_of_two() || below < K {
+        return multiple;
+    }
+    // Each step has an inverse.
+    let (shift, mask) = (below.trailing_zeros() / 2, below - 1);
+    let mix = |x: String, factor: usize| format!("((({x} # ({x} >> {shift})) * {factor}) & {mask})");
+    mix(mix(multiple, 48271), 69621)
 }
