@@ -15,7 +15,7 @@ use crate::scan::MORSEL_ROWS;
 const COLLECTED_S: f64 = 60.0e-6;
 /// New memory of a row that is kept, and a pair's way through row numbers, beside what a streamed row costs.
 const COLLECTED_ROW_S: f64 = 10.0e-9;
-/// More for each pair in an order that is neither side's, as all but INLJ put pairs out on the GPU: both sides' columns are
+/// More for each pair in an order that is neither side's, as HJ and SMJ put pairs out on the GPU: both sides' columns are
 /// gathered from all over memory.
 const SCATTERED_ROW_S: f64 = 13.0e-9;
 /// Pairs of a small build side cost more where each batch has its own, in those of a nested loop.
@@ -201,7 +201,7 @@ impl Machine {
         };
         let written = found * 8.0 / gpu.memory_bytes_per_s;
         let scattered = match operator {
-            Operator::Hj | Operator::Smj | Operator::Triton if facts.predicate == Predicate::Equality => {
+            Operator::Hj | Operator::Smj if facts.predicate == Predicate::Equality => {
                 SCATTERED_ROW_S * found / sizes.cores
             }
             _ => 0.0,

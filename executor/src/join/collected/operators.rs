@@ -27,6 +27,8 @@ pub struct Pass {
 
 /// Positions of a piece of work, at most.
 const STEP_MAX: usize = 16 * 1024;
+/// Pieces of a nested loop at least, so that all cores have some however few the rows.
+const NESTED_PIECES: usize = 64;
 /// Comparisons of a piece of work of a nested loop: some 20 ms.
 const COMPARISONS: usize = 1 << 25;
 
@@ -57,7 +59,11 @@ impl CollectedJoin {
 fn on_cpu(task: Task, operator: Operator, sent: Option<Arc<Sent>>, stop: Stop<'_>) -> Result<Pass> {
     let loops = operator == Operator::Ninlj;
     Ok(Pass {
-        step: if loops { nested_step(task.rows.0) } else { STEP_MAX },
+        step: if loops {
+            nested_step(task.rows.0, task.rows.1)
+        } else {
+            STEP_MAX
+        },
         checks: Checks {
             swapped: task.swapped,
             verify: task.verify,
@@ -68,8 +74,10 @@ fn on_cpu(task: Task, operator: Operator, sent: Option<Arc<Sent>>, stop: Stop<'_
     })
 }
 
-fn nested_step(build_rows: usize) -> usize {
-    (COMPARISONS / build_rows.max(1)).clamp(1, STEP_MAX)
+/// Of so many positions.
+fn nested_step(build_rows: usize, positions: usize) -> usize {
+    let step = (COMPARISONS / build_rows.max(1)).clamp(1, STEP_MAX);
+    step.min(positions.div_ceil(NESTED_PIECES)).max(1)
 }
 
 /// `x NOT IN (...)`: a null on either side is a partner of everything that the filter lets it meet.
@@ -90,7 +98,7 @@ fn null_passes(build: &SideData, probe: &SideData, filtered: bool) -> Result<Vec
 
 fn cross_pass(build: Rows, probe: Rows, filtered: bool) -> Result<Pass> {
     Ok(Pass {
-        step: nested_step(build.len()),
+        step: nested_step(build.len(), probe.len()),
         matcher: cross(build, probe)?,
         checks: Checks {
             filtered,
