@@ -6,7 +6,7 @@ use std::time::Duration;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
 use parking_lot::Mutex;
 
-use super::choice::{Choice, Operator};
+use super::choice::Choice;
 use super::collected::Outcome;
 
 pub struct Account {
@@ -56,9 +56,7 @@ impl Account {
                 let why = failures.join("; ");
                 gauge("gpu_fallbacks", 1);
                 tracing::warn!("a join fell back to the CPU: {why}");
-                if self.free && choice.operator == Operator::Triton {
-                    choice.operator = Operator::Hj;
-                }
+                choice.operator = choice.operator_on_cpu(self.free);
                 choice.leave_gpu(&why);
             }
         }

@@ -78,6 +78,15 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// What finds the pairs on the CPU when the GPU does not. Where nobody asked for an operator, equal keys are hashed
+    /// there: only those are searched or spilled on the GPU.
+    pub fn operator_on_cpu(&self, free: bool) -> Operator {
+        match self.operator {
+            Operator::Inlj | Operator::Triton if free && self.on_gpu => Operator::Hj,
+            operator => operator,
+        }
+    }
+
     /// The whole join goes to the CPU, for this reason.
     pub fn leave_gpu(&mut self, why: &str) {
         self.on_gpu = false;

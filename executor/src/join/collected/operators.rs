@@ -38,6 +38,7 @@ impl CollectedJoin {
     pub fn find(&self, choice: &Choice, gpu: Option<Gpu<'_>>, stop: Stop<'_>) -> Result<Option<Outcome>> {
         let (spec, sides) = (&self.spec, (&self.build, &self.probe));
         let task = Task::of(spec, choice, sides, stop)?;
+        let on_cpu_by = choice.operator_on_cpu(gpu.as_ref().is_some_and(|gpu| gpu.may_spill));
         let outcome = match gpu {
             Some(gpu) => Some(on_device::run(self, choice.operator, &task, &gpu)?),
             None => None,
@@ -45,7 +46,7 @@ impl CollectedJoin {
         let mut passes = vec![];
         if outcome.as_ref().is_none_or(|outcome| outcome.found.is_none()) {
             let sent = outcome.as_ref().and_then(|outcome| outcome.sent.clone());
-            passes.push(on_cpu(task, choice.operator, sent, stop)?);
+            passes.push(on_cpu(task, on_cpu_by, sent, stop)?);
         }
         if spec.null_aware {
             passes.extend(null_passes(sides.0, sides.1, spec.filter.is_some())?);

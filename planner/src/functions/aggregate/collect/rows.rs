@@ -12,6 +12,9 @@ use datafusion::common::{Result, exec_err};
 use std::cmp::Ordering;
 use tenon_executor::held::{compacted, held_bytes};
 
+/// Where a row lies: the number of its batch, and the row there.
+type Place = (usize, usize);
+
 /// Rows below which it is not worth looking for repeated ones.
 const DISTINCT_ROWS_MIN: usize = 64 * 1024;
 
@@ -198,8 +201,8 @@ impl Rows {
         })
     }
 
-    /// (batch, row) of every row of the first `groups` groups, group by group, and where the groups begin.
-    fn places(&self, groups: usize) -> Result<(Vec<(usize, usize)>, Vec<usize>)> {
+    /// Every row of the first `groups` groups, group by group, and where the groups begin.
+    fn places(&self, groups: usize) -> Result<(Vec<Place>, Vec<usize>)> {
         let mut offsets = vec![0; groups + 1];
         for batch in &self.batches {
             for (group, _) in batch.before(groups) {

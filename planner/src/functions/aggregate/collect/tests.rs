@@ -210,7 +210,9 @@ fn distinct_keeps_only_what_differs() {
     ));
     for _ in 0..50 {
         let groups: Vec<usize> = (0..10_000).map(|row| row % 3).collect();
-        accumulator.update_batch(&[texts.clone()], &groups, None, 3).unwrap();
+        accumulator
+            .update_batch(std::slice::from_ref(&texts), &groups, None, 3)
+            .unwrap();
     }
     assert!(accumulator.size() < 20 << 20, "{} bytes", accumulator.size());
     let lists = accumulator.evaluate(EmitTo::All).unwrap();
