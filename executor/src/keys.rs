@@ -66,16 +66,6 @@ pub fn append_exact(array: &dyn Array, lanes: &mut Vec<i64>) -> Result<()> {
     Ok(())
 }
 
-/// The lanes of one exact column, borrowed where the column is already `i64`.
-pub fn exact_lanes<'a>(array: &'a dyn Array, scratch: &'a mut Vec<i64>) -> Result<&'a [i64]> {
-    if let Some(values) = array.as_any().downcast_ref::<Int64Array>() {
-        return Ok(values.values());
-    }
-    scratch.clear();
-    append_exact(array, scratch)?;
-    Ok(scratch)
-}
-
 /// The lanes of one exact column, the column's own values where they are already `i64`.
 pub fn lane_buffer(array: &ArrayRef, stop: Stop<'_>) -> Result<ScalarBuffer<i64>> {
     if let Some(values) = array.as_any().downcast_ref::<Int64Array>() {
