@@ -1,0 +1,119 @@
+"""Runs statements on PostgreSQL and on Tenon side by side and tells where the two answer differently."""
+import re
+import select
+import time
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.pq import ExecStatus, PGconn
+
+ORDERED = re.compile(r"\border\s+by\b|\bfetch\b|\bshow\b", re.IGNORECASE)
+_OK = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK, ExecStatus.EMPTY_QUERY, ExecStatus.SINGLE_TUPLE)
+
+
+class Lost(Exception):
+    """The connection ended, or the statement ran past its time."""
+
+
+@dataclass
+class Answer:
+    """What a message brought back: the results before an error, and the error."""
+
+    results: list  # (titles, rows) for each statement of the message that gives rows; None for others
+    sqlstate: str | None = None
+    message: str = ""
+
+    def ordered(self, text: str):
+        if ORDERED.search(text):
+            return [r and (r[0], r[1]) for r in self.results]
+        return [r and (r[0], sorted(r[1], key=repr)) for r in self.results]
+
+
+class Client:
+    """A connection to one of the two servers."""
+
+    def __init__(self, dsn: str, timeout_s: float = 20.0):
+        self.dsn, self.timeout_s = dsn, timeout_s
+        self.connection: PGconn | None = None
+
+    def connect(self):
+        self.connection = PGconn.connect(self.dsn.encode())
+        if self.connection.status != psycopg.pq.ConnStatus.OK:
+            raise Lost(self.connection.get_error_message())
+        self.connection.notice_handler = lambda _: None
+
+    def close(self):
+        if self.connection is not None:
+            self.connection.finish()
+            self.connection = None
+
+    def run(self, text: str, copy_data: bytes | None = None) -> Answer:
+        if self.connection is None:
+            self.connect()
+        connection, answer = self.connection, Answer([])
+        deadline = time.monotonic() + self.timeout_s
+        try:
+            connection.send_query(text.encode())
+            connection.flush()
+            while (result := self._result(deadline)) is not None:
+                status = result.status
+                if status == ExecStatus.COPY_IN:
+                    for at in range(0, len(copy_data or b""), 1 << 16):
+                        connection.put_copy_data(copy_data[at: at + (1 << 16)])
+                    connection.put_copy_end()
+                elif status == ExecStatus.COPY_OUT:
+                    answer.results.append(((), self._copied(deadline)))
+                elif status == ExecStatus.TUPLES_OK:
+                    titles = tuple((result.fname(i) or b"").decode() for i in range(result.nfields))
+                    rows = [tuple(result.get_value(r, c) for c in range(result.nfields)) for r in range(result.ntuples)]
+                    answer.results.append((titles, rows))
+                elif status in _OK:
+                    answer.results.append(None)
+                else:
+                    state = result.error_field(psycopg.pq.DiagnosticField.SQLSTATE)
+                    answer.sqlstate = (state or b"").decode() or "lost"
+                    answer.message = result.get_error_message()
+        except psycopg.OperationalError as error:
+            self.close()
+            raise Lost(str(error)) from error
+        if connection.status != psycopg.pq.ConnStatus.OK:
+            self.close()
+            raise Lost(answer.message)
+        return answer
+
+    def _result(self, deadline: float):
+        while self.connection.is_busy():
+            self._wait(deadline)
+        return self.connection.get_result()
+
+    def _wait(self, deadline: float):
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([self.connection.socket], [], [], left)[0]:
+            self.close()
+            raise Lost("past its time")
+        self.connection.consume_input()
+
+    def _copied(self, deadline: float):
+        rows = []
+        while True:
+            length, data = self.connection.get_copy_data(1)
+            if length > 0:
+                rows.append((bytes(data),))
+            elif length == 0:
+                self._wait(deadline)
+            else:
+                return rows
+
+
+def verdict(text: str, postgres: Answer, tenon: Answer) -> str:
+    """`same`, or in what way the two answers differ."""
+    if postgres.sqlstate and tenon.sqlstate:
+        return "same" if postgres.sqlstate == tenon.sqlstate else "other_sqlstate"
+    if postgres.sqlstate:
+        return "accepted"
+    if tenon.sqlstate:
+        return "refused"
+    ours, theirs = tenon.ordered(text), postgres.ordered(text)
+    if [r and r[1] for r in ours] != [r and r[1] for r in theirs]:
+        return "other_result"
+    return "same" if [r and r[0] for r in ours] == [r and r[0] for r in theirs] else "other_titles"
