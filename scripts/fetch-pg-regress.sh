@@ -21,7 +21,7 @@ apt-get "${apt[@]}" update
 # A point release leaves the archive when the next one comes.
 apt-get "${apt[@]}" source --download-only "postgresql-15=$version" ||
     apt-get "${apt[@]}" source --download-only "postgresql-15/bookworm"
-tar xjf postgresql-15_*.orig.tar.bz2 --wildcards --strip-components=4 '*/src/test/regress/sql' '*/src/test/regress/data'
+tar xjf postgresql-15_*.orig.tar.bz2 --wildcards --strip-components=3 '*/src/test/regress/sql' '*/src/test/regress/data'
 chmod -R a+rX regress
 mkdir -p "$(dirname "$target")"
 rm -rf "$target"
