@@ -7,8 +7,20 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.pq import ExecStatus, PGconn
 
-ORDERED = re.compile(r"\border\s+by\b|\bfetch\b|\bshow\b", re.IGNORECASE)
+_STEP = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|[()]|\border\s+by\b|^\s*(?:fetch|show|explain|copy)\b", re.IGNORECASE)
 _OK = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK, ExecStatus.EMPTY_QUERY, ExecStatus.SINGLE_TUPLE)
+
+
+def is_ordered(text: str) -> bool:
+    """Whether the statement says in which order its rows come: ORDER BY outside all parentheses."""
+    depth = 0
+    for step in _STEP.finditer(text):
+        word = step.group(0)
+        if word in "()":
+            depth += 1 if word == "(" else -1
+        elif depth == 0 and word[0] not in "'\"-":
+            return True
+    return False
 
 
 class Lost(Exception):
@@ -24,8 +36,9 @@ class Answer:
     message: str = ""
 
     def ordered(self, text: str):
-        if ORDERED.search(text):
-            return [r and (r[0], r[1]) for r in self.results]
+        """The results, each sorted where the statement leaves the order open."""
+        if is_ordered(text):
+            return self.results
         return [r and (r[0], sorted(r[1], key=repr)) for r in self.results]
 
 
@@ -115,5 +128,6 @@ def verdict(text: str, postgres: Answer, tenon: Answer) -> str:
         return "refused"
     ours, theirs = tenon.ordered(text), postgres.ordered(text)
     if [r and r[1] for r in ours] != [r and r[1] for r in theirs]:
-        return "other_result"
+        same_rows = [r and sorted(r[1], key=repr) for r in ours] == [r and sorted(r[1], key=repr) for r in theirs]
+        return "other_order" if same_rows else "other_result"
     return "same" if [r and r[0] for r in ours] == [r and r[0] for r in theirs] else "other_titles"

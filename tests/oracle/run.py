@@ -6,6 +6,9 @@
                                     prints a tally by file, and every difference with --verbose or for files named
     run.py regress --check          fails where a file's tally is below tests/oracle/tally.tsv
     run.py regress --update         writes that file
+    run.py fuzz                     random statements on both; those that differ are cut down and printed
+    run.py self                     random statements on Tenon that must agree with one another by every way to join
+                                    (--seed, --first, --seconds, --statements; a seed and a schema's number repeat a run)
 
 PostgreSQL is started for the run, or, with TENON_ORACLE_PORT, the one at that port is used. TENON_TEST_BINARY names the
 server under test. Statements whose answers are a plan (EXPLAIN) are run and not compared.
@@ -13,6 +16,7 @@ server under test. Statements whose answers are a plan (EXPLAIN) are run and not
 import argparse
 import concurrent.futures
 import os
+import random
 import re
 import sys
 import time
@@ -21,6 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from compare import Client, Lost, verdict  # noqa: E402
+from fuzz import differential, metamorphic  # noqa: E402
 from servers import ROOT, Postgres, Tenon  # noqa: E402
 from statements import Script, Statement  # noqa: E402
 
@@ -44,7 +49,7 @@ select join subselect union with window aggregates groupingsets int2 int4 int8 f
 timestamp timestamptz interval
 """.split()
 PLANS = re.compile(r"^\s*(explain\b|select\s.*explain_|create\s.*function\s+explain_)", re.IGNORECASE)
-KINDS = ["same", "other_result", "other_titles", "accepted", "refused", "other_sqlstate", "lost"]
+KINDS = ["same", "other_result", "other_order", "other_titles", "accepted", "refused", "other_sqlstate", "lost"]
 
 
 class Both:
@@ -159,10 +164,14 @@ def run_files(paths: list[Path], setup: Path | None, env: dict[str, str], jobs: 
             with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
                 yield from pool.map(one, paths)
         finally:
-            admin = Client(postgres.dsn())
-            for database in created:
-                admin.run(f'drop database if exists "{database}" with (force)')
-            admin.close()
+            drop(postgres, created)
+
+
+def drop(postgres: Postgres, names: list[str]):
+    admin = Client(postgres.dsn())
+    for database in names:
+        admin.run(f'drop database if exists "{database}" with (force)')
+    admin.close()
 
 
 def read_tally() -> dict[str, tuple[int, int]]:
@@ -212,16 +221,38 @@ def sql(args) -> int:
     return int(differences > 0)
 
 
+def fuzz(args) -> int:
+    seed = args.seed if args.seed is not None else random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}", flush=True)
+    with Tenon(env={"TENON_DEVICE": "sim"} if args.what == "self" else None) as tenon:
+        client = Client(tenon.dsn())
+        if args.what == "self":
+            return int(metamorphic.Run(client, seed, ["cpu", "gpu"]).go(args.first, args.seconds, args.statements) > 0)
+        with Postgres() as postgres:
+            made, created = databases(postgres, ["fuzz"], None, {})
+            theirs = Client(postgres.dsn(made["fuzz"]))
+            try:
+                run = differential.Run(theirs, client, seed, shown)
+                return int(run.go(args.first, args.seconds, args.statements) > 0)
+            finally:
+                theirs.close()
+                drop(postgres, created)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["sql", "regress"])
+    parser.add_argument("what", choices=["sql", "regress", "fuzz", "self"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--out", help="directory for a report by file")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--first", type=int, default=0, help="number of the first schema")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--statements", type=int, default=10**9)
     args = parser.parse_args()
-    return regress(args) if args.what == "regress" else sql(args)
+    return {"regress": regress, "sql": sql, "fuzz": fuzz, "self": fuzz}[args.what](args)
 
 
 if __name__ == "__main__":

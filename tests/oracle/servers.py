@@ -38,7 +38,7 @@ class Postgres:
         self._tool(
             "pg_ctl", "-w", "-l", f"{self.directory}/log", "start", "-o",
             f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
-            " -c timezone=UTC -c max_connections=300",
+            " -c timezone=UTC -c max_connections=300 -c jit=off",
         )
         return self
 
