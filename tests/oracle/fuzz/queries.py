@@ -71,7 +71,7 @@ class Generator:
                 lambda: made("(", sub(kind), " || ", sub(rng.choice(["text", "text", "int", "char", "bool"])), ")"),
                 lambda: made(rng.choice(["upper(", "lower(", "reverse(", "trim("]), sub(kind), ")"),
                 lambda: made("substr(", sub(kind), ", 1, 2)"),
-                lambda: made("(", sub(rng.choice(["int", "bool", "date", "num", "char", "iv"])), ")::text"),
+                lambda: made("(", sub(rng.choice(["int", "bool", "date", "num", "char"])), ")::text"),
                 lambda: made("left(", sub(kind), ", ", str(rng.choice([1, 2, -1])), ")"),
             ]
         elif kind == "char":
@@ -244,7 +244,9 @@ class Generator:
     def select(self, depth: int, fixed: list[str] | None, ordered: bool = True) -> tuple[Node, list[str]]:
         rng = self.rng
         source, columns, scope = self.source(depth)
-        types = fixed or [rng.choice([c.type for c in columns] + ["int", "int8", "text"]) for _ in range(rng.randint(1, 4))]
+        # Intervals that are equal may look different ('24 hours', '1 day'): they are compared, not shown.
+        shown = [c.type for c in columns if c.type != "iv"] + ["int", "int8", "text"]
+        types = fixed or [rng.choice(shown) for _ in range(rng.randint(1, 4))]
         where = self.where(columns, scope, 2)
         roll = rng.random()
         if roll < 0.33:
