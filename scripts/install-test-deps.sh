@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Installs what the tests need and the machine lacks: Debian packages (psql, pgbench) through apt-get, and Python
-# drivers, DuckDB and NVRTC from PyPI into .deps/venv. Does nothing, quickly, when all is there already.
+# Installs what the tests need and the machine lacks: Debian packages (psql, pgbench, PostgreSQL 15 as an oracle) through
+# apt-get, PostgreSQL's regression suite from its source package into .deps/regress, and Python drivers, DuckDB and NVRTC
+# from PyPI into .deps/venv. Does nothing, quickly, when all is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=()
 command -v psql >/dev/null || packages+=(postgresql-client)
 command -v pgbench >/dev/null || packages+=(postgresql-contrib)
+[ -x /usr/lib/postgresql/15/bin/postgres ] || packages+=(postgresql-15)
 command -v g++ >/dev/null || packages+=(g++)
 command -v python3 >/dev/null || packages+=(python3)
 python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3-venv)
@@ -26,3 +28,4 @@ if ! cmp -s scripts/requirements.txt "$stamp"; then
     .deps/venv/bin/pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
     cp scripts/requirements.txt "$stamp"
 fi
+scripts/fetch-pg-regress.sh

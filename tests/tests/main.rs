@@ -10,6 +10,7 @@ mod drivers;
 mod estimates;
 mod gpu;
 mod limits;
+mod oracle;
 mod pgtext;
 mod plans;
 mod process;
@@ -45,6 +46,7 @@ fn main() {
     trials.push(trial("bench::regret", small_regret));
     trials.extend(gpu::trials());
     trials.extend(drivers::trials());
+    trials.extend(oracle::trials());
     libtest_mimic::run(&args, without_gaps(trials)).exit();
 }
 
