@@ -1,7 +1,9 @@
 """The two servers that answers are compared between: a throw-away PostgreSQL 15 cluster and a Tenon process."""
+import ctypes
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -11,6 +13,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PG_BIN = Path("/usr/lib/postgresql/15/bin")
+
+
+def die_with_parent():
+    """In a new process: it ends with the thread that started it, however that ends."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -60,7 +68,7 @@ class Postgres:
 class Tenon:
     """A server of its own; ended, and counted as dead, where it takes more memory than any statement is worth."""
 
-    MEMORY_BYTES_MAX = 5 << 30
+    MEMORY_BYTES_MAX = 2 << 30
 
     def __init__(self, *args: str, env: dict[str, str] | None = None):
         self.binary = os.environ.get("TENON_TEST_BINARY", str(ROOT / "target/debug/tenon"))
@@ -79,7 +87,7 @@ class Tenon:
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [self.binary, "--listen", f"127.0.0.1:{self.port}", "--threads", "2", *self.args],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, preexec_fn=die_with_parent,
             env=os.environ | {"TENON_CALIBRATE": "off"} | self.env,
         )
         deadline = time.monotonic() + 60
