@@ -50,10 +50,11 @@ class Client:
         self.connection: PGconn | None = None
 
     def connect(self):
-        self.connection = PGconn.connect(self.dsn.encode())
-        if self.connection.status != psycopg.pq.ConnStatus.OK:
-            raise Lost(self.connection.get_error_message())
-        self.connection.notice_handler = lambda _: None
+        connection = PGconn.connect(self.dsn.encode())
+        if connection.status != psycopg.pq.ConnStatus.OK:
+            raise Lost(connection.get_error_message())
+        connection.notice_handler = lambda _: None
+        self.connection = connection
 
     def close(self):
         if self.connection is not None:

@@ -73,12 +73,8 @@ class Both:
         try:
             ours = self.clients[1].run(statement.text, statement.copy_data)
         except Lost as error:
-            lost = str(error)
-            if not self.tenon.is_alive():
-                lost = "the server died"
-                self.tenon.stop()
-                self.tenon.start()
-                self.clients[1].dsn = self.tenon.dsn()
+            lost = "the server died" if self.tenon.revive() else str(error)
+            self.clients[1].dsn = self.tenon.dsn()
         if statement.gset is not None and theirs and theirs.results and theirs.results[-1]:
             titles, rows = theirs.results[-1]
             for title, value in zip(titles, rows[0] if rows else ()):
@@ -226,13 +222,19 @@ def fuzz(args) -> int:
     print(f"seed {seed}", flush=True)
     with Tenon(env={"TENON_DEVICE": "sim"} if args.what == "self" else None) as tenon:
         client = Client(tenon.dsn())
+
+        def revive():
+            tenon.revive()
+            client.dsn = tenon.dsn()
+
         if args.what == "self":
-            return int(metamorphic.Run(client, seed, ["cpu", "gpu"]).go(args.first, args.seconds, args.statements) > 0)
+            run = metamorphic.Run(client, seed, ["cpu", "gpu"], revive)
+            return int(run.go(args.first, args.seconds, args.statements) > 0)
         with Postgres() as postgres:
             made, created = databases(postgres, ["fuzz"], None, {})
             theirs = Client(postgres.dsn(made["fuzz"]))
             try:
-                run = differential.Run(theirs, client, seed, shown)
+                run = differential.Run(theirs, client, seed, shown, revive)
                 return int(run.go(args.first, args.seconds, args.statements) > 0)
             finally:
                 theirs.close()

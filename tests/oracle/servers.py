@@ -107,6 +107,13 @@ class Tenon:
             self.process.wait()
             self.process = None
 
+    def revive(self) -> bool:
+        """Starts the server again after a connection was lost, and tells whether it had died by itself."""
+        died = not self.is_alive()
+        self.stop()
+        self.start()
+        return died
+
     def is_alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 

@@ -44,8 +44,8 @@ def signature(kind: str, text: str, ours: Answer | None) -> str:
 
 
 class Run:
-    def __init__(self, postgres: Client, tenon: Client, seed: int, shown):
-        self.postgres, self.tenon, self.seed, self.shown = postgres, tenon, seed, shown
+    def __init__(self, postgres: Client, tenon: Client, seed: int, shown, revive=lambda: None):
+        self.postgres, self.tenon, self.seed, self.shown, self.revive = postgres, tenon, seed, shown, revive
         self.counts: Counter = Counter()
         self.known: Counter = Counter()
 
@@ -64,6 +64,10 @@ class Run:
             statement = Generator(rng, tables).statement()
             kind, theirs, ours = differs(str(statement), self.postgres, self.tenon)
             self.counts[kind] += 1
+            if kind == "lost":
+                self.revive()
+                for line in script:
+                    self.tenon.run(line)
             if kind in ("same", "tolerated", "invalid"):
                 continue
             mark = signature(kind, str(statement), ours)

@@ -25,8 +25,8 @@ class Disagreement(Exception):
 
 
 class Run:
-    def __init__(self, tenon: Client, seed: int, devices: list[str]):
-        self.tenon, self.seed, self.devices = tenon, seed, devices
+    def __init__(self, tenon: Client, seed: int, devices: list[str], revive=lambda: None):
+        self.tenon, self.seed, self.devices, self.revive = tenon, seed, devices, revive
         self.counts: Counter = Counter()
 
     def rows(self, text: str) -> list | None:
@@ -70,6 +70,8 @@ class Run:
             except Lost as error:
                 self.counts["lost"] += 1
                 print(f"-- seed {self.seed} schema {number}: the connection ended: {error}", flush=True)
+                self.revive()
+                return
 
     def partitions(self, rng: random.Random, tables):
         generator = Generator(rng, tables)

@@ -5,6 +5,7 @@ dropped; any node with a type may become one of its descendants of that type, or
 """
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Callable, Iterator
 
@@ -83,20 +84,19 @@ def smaller(root: Node, constants: dict[str, list[str]]) -> Iterator[Node]:
             yield node
 
 
-def minimised(root: Node, constants: dict[str, list[str]], fails: Callable[[str], bool], tries: int = 400) -> Node:
-    """The smallest tree found that still fails."""
-    progress = True
-    while progress and tries > 0:
+def minimised(root: Node, constants: dict[str, list[str]], fails: Callable[[str], bool], seconds: float = 20) -> Node:
+    """The smallest tree found in this time that still fails."""
+    progress, deadline = True, time.monotonic() + seconds
+    while progress:
         progress = False
         seen = set()
         for candidate in smaller(root, constants):
             text = str(candidate)
             if len(text) >= len(str(root)) or text in seen:
                 continue
+            if time.monotonic() > deadline:
+                return root
             seen.add(text)
-            tries -= 1
-            if tries <= 0:
-                break
             if fails(text):
                 root, progress = candidate, True
                 break
