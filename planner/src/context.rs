@@ -34,6 +34,8 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     let settings = config.options_mut();
     settings.sql_parser.dialect = Dialect::PostgreSQL;
     settings.sql_parser.parse_float_as_decimal = true;
+    // Which orders matter is ours to say: see `semantics::unseen_orders`.
+    settings.sql_parser.enable_subquery_sort_elimination = false;
     settings.execution.time_zone = Some("UTC".into());
     let pool: Arc<dyn MemoryPool> = match NonZeroUsize::new(5) {
         Some(told) if options.query_memory_limit_bytes < usize::MAX => Arc::new(TrackConsumersPool::new(
@@ -62,7 +64,10 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
 
 /// DataFusion's, after the operators that PostgreSQL types otherwise.
 fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
-    let mut planners = vec![crate::functions::operators::planner()];
+    let mut planners = vec![
+        crate::functions::operators::planner(),
+        crate::functions::window::planner(),
+    ];
     planners.extend(SessionStateDefaults::default_expr_planners());
     planners
 }

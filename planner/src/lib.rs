@@ -20,6 +20,7 @@ pub mod session;
 pub mod settings;
 pub mod statement;
 mod statements;
+mod tokens;
 mod types;
 
 pub use engine::{Engine, EngineOptions};

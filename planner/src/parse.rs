@@ -3,6 +3,7 @@
 use crate::error::{Result, SqlError, state};
 use crate::statement::{Kind, Statement, Utility};
 use crate::statements::{analyze, copy};
+use crate::tokens;
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -60,6 +61,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         .collect();
     let mut tokens = tokens;
     mark_symmetric(&mut tokens);
+    tokens::repair(&mut tokens);
     let kind = match utility(&words) {
         Some(utility) => Kind::Utility(utility),
         None => {

@@ -21,7 +21,8 @@ class Table:
     def __init__(self, rng, name):
         self.name = name
         kinds = ["i", "i"] + [rng.choice("ibnsdf") for _ in range(rng.randint(1, 4))]
-        self.columns = [(f"{name}{k}{kind}", kind) for k, kind in enumerate(kinds)]
+        # Names repeat from table to table: what is looked up by its bare name goes wrong.
+        self.columns = [(f"c{k}{kind}", kind) for k, kind in enumerate(kinds)]
         count = rng.choice([0, 1, 5, 40, 40, 300])
         domain = rng.choice([3, 10, 50])
         self.rows = [tuple(self.value(rng, kind, domain) for _, kind in self.columns) for _ in range(count)]
@@ -87,9 +88,16 @@ def on(rng, left, right):
 def query(rng, tables):
     used = rng.sample(tables, rng.randint(1, min(3, len(tables))))
     columns = [(f"{t.name}.{c}", k) for t in used[:1] for c, k in t.columns]
-    source = used[0].name
+    source, pairs = used[0].name, len(used[0].rows)
     for table in used[1:]:
         fresh = [(f"{table.name}.{c}", k) for c, k in table.columns]
+        pairs *= len(table.rows)
+        if pairs < 5000 and rng.random() < 0.15:  # Without keys: all pairs, or those in some order.
+            same = [(a, b) for a, ka in columns for b, kb in fresh if ka == kb]
+            a, b = rng.choice(same)
+            source += rng.choice([f" cross join {table.name}", f" join {table.name} on {a} {rng.choice(['<', '>='])} {b}"])
+            columns += fresh
+            continue
         kind = rng.choice(["join", "join", "left join", "right join", "full join"])
         clause = on(rng, columns, fresh)
         if kind == "full join":  # PostgreSQL wants an equality there; so does this generator.

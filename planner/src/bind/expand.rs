@@ -4,7 +4,7 @@
 //!   JOIN the second; `*` shows merged columns first. They become `ON`, and references to merged columns what they mean.
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
-use super::{Binder, fold};
+use super::{Binder, fold, windows};
 use crate::error::{Result, SqlError, state};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
@@ -35,6 +35,9 @@ impl VisitorMut for Expander<'_> {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if let Err(error) = windows::resolve(query) {
+            return ControlFlow::Break(error);
+        }
         let own = query
             .with
             .as_ref()

@@ -4,6 +4,7 @@ mod aliases;
 mod expand;
 mod lookup;
 mod view;
+mod windows;
 
 pub(crate) use lookup::{Names, Target, fold, parts, undefined};
 

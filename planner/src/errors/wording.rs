@@ -49,6 +49,10 @@ pub(super) fn plan(message: &str) -> SqlError {
     if first.contains("Aggregate functions are not allowed in the WHERE clause") {
         return SqlError::new(state::GROUPING_ERROR, "aggregate functions are not allowed in WHERE");
     }
+    if first.contains("to grouping function is not in grouping columns") {
+        let message = "arguments to GROUPING must be grouping expressions of the associated query level";
+        return SqlError::new(state::GROUPING_ERROR, message);
+    }
     if let Some((left, op, right)) = operands(first) {
         let message = format!("operator does not exist: {left} {op} {right}");
         return SqlError::new(state::UNDEFINED_FUNCTION, message)

@@ -234,7 +234,7 @@ fn handed_on(plan: &Plan) -> Option<&Plan> {
     }
     matches!(
         plan.name(),
-        "CooperativeExec" | "CoalesceBatchesExec" | "BufferExec" | "OutputRequirementExec"
+        "CooperativeExec" | "UnorderedExec" | "CoalesceBatchesExec" | "BufferExec" | "OutputRequirementExec"
     )
     .then_some(*input)
 }

@@ -84,7 +84,7 @@ pub(super) fn facts(plan: &Plan, names: &[&[String]]) -> Facts {
     let kind = match plan.name() {
         "CoalescePartitionsExec" => "Gather".to_string(),
         "RepartitionExec" => "Redistribute".to_string(),
-        "UnionExec" | "InterleaveExec" => "Append".to_string(),
+        "UnionExec" | "InterleaveExec" | "AppendExec" => "Append".to_string(),
         "EmptyExec" | "PlaceholderRowExec" => "Result".to_string(),
         "DataSourceExec" => "Values Scan".to_string(),
         "LazyMemoryExec" => "Function Scan".to_string(),

@@ -9,9 +9,11 @@ mod length;
 mod misc;
 mod numeric;
 pub(crate) mod operators;
+pub(crate) mod ordered_set;
 mod rounding;
 pub(crate) mod session;
 mod simple;
+pub(crate) mod window;
 
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
@@ -23,6 +25,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .into_iter()
         .chain(datetime::functions())
         .chain(rounding::functions())
+        .chain(window::functions())
+        .chain(ordered_set::functions())
         .chain([any::AnyEqual::udf(), array::OrEmpty::udf(), length::Length::udf()])
     {
         state.register_udf(Arc::new(function))?;

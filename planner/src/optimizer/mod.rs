@@ -10,8 +10,10 @@ mod index_joins;
 mod join_order;
 mod joins;
 mod projections;
+pub(crate) mod row_order;
 pub mod rules;
 mod runtime_filters;
+mod unordered;
 
 use std::sync::Arc;
 
@@ -102,7 +104,7 @@ fn replace(
         node
     };
     let node = joins::replace(node, cores)?;
-    aggregates::replace(node)
+    unordered::below_grouping_sets(aggregates::replace(node)?)
 }
 
 /// Replaces DataFusion's nodes by Tenon's where those compute the same, and places runtime filters.

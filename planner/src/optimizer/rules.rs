@@ -9,6 +9,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use super::TenonOperators;
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
+use super::row_order::{FoldOrders, UnfoldOrders};
 
 /// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
 /// of inner joins, which depends on how the joins are nested and so runs when they are ordered (`order_joins`).
@@ -35,6 +36,9 @@ const PHYSICAL_UNUSED: [&str; 9] = [
     "PushdownSort",
 ];
 
+/// The rule that sorts, merges and spreads rows.
+const ENFORCING: &str = "EnsureRequirements";
+
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
@@ -50,7 +54,14 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = vec![Arc::new(TenonOperators)];
     let mut others = PhysicalOptimizer::new().rules;
     others.retain(|rule| !PHYSICAL_UNUSED.contains(&rule.name()));
-    rules.extend(others);
+    rules.push(Arc::new(FoldOrders));
+    for rule in others {
+        let enforces = rule.name() == ENFORCING;
+        rules.push(rule);
+        if enforces {
+            rules.push(Arc::new(UnfoldOrders));
+        }
+    }
     rules
 }
 
@@ -69,5 +80,6 @@ mod tests {
         for name in PHYSICAL_UNUSED {
             assert!(physical.iter().any(|rule| rule.name() == name), "{name}");
         }
+        assert!(physical.iter().any(|rule| rule.name() == ENFORCING));
     }
 }

@@ -3,14 +3,18 @@
 //!
 //! - output columns get PostgreSQL's names (`names`);
 //! - integer literals get PostgreSQL's types (`literals`);
+//! - ROLLUP, CUBE and GROUPING SETS become one list of sets (`grouping`);
 //! - operators bind as PostgreSQL's do (`precedence`);
 //! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
 //! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
+//! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `overlaps`).
 
 mod arrays;
+mod grouping;
 mod literals;
 mod names;
+mod ordered_sets;
 mod overlaps;
 mod precedence;
 mod spellings;
@@ -68,6 +72,7 @@ impl VisitorMut for Rewriter {
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         literals::restore_positions_in_select(select);
+        grouping::in_select(select);
         ControlFlow::Continue(())
     }
 
@@ -89,6 +94,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        ordered_sets::respell(expr);
         spellings::respell(expr);
         literals::type_literal(expr);
         ControlFlow::Continue(())

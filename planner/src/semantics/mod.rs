@@ -6,18 +6,22 @@
 //! - numbers become integers by rounding, not by cutting: `to_integer`;
 //! - values become text as the wire writes them: `to_text`;
 //! - a float beside a numeric stays one, before coercion makes it a numeric: `floats`;
+//! - a FILTER is tested before the arguments of its aggregate: `filtered`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
+//! - a subquery's order goes where nobody sees it: `unseen_orders`;
 //! - subqueries stand anywhere, and give one row: `subqueries`;
 //! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
 
 mod arithmetic;
 mod casts;
+mod filtered;
 mod floats;
 mod in_lists;
 mod parse;
 mod subqueries;
 mod to_integer;
 mod to_text;
+mod unseen_orders;
 
 use crate::functions::aggregate;
 use crate::optimizer::implied_equalities::DropImpliedEqualities;
@@ -33,8 +37,11 @@ use std::sync::Arc;
 
 /// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(DropImpliedEqualities), Arc::new(floats::FloatsStay)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(unseen_orders::DropUnseenOrders),
+        Arc::new(DropImpliedEqualities),
+        Arc::new(floats::FloatsStay),
+    ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
@@ -95,8 +102,22 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Cast(cast) => casts::rewrite(cast, schema),
         Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
-        Expr::AggregateFunction(call) => aggregate::lower(call, schema),
-        Expr::WindowFunction(call) => aggregate::lower_window(call, schema),
+        Expr::AggregateFunction(call) => {
+            let call = filtered::aggregate(call)?;
+            let lowered = aggregate::lower(call.data, schema)?;
+            Ok(Transformed::new_transformed(
+                lowered.data,
+                lowered.transformed || call.transformed,
+            ))
+        }
+        Expr::WindowFunction(call) => {
+            let call = filtered::window(call)?;
+            let lowered = aggregate::lower_window(call.data, schema)?;
+            Ok(Transformed::new_transformed(
+                lowered.data,
+                lowered.transformed || call.transformed,
+            ))
+        }
         other => Ok(Transformed::no(other)),
     }
 }

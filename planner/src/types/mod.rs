@@ -4,3 +4,15 @@ mod describe;
 pub(crate) mod planner;
 
 pub(crate) use describe::{describe, pg_type, type_for_oid};
+
+use datafusion::arrow::datatypes::DataType;
+use tenon_storage::SqlType;
+
+/// PostgreSQL's name of a type, as its errors write it.
+pub(crate) fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Decimal128(..) | DataType::Decimal256(..) => "numeric".into(),
+        DataType::List(item) => format!("{}[]", type_name(item.data_type())),
+        other => SqlType::from_data_type(other).map_or_else(|| other.to_string(), |known| known.to_string()),
+    }
+}

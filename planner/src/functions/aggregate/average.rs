@@ -40,6 +40,11 @@ pub(super) fn lower(params: &AggregateFunctionParams, schema: &DFSchema) -> Resu
     Ok((!own).then(avg_udaf))
 }
 
+/// Whether averages of this type are taken here.
+pub(super) fn is_exact(data_type: &DataType) -> bool {
+    digits(data_type).is_some()
+}
+
 /// Digits before and after the point of an argument that is averaged exactly.
 fn digits(data_type: &DataType) -> Option<(i32, i8)> {
     Some(match data_type {

@@ -7,9 +7,12 @@ mod collect;
 pub(crate) mod single;
 mod sum;
 
-use datafusion::arrow::datatypes::DataType;
+use super::window;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionDefinition,
 };
@@ -54,6 +57,21 @@ fn lowered(
     }
 }
 
+/// The function that computes a call over coerced arguments of these types, which it may change.
+pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -> Arc<AggregateUDF> {
+    let types = fields.iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+    match (function.name(), types.as_slice()) {
+        ("sum", [DataType::Int16 | DataType::Int32]) => {
+            let wide = fields[0].as_ref().clone().with_data_type(DataType::Int64);
+            fields[0] = Arc::new(wide);
+            sum_udaf()
+        }
+        ("sum", [other]) if *other != DataType::Int64 => sum_udaf(),
+        ("avg", [other]) if !average::is_exact(other) => avg_udaf(),
+        _ => Arc::clone(function),
+    }
+}
+
 pub(crate) fn lower(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let lowered = lowered(&call.func, &mut call.params, schema)?;
     let found = lowered.is_some();
@@ -75,6 +93,10 @@ pub(crate) fn lower_window(mut call: Box<WindowFunction>, schema: &DFSchema) -> 
         order_by: Vec::new(),
         null_treatment: None,
     };
+    let framed = window::lower(call.clone(), schema)?;
+    if framed.transformed {
+        return Ok(framed);
+    }
     let Some(function) = lowered(function, &mut params, schema)? else {
         return Ok(Transformed::no(Expr::WindowFunction(call)));
     };

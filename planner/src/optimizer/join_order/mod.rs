@@ -36,7 +36,7 @@ pub fn reorder(plan: LogicalPlan) -> Result<LogicalPlan> {
     };
     let tree = search::search(&graph);
     let ordered = rebuild::rebuild(&graph, &tree)?;
-    if ordered.schema().fields() == plan.schema().fields() {
+    if same_columns(&ordered, &plan) {
         return Ok(ordered);
     }
     let columns = plan
@@ -50,6 +50,12 @@ pub fn reorder(plan: LogicalPlan) -> Result<LogicalPlan> {
         Arc::new(ordered),
         Arc::clone(plan.schema()),
     )?))
+}
+
+/// Whether the plans have the same columns at the same places. Fields alone do not tell: columns of two relations may have
+/// one name and type.
+fn same_columns(a: &LogicalPlan, b: &LogicalPlan) -> bool {
+    a.schema().iter().eq(b.schema().iter())
 }
 
 /// Puts the smaller input on the left of a join that is not part of a graph.

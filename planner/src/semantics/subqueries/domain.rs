@@ -39,7 +39,7 @@ pub(super) fn by_equality(plan: LogicalPlan, outer: &LogicalPlan, names: &AliasG
 }
 
 /// `column = outer value`, which is pulled over aggregates as it is.
-fn is_equality(condition: &Expr) -> bool {
+pub(super) fn is_equality(condition: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr {
         left,
         op: Operator::Eq,

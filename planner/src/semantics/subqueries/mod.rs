@@ -4,11 +4,13 @@
 //! - in aggregates, sort keys and window functions a subquery is first computed by a projection below;
 //! - a correlated scalar subquery that may give several rows is aggregated to its only one (21000), or to its first,
 //!   where it ends in LIMIT 1;
+//! - window functions in a correlated subquery see the rows of one outer row: `windows`;
 //! - VALUES with subqueries get these from a projection above;
 //! - a scalar subquery may have no row, so it may be NULL whatever its column says.
 
 mod domain;
 mod values;
+mod windows;
 
 use crate::functions::aggregate::single::{ONLY_ROW, SINGLE_ROW, or_null};
 use datafusion::common::alias::AliasGenerator;
@@ -151,7 +153,7 @@ fn of_one_row(expr: Expr, outer: Option<&LogicalPlan>, names: &AliasGenerator) -
             None => plan,
         };
         Ok::<_, DataFusionError>(Expr::ScalarSubquery(Subquery {
-            subquery: Arc::new(plan),
+            subquery: Arc::new(windows::partitioned(plan)?),
             outer_ref_columns: subquery.outer_ref_columns.clone(),
             spans: subquery.spans.clone(),
         }))

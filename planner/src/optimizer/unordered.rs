@@ -1,0 +1,111 @@
+//! Below grouping sets nothing is known of the rows' order. DataFusion carries what holds of the input's columns, orders and
+//! constants, over to the sets' columns, which are NULL in the rows of other sets.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::statistics::ChildStats;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, SendableRecordBatchStream,
+    StatisticsArgs,
+};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// `plan` over an input of which nothing is known, if it groups by several sets; else `plan`.
+pub(super) fn below_grouping_sets(plan: Plan) -> Result<Plan> {
+    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
+        return Ok(plan);
+    };
+    let reads_rows = !matches!(
+        aggregate.mode(),
+        AggregateMode::Final | AggregateMode::FinalPartitioned | AggregateMode::PartialReduce
+    );
+    let group_by = aggregate.group_expr();
+    if !reads_rows || group_by.is_single() || group_by.is_empty() || aggregate.input().is::<UnorderedExec>() {
+        return Ok(plan);
+    }
+    let input = Arc::new(UnorderedExec::new(Arc::clone(aggregate.input())));
+    plan.replace_children(
+        vec![input],
+        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+    )
+}
+
+/// Its input's rows.
+#[derive(Debug)]
+struct UnorderedExec {
+    input: Plan,
+    properties: Arc<PlanProperties>,
+}
+
+impl UnorderedExec {
+    fn new(input: Plan) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            input.properties().partitioning.clone(),
+            input.properties().emission_type,
+            input.properties().boundedness,
+        );
+        Self {
+            input,
+            properties: Arc::new(properties),
+        }
+    }
+}
+
+impl DisplayAs for UnorderedExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "UnorderedExec")
+    }
+}
+
+impl ExecutionPlan for UnorderedExec {
+    fn name(&self) -> &str {
+        "UnorderedExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+        match <[_; 1]>::try_from(children) {
+            Ok([input]) => Ok(Arc::new(Self::new(input))),
+            Err(_) => internal_err!("UnorderedExec has one input"),
+        }
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&inputs[0]))
+    }
+}

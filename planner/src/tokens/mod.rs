@@ -1,0 +1,36 @@
+//! What the parser does not know, repaired among its tokens. The rewrites of the parsed tree find the marks again: names
+//! that begin with U+0001.
+
+pub(crate) mod frames;
+pub(crate) mod sets;
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
+
+/// Repairs the tokens of a statement.
+pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
+    frames::mark(tokens);
+    sets::mark(tokens);
+}
+
+fn is(token: &TokenWithSpan, words: &[&str]) -> bool {
+    matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+        && words.iter().any(|known| word.value.eq_ignore_ascii_case(known)))
+}
+
+fn is_solid(token: &TokenWithSpan) -> bool {
+    !matches!(token.token, Token::Whitespace(_))
+}
+
+/// An identifier as a token.
+fn name(value: impl Into<String>, span: Span) -> TokenWithSpan {
+    let word = Word {
+        value: value.into(),
+        quote_style: Some('"'),
+        keyword: Keyword::NoKeyword,
+    };
+    TokenWithSpan {
+        token: Token::Word(word),
+        span,
+    }
+}
