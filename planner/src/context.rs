@@ -1,6 +1,7 @@
 //! DataFusion's state, built once and shared by all sessions: rules, functions, options. Optimizer rules of Tenon are
 //! plugged in here.
 
+use crate::bind::Binder;
 use crate::engine::EngineOptions;
 use crate::error::Result;
 use crate::errors::from_datafusion;
@@ -54,6 +55,7 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(PgTypePlanner))
         .with_expr_planners(expr_planners())
+        .with_relation_planners(vec![Binder::relation_planner()])
         .with_query_planner(Arc::new(optimizer::TenonQueryPlanner))
         .with_optimizer_rules(optimizer::rules::logical())
         .with_physical_optimizer_rules(optimizer::rules::physical());

@@ -1,5 +1,7 @@
 //! SQL text to statements: one token pass, cut at the semicolons, each piece parsed on its own.
 
+pub(crate) mod from;
+
 use crate::error::{Result, SqlError, state};
 use crate::statement::{Kind, Statement, Utility};
 use crate::statements::{analyze, copy};
@@ -62,6 +64,10 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     let mut tokens = tokens;
     mark_symmetric(&mut tokens);
     tokens::repair(&mut tokens);
+    from::mark_rows_from(&mut tokens);
+    from::mark_repeatable(&mut tokens);
+    from::spell_out_table(&mut tokens);
+    from::type_names_of_a_query(&mut tokens);
     let kind = match utility(&words) {
         Some(utility) => Kind::Utility(utility),
         None => {
@@ -79,6 +85,9 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
             };
             let parsed = parsed.map_err(|error| syntax_error(text, &tokens, error))?;
             let mut parsed = parsed;
+            if let Kind::Sql(tree) = &mut parsed {
+                from::select_into(tree)?;
+            }
             if let Kind::Sql(tree) = &parsed
                 && let ControlFlow::Break(at) = tree.visit(&mut Reserved)
             {
@@ -164,7 +173,7 @@ impl Visitor for Reserved {
 }
 
 /// `WITH ... INSERT` is an INSERT whose source has the WITH.
-fn unnested(statement: ast::Statement) -> ast::Statement {
+pub(crate) fn unnested(statement: ast::Statement) -> ast::Statement {
     let ast::Statement::Query(mut query) = statement else {
         return statement;
     };

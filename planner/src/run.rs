@@ -7,6 +7,7 @@ use crate::explain;
 use crate::optimizer;
 use crate::outcome::BatchStream;
 use crate::plan_cache::{Keeper, Mode, fresh, is_fillable, opened, shares_state};
+use crate::planning;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, ParamValues, Result as DataFusionResult, ScalarValue};
@@ -121,9 +122,14 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
         }
     };
     run.engine.handle()?.spawn(work);
-    match ready.await {
-        Ok(result) => result?,
-        Err(_) => return Err(SqlError::internal("the query ended without a result")),
+    // Planning is not to be interrupted: who no longer waits for it leaves it to find out.
+    tokio::select! {
+        biased;
+        result = ready => match result {
+            Ok(result) => result?,
+            Err(_) => return Err(SqlError::internal("the query ended without a result")),
+        },
+        _ = run.cancel.cancelled() => return Err(canceled()),
     }
     Ok(futures::stream::unfold(receiver, |mut receiver| async move {
         let next = receiver.recv().await?;
@@ -146,7 +152,7 @@ async fn produce(
         Source::Open { .. } | Source::Physical(_) => crate::engine::task(&run.state),
     };
     let begin = Instant::now();
-    let plan = plan_of(run, source).await?;
+    let plan = planning::under(run.cancel.clone(), plan_of(run, source)).await?;
     if let Some(watch) = &run.watch {
         watch.note(&plan, begin.elapsed());
     }
@@ -246,10 +252,8 @@ pub(crate) fn columns(engine: &Engine, plan: &LogicalPlan) -> DFSchemaRef {
         return plan.schema().clone();
     }
     let options = engine.state.config_options();
-    let analyzed = engine
-        .state
-        .analyzer()
-        .execute_and_check(plan.clone(), options, |_, _| {});
+    let analyzer = engine.state.analyzer();
+    let analyzed = analyzer.execute_and_check(plan.clone(), options, |_, _| {});
     // What is wrong with the plan is told when it runs.
     analyzed.map_or_else(|_| plan.schema().clone(), |analyzed| analyzed.schema().clone())
 }

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 pub(super) fn expand(binder: &Binder, statement: &mut Statement) -> Result<()> {
     let mut expander = Expander {
         binder,
-        ctes: Vec::new(),
+        levels: Vec::new(),
     };
     match statement.visit(&mut expander) {
         ControlFlow::Break(error) => Err(error),
@@ -28,7 +28,33 @@ pub(super) fn expand(binder: &Binder, statement: &mut Statement) -> Result<()> {
 struct Expander<'a> {
     binder: &'a Binder,
     /// The WITH of each enclosing query.
-    ctes: Vec<Vec<Cte>>,
+    levels: Vec<Level>,
+}
+
+/// A WITH: its queries as they were, and those that are expanded already.
+#[derive(Default)]
+struct Level {
+    all: Vec<Cte>,
+    expanded: Vec<Cte>,
+}
+
+impl Level {
+    /// What can be named now: the queries before the current one, and of a recursive one its first term.
+    fn visible(&self) -> Vec<Cte> {
+        let mut visible = self.expanded.clone();
+        if let Some(current) = self.all.get(visible.len()) {
+            let mut query = current.query.as_ref();
+            while let SetExpr::Query(inner) = query.body.as_ref() {
+                query = inner;
+            }
+            if let SetExpr::SetOperation { left, .. } = query.body.as_ref() {
+                let mut first = current.clone();
+                first.query.body = left.clone();
+                visible.push(first);
+            }
+        }
+        visible
+    }
 }
 
 impl VisitorMut for Expander<'_> {
@@ -42,13 +68,23 @@ impl VisitorMut for Expander<'_> {
             .with
             .as_ref()
             .map_or_else(Vec::new, |with| with.cte_tables.clone());
-        self.ctes.push(own);
+        self.levels.push(Level {
+            all: own,
+            expanded: Vec::new(),
+        });
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         let expanded = self.query(query);
-        self.ctes.pop();
+        self.levels.pop();
+        if let Some(outer) = self.levels.last_mut()
+            && let Some(cte) = outer.all.get(outer.expanded.len())
+        {
+            let mut cte = cte.clone();
+            *cte.query = query.clone();
+            outer.expanded.push(cte);
+        }
         match expanded {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -151,15 +187,12 @@ impl Expander<'_> {
             crate::statements::select_of(vec![SelectItem::Wildcard(Default::default())], vec![from], None);
         if let Statement::Query(query) = &mut statement {
             let mut ctes: Vec<Cte> = Vec::new();
-            for cte in self.ctes.iter().rev().flatten() {
-                if ctes
-                    .iter()
-                    .all(|known| fold(&known.alias.name) != fold(&cte.alias.name))
-                {
-                    ctes.push(cte.clone());
+            for level in &self.levels {
+                for cte in level.visible() {
+                    ctes.retain(|known| fold(&known.alias.name) != fold(&cte.alias.name));
+                    ctes.push(cte);
                 }
             }
-            ctes.reverse();
             if !ctes.is_empty() {
                 query.with = Some(datafusion::sql::sqlparser::ast::With {
                     with_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
@@ -168,7 +201,7 @@ impl Expander<'_> {
                 });
             }
         }
-        let plan = self.binder.plan(statement, Vec::new())?;
+        let plan = self.binder.plan_expanded(statement, &[])?;
         Ok(plan
             .schema()
             .fields()

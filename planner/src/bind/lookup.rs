@@ -124,6 +124,14 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
     {
         return Ok(source.clone());
     }
+    if name.schema().is_none()
+        && let Some((_, rows)) = binder.relations.iter().find(|(own, _)| own == name.table())
+    {
+        return Ok(rows.clone());
+    }
+    if let Some(sampled) = name.table().strip_suffix(super::sample::WITH_POSITIONS) {
+        return with_positions(binder, name.schema(), sampled);
+    }
     let names = binder.names();
     if let Some(system) = catalog::source(binder, name.schema(), name.table())? {
         return Ok(system);
@@ -152,5 +160,21 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             }
             None => Err(undefined(name.schema(), name.table())),
         },
+    }
+}
+
+/// A table with the places of its rows.
+fn with_positions(binder: &Binder, schema: Option<&str>, name: &str) -> Result<Arc<dyn TableSource>> {
+    let not_a_table = || {
+        let message = "TABLESAMPLE clause can only be applied to tables and materialized views";
+        SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
+    };
+    match binder.names().find(schema, name) {
+        Some(Relation::Table(table)) => Ok(provider_as_source(Arc::new(SegmentTable::with_positions(
+            table.clone(),
+        )))),
+        Some(Relation::View(_)) => Err(not_a_table()),
+        None if catalog::source(binder, schema, name)?.is_some() => Err(not_a_table()),
+        None => Err(undefined(schema, name)),
     }
 }

@@ -3,10 +3,15 @@
 mod aliases;
 mod expand;
 mod lookup;
+mod recursion;
+mod relations;
+mod sample;
 mod view;
 mod windows;
+mod with;
 
 pub(crate) use lookup::{Names, Target, fold, parts, undefined};
+pub(crate) use relations::ROWS_FROM;
 
 use crate::catalog;
 use crate::engine::Engine;
@@ -14,6 +19,7 @@ use crate::error::Result as SqlResult;
 use crate::errors::{from_datafusion, to_datafusion};
 use crate::files;
 use crate::functions::session::Facts;
+use crate::planning;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
@@ -29,11 +35,15 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tenon_storage::State;
 use tenon_storage::load::FileFormat;
 
 /// Views inside views: how deep.
 const VIEW_DEPTH_MAX: usize = 64;
+
+/// Relations that a statement names at most. Views of views grow by powers.
+const RELATIONS_MAX: usize = 20_000;
 
 /// What one statement binds its names with.
 #[derive(Clone)]
@@ -46,7 +56,11 @@ pub(crate) struct Binder {
     pub positions_of: Option<u32>,
     /// A relation of this statement's own, found before all others under its bare name.
     pub overlay: Option<(String, Arc<dyn TableSource>)>,
+    /// Rows that the changes in its WITH have returned.
+    pub relations: Vec<(String, Arc<dyn TableSource>)>,
     depth: usize,
+    /// Relations looked up so far, by views too.
+    relations_named: Arc<AtomicUsize>,
 }
 
 impl Binder {
@@ -57,7 +71,9 @@ impl Binder {
             facts,
             positions_of: None,
             overlay: None,
+            relations: Vec::new(),
             depth: 0,
+            relations_named: Arc::default(),
         }
     }
 
@@ -67,9 +83,16 @@ impl Binder {
         mut statement: ast::Statement,
         parameters: Vec<Option<FieldRef>>,
     ) -> SqlResult<LogicalPlan> {
-        expand::expand(self, &mut statement)?;
+        planning::under_here(&self.facts, || {
+            with::prepare(&mut statement)?;
+            expand::expand(self, &mut statement)?;
+            self.plan_expanded(statement, &parameters)
+        })
+    }
+
+    fn plan_expanded(&self, mut statement: ast::Statement, parameters: &[Option<FieldRef>]) -> SqlResult<LogicalPlan> {
         loop {
-            let error = match self.plan_once(statement.clone(), parameters.clone()) {
+            let error = match self.plan_once(statement.clone(), parameters.to_vec()) {
                 Ok(plan) => return Ok(plan),
                 Err(error) => error,
             };
@@ -103,6 +126,11 @@ impl Binder {
         !self.facts.used.load(std::sync::atomic::Ordering::Relaxed)
     }
 
+    /// What FROM knows beside tables and subqueries.
+    pub(crate) fn relation_planner() -> Arc<dyn RelationPlanner> {
+        Arc::new(relations::Relations)
+    }
+
     fn parser_options(&self) -> ParserOptions {
         ParserOptions::from(&self.engine.state.config_options().sql_parser)
     }
@@ -126,6 +154,7 @@ impl Binder {
             depth: self.depth + 1,
             positions_of: None,
             overlay: None,
+            relations: Vec::new(),
             ..self.clone()
         })
     }
@@ -150,6 +179,14 @@ fn unknown_relation(error: &DataFusionError) -> Option<String> {
 
 impl ContextProvider for Binder {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        planning::check().map_err(to_datafusion)?;
+        let named = self.relations_named.fetch_add(1, Ordering::Relaxed);
+        if named >= RELATIONS_MAX {
+            let message =
+                format!("the statement names more than {RELATIONS_MAX} relations, those of its views included");
+            let error = crate::error::SqlError::new(crate::error::state::PROGRAM_LIMIT_EXCEEDED, message);
+            return Err(to_datafusion(error));
+        }
         lookup::source(self, &name).map_err(to_datafusion)
     }
 

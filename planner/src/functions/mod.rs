@@ -11,7 +11,9 @@ mod numeric;
 pub(crate) mod operators;
 pub(crate) mod ordered_set;
 mod rounding;
+pub(crate) mod sample;
 pub(crate) mod session;
+pub(crate) mod sets;
 mod simple;
 pub(crate) mod window;
 
@@ -27,6 +29,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(rounding::functions())
         .chain(window::functions())
         .chain(ordered_set::functions())
+        .chain(sets::functions())
         .chain([any::AnyEqual::udf(), array::OrEmpty::udf(), length::Length::udf()])
     {
         state.register_udf(Arc::new(function))?;

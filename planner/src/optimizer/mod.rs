@@ -15,6 +15,7 @@ pub mod rules;
 mod runtime_filters;
 mod unordered;
 
+use crate::nodes::{ApplyPlanner, LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -48,9 +49,15 @@ pub fn prepared(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// The physical plan of a prepared one.
 pub async fn physical(plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-    let plan = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(annotate::ExpectationPlanner)])
-        .create_physical_plan(plan, session)
-        .await?;
+    let plan = DefaultPhysicalPlanner::with_extension_planners(vec![
+        Arc::new(annotate::ExpectationPlanner),
+        Arc::new(ProjectSetPlanner),
+        Arc::new(ApplyPlanner),
+        Arc::new(MaterializedPlanner),
+        Arc::new(LimitPlanner),
+    ])
+    .create_physical_plan(plan, session)
+    .await?;
     joins::choose(
         plan,
         &JoinOptions::of(session.config()),

@@ -7,6 +7,8 @@ use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
+use crate::planning;
+
 use super::TenonOperators;
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
 use super::row_order::{FoldOrders, UnfoldOrders};
@@ -46,7 +48,7 @@ pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     for rule in rules.iter_mut().filter(|rule| rule.name() == cross_joins.name()) {
         *rule = cross_joins.clone();
     }
-    rules
+    planning::checked(rules, || Arc::new(planning::Checkpoint))
 }
 
 /// Tenon's operators first, then what DataFusion's plans still need.
@@ -62,7 +64,7 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             rules.push(Arc::new(UnfoldOrders));
         }
     }
-    rules
+    planning::checked(rules, || Arc::new(planning::Checkpoint))
 }
 
 #[cfg(test)]

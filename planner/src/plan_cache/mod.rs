@@ -194,7 +194,7 @@ impl PlanCache {
 pub(crate) fn shares_state(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let own = matches!(
         plan.name(),
-        "ScalarSubqueryExec" | "RecursiveQueryExec" | "WorkTableExec"
+        "ScalarSubqueryExec" | "RecursiveQueryExec" | "WorkTableExec" | "ApplyExec" | "MaterializedExec"
     );
     own || plan.children().into_iter().any(shares_state)
 }

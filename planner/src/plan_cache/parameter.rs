@@ -4,6 +4,7 @@
 //! takes as it is. Before each run a literal takes the call's place (`filled`), so that scans see constants: their zone
 //! maps, indexes and fast comparisons work as in a plan made for the values.
 
+use crate::nodes::{ProjectSet, with_args_changed};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::array::RecordBatchOptions;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
@@ -11,8 +12,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, Extension, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -63,12 +64,13 @@ impl ScalarUDFImpl for Parameter {
 /// An optimized plan whose placeholders physical planning takes. None where one of them stands where `filled` does not
 /// come to, or has no type.
 pub(crate) fn opened(plan: LogicalPlan) -> Result<Option<LogicalPlan>> {
-    let mut possible = true;
+    // A subquery that runs row by row is not looked into.
+    let mut possible = !crate::nodes::applies(&plan);
     let opened = plan.transform_up_with_subqueries(|node| {
         let reached = matches!(
             node,
             LogicalPlan::TableScan(_) | LogicalPlan::Filter(_) | LogicalPlan::Projection(_)
-        );
+        ) || is_project_set(&node);
         node.map_expressions(|expr| {
             expr.transform_up(|expr| match expr {
                 Expr::Placeholder(Placeholder { id, field: Some(field) }) if reached => {
@@ -86,6 +88,10 @@ pub(crate) fn opened(plan: LogicalPlan) -> Result<Option<LogicalPlan>> {
         })
     })?;
     Ok(possible.then_some(opened.data))
+}
+
+fn is_project_set(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Extension(Extension { node }) if node.as_any().is::<ProjectSet>())
 }
 
 fn call(index: usize, field: FieldRef) -> Expr {
@@ -107,7 +113,8 @@ fn parameter(expr: &Arc<dyn PhysicalExpr>) -> Option<&Parameter> {
 pub(crate) fn is_fillable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let own = plan.downcast_ref::<ScanExec>().is_some()
         || plan.downcast_ref::<FilterExec>().is_some()
-        || plan.downcast_ref::<ProjectionExec>().is_some();
+        || plan.downcast_ref::<ProjectionExec>().is_some()
+        || plan.name() == "ProjectSetExec";
     if !own && has_parameters(plan)? {
         return Ok(false);
     }
@@ -141,6 +148,9 @@ pub(super) fn filled(node: Arc<dyn ExecutionPlan>, values: &[ScalarValue]) -> Re
     }
     if !has_parameters(&node)? {
         return Ok(node);
+    }
+    if let Some(sets) = with_args_changed(&node, |arg| valued(arg, values)) {
+        return sets;
     }
     if let Some(filter) = node.downcast_ref::<FilterExec>() {
         let predicate = accelerate(valued(filter.predicate().clone(), values)?)?;

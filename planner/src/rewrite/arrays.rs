@@ -1,11 +1,11 @@
 //! `ARRAY(SELECT ...)`, and functions that return sets.
 
-use super::spellings::{call, row_number};
+use super::spellings::call;
 use crate::functions::array::OR_EMPTY;
 use crate::statements::select_of;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind, Query, SelectItem,
+    SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value,
 };
 
 /// `ARRAY(subquery)` as a scalar subquery: `array_agg` of its column, or an empty array.
@@ -100,75 +100,5 @@ fn derived(subquery: Box<Query>, alias: Ident, columns: Vec<Ident>) -> TableWith
             sample: None,
         },
         joins: Vec::new(),
-    }
-}
-
-/// `generate_series(...)` as an item of a select list gives a row for each value.
-pub(super) fn series_in_list(select: &mut Select) {
-    for item in &mut select.projection {
-        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
-            && let Expr::Function(function) = expr
-            && function.over.is_none()
-            && super::function_name(function) == "generate_series"
-        {
-            let series = std::mem::replace(expr, Expr::Value(Value::Null.into()));
-            *expr = call("unnest", vec![series]);
-        }
-    }
-}
-
-/// `unnest(array) WITH ORDINALITY AS u(x, o)`: the items, and their numbers.
-pub(super) fn ordinality(factor: &mut TableFactor) {
-    let TableFactor::UNNEST {
-        alias: Some(alias),
-        array_exprs,
-        with_offset: false,
-        with_ordinality: true,
-        ..
-    } = factor
-    else {
-        return;
-    };
-    let name = |text: &str| Ident::with_quote('"', text);
-    let items: Vec<Ident> = (0..array_exprs.len())
-        .map(|at| name(&format!("\u{1}item{at}")))
-        .collect();
-    let inner = TableWithJoins {
-        relation: TableFactor::UNNEST {
-            alias: Some(TableAlias {
-                explicit: true,
-                name: name("\u{1}unnest"),
-                columns: items
-                    .iter()
-                    .map(|name| TableAliasColumnDef {
-                        name: name.clone(),
-                        data_type: None,
-                    })
-                    .collect(),
-                at: None,
-            }),
-            array_exprs: std::mem::take(array_exprs),
-            with_offset: false,
-            with_offset_alias: None,
-            with_ordinality: false,
-        },
-        joins: Vec::new(),
-    };
-    let given: Vec<Ident> = alias.columns.iter().map(|column| column.name.clone()).collect();
-    let mut names: Vec<Ident> = (0..items.len())
-        .map(|at| given.get(at).cloned().unwrap_or_else(|| alias.name.clone()))
-        .collect();
-    names.push(given.get(items.len()).cloned().unwrap_or_else(|| name("ordinality")));
-    let mut columns: Vec<SelectItem> = items
-        .into_iter()
-        .map(Expr::Identifier)
-        .map(SelectItem::UnnamedExpr)
-        .collect();
-    columns.push(SelectItem::ExprWithAlias {
-        expr: row_number(Vec::new()),
-        alias: name("\u{1}ordinality"),
-    });
-    if let Statement::Query(query) = select_of(columns, vec![inner], None) {
-        *factor = derived(query, alias.name.clone(), names).relation;
     }
 }

@@ -11,6 +11,7 @@
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `overlaps`).
 
 mod arrays;
+mod from;
 mod grouping;
 mod literals;
 mod names;
@@ -19,6 +20,7 @@ mod overlaps;
 mod precedence;
 mod spellings;
 mod subqueries;
+mod ties;
 
 pub(crate) use literals::{cast_to_float, is_number};
 pub(crate) use names::{displayed_name, function_name};
@@ -65,7 +67,6 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         names::name_outputs(select);
-        arrays::series_in_list(select);
         subqueries::in_select(select);
         ControlFlow::Continue(())
     }
@@ -77,12 +78,13 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        arrays::ordinality(factor);
+        from::function(factor);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         spellings::fetch_as_limit(query);
+        ties::with_ties(query);
         subqueries::in_query(query);
         literals::type_values(query);
         ControlFlow::Continue(())

@@ -9,15 +9,20 @@
 //! - a FILTER is tested before the arguments of its aggregate: `filtered`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
+//! - correlated subqueries that are no joins are run row by row: `correlated`;
+//! - functions that return sets: `sets`;
 //! - subqueries stand anywhere, and give one row: `subqueries`;
 //! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
 
 mod arithmetic;
 mod casts;
+mod correlated;
 mod filtered;
 mod floats;
 mod in_lists;
+mod limits;
 mod parse;
+mod sets;
 mod subqueries;
 mod to_integer;
 mod to_text;
@@ -44,6 +49,9 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(PostgresSemantics));
+    rules.push(Arc::new(correlated::Correlated));
+    rules.push(Arc::new(sets::SetsInLists));
+    rules.push(Arc::new(limits::LimitsByValue));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
     builder.with_analyzer_rules(rules)
 }

@@ -93,6 +93,8 @@ pub struct Session {
     /// Whether the schema of temporary tables may exist.
     pub(crate) has_temporary: bool,
     statement_start_us: i64,
+    /// What the running statement sees of the WITH before it.
+    pub(crate) surroundings: crate::statements::with::Surroundings,
     /// Sees the plans of the statement that EXPLAIN ANALYZE runs.
     pub(crate) watch: Option<Arc<Watch>>,
 }
@@ -124,6 +126,7 @@ impl Session {
             assignments: Arc::default(),
             has_temporary: false,
             statement_start_us: 0,
+            surroundings: Default::default(),
             watch: None,
         }
     }

@@ -107,8 +107,13 @@ impl Session {
 
     /// What names mean in the current snapshot.
     pub(crate) fn binder(&self) -> Binder {
-        let snapshot = self.state();
-        Binder::new(self.engine.clone(), snapshot.clone(), self.facts(&snapshot))
+        let snapshot = self.surroundings.snapshot.clone().unwrap_or_else(|| self.state());
+        let mut binder = Binder::new(self.engine.clone(), snapshot.clone(), self.facts(&snapshot));
+        binder.relations.clone_from(&self.surroundings.relations);
+        // Their rows are this statement's own.
+        let used = !binder.relations.is_empty();
+        binder.facts.used.fetch_or(used, std::sync::atomic::Ordering::Relaxed);
+        binder
     }
 
     fn facts(&self, snapshot: &State) -> Arc<Facts> {

@@ -20,7 +20,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, Delete, FromTable, Ident, SelectItem, TableFactor, TableWithJoins, Update,
-    UpdateTableFromKind,
+    UpdateTableFromKind, With,
 };
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
@@ -37,15 +37,37 @@ struct Change {
     what: &'static str,
 }
 
-pub(super) fn describe_update(session: &mut Session, update: &Update, types: &[u32]) -> Result<Description> {
+impl Change {
+    /// The same under a WITH.
+    fn under(mut self, with: Option<&With>) -> Self {
+        if let ast::Statement::Query(query) = &mut self.select
+            && let Some(with) = with
+        {
+            query.with = Some(with.clone());
+        }
+        self
+    }
+}
+
+pub(super) fn describe_update(
+    session: &mut Session,
+    update: &Update,
+    with: Option<&With>,
+    types: &[u32],
+) -> Result<Description> {
     let binder = session.binder();
-    let change = of_update(&binder, update)?;
+    let change = of_update(&binder, update)?.under(with);
     describe(&binder, change, types)
 }
 
-pub(super) fn describe_delete(session: &mut Session, delete: &Delete, types: &[u32]) -> Result<Description> {
+pub(super) fn describe_delete(
+    session: &mut Session,
+    delete: &Delete,
+    with: Option<&With>,
+    types: &[u32],
+) -> Result<Description> {
     let binder = session.binder();
-    let change = of_delete(&binder, delete)?;
+    let change = of_delete(&binder, delete)?.under(with);
     describe(&binder, change, types)
 }
 
@@ -71,10 +93,11 @@ pub(super) async fn update(
     session: &mut Session,
     prepared: &Prepared,
     update: &Update,
+    with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
     let binder = session.binder();
-    let change = of_update(&binder, update)?;
+    let change = of_update(&binder, update)?.under(with);
     run(session, &binder, prepared, change, params).await
 }
 
@@ -82,10 +105,11 @@ pub(super) async fn delete(
     session: &mut Session,
     prepared: &Prepared,
     delete: &Delete,
+    with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
     let binder = session.binder();
-    let change = of_delete(&binder, delete)?;
+    let change = of_delete(&binder, delete)?.under(with);
     run(session, &binder, prepared, change, params).await
 }
 

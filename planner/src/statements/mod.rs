@@ -22,6 +22,7 @@ pub(crate) use select::of as select_of;
 mod set;
 pub(crate) mod text_rows;
 mod upsert;
+pub(crate) mod with;
 
 use crate::error::{Result, SqlError};
 use crate::outcome::{ColumnDesc, Outcome};
@@ -47,11 +48,27 @@ pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u3
     let Kind::Sql(tree) = &statement.kind else {
         return Ok(Description::default());
     };
-    match tree.as_ref() {
-        ast::Statement::Query(query) => query::describe(session, query, types),
+    describe_tree(session, tree, types)
+}
+
+/// The same of a statement's tree.
+fn describe_tree(session: &mut Session, tree: &ast::Statement, types: &[u32]) -> Result<Description> {
+    if let Some(described) = with::describe(session, tree, types)? {
+        return Ok(described);
+    }
+    match tree {
+        ast::Statement::Query(query) => match query.body.as_ref() {
+            ast::SetExpr::Update(ast::Statement::Update(update)) => {
+                change::describe_update(session, update, query.with.as_ref(), types)
+            }
+            ast::SetExpr::Delete(ast::Statement::Delete(delete)) => {
+                change::describe_delete(session, delete, query.with.as_ref(), types)
+            }
+            _ => query::describe(session, query, types),
+        },
         ast::Statement::Insert(insert) => insert::describe(session, insert, types),
-        ast::Statement::Update(update) => change::describe_update(session, update, types),
-        ast::Statement::Delete(delete) => change::describe_delete(session, delete, types),
+        ast::Statement::Update(update) => change::describe_update(session, update, None, types),
+        ast::Statement::Delete(delete) => change::describe_delete(session, delete, None, types),
         outer @ ast::Statement::Explain { statement, .. } => explain::describe(session, outer, statement, types),
         ast::Statement::Fetch { name, .. } => cursor::describe(session, name),
         ast::Statement::Execute { name, .. } => named::describe(session, name.as_ref()),
@@ -90,8 +107,19 @@ async fn run_tree(
     tree: &ast::Statement,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    if let Some(outcome) = with::run(session, prepared, tree, params).await? {
+        return Ok(outcome);
+    }
     match tree {
-        ast::Statement::Query(query) => query::run(session, prepared, query, params).await,
+        ast::Statement::Query(query) => match query.body.as_ref() {
+            ast::SetExpr::Update(ast::Statement::Update(update)) => {
+                change::update(session, prepared, update, query.with.as_ref(), params).await
+            }
+            ast::SetExpr::Delete(ast::Statement::Delete(delete)) => {
+                change::delete(session, prepared, delete, query.with.as_ref(), params).await
+            }
+            _ => query::run(session, prepared, query, params).await,
+        },
         ast::Statement::Insert(insert) => insert::run(session, prepared, insert, params).await,
         ast::Statement::CreateTable(create) => create::table(session, prepared, create, params).await,
         ast::Statement::CreateView(view) => create::view(session, view),
@@ -111,8 +139,8 @@ async fn run_tree(
         ast::Statement::Set(set) => set::set(session, set),
         ast::Statement::ShowVariable { variable } => set::show(session, variable),
         ast::Statement::Reset(reset) => set::reset(session, &reset.reset),
-        ast::Statement::Update(update) => change::update(session, prepared, update, params).await,
-        ast::Statement::Delete(delete) => change::delete(session, prepared, delete, params).await,
+        ast::Statement::Update(update) => change::update(session, prepared, update, None, params).await,
+        ast::Statement::Delete(delete) => change::delete(session, prepared, delete, None, params).await,
         ast::Statement::CreateIndex(create) => index::create(session, create).await,
         ast::Statement::AlterIndex { name, operation } => index::alter(session, name, operation),
         ast::Statement::AlterTable(alter) => alter::table(session, alter).await,

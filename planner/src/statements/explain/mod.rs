@@ -46,8 +46,8 @@ pub(super) fn describe(
             query::describe(session, query, types)?.params
         }
         ast::Statement::Insert(insert) => insert::describe(session, insert, types)?.params,
-        ast::Statement::Update(update) => super::change::describe_update(session, update, types)?.params,
-        ast::Statement::Delete(delete) => super::change::describe_delete(session, delete, types)?.params,
+        ast::Statement::Update(update) => super::change::describe_update(session, update, None, types)?.params,
+        ast::Statement::Delete(delete) => super::change::describe_delete(session, delete, None, types)?.params,
         _ => Vec::new(),
     };
     Ok(Description {

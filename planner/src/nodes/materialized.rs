@@ -1,0 +1,215 @@
+//! Rows that are made once and read as often as the query names them: WITH ... AS MATERIALIZED, or over volatile functions.
+
+use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, execute_stream,
+};
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+use futures::{StreamExt, TryStreamExt};
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use tenon_executor::per_execution::{MadeOnce, PerExecution};
+
+/// The rows, shared by all copies of the node in a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Rows(PerExecution<MadeOnce<Made>>);
+
+#[derive(Debug)]
+struct Made {
+    batches: Vec<RecordBatch>,
+    _reservation: MemoryReservation,
+}
+
+#[derive(Debug)]
+pub(crate) struct Materialized {
+    pub input: LogicalPlan,
+    pub rows: Arc<Rows>,
+}
+
+impl Materialized {
+    pub fn plan(input: LogicalPlan) -> LogicalPlan {
+        Self::sharing(input, Arc::default())
+    }
+
+    pub fn sharing(input: LogicalPlan, rows: Arc<Rows>) -> LogicalPlan {
+        let node = Arc::new(Self { input, rows });
+        LogicalPlan::Extension(Extension { node })
+    }
+}
+
+impl PartialEq for Materialized {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rows, &other.rows) && self.input == other.input
+    }
+}
+
+impl Eq for Materialized {}
+
+impl Hash for Materialized {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.input.hash(hasher);
+    }
+}
+
+impl PartialOrd for Materialized {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.input.partial_cmp(&other.input).filter(|_| self == other)
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Materialized {
+    fn name(&self) -> &str {
+        "Materialized"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Materialized")
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match inputs.pop() {
+            Some(input) => Ok(Self {
+                input,
+                rows: self.rows.clone(),
+            }),
+            None => internal_err!("Materialized has one input"),
+        }
+    }
+}
+
+pub(crate) struct MaterializedPlanner;
+
+#[async_trait]
+impl ExtensionPlanner for MaterializedPlanner {
+    async fn plan_extension(
+        &self,
+        _: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        _: &dyn Session,
+        _: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        match (node.as_any().downcast_ref::<Materialized>(), inputs) {
+            (Some(node), [input]) => Ok(Some(Arc::new(MaterializedExec::new(input.clone(), node.rows.clone())))),
+            _ => Ok(None),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct MaterializedExec {
+    input: Arc<dyn ExecutionPlan>,
+    rows: Arc<Rows>,
+    properties: Arc<PlanProperties>,
+}
+
+impl MaterializedExec {
+    fn new(input: Arc<dyn ExecutionPlan>, rows: Arc<Rows>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Self {
+            input,
+            rows,
+            properties: Arc::new(properties),
+        }
+    }
+}
+
+impl DisplayAs for MaterializedExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "MaterializedExec")
+    }
+}
+
+impl ExecutionPlan for MaterializedExec {
+    fn name(&self) -> &str {
+        "MaterializedExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) => Ok(Arc::new(Self::new(input, self.rows.clone()))),
+            None => internal_err!("MaterializedExec has one input"),
+        }
+    }
+
+    fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let shared = self.rows.0.get_or_make(&context, MadeOnce::default);
+        let input = self.input.clone();
+        let schema = self.schema();
+        let renamed = schema.clone();
+        let batches = async move {
+            let made = shared.get_or_make(make(input, context)).await?;
+            // The copies of the plan may differ in what they call their columns.
+            let batches = made.batches.iter();
+            let batches = batches.map(move |batch| Ok(batch.clone().with_schema(renamed.clone())?));
+            Ok::<_, datafusion::error::DataFusionError>(futures::stream::iter(batches.collect::<Vec<_>>()))
+        };
+        let stream = futures::stream::once(batches).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+    }
+}
+
+async fn make(input: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Made> {
+    let reservation = MemoryConsumer::new("WITH").register(context.memory_pool());
+    let mut stream = execute_stream(input, context)?;
+    let mut batches = Vec::new();
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        reservation.try_grow(batch.get_array_memory_size())?;
+        batches.push(batch);
+    }
+    Ok(Made {
+        batches,
+        _reservation: reservation,
+    })
+}

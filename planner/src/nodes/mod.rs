@@ -1,0 +1,11 @@
+//! Plan nodes that DataFusion lacks: the logical node, how it is planned, and how it runs.
+
+mod apply;
+mod limit;
+pub(crate) mod materialized;
+mod project_set;
+
+pub(crate) use apply::{Apply, ApplyKind, ApplyPlanner, Binding, applies};
+pub(crate) use limit::{LimitByValue, LimitPlanner};
+pub(crate) use materialized::{Materialized, MaterializedPlanner};
+pub(crate) use project_set::{ProjectSet, ProjectSetPlanner, SetCall, with_args_changed};

@@ -1,0 +1,109 @@
+//! Bounds on planning: it ends when its statement does.
+//!
+//! Planning is one long computation that nothing can interrupt. So it asks, wherever it takes another step, whether its
+//! statement is still wanted: when a name is looked up, before each rule of the optimizer, and inside rules that search.
+//! A task that plans carries its statement's token for that.
+
+use crate::error::{SqlError, state};
+use crate::errors::to_datafusion;
+use crate::functions::session::Facts;
+use crate::run::canceled;
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+tokio::task_local! {
+    static STATEMENT: Statement;
+}
+
+struct Statement {
+    ended: CancellationToken,
+    /// Where the task that looks at the clock is the one that plans.
+    deadline: Option<Instant>,
+}
+
+/// Runs a future that plans for a statement.
+pub(crate) async fn under<T>(statement: CancellationToken, planning: impl Future<Output = T>) -> T {
+    let statement = Statement {
+        ended: statement,
+        deadline: None,
+    };
+    STATEMENT.scope(statement, planning).await
+}
+
+/// Runs a computation that plans for a statement, while other tasks of the thread go on elsewhere.
+pub(crate) fn under_here<T>(facts: &Facts, planning: impl FnOnce() -> T) -> T {
+    let timeout = facts.settings.get("statement_timeout");
+    let timeout = timeout.and_then(|text| crate::settings::milliseconds(&text));
+    let statement = Statement {
+        ended: facts.cancel.clone(),
+        deadline: timeout
+            .filter(|ms| *ms > 0)
+            .and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms))),
+    };
+    let planning = || STATEMENT.sync_scope(statement, planning);
+    let handle = tokio::runtime::Handle::try_current();
+    match handle.map(|handle| handle.runtime_flavor()) {
+        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(planning),
+        _ => planning(),
+    }
+}
+
+/// 57014 if the statement that this thread plans has ended.
+pub(crate) fn check() -> Result<(), SqlError> {
+    let ended = STATEMENT.try_with(|statement| {
+        if statement.ended.is_cancelled() {
+            return Err(canceled());
+        }
+        match statement.deadline {
+            Some(deadline) if Instant::now() > deadline => Err(SqlError::new(
+                state::QUERY_CANCELED,
+                "canceling statement due to statement timeout",
+            )),
+            _ => Ok(()),
+        }
+    });
+    ended.unwrap_or(Ok(()))
+}
+
+/// A rule that changes nothing, between those that do.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoint;
+
+impl OptimizerRule for Checkpoint {
+    fn name(&self) -> &str {
+        "checkpoint"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        check().map_err(to_datafusion)?;
+        Ok(Transformed::no(plan))
+    }
+}
+
+impl PhysicalOptimizerRule for Checkpoint {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        check().map_err(to_datafusion)?;
+        Ok(plan)
+    }
+
+    fn name(&self) -> &str {
+        "checkpoint"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The rules with a checkpoint before each.
+pub(crate) fn checked<R: ?Sized>(rules: Vec<Arc<R>>, checkpoint: impl Fn() -> Arc<R>) -> Vec<Arc<R>> {
+    rules.into_iter().flat_map(|rule| [checkpoint(), rule]).collect()
+}

@@ -1,0 +1,92 @@
+//! Functions in FROM over the columns of what stands before them: `t, unnest(t.items) AS item`.
+
+use super::super::sets::{contains_set, expand, is_set};
+use datafusion::common::alias::AliasGenerator;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection};
+
+/// `left` with the columns of `right`, where that is nothing but projections over one row. `outer`: a row for which a set
+/// is empty stays. None: `right` is something else.
+pub(super) fn with_row(
+    left: &LogicalPlan,
+    right: &LogicalPlan,
+    outer: bool,
+    names: &AliasGenerator,
+) -> Result<Option<LogicalPlan>> {
+    let mut projections: Vec<&Projection> = Vec::new();
+    let mut node = right;
+    loop {
+        match node {
+            LogicalPlan::SubqueryAlias(alias) if projections.is_empty() => {
+                node = &alias.input;
+            }
+            LogicalPlan::Subquery(subquery) => node = &subquery.subquery,
+            LogicalPlan::Projection(projection) => {
+                projections.push(projection);
+                node = &projection.input;
+            }
+            LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => break,
+            _ => return Ok(None),
+        }
+    }
+    let mut sets = false;
+    for expr in projections.iter().flat_map(|projection| &projection.expr) {
+        sets = sets || contains_set(expr)?;
+        let refused = |expr: &Expr| {
+            let foreign = matches!(expr, Expr::OuterReferenceColumn(_, column) if !left.schema().has_column(column));
+            Ok(foreign || super::subquery_of(expr).is_some())
+        };
+        if expr.exists(refused)? {
+            return Ok(None);
+        }
+    }
+    // A row whose set is empty has NULL in all columns, not only in those of the set.
+    let outer = outer && sets;
+    if projections.is_empty() || outer && !only_sets(&projections) {
+        return Ok(None);
+    }
+    let mut plan = left.clone();
+    for (at, projection) in projections.into_iter().rev().enumerate() {
+        let exprs = left.schema().columns().into_iter().map(Expr::Column);
+        let own = projection.expr.iter().cloned().map(|expr| in_row(expr, left.schema()));
+        let exprs = exprs.map(Ok).chain(own).collect::<Result<Vec<_>>>()?;
+        plan = expand(exprs, plan, outer && at == 0, names)?;
+    }
+    let width = left.schema().fields().len();
+    let given = plan.schema().columns();
+    let named = given.into_iter().enumerate().map(|(at, column)| {
+        let Some(place) = at.checked_sub(width) else {
+            return Expr::Column(column);
+        };
+        let (qualifier, field) = right.schema().qualified_field(place);
+        Expr::Column(column).alias_qualified(qualifier.cloned(), field.name())
+    });
+    LogicalPlanBuilder::from(plan)
+        .project(named.collect::<Vec<_>>())?
+        .build()
+        .map(Some)
+}
+
+/// Whether all columns are those of sets, or parts of them.
+fn only_sets(projections: &[&Projection]) -> bool {
+    let Some((lowest, above)) = projections.split_last() else {
+        return false;
+    };
+    let is_column = |expr: &Expr| match expr.clone().unalias() {
+        Expr::Column(_) => true,
+        Expr::ScalarFunction(call) => call.name() == "get_field",
+        _ => false,
+    };
+    lowest.expr.iter().all(|expr| is_set(&expr.clone().unalias()))
+        && above.iter().all(|projection| projection.expr.iter().all(is_column))
+}
+
+/// References to the row as its columns.
+fn in_row(expr: Expr, row: &DFSchema) -> Result<Expr> {
+    expr.transform_up(|expr| match expr {
+        Expr::OuterReferenceColumn(_, column) if row.has_column(&column) => Ok(Transformed::yes(Expr::Column(column))),
+        other => Ok(Transformed::no(other)),
+    })
+    .data()
+}
