@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need and the machine lacks: Debian packages (psql, pgbench, PostgreSQL 15 as an oracle) through
+# Installs what the tests need and the machine lacks: Debian packages (psql, pgbench, PostgreSQL 15 as an oracle, sqlsmith) through
 # apt-get, PostgreSQL's regression suite from its source package into .deps/regress, and Python drivers, DuckDB and NVRTC
 # from PyPI into .deps/venv. Does nothing, quickly, when all is there already.
 set -euo pipefail
@@ -9,6 +9,7 @@ packages=()
 command -v psql >/dev/null || packages+=(postgresql-client)
 command -v pgbench >/dev/null || packages+=(postgresql-contrib)
 [ -x /usr/lib/postgresql/15/bin/postgres ] || packages+=(postgresql-15)
+command -v sqlsmith >/dev/null || packages+=(sqlsmith)
 command -v g++ >/dev/null || packages+=(g++)
 command -v python3 >/dev/null || packages+=(python3)
 python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3-venv)

@@ -3,6 +3,7 @@
 //! With `TENON_SLT_POSTGRES=postgresql://...` the .slt files run against that PostgreSQL instead, and with
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
 
+mod bounds;
 mod cancel;
 mod copy;
 mod demo;
@@ -21,6 +22,7 @@ mod slt;
 mod tpch;
 mod types;
 mod wire;
+mod wire_fuzz;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::HashMap;
@@ -40,8 +42,10 @@ fn main() {
     trials.extend(copy::trials());
     trials.extend(types::trials());
     trials.extend(wire::trials());
+    trials.extend(wire_fuzz::trials());
     trials.extend(cancel::trials());
     trials.extend(limits::trials());
+    trials.extend(bounds::trials());
     trials.extend(demo::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.extend(gpu::trials());
@@ -89,8 +93,11 @@ async fn small_regret() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Far more than any trial takes on two loaded cores.
-const TRIAL_TIMEOUT: Duration = Duration::from_secs(300);
+/// Far more than any trial takes on two loaded cores; `TENON_TRIAL_SECONDS` where trials are made longer.
+fn trial_timeout() -> Duration {
+    let seconds = std::env::var("TENON_TRIAL_SECONDS").ok();
+    Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(300))
+}
 
 /// A trial whose body is asynchronous and fails by an error or a panic.
 fn trial<F>(name: &str, body: impl FnOnce() -> F + Send + 'static) -> Trial
@@ -99,10 +106,10 @@ where
 {
     Trial::test(name, move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let bounded = async { tokio::time::timeout(TRIAL_TIMEOUT, body()).await };
+        let bounded = async { tokio::time::timeout(trial_timeout(), body()).await };
         match runtime.block_on(bounded) {
             Ok(result) => result.map_err(|error| Failed::from(format!("{error:#}"))),
-            Err(_) => Err(format!("no end after {TRIAL_TIMEOUT:?}").into()),
+            Err(_) => Err(format!("no end after {:?}", trial_timeout()).into()),
         }
     })
 }

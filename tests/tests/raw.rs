@@ -129,6 +129,11 @@ impl RawClient {
         bail!("the connection ended after {rows} rows")
     }
 
+    /// Nothing more will be sent.
+    pub fn finish(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
     /// Ends the connection with nothing said.
     pub fn vanish(self) {
         let _ = self.stream.shutdown(Shutdown::Both);

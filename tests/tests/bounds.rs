@@ -1,0 +1,326 @@
+//! What one client does must not take the server from the others: readers that stall, open cursors, many connections, and
+//! statements that ask for more memory than there is. `TENON_BOUNDS_SECONDS` makes the random trials longer.
+
+use crate::process::{Server, failing, rows, sql_state, value};
+use crate::raw::RawClient;
+use crate::trial;
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Trial;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio_postgres::Client;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("bounds::memory", memory),
+        trial("bounds::tables", tables),
+        trial("bounds::stalled_readers", stalled_readers),
+        trial("bounds::stalled_timeout", stalled_timeout),
+        trial("bounds::idle_timeouts", idle_timeouts),
+        trial("bounds::open_cursors", open_cursors),
+        trial("bounds::many_connections", many_connections),
+        trial("bounds::spilling", spilling),
+        trial("bounds::sqlsmith", sqlsmith),
+    ]
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Others wait no longer than this, on a loaded machine.
+const OTHERS_WAIT: Duration = Duration::from_millis(500);
+
+/// How long a random trial runs.
+pub fn random_time() -> Duration {
+    let seconds = std::env::var("TENON_BOUNDS_SECONDS").ok();
+    Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(10))
+}
+
+/// The longest of ten times that a short statement takes.
+async fn short_statement(client: &Client) -> Result<Duration> {
+    let mut longest = Duration::ZERO;
+    for _ in 0..10 {
+        let begun = Instant::now();
+        ensure!(value(client, "SELECT 1").await? == "1");
+        longest = longest.max(begun.elapsed());
+    }
+    Ok(longest)
+}
+
+/// Statements that would take far more memory than queries have: each ends, by its end, by 53200 or 54000, or by its time.
+async fn memory() -> Result<()> {
+    const LIMIT_MIB: u64 = 256;
+    let mut server = Server::start(&["--query-memory-limit", &format!("{LIMIT_MIB}MiB"), "--threads", "2"])?;
+    let statements = include_str!("../bounds/memory.sql");
+    let mut told = vec![];
+    for statement in statements
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("--"))
+    {
+        let begun = Instant::now();
+        let mut client = RawClient::connect(&server)?;
+        client.count_rows("SET statement_timeout = '3s'")?;
+        let (_, error) = client.count_rows(statement).with_context(|| statement.to_owned())?;
+        ensure!(server.is_alive()?, "{statement}: {}", server.log());
+        let fine = [None, Some("53200"), Some("54000"), Some("57014")];
+        if !fine.contains(&error.as_deref()) {
+            told.push(format!("{statement}: {error:?}"));
+        }
+        if begun.elapsed() > Duration::from_secs(20) {
+            told.push(format!("{statement}: {:?}", begun.elapsed()));
+        }
+    }
+    let (_, highest) = server.resident_bytes()?;
+    println!("bounds::memory: the server grew to {} MiB", highest / MIB);
+    ensure!(told.is_empty(), "{}", told.join("\n"));
+    ensure!(
+        highest < (LIMIT_MIB + 256) * MIB,
+        "the server grew to {} MiB",
+        highest / MIB
+    );
+    ensure!(!server.log().contains("panicked"), "{}", server.log());
+    Ok(())
+}
+
+/// Tables up to their limit and past it, with an index: what is resident stays near the two limits together.
+async fn tables() -> Result<()> {
+    let server = Server::start(&[
+        "--memory-limit",
+        "256MiB",
+        "--query-memory-limit",
+        "128MiB",
+        "--threads",
+        "2",
+    ])?;
+    let client = server.connect().await?;
+    client
+        .batch_execute("CREATE TABLE big (x int8, s text); CREATE INDEX ON big (x)")
+        .await?;
+    let insert = "INSERT INTO big SELECT x, 'row number ' || x || repeat('z', 50) FROM generate_series(1, 200000) g(x)";
+    let mut state = None;
+    for _ in 0..60 {
+        if let Err(error) = client.batch_execute(insert).await {
+            state = Some(sql_state(&error));
+            break;
+        }
+    }
+    ensure!(state.as_deref() == Some("53200"), "filling memory answered {state:?}");
+    // The same by COPY.
+    let mut copy = RawClient::connect(&server)?;
+    copy.send_query("COPY big FROM STDIN")?;
+    let lines: Vec<u8> = (0..20_000)
+        .flat_map(|x| format!("{x}\trow number {x} {}\n", "z".repeat(200)).into_bytes())
+        .collect();
+    for _ in 0..100 {
+        if copy.send(b'd', &lines).is_err() {
+            break;
+        }
+    }
+    let _ = copy.send(b'c', b"");
+    let answer = copy.until_ready()?;
+    ensure!(crate::raw::error_state(&answer).as_deref() == Some("53200"));
+    ensure!(value(&client, "SELECT count(*) > 0 FROM big WHERE x = 77").await? == "t");
+    let (_, highest) = server.resident_bytes()?;
+    println!("bounds::tables: the server grew to {} MiB", highest / MIB);
+    let allowed = (256 + 128) * MIB * 5 / 4;
+    ensure!(highest < allowed, "the server grew to {} MiB", highest / MIB);
+    Ok(())
+}
+
+/// Clients that stop reading hold up nobody, and go on where they read again.
+async fn stalled_readers() -> Result<()> {
+    let server = Server::start(&["--threads", "2"])?;
+    let mut stalled = vec![];
+    for _ in 0..20 {
+        let mut client = RawClient::connect(&server)?;
+        client.send_query("SELECT x, repeat('y', 1000) FROM generate_series(1, 100000) g(x)")?;
+        stalled.push(client);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let other = server.connect().await?;
+    let longest = short_statement(&other).await?;
+    println!("bounds::stalled_readers: SELECT 1 took up to {longest:?} beside them");
+    ensure!(longest < OTHERS_WAIT, "{longest:?} beside stalled readers");
+    ensure!(value(&other, "SELECT count(*) FROM generate_series(1, 1000000)").await? == "1000000");
+    for client in &mut stalled[..3] {
+        let rows = client
+            .until_ready()?
+            .iter()
+            .filter(|message| message.kind == b'D')
+            .count();
+        ensure!(rows == 100_000, "{rows} rows");
+    }
+    Ok(())
+}
+
+/// A client that reads nothing for too long is sent away.
+async fn stalled_timeout() -> Result<()> {
+    let server = Server::start(&["--client-stalled-timeout", "1s"])?;
+    let mut client = RawClient::connect(&server)?;
+    client.send_query("SELECT x, repeat('y', 1000) FROM generate_series(1, 1000000) g(x)")?;
+    let begun = Instant::now();
+    while !server.log().contains("08006") {
+        ensure!(begun.elapsed() < Duration::from_secs(20), "{}", server.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let other = server.connect().await?;
+    ensure!(value(&other, "SHOW tenon.client_stalled_timeout").await? == "1s");
+    Ok(())
+}
+
+/// As in PostgreSQL: 57P05 and 25P03.
+async fn idle_timeouts() -> Result<()> {
+    let server = Server::start(&[])?;
+    for (setup, state) in [
+        ("SET idle_session_timeout = '300ms'", "57P05"),
+        ("SET idle_in_transaction_session_timeout = '300ms'; BEGIN", "25P03"),
+    ] {
+        let mut client = RawClient::connect(&server)?;
+        for statement in setup.split("; ") {
+            client.count_rows(statement)?;
+        }
+        let end = client.until_ready()?;
+        let told = crate::raw::error_state(&end);
+        ensure!(told.as_deref() == Some(state), "{setup}: {told:?}");
+    }
+    Ok(())
+}
+
+/// Cursors with a row fetched and more to come: others go on, and so does their own session.
+async fn open_cursors() -> Result<()> {
+    const CURSORS: usize = 200;
+    let server = Server::start(&["--threads", "2"])?;
+    let holder = server.connect().await?;
+    holder.batch_execute("BEGIN").await?;
+    for number in 0..CURSORS {
+        let query = "SELECT x FROM generate_series(1, 1000000) g(x)";
+        holder
+            .batch_execute(&format!("DECLARE c{number} CURSOR FOR {query}; FETCH 1 FROM c{number}"))
+            .await?;
+    }
+    let other = server.connect().await?;
+    let longest = short_statement(&other).await?;
+    println!("bounds::open_cursors: SELECT 1 took up to {longest:?} beside {CURSORS} cursors");
+    ensure!(longest < OTHERS_WAIT, "{longest:?} beside open cursors");
+    ensure!(value(&holder, "SELECT count(*) FROM generate_series(1, 100000)").await? == "100000");
+    let last = rows(&holder, "FETCH ALL FROM c7").await?;
+    ensure!(last.len() == 999_999, "{} rows", last.len());
+    Ok(())
+}
+
+/// Many connections, some of them at work: memory stays flat.
+async fn many_connections() -> Result<()> {
+    const CONNECTIONS: usize = 1000;
+    const ACTIVE: usize = 64;
+    let server = Server::start(&["--max-connections", "1100", "--threads", "2"])?;
+    let mut idle = vec![];
+    for _ in 0..CONNECTIONS - ACTIVE {
+        idle.push(server.connect().await?);
+    }
+    let end = Instant::now() + random_time();
+    let work = |number: usize| {
+        let server = &server;
+        async move {
+            let client = server.connect().await?;
+            let mut statements = 0u64;
+            while Instant::now() < end {
+                let sum = value(&client, "SELECT sum(x) FROM generate_series(1, 10000) g(x)").await?;
+                ensure!(sum == "50005000");
+                ensure!(value(&client, &format!("SELECT {number}")).await? == number.to_string());
+                statements += 2;
+            }
+            Ok(statements)
+        }
+    };
+    let watch = async {
+        tokio::time::sleep(random_time() / 4).await;
+        let early = server.resident_bytes()?.0;
+        tokio::time::sleep_until(end.into()).await;
+        anyhow::Ok((early, server.resident_bytes()?.0))
+    };
+    let all = futures::future::join_all((0..ACTIVE).map(work));
+    let (all, resident) = tokio::join!(all, watch);
+    let statements: u64 = all.into_iter().sum::<Result<u64>>()?;
+    let (early, late) = resident?;
+    println!(
+        "bounds::many_connections: {statements} statements; {} MiB, then {} MiB",
+        early / MIB,
+        late / MIB
+    );
+    ensure!(
+        late < early + early / 4 + 64 * MIB,
+        "{} MiB, then {} MiB",
+        early / MIB,
+        late / MIB
+    );
+    drop(idle);
+    Ok(())
+}
+
+/// With a directory to spill to, what does not fit goes on through files; the limit of these counts, and they go.
+async fn spilling() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().display().to_string();
+    let statements = [
+        (
+            "SELECT count(*), max(r) FROM (SELECT s, row_number() OVER (ORDER BY s) AS r FROM \
+             (SELECT md5(x::text) || repeat('z', 100) AS s FROM generate_series(1, 1000000) g(x)) t) q",
+            "1000000",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT x % 999983 AS k, md5(x::text) AS s FROM generate_series(1, 1500000) g(x) \
+             ORDER BY 1, 2 OFFSET 10) q",
+            "1499990",
+        ),
+    ];
+    let args = ["--query-memory-limit", "64MiB", "--threads", "2"];
+    let without = Server::start(&args)?;
+    let with = Server::start(&[&args[..], &["--spill-dir", &path]].concat())?;
+    for (statement, expected) in statements {
+        let state = failing(&without.connect().await?, statement).await?;
+        ensure!(state == "53200", "{statement}: {state}");
+        let found = rows(&with.connect().await?, statement).await?;
+        ensure!(found[0][0].as_deref() == Some(expected), "{statement}: {found:?}");
+    }
+    let narrow = Server::start(&[&args[..], &["--spill-dir", &path, "--spill-limit", "1MiB"]].concat())?;
+    let state = failing(&narrow.connect().await?, statements[0].0).await?;
+    ensure!(state == "53100" || state == "53200", "past the limit of files: {state}");
+    drop((with, narrow));
+    Ok(())
+}
+
+/// Random statements over the catalog and a few tables: none ends in an internal error, and none takes the server along.
+async fn sqlsmith() -> Result<()> {
+    let mut server = Server::start(&["--query-memory-limit", "1GiB", "--statement-timeout", "2s"])?;
+    let client = server.connect().await?;
+    client.batch_execute(include_str!("../bounds/sqlsmith.sql")).await?;
+    let seed = std::env::var("TENON_SEED").unwrap_or_else(|_| std::process::id().to_string());
+    println!("bounds::sqlsmith: seed {seed}");
+    let log = tempfile::NamedTempFile::new()?;
+    let mut child = Command::new("sqlsmith")
+        .arg(format!("--target={}", server.dsn()))
+        .arg(format!("--seed={seed}"))
+        .args(["--max-queries=1000000", "--verbose"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.reopen()?)
+        .spawn()
+        .context("cannot run sqlsmith: run scripts/install-test-deps.sh first")?;
+    let end = Instant::now() + random_time();
+    let mut early = None;
+    while Instant::now() < end && early.is_none() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        early = child.try_wait()?;
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    let told = std::fs::read_to_string(log.path())?;
+    ensure!(early.is_none(), "sqlsmith ended with {early:?}:\n{told}");
+    ensure!(server.is_alive()?, "{}", server.log());
+    let log = server.log();
+    let internal: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("XX000") || line.contains("panicked"))
+        .collect();
+    ensure!(internal.is_empty(), "{}", internal.join("\n"));
+    Ok(())
+}
