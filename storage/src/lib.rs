@@ -11,7 +11,7 @@
 //! | where the bytes are, and who is told of them | `arena` |
 //! | what the memory limit counts | `memory` |
 //! | minimum, maximum, distinct count, order; common values and histograms | `statistics` |
-//! | what is shown of a numeric; quotients | `numeric` |
+//! | `numeric` of any precision: its arithmetic, its bytes in columns | `numeric` |
 //! | text and binary input of each type | `parse` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |

@@ -90,7 +90,7 @@ fn value(rng: &mut StdRng, column: usize) -> ScalarValue {
             };
             ScalarValue::Float64((!null).then_some(float))
         }
-        _ => ScalarValue::Decimal128((!null).then(|| rng.random_range(-50..50) * 10_i128.pow(9)), 38, 10),
+        _ => ScalarValue::LargeBinary((!null).then(|| Numeric::of_i128(rng.random_range(-50..50), 1).to_bytes())),
     }
 }
 
