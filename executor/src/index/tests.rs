@@ -10,6 +10,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal, in_list};
 use datafusion::prelude::SessionContext;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use tenon_storage::numeric::Numeric;
 use tenon_storage::{
     ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, Segment, SqlType, TableDef, TableVersion, Transaction,
 };

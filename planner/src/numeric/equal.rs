@@ -8,7 +8,8 @@ use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::min_max::min_udaf;
 use datafusion::logical_expr::expr::{InSubquery, WindowFunction};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, DistinctOn, Expr, LogicalPlan, Projection, SortExpr, Subquery, col,
+    Aggregate, Distinct, DistinctOn, Expr, LogicalPlan, Projection, SortExpr, Subquery, WindowFrame, WindowFrameBound,
+    WindowFrameUnits, col,
 };
 use std::sync::Arc;
 use tenon_storage::types::NUMERIC;
@@ -99,7 +100,8 @@ pub(super) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
         }
         Expr::WindowFunction(call) => {
             let WindowFunction { fun, mut params } = *call;
-            let mut changed = by_keys(&mut params.order_by, schema);
+            // The key of RANGE with an offset is reckoned with.
+            let mut changed = !has_offset(&params.window_frame) && by_keys(&mut params.order_by, schema);
             for expr in params.partition_by.iter_mut().filter(|expr| is_numeric(expr, schema)) {
                 *expr = key(std::mem::take(expr));
                 changed = true;
@@ -132,6 +134,14 @@ pub(super) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+fn has_offset(frame: &WindowFrame) -> bool {
+    let offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => !offset.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    frame.units == WindowFrameUnits::Range && (offset(&frame.start_bound) || offset(&frame.end_bound))
 }
 
 /// GROUP BY by keys, and over it the columns as they were: of each group the value with the fewest digits.

@@ -209,7 +209,8 @@ fn too_wide(op: Operator, left: &Expr, right: &Expr, types: (&DataType, &DataTyp
         Operator::Multiply => {
             let after = scale + other_scale;
             let digits = precision + other;
-            digits > 38 && (after > PRODUCT_SCALE_MAX || literal)
+            let columns = [left, right].iter().all(|expr| matches!(expr, Expr::Column(_)));
+            digits > 38 && (after > PRODUCT_SCALE_MAX || literal || columns)
         }
         Operator::Plus | Operator::Minus => {
             let whole = (precision - scale).max(other - other_scale) + 1;

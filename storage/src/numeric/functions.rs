@@ -335,3 +335,41 @@ impl Float {
         Finite::new(unscaled, scale)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numeric(text: &str) -> Numeric {
+        Numeric::parse(text.as_bytes()).unwrap()
+    }
+
+    /// Results of PostgreSQL 15.
+    #[test]
+    fn digits_are_postgresqls() {
+        let of = |result: Result<Numeric>| result.unwrap().to_string();
+        let (a, b) = (numeric("10"), numeric("4.0"));
+        assert_eq!(of(a.div(&b)), "2.5000000000000000");
+        assert_eq!(of(numeric("1").div(&numeric("3"))), "0.33333333333333333333");
+        assert_eq!(of(numeric("20001").div(&numeric("20000"))), "1.00005000000000000000");
+        assert_eq!(of(numeric("2.0").sqrt()), "1.414213562373095");
+        assert_eq!(of(numeric("1.0").exp()), "2.7182818284590452");
+        assert_eq!(of(numeric("2.0").ln()), "0.6931471805599453");
+        assert_eq!(of(numeric("8").log(&numeric("2"))), "3.0000000000000000");
+        assert_eq!(of(numeric("2.5").power(&numeric("3"))), "15.6250000000000000");
+        assert_eq!(of(numeric("2.0").power(&numeric("0.5"))), "1.4142135623730950");
+        assert_eq!(of(numeric("1.10").mul(&numeric("2.205"))), "2.42550");
+        assert_eq!(of(numeric("-12.5").round(0)), "-13");
+        assert_eq!(numeric("-12.5").ceil().to_string(), "-12");
+        assert_eq!(of(numeric("-7.5").rem(&numeric("2"))), "-1.5");
+        assert_eq!(numeric("0").ln().unwrap_err(), NumericError::LogarithmOfZero);
+        assert_eq!(
+            numeric("-8").power(&numeric("0.5")).unwrap_err(),
+            NumericError::NegativeToFraction
+        );
+        assert_eq!(
+            numeric("1e131071").mul(&numeric("10")).unwrap_err(),
+            NumericError::Overflow
+        );
+    }
+}

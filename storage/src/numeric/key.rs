@@ -12,7 +12,7 @@
 //! ff                                 NaN
 //! ```
 
-use super::{Finite, Int, Numeric, int};
+use super::{Finite, Int, Numeric, SCALE_MAX, int};
 use num_bigint::BigInt;
 
 const NEG_INFINITY: u8 = 0x01;
@@ -80,6 +80,11 @@ impl Numeric {
             }
         };
         out.extend_from_slice(&scale.to_be_bytes());
+    }
+
+    /// The value of a key, with the fewest digits that show it.
+    pub fn of_key(key: &[u8]) -> Numeric {
+        Numeric::from_bytes(&[key, &(SCALE_MAX as u16).to_be_bytes()].concat()).trim_scale()
     }
 
     /// Of bytes that `write_bytes` made; NaN of others.
@@ -199,4 +204,80 @@ fn groups_of(mut value: u128) -> Vec<u16> {
     }
     reversed.reverse();
     reversed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numeric(text: &str) -> Numeric {
+        Numeric::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn bytes_are_ordered_as_values() {
+        let ascending = [
+            "-Infinity",
+            "-1e100",
+            "-10000.5",
+            "-10000",
+            "-9999.99",
+            "-1.10",
+            "-1",
+            "-0.0001",
+            "-1e-30",
+            "0",
+            "1e-30",
+            "0.0001",
+            "0.9999",
+            "1",
+            "1.00000001",
+            "1.1",
+            "9",
+            "10",
+            "9999",
+            "10000",
+            "10000.0001",
+            "123456789.5",
+            "99999999999999999999999999999999999999",
+            "1e38",
+            "1e39",
+            "1e100",
+            "Infinity",
+            "NaN",
+        ];
+        let bytes: Vec<Vec<u8>> = ascending.iter().map(|text| numeric(text).to_bytes()).collect();
+        for (at, text) in ascending.iter().enumerate() {
+            assert_eq!(Numeric::from_bytes(&bytes[at]).to_string(), numeric(text).to_string());
+            assert!(!is_bound(&bytes[at]));
+            for (other, bytes_of_other) in bytes.iter().enumerate() {
+                assert_eq!(
+                    bytes[at].cmp(bytes_of_other),
+                    at.cmp(&other),
+                    "{text} {}",
+                    ascending[other]
+                );
+                assert_eq!(below(&bytes[at]).cmp(bytes_of_other).is_lt(), at <= other);
+                assert_eq!(above(&bytes[at]).cmp(bytes_of_other).is_gt(), at >= other);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_have_no_display_scale() {
+        for (a, b) in [
+            ("1", "1.000"),
+            ("0", "0.00"),
+            ("-2.5", "-2.50000"),
+            ("1e20", "100000000000000000000.0"),
+        ] {
+            let (a, b) = (numeric(a).to_bytes(), numeric(b).to_bytes());
+            assert_ne!(a, b);
+            assert_eq!(compare_key(&a), compare_key(&b));
+            for bound in [below(&a), above(&a)] {
+                assert!(is_bound(&bound));
+                assert_eq!(compare_key(&bound), compare_key(&a));
+            }
+        }
+    }
 }
