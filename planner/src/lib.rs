@@ -12,6 +12,7 @@ mod explain;
 mod files;
 mod functions;
 mod nodes;
+mod numeric;
 pub mod optimizer;
 pub mod outcome;
 mod parse;

@@ -9,6 +9,7 @@ use datafusion::scalar::ScalarValue;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
 use tenon_storage::SqlType;
+use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::{array_items, parse_scalar};
 
 /// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.
@@ -113,7 +114,13 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
         oid::OID => ScalarValue::Int64(Some(fixed!(u32).into())),
         oid::FLOAT4 => ScalarValue::Float32(Some(fixed!(f32))),
         oid::FLOAT8 => ScalarValue::Float64(Some(fixed!(f64))),
-        oid::NUMERIC => text(&numeric_text(bytes).ok_or_else(bad)?, oid, data_type)?,
+        oid::NUMERIC => {
+            let value = Numeric::read_wire(bytes).ok_or_else(bad)?;
+            match data_type {
+                DataType::Decimal128(..) => text(&value.to_string(), oid, data_type)?,
+                _ => ScalarValue::LargeBinary(Some(value.to_bytes())),
+            }
+        }
         oid::DATE => ScalarValue::Date32(Some(match fixed!(i32) {
             infinite @ (i32::MAX | i32::MIN) => infinite,
             days => days.checked_add(EPOCH_DAYS).ok_or_else(bad)?,
@@ -147,48 +154,6 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
         oid::JSON => text(utf8(bytes)?, oid, data_type)?,
         _ => ScalarValue::Utf8View(Some(utf8(bytes)?.to_owned())),
     })
-}
-
-/// The binary `numeric` as text: base-10000 digits, their weight, sign and scale. `None` is malformed; NaN and the
-/// infinities come out as text that the parser refuses.
-fn numeric_text(bytes: &[u8]) -> Option<String> {
-    let mut words = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
-    let (count, weight) = (words.next()?, words.next()? as i16);
-    let (sign, scale) = (words.next()?, words.next()?);
-    let digits: Vec<u16> = words.collect();
-    if bytes.len() != 8 + 2 * usize::from(count) || digits.iter().any(|digit| *digit > 9999) || scale > 16_383 {
-        return None;
-    }
-    match sign {
-        0 | 0x4000 => {}
-        0xC000 => return Some("NaN".into()),
-        0xD000 => return Some("Infinity".into()),
-        0xF000 => return Some("-Infinity".into()),
-        _ => return None,
-    }
-    let digit = |position: i32| {
-        usize::try_from(position)
-            .ok()
-            .and_then(|at| digits.get(at))
-            .copied()
-            .unwrap_or(0)
-    };
-    let mut text = if sign == 0x4000 { "-".to_owned() } else { String::new() };
-    match weight {
-        ..0 => text.push('0'),
-        _ => (0..=i32::from(weight)).for_each(|at| text += &format!("{:04}", digit(at))),
-    }
-    if scale > 0 {
-        text.push('.');
-        let end = text.len() + usize::from(scale);
-        let mut at = i32::from(weight) + 1;
-        while text.len() < end {
-            text += &format!("{:04}", digit(at));
-            at += 1;
-        }
-        text.truncate(end);
-    }
-    Some(text)
 }
 
 /// The items of a binary array of at most one dimension.
@@ -242,6 +207,7 @@ fn binary_items(bytes: &Bytes, element: u32, item_type: &DataType, number: usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenon_storage::types::NUMERIC;
 
     fn parameter(format: Format, value: &[u8]) -> Parameter {
         Parameter {
@@ -306,7 +272,8 @@ mod tests {
             let got = one(Format::Binary, &bytes, oid::NUMERIC, DataType::Decimal128(38, scale)).unwrap();
             assert_eq!(got, ScalarValue::Decimal128(Some(value), 38, scale));
         }
-        assert!(numeric_text(&[0, 1, 0, 0, 0, 0, 0, 0]).is_none());
+        let short = one(Format::Binary, &[0, 1, 0, 0, 0, 0, 0, 0], oid::NUMERIC, NUMERIC);
+        assert_eq!(short.unwrap_err().state.0, "22P03");
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! | what the memory limit counts | `memory` |
 //! | what running statements hold, and who is stopped where that is too much | `heap` |
 //! | minimum, maximum, distinct count, order; common values and histograms | `statistics` |
-//! | what is shown of a numeric; quotients | `numeric` |
+//! | `numeric` of any precision: its arithmetic, its bytes in columns | `numeric` |
 //! | text and binary input of each type | `parse` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |

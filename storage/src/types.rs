@@ -1,15 +1,14 @@
 //! The SQL types of columns and how each is stored: the one mapping between `SqlType` and Arrow fields.
 
 use crate::error::{ErrorKind, Result, StorageError};
-use crate::numeric::{QUOTIENT_PRECISION, QUOTIENT_SCALE, Shown};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use std::fmt;
 
 /// Key of the Arrow field metadata that names the declared SQL type where the Arrow type alone does not.
 pub const TYPE_KEY: &str = "tenon.type";
-/// Storage of `numeric` without precision.
-pub const NUMERIC_PRECISION: u8 = 38;
-pub const NUMERIC_SCALE: i8 = 10;
+/// What holds numerics of any precision, with the display scale of each value: see `numeric::key`. Byte strings are never
+/// of this type.
+pub const NUMERIC: DataType = DataType::LargeBinary;
 /// Longest n in `varchar(n)`, as in PostgreSQL.
 pub const MAX_LENGTH: u32 = 10_485_760;
 
@@ -25,10 +24,12 @@ pub enum SqlType {
     Int8,
     Float4,
     Float8,
-    /// `numeric`: stored with `NUMERIC_PRECISION` and `NUMERIC_SCALE`.
+    /// `numeric`: any precision, NaN and infinities.
     Numeric,
-    /// `numeric(precision, scale)`.
+    /// `numeric(precision, scale)` that a decimal of 128 bits holds.
     NumericOf(u8, i8),
+    /// `numeric(precision, scale)` beyond that: stored like `numeric`.
+    NumericWide(u16, i16),
     Text,
     Varchar,
     VarcharOf(u32),
@@ -57,7 +58,7 @@ impl SqlType {
             SqlType::Int8 => DataType::Int64,
             SqlType::Float4 => DataType::Float32,
             SqlType::Float8 => DataType::Float64,
-            SqlType::Numeric => DataType::Decimal128(NUMERIC_PRECISION, NUMERIC_SCALE),
+            SqlType::Numeric | SqlType::NumericWide(..) => NUMERIC,
             SqlType::NumericOf(precision, scale) => DataType::Decimal128(precision, scale),
             SqlType::Text
             | SqlType::Varchar
@@ -79,9 +80,7 @@ impl SqlType {
     pub fn field(self, name: impl Into<String>, nullable: bool) -> Field {
         let field = Field::new(name, self.data_type(), nullable);
         let told = SqlType::from_data_type(field.data_type()) == Some(self);
-        // A declared scale is shown whole; the type alone would not say so.
-        let exact = matches!(self, SqlType::NumericOf(..)) && Shown::of(field.data_type()) != Shown::Exact;
-        if told && !exact {
+        if told {
             field
         } else {
             field.with_metadata([(TYPE_KEY.to_string(), self.to_string())].into())
@@ -107,23 +106,19 @@ impl SqlType {
             DataType::UInt16 | DataType::Int32 => SqlType::Int4,
             DataType::UInt32 | DataType::Int64 => SqlType::Int8,
             DataType::UInt64 => SqlType::NumericOf(20, 0),
-            DataType::Decimal128(NUMERIC_PRECISION, NUMERIC_SCALE) => SqlType::Numeric,
             DataType::Float16 | DataType::Float32 => SqlType::Float4,
             DataType::Float64 => SqlType::Float8,
             DataType::Decimal32(precision, scale)
             | DataType::Decimal64(precision, scale)
             | DataType::Decimal128(precision, scale) => SqlType::NumericOf(*precision, *scale),
-            DataType::Decimal256(_, scale) if *scale >= QUOTIENT_SCALE => {
-                SqlType::NumericOf(QUOTIENT_PRECISION, QUOTIENT_SCALE)
-            }
-            DataType::Decimal256(_, scale) => SqlType::NumericOf(38, *scale),
+            DataType::Decimal256(..) | DataType::LargeBinary => SqlType::Numeric,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => SqlType::Text,
             DataType::Date32 => SqlType::Date,
             DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
             DataType::Date64 | DataType::Timestamp(_, None) => SqlType::Timestamp,
             DataType::Timestamp(_, Some(_)) => SqlType::TimestampTz,
             DataType::Interval(_) | DataType::Duration(_) => SqlType::Interval,
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => SqlType::Bytea,
+            DataType::Binary | DataType::BinaryView => SqlType::Bytea,
             DataType::FixedSizeBinary(16) => SqlType::Uuid,
             DataType::FixedSizeBinary(_) => SqlType::Bytea,
             DataType::Dictionary(_, values) => SqlType::from_data_type(values)?,
@@ -151,7 +146,7 @@ impl SqlType {
             SqlType::Timestamp => 1114,
             SqlType::TimestampTz => 1184,
             SqlType::Interval => 1186,
-            SqlType::Numeric | SqlType::NumericOf(..) => 1700,
+            SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => 1700,
             SqlType::Uuid => 2950,
             SqlType::Jsonb => 3802,
         }
@@ -162,6 +157,7 @@ impl SqlType {
         match self {
             SqlType::VarcharOf(length) | SqlType::CharOf(length) => length as i32 + 4,
             SqlType::NumericOf(precision, scale) => ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4,
+            SqlType::NumericWide(precision, scale) => ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4,
             _ => -1,
         }
     }
@@ -180,7 +176,7 @@ impl SqlType {
             SqlType::Int8 => "bigint",
             SqlType::Float4 => "real",
             SqlType::Float8 => "double precision",
-            SqlType::Numeric | SqlType::NumericOf(..) => "numeric",
+            SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "numeric",
             SqlType::Text => "text",
             SqlType::Varchar | SqlType::VarcharOf(_) => "character varying",
             SqlType::CharOf(_) => "character",
@@ -201,16 +197,18 @@ impl SqlType {
         self.data_type() == DataType::Utf8View
     }
 
-    /// `numeric(precision, scale)` where storage can keep it: precision 1 to 38, scale 0 to precision.
+    /// `numeric(precision, scale)`.
     pub fn numeric(precision: i64, scale: i64) -> Result<SqlType> {
         if !(1..=1000).contains(&precision) {
             let message = format!("NUMERIC precision {precision} must be between 1 and 1000");
             return Err(StorageError::new(ErrorKind::InvalidParameter, message));
         }
+        if !(-1000..=1000).contains(&scale) {
+            let message = format!("NUMERIC scale {scale} must be between -1000 and 1000");
+            return Err(StorageError::new(ErrorKind::InvalidParameter, message));
+        }
         if precision > 38 || !(0..=precision).contains(&scale) {
-            let message = format!("numeric({precision},{scale}) is not supported");
-            return Err(StorageError::new(ErrorKind::Unsupported, message)
-                .hint("Precision goes to 38, and scale from 0 to the precision."));
+            return Ok(SqlType::NumericWide(precision as u16, scale as i16));
         }
         Ok(SqlType::NumericOf(precision as u8, scale as i8))
     }
@@ -220,6 +218,7 @@ impl fmt::Display for SqlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SqlType::NumericOf(precision, scale) => write!(f, "numeric({precision},{scale})"),
+            SqlType::NumericWide(precision, scale) => write!(f, "numeric({precision},{scale})"),
             SqlType::VarcharOf(length) => write!(f, "character varying({length})"),
             SqlType::CharOf(length) => write!(f, "character({length})"),
             SqlType::Time => f.write_str("time without time zone"),

@@ -3,9 +3,10 @@
 use crate::catalog::{ColumnDef, TableDefinition};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::parse::numeric_overflow;
+use crate::numeric::column::{convert, is_number};
+use crate::parse::{numeric_overflow, parse_column};
 use crate::segment::{SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX, Segment};
-use crate::types::SqlType;
+use crate::types::{NUMERIC, SqlType};
 use arrow::array::*;
 use arrow::compute::{CastOptions, cast_with_options, filter};
 use arrow::datatypes::DataType;
@@ -165,8 +166,17 @@ fn null_in(column: &str, table: &str) -> StorageError {
 
 /// Brings an array to a column's type; a value that does not fit is an error, never NULL.
 fn cast(array: &ArrayRef, data_type: &DataType, column: &ColumnDef) -> Result<ArrayRef> {
-    if array.data_type() == data_type {
+    let given = array.data_type();
+    let fits = given == data_type && !matches!(column.sql_type, SqlType::NumericWide(..));
+    if fits {
         return Ok(array.clone());
+    }
+    if is_number(given) && is_number(data_type) && (*given == NUMERIC || *data_type == NUMERIC) {
+        return convert(array, column.sql_type);
+    }
+    if *data_type == NUMERIC {
+        let texts = cast_with_options(array, &DataType::Utf8View, &CastOptions::default())?;
+        return parse_column(column.sql_type, texts.as_string_view().iter()).map_err(|(_, error)| error);
     }
     let options = CastOptions {
         safe: false,
@@ -174,7 +184,7 @@ fn cast(array: &ArrayRef, data_type: &DataType, column: &ColumnDef) -> Result<Ar
     };
     cast_with_options(array, data_type, &options).map_err(|error| match (data_type, StorageError::from(error)) {
         (DataType::Decimal128(precision, scale), error) if error.kind != ErrorKind::Unsupported => {
-            numeric_overflow(*precision, *scale)
+            numeric_overflow((*precision).into(), (*scale).into())
         }
         (_, error) if error.kind == ErrorKind::InvalidText && array.data_type().is_numeric() => {
             let message = format!("{} out of range", column.sql_type.base_name());

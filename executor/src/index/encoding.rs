@@ -6,11 +6,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::Result;
+
+use tenon_storage::numeric::compare_key;
 
 use crate::keys::{append_exact, is_exact};
 
@@ -69,7 +71,11 @@ impl KeyEncoding {
             is_word(data_type)
                 || matches!(
                     data_type,
-                    DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_) | DataType::Decimal128(..)
+                    DataType::Utf8View
+                        | DataType::BinaryView
+                        | DataType::FixedSizeBinary(_)
+                        | DataType::Decimal128(..)
+                        | DataType::LargeBinary
                 )
         };
         if !types.iter().all(fits) {
@@ -211,6 +217,13 @@ fn normalized(column: &ArrayRef) -> ArrayRef {
             Arc::new(floats.unary::<_, Float32Type>(|value| canonical(f64::from(value)) as f32))
         }
         DataType::Float64 => Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(canonical)),
+        // By their keys alone, so that values of different display scales are equal.
+        DataType::LargeBinary => {
+            let values = column.as_binary::<i64>();
+            Arc::new(LargeBinaryArray::from_iter(
+                values.iter().map(|value| value.map(compare_key)),
+            ))
+        }
         _ => Arc::clone(column),
     }
 }

@@ -10,6 +10,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal, in_list};
 use datafusion::prelude::SessionContext;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use tenon_storage::numeric::Numeric;
 use tenon_storage::{
     ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, Segment, SqlType, TableDef, TableVersion, Transaction,
 };
@@ -90,7 +91,7 @@ fn value(rng: &mut StdRng, column: usize) -> ScalarValue {
             };
             ScalarValue::Float64((!null).then_some(float))
         }
-        _ => ScalarValue::Decimal128((!null).then(|| rng.random_range(-50..50) * 10_i128.pow(9)), 38, 10),
+        _ => ScalarValue::LargeBinary((!null).then(|| Numeric::of_i128(rng.random_range(-50..50), 1).to_bytes())),
     }
 }
 

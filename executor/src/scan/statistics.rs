@@ -3,6 +3,7 @@
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use tenon_storage::types::NUMERIC;
 use tenon_storage::{Bound, TableVersion};
 
 /// Statistics of a whole table; columns of `schema` beyond the table's are unknown.
@@ -15,11 +16,12 @@ pub(super) fn of_table(table: &TableVersion, schema: &SchemaRef) -> Statistics {
         .map(|(at, field)| match own.columns.get(at) {
             Some(column) => {
                 let bound = |bound: &Option<Bound>| match bound {
-                    Some(bound) => bound
+                    // Bounds of numerics say nothing of their display scale, so that they are no results.
+                    Some(bound) if *field.data_type() != NUMERIC => bound
                         .to_array(field.data_type())
                         .and_then(|one| ScalarValue::try_from_array(&one, 0).ok())
                         .map_or(Precision::Absent, Precision::Exact),
-                    None => Precision::Absent,
+                    _ => Precision::Absent,
                 };
                 let distinct = table.distinct(at) as usize;
                 ColumnStatistics {

@@ -210,6 +210,7 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         SqlType::Float4 => Some((24, 2, None)),
         SqlType::Float8 => Some((53, 2, None)),
         SqlType::NumericOf(precision, scale) => Some((i64::from(precision), 10, Some(i64::from(scale)))),
+        SqlType::NumericWide(precision, scale) => Some((i64::from(precision), 10, Some(i64::from(scale)))),
         _ => None,
     };
     let fraction = match of {
@@ -250,7 +251,7 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::Int8 => "int8",
         SqlType::Float4 => "float4",
         SqlType::Float8 => "float8",
-        SqlType::Numeric | SqlType::NumericOf(..) => "numeric",
+        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "numeric",
         SqlType::Text => "text",
         SqlType::Varchar | SqlType::VarcharOf(_) => "varchar",
         SqlType::CharOf(_) => "bpchar",

@@ -234,7 +234,7 @@ fn attributes(binder: &Binder) -> Vec<Row> {
             "attbyval": (1..=8).contains(&length),
             "attalign": if length == 8 { "d" } else { "i" },
             "attstorage": match column.sql_type {
-                SqlType::Numeric | SqlType::NumericOf(..) => "m",
+                SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "m",
                 _ if length < 0 => "x",
                 _ => "p",
             },

@@ -1,12 +1,16 @@
 //! `x = ANY (array)`, with PostgreSQL's NULL rules. The array may come as text (`'{1,2}'`), as drivers send it.
 
-use datafusion::arrow::array::{Array, AsArray, BooleanArray};
+use crate::errors::to_datafusion;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::cmp;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use std::sync::Arc;
+use tenon_storage::numeric::column::to_numeric;
+use tenon_storage::numeric::compare_key;
+use tenon_storage::types::NUMERIC;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct AnyEqual {
@@ -19,6 +23,24 @@ impl AnyEqual {
             signature: Signature::user_defined(Volatility::Immutable),
         })
     }
+}
+
+/// Items and an element in one type: numerics, if any, by their keys.
+fn alike(items: &ArrayRef, element: &ArrayRef) -> Result<(ArrayRef, ArrayRef)> {
+    if [items, element].iter().any(|array| *array.data_type() == NUMERIC) {
+        let keys = |array: &ArrayRef| -> Result<ArrayRef> {
+            let numerics = to_numeric(array).map_err(|error| to_datafusion(error.into()))?;
+            let numerics = numerics.as_binary::<i64>().iter();
+            Ok(Arc::new(BinaryArray::from_iter(
+                numerics.map(|value| value.map(compare_key)),
+            )))
+        };
+        return Ok((keys(items)?, keys(element)?));
+    }
+    Ok(match items.data_type() == element.data_type() {
+        true => (items.clone(), element.clone()),
+        false => (cast(items, element.data_type())?, element.clone()),
+    })
 }
 
 impl ScalarUDFImpl for AnyEqual {
@@ -61,13 +83,8 @@ impl ScalarUDFImpl for AnyEqual {
             if list.is_null(row) || element.is_null(row) {
                 return Ok(None);
             }
-            let items = list.value(row);
-            let items = if items.data_type() == element.data_type() {
-                items
-            } else {
-                cast(&items, element.data_type())?
-            };
-            let one = datafusion::arrow::array::Scalar::new(element.slice(row, 1));
+            let (items, one) = alike(&list.value(row), &element.slice(row, 1))?;
+            let one = datafusion::arrow::array::Scalar::new(one);
             let equal: BooleanArray = cmp::eq(&items, &one)?;
             Ok(match equal.true_count() {
                 0 if equal.null_count() > 0 => None,

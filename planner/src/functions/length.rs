@@ -30,7 +30,7 @@ impl ScalarUDFImpl for Length {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
-            [DataType::Binary | DataType::LargeBinary | DataType::BinaryView] => Ok(vec![DataType::BinaryView]),
+            [DataType::Binary | DataType::BinaryView] => Ok(vec![DataType::BinaryView]),
             [one] if one.is_string() || one.is_null() => Ok(vec![DataType::Utf8View]),
             _ => plan_err!("Failed to coerce arguments to satisfy a call to 'length' function"),
         }

@@ -5,16 +5,22 @@ mod any;
 pub(crate) mod array;
 pub(crate) mod constant;
 mod datetime;
+mod float;
 mod length;
+mod math;
 mod misc;
-mod numeric;
+mod number_format;
+mod one_type;
 pub(crate) mod operators;
 pub(crate) mod ordered_set;
 mod rounding;
 pub(crate) mod sample;
+mod send;
 pub(crate) mod session;
 pub(crate) mod sets;
-mod simple;
+pub(crate) mod simple;
+mod trigonometry;
+mod width_bucket;
 pub(crate) mod window;
 
 use datafusion::error::Result;
@@ -30,10 +36,22 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(window::functions())
         .chain(ordered_set::functions())
         .chain(sets::functions())
-        .chain([any::AnyEqual::udf(), array::OrEmpty::udf(), length::Length::udf()])
+        .chain(math::functions())
+        .chain(trigonometry::functions())
+        .chain(one_type::functions())
+        .chain(number_format::functions())
+        .chain(send::functions())
+        .chain([
+            width_bucket::udf(),
+            any::AnyEqual::udf(),
+            array::OrEmpty::udf(),
+            length::Length::udf(),
+        ])
     {
         state.register_udf(Arc::new(function))?;
     }
+    let to_char = state.udf("to_char")?;
+    state.register_udf(Arc::new(number_format::with(to_char)))?;
     for function in aggregate::functions() {
         state.register_udaf(Arc::new(function))?;
     }

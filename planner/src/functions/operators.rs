@@ -1,5 +1,6 @@
 //! Operators on numerics, dates, timestamps and intervals, with PostgreSQL's result types.
 
+use crate::numeric;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::Cast;
@@ -30,6 +31,17 @@ impl ExprPlanner for PostgresOperators {
         }
     }
 
+    /// Numbers of different types in one array are numerics, each with its own digits.
+    fn plan_array_literal(&self, mut exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        let types: Vec<DataType> = exprs.iter().filter_map(|expr| expr.get_type(schema).ok()).collect();
+        if types.len() == exprs.len() && numeric::unify::differ(&types) {
+            for (expr, own) in exprs.iter_mut().zip(&types) {
+                *expr = numeric::convert::to_numeric(std::mem::take(expr), own)?;
+            }
+        }
+        Ok(PlannerResult::Original(exprs))
+    }
+
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         // Asking a long conjunction for its type at each of its ANDs would take time by the square of its length.
         if matches!(expr.op, BinaryOperator::And | BinaryOperator::Or) {
@@ -38,6 +50,11 @@ impl ExprPlanner for PostgresOperators {
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));
         };
+        if let Some(op) = operator(&expr.op)
+            && let Some(planned) = numeric::operators::binary(op, &expr.left, &expr.right, (&left, &right))?
+        {
+            return Ok(PlannerResult::Planned(planned));
+        }
         let comparison = matches!(
             expr.op,
             BinaryOperator::Lt
@@ -49,15 +66,6 @@ impl ExprPlanner for PostgresOperators {
         );
         if comparison {
             return Ok(PlannerResult::Original(compared(expr, &left, &right)));
-        }
-        let numerics = match expr.op {
-            BinaryOperator::Divide => super::numeric::quotient(&expr.left, &expr.right, (&left, &right)),
-            BinaryOperator::Multiply => super::numeric::widened_factor(&expr.left, (&left, &right))
-                .map(|wide| binary(wide, Operator::Multiply, expr.right.clone())),
-            _ => None,
-        };
-        if let Some(planned) = numerics {
-            return Ok(PlannerResult::Planned(planned));
         }
         let planned = match (&expr.op, &left, &right) {
             (BinaryOperator::Plus, DataType::Date32, number) if number.is_integer() => {
@@ -92,13 +100,13 @@ impl ExprPlanner for PostgresOperators {
             (BinaryOperator::Minus, a, b) if is_time_point(a) && is_time_point(b) => {
                 super::datetime::difference().call(vec![expr.left, expr.right])
             }
-            (BinaryOperator::Multiply, DataType::Interval(_), number) if number.is_numeric() => {
+            (BinaryOperator::Multiply, DataType::Interval(_), number) if is_number(number) => {
                 super::datetime::scaled().call(vec![expr.left, cast(expr.right, DataType::Float64)])
             }
-            (BinaryOperator::Multiply, number, DataType::Interval(_)) if number.is_numeric() => {
+            (BinaryOperator::Multiply, number, DataType::Interval(_)) if is_number(number) => {
                 super::datetime::scaled().call(vec![expr.right, cast(expr.left, DataType::Float64)])
             }
-            (BinaryOperator::Divide, DataType::Interval(_), number) if number.is_numeric() => {
+            (BinaryOperator::Divide, DataType::Interval(_), number) if is_number(number) => {
                 let one = Expr::Literal(ScalarValue::Float64(Some(1.0)), None);
                 let factor = binary(one, Operator::Divide, cast(expr.right, DataType::Float64));
                 super::datetime::scaled().call(vec![expr.left, factor])
@@ -107,6 +115,29 @@ impl ExprPlanner for PostgresOperators {
         };
         Ok(PlannerResult::Planned(planned))
     }
+}
+
+/// DataFusion's operators that numerics have as well.
+fn operator(op: &BinaryOperator) -> Option<Operator> {
+    Some(match op {
+        BinaryOperator::Plus => Operator::Plus,
+        BinaryOperator::Minus => Operator::Minus,
+        BinaryOperator::Multiply => Operator::Multiply,
+        BinaryOperator::Divide => Operator::Divide,
+        BinaryOperator::Modulo => Operator::Modulo,
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        BinaryOperator::StringConcat => Operator::StringConcat,
+        _ => return None,
+    })
+}
+
+fn is_number(data_type: &DataType) -> bool {
+    tenon_storage::numeric::column::is_number(data_type)
 }
 
 fn is_time_point(data_type: &DataType) -> bool {

@@ -11,12 +11,15 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::{SortOptions, cast, take};
 use datafusion::arrow::datatypes::{
-    DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    DataType, Field, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use std::cmp::Ordering;
 use std::sync::Arc;
+use tenon_storage::SqlType;
+use tenon_storage::numeric::column::convert;
+use tenon_storage::types::NUMERIC;
 
 pub(crate) const PERCENTILE_DISC: &str = "tenon_percentile_disc";
 pub(crate) const PERCENTILE_CONT: &str = "tenon_percentile_cont";
@@ -60,7 +63,9 @@ impl OrderedSet {
         };
         match (self.kind, item) {
             (Kind::PercentileCont, DataType::Interval(_)) => Ok(INTERVAL),
-            (Kind::PercentileCont, item) if item.is_numeric() || item.is_null() => Ok(DataType::Float64),
+            (Kind::PercentileCont, item) if item.is_numeric() || item.is_null() || *item == NUMERIC => {
+                Ok(DataType::Float64)
+            }
             (Kind::PercentileCont, item) => Err(to_datafusion(SqlError::new(
                 SqlState("42883"),
                 format!(
@@ -106,7 +111,11 @@ impl ScalarUDFImpl for OrderedSet {
         });
         let arrays: Vec<ArrayRef> = arrays.collect();
         let item = self.item(arrays[0].data_type())?;
-        let lists = arrays[0].as_list::<i32>();
+        let of_floats = match (self.kind, arrays[0].data_type()) {
+            (Kind::PercentileCont, DataType::List(own)) if *own.data_type() == NUMERIC => floats(&arrays[0])?,
+            _ => Arc::clone(&arrays[0]),
+        };
+        let lists = of_floats.as_list::<i32>();
         let result = match (self.kind, arrays.get(1)) {
             (Kind::Mode, _) => modes(lists)?,
             (kind, Some(fractions)) => match fractions.data_type() {
@@ -127,6 +136,15 @@ impl ScalarUDFImpl for OrderedSet {
         }
         Ok(ColumnarValue::Array(result))
     }
+}
+
+/// Lists of numerics as lists of floats.
+fn floats(lists: &ArrayRef) -> Result<ArrayRef> {
+    let lists = lists.as_list::<i32>();
+    let values = convert(lists.values(), SqlType::Float8).map_err(|error| to_datafusion(error.into()))?;
+    let item = Arc::new(Field::new_list_field(DataType::Float64, true));
+    let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+    Ok(Arc::new(ListArray::new(item, offsets, values, nulls)))
 }
 
 /// For each list the percentiles that another list asks for.

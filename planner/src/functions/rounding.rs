@@ -1,18 +1,17 @@
 //! `round`, `trunc`, `ceil` and `floor`: numerics get the scale that they are rounded to, floats round half to even.
 
-use super::numeric::digits;
-use crate::error::{SqlError, state};
-use crate::errors::to_datafusion;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, Decimal256Builder, Float64Array};
+use crate::numeric::{digits, failed};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, Float64Array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Float64Type, Int64Type, i256,
-};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type, Int64Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::Arc;
+use tenon_storage::numeric::NumericError;
+use tenon_storage::numeric::column::{Values, collect};
+use tenon_storage::types::NUMERIC;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -56,11 +55,11 @@ impl ScalarUDFImpl for Rounding {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let places = matches!(self.kind, Kind::Round | Kind::Trunc);
         match types {
-            [own @ (DataType::Decimal128(..) | DataType::Decimal256(..))] => Ok(vec![own.clone()]),
+            [own @ (DataType::Decimal128(..) | DataType::LargeBinary)] => Ok(vec![own.clone()]),
             [own] if own.is_numeric() || own.is_null() => Ok(vec![DataType::Float64]),
             [own, count] if places && (count.is_integer() || count.is_null()) => {
                 let own = match (own, digits(own)) {
-                    (DataType::Decimal128(..) | DataType::Decimal256(..), _) => own.clone(),
+                    (DataType::Decimal128(..) | DataType::LargeBinary, _) => own.clone(),
                     (_, Some((precision, scale))) => DataType::Decimal128(precision, scale),
                     (DataType::Null, _) => DataType::Decimal128(38, 0),
                     // PostgreSQL rounds floats to whole numbers alone, but for this there is a clear meaning.
@@ -115,25 +114,21 @@ impl ScalarUDFImpl for Rounding {
     }
 }
 
-/// A numeric's type after rounding to `places` digits after the point; None: not known before the query runs.
+/// A numeric's type after rounding to `places` digits after the point; None: not known before the query runs, when each
+/// value has its own.
 fn result_type(own: &DataType, places: Option<i64>) -> DataType {
-    let (DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale)) = own else {
-        return own.clone();
-    };
-    let Some(places) = places else {
-        return own.clone();
+    let (DataType::Decimal128(precision, scale), Some(places)) = (own, places) else {
+        return match own {
+            DataType::Decimal128(..) => NUMERIC,
+            other => other.clone(),
+        };
     };
     // One digit more, for what rounds up.
     let whole = i64::from(*precision) - i64::from(*scale) + 1;
-    match own {
-        DataType::Decimal128(..) => {
-            let after = places.clamp(0, 38.max(i64::from(*scale)));
-            DataType::Decimal128((whole + after).clamp(1, 38) as u8, after.min(38) as i8)
-        }
-        _ => {
-            let after = places.clamp(0, 70);
-            DataType::Decimal256((whole + after).clamp(1, 74) as u8, after as i8)
-        }
+    let after = places.max(0);
+    match whole + after <= 38 {
+        true => DataType::Decimal128((whole + after).max(1) as u8, after as i8),
+        false => NUMERIC,
     }
 }
 
@@ -158,73 +153,75 @@ impl Rounding {
     }
 
     fn numerics(&self, values: &ArrayRef, places: Option<&ArrayRef>, result: &DataType) -> Result<ArrayRef> {
-        let scale = digits(values.data_type()).map_or(0, |(_, scale)| scale);
-        let (precision, after) = digits(result).unwrap_or((38, 0));
-        let overflow = || {
-            let message = "value overflows numeric format";
-            to_datafusion(SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, message))
-        };
         let places = places.map(|places| places.as_primitive::<Int64Type>());
-        let limit = i256::from_i128(10)
-            .checked_pow(u32::from(precision))
-            .unwrap_or(i256::MAX);
-        let value = |row: usize| -> Result<Option<i256>> {
-            if values.is_null(row) || places.is_some_and(|places| places.is_null(row)) {
-                return Ok(None);
+        if let (DataType::Decimal128(_, scale), DataType::Decimal128(precision, after)) = (values.data_type(), result) {
+            let own = values.as_primitive::<Decimal128Type>();
+            let limit = 10_i128.pow((*precision).into());
+            let mut out = Decimal128Builder::with_capacity(own.len()).with_data_type(result.clone());
+            for (row, value) in own.iter().enumerate() {
+                let to = match places {
+                    Some(places) => places.is_valid(row).then(|| places.value(row)),
+                    None => Some(0),
+                };
+                let (Some(value), Some(to)) = (value, to) else {
+                    out.append_null();
+                    continue;
+                };
+                let rounded = self
+                    .to_places(value, *scale, to, *after)
+                    .filter(|v| v.unsigned_abs() < limit as u128);
+                out.append_value(rounded.ok_or_else(|| failed(NumericError::Overflow))?);
             }
-            let own = match values.data_type() {
-                DataType::Decimal128(..) => i256::from_i128(values.as_primitive::<Decimal128Type>().value(row)),
-                _ => values.as_primitive::<Decimal256Type>().value(row),
-            };
-            let to = places.map_or(0, |places| places.value(row));
-            let rounded = self.to_places(own, scale, to, after).ok_or_else(overflow)?;
-            if rounded.wrapping_abs() >= limit {
-                return Err(overflow());
-            }
-            Ok(Some(rounded))
+            return Ok(Arc::new(out.finish()));
+        }
+        let Some(own) = Values::of(values) else {
+            return plan_err!("{} is no number", values.data_type());
         };
-        Ok(match result {
-            DataType::Decimal128(..) => {
-                let mut out = Decimal128Builder::with_capacity(values.len()).with_data_type(result.clone());
-                for row in 0..values.len() {
-                    out.append_option(value(row)?.and_then(i256::to_i128));
-                }
-                Arc::new(out.finish())
-            }
-            _ => {
-                let mut out = Decimal256Builder::with_capacity(values.len()).with_data_type(result.clone());
-                for row in 0..values.len() {
-                    out.append_option(value(row)?);
-                }
-                Arc::new(out.finish())
-            }
-        })
+        let rounded = own.iter().enumerate().map(|(row, value)| {
+            let to = match places {
+                Some(places) => places.is_valid(row).then(|| places.value(row)),
+                None => Some(0),
+            };
+            let (Some(value), Some(to)) = (value, to) else {
+                return Ok(None);
+            };
+            Ok(Some(match self.kind {
+                Kind::Round => value.round(to).map_err(failed)?,
+                Kind::Trunc => value.trunc(to),
+                Kind::Ceil => value.ceil(),
+                Kind::Floor => value.floor(),
+            }))
+        });
+        Ok(collect(rounded.collect::<Result<Vec<_>>>()?.into_iter()))
     }
 
     /// A value with `scale` digits after the point rounded to `places` of them, with `after` of them kept.
-    fn to_places(&self, value: i256, scale: i8, places: i64, after: i8) -> Option<i256> {
-        let ten = i256::from_i128(10);
+    fn to_places(&self, value: i128, scale: i8, places: i64, after: i8) -> Option<i128> {
         let dropped = i64::from(scale) - places;
         let mut value = value;
-        if dropped > 76 {
-            return Some(i256::ZERO);
+        if dropped > 38 {
+            let step = match self.kind {
+                Kind::Ceil if value > 0 => return None,
+                Kind::Floor if value < 0 => return None,
+                _ => 0,
+            };
+            return Some(step);
         }
         if dropped > 0 {
-            let unit = ten.checked_pow(dropped as u32)?;
-            let (quotient, rest) = (value.checked_div(unit)?, value.checked_rem(unit)?);
-            let far = rest.wrapping_abs() >= unit.wrapping_sub(rest.wrapping_abs());
+            let unit = 10_i128.pow(dropped as u32);
+            let (quotient, rest) = (value / unit, value % unit);
+            let far = rest.unsigned_abs() >= unit.unsigned_abs() - rest.unsigned_abs();
             let step = match self.kind {
-                Kind::Round if far && value.is_negative() => i256::MINUS_ONE,
-                Kind::Round if far => i256::ONE,
-                Kind::Ceil if rest > i256::ZERO => i256::ONE,
-                Kind::Floor if rest.is_negative() => i256::MINUS_ONE,
-                _ => i256::ZERO,
+                Kind::Round if far => value.signum(),
+                Kind::Ceil if rest > 0 => 1,
+                Kind::Floor if rest < 0 => -1,
+                _ => 0,
             };
-            value = quotient.checked_add(step)?.checked_mul(unit)?;
+            value = (quotient + step).checked_mul(unit)?;
         }
         match i32::from(after) - i32::from(scale) {
-            up @ 0.. => value.checked_mul(ten.checked_pow(up as u32)?),
-            down => value.checked_div(ten.checked_pow(down.unsigned_abs())?),
+            up @ 0.. => value.checked_mul(10_i128.checked_pow(up as u32)?),
+            down => Some(value / 10_i128.pow(down.unsigned_abs())),
         }
     }
 }

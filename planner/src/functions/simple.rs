@@ -34,7 +34,7 @@ impl Hash for Simple {
 }
 
 /// A function that depends on its arguments alone. `body` gets arrays of the signature's types and the number of rows.
-pub(super) fn function(name: &'static str, signature: Signature, returns: DataType, body: Body) -> ScalarUDF {
+pub(crate) fn function(name: &'static str, signature: Signature, returns: DataType, body: Body) -> ScalarUDF {
     ScalarUDF::new_from_impl(Simple {
         name,
         signature,

@@ -5,11 +5,16 @@
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, WindowType,
+    LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, ValueWithSpan, WindowType,
 };
+use tenon_storage::SqlType;
+use tenon_storage::numeric::Numeric;
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
-const TYPED_BY_ARGUMENTS: [&str; 11] = [
+const TYPED_BY_ARGUMENTS: [&str; 14] = [
+    "gcd",
+    "lcm",
+    "tenon_negate",
     "pg_typeof",
     "coalesce",
     "greatest",
@@ -27,15 +32,9 @@ pub(super) fn type_literal(expr: &mut Expr) {
     match expr {
         Expr::Value(value) => {
             if let Value::Number(digits, false) = &value.value
-                && far_literal(digits)
+                && is_uncommon(digits)
             {
-                *expr = Expr::Cast {
-                    kind: CastKind::Cast,
-                    expr: Box::new(Expr::Value(Value::SingleQuotedString(digits.clone()).into())),
-                    data_type: DataType::Float8,
-                    array: false,
-                    format: None,
-                };
+                *expr = numeric(digits, numeric_type(digits));
             } else if let Value::Number(digits, false) = &value.value
                 && digits.parse::<i32>().is_ok()
             {
@@ -137,12 +136,10 @@ fn exact_literal(expr: &mut Expr, data_type: &mut DataType) {
         DataType::Float8 | DataType::DoublePrecision | DataType::Float4 | DataType::Real | DataType::Float(_) => {
             *expr = Expr::Value(Value::SingleQuotedString(digits).into());
         }
-        DataType::Numeric(info @ ExactNumberInfo::None) | DataType::Decimal(info @ ExactNumberInfo::None) => {
-            let plain = digits.trim().trim_start_matches(['+', '-']);
-            let whole = plain.find('.').unwrap_or(plain.len());
-            let scale = plain.len().saturating_sub(whole + 1);
-            if plain.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && plain.len() <= 38 {
-                *info = ExactNumberInfo::PrecisionAndScale(38, scale as i64);
+        DataType::Numeric(info @ ExactNumberInfo::None) => {
+            if let DataType::Numeric(known @ ExactNumberInfo::PrecisionAndScale(..)) = numeric_type(&digits) {
+                *info = known;
+                *expr = Expr::Value(Value::SingleQuotedString(digits).into());
             }
         }
         _ => {}
@@ -161,19 +158,54 @@ pub(super) fn type_values(query: &mut Query) {
             .iter_mut()
             .filter_map(|row| row.content.get_mut(at))
             .collect();
-        let float = column.iter().any(|expr| match &**expr {
-            Expr::Cast { data_type, .. } => is_float(data_type),
-            Expr::Value(value) => matches!(&value.value, Value::Number(digits, false) if far_literal(digits)),
-            _ => false,
-        });
+        let float = column
+            .iter()
+            .any(|expr| matches!(&**expr, Expr::Cast { data_type, .. } if is_float(data_type)));
+        let types: Vec<_> = column.iter().filter_map(|expr| number_type(expr)).collect();
+        // Numbers of different types: each keeps its own digits.
+        let mixed = !float && types.iter().any(|own| Some(own) != types.first());
+        for expr in column.iter_mut().filter(|expr| mixed && is_number(expr)) {
+            let digits = expr.to_string();
+            **expr = numeric(&digits, DataType::Decimal(ExactNumberInfo::None));
+        }
         for expr in column.iter_mut().filter(|expr| float && is_number(expr)) {
-            cast_to_float(expr);
+            cast_to_float(expr, false);
+        }
+        // What stands beside a value cast to numeric is numeric, too.
+        if !float && column.iter_mut().any(|expr| declared_numeric(expr).is_some()) {
+            for expr in &mut column {
+                if let Some(data_type) = declared_numeric(expr) {
+                    *data_type = DataType::Decimal(ExactNumberInfo::None);
+                } else if let Expr::Value(ValueWithSpan {
+                    value: Value::SingleQuotedString(_) | Value::Number(..),
+                    ..
+                }) = &**expr
+                {
+                    cast_to_numeric(expr, SqlType::Numeric);
+                }
+            }
         }
     }
 }
 
+/// The type of a cast to `numeric` without a precision, also below a sign.
+fn declared_numeric(expr: &mut Expr) -> Option<&mut DataType> {
+    match expr {
+        Expr::Cast { data_type, .. }
+            if matches!(
+                data_type,
+                DataType::Numeric(ExactNumberInfo::None) | DataType::Decimal(ExactNumberInfo::None)
+            ) =>
+        {
+            Some(data_type)
+        }
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => declared_numeric(expr),
+        _ => None,
+    }
+}
+
 /// A literal as a float, read from its own digits.
-pub(crate) fn cast_to_float(expr: &mut Expr) {
+pub(crate) fn cast_to_float(expr: &mut Expr, real: bool) {
     let text = match &*expr {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => text.clone(),
@@ -188,10 +220,27 @@ pub(crate) fn cast_to_float(expr: &mut Expr) {
     *expr = Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(Expr::Value(Value::SingleQuotedString(text).into())),
-        data_type: DataType::Float8,
+        data_type: if real { DataType::Float4 } else { DataType::Float8 },
         array: false,
         format: None,
     };
+}
+
+/// A literal as a numeric of a declared type, read from its own digits.
+pub(crate) fn cast_to_numeric(expr: &mut Expr, sql_type: SqlType) {
+    let text = match &*expr {
+        Expr::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(text),
+            ..
+        }) => text.clone(),
+        other => other.to_string(),
+    };
+    let info = match sql_type {
+        SqlType::NumericOf(precision, scale) => ExactNumberInfo::PrecisionAndScale(precision.into(), scale.into()),
+        // Fitted when it is stored.
+        _ => ExactNumberInfo::None,
+    };
+    *expr = numeric(&text, DataType::Decimal(info));
 }
 
 fn is_float(data_type: &DataType) -> bool {
@@ -213,12 +262,53 @@ pub(crate) fn is_number(expr: &Expr) -> bool {
     }
 }
 
-/// A literal too large or too small for the decimals here: a float, as its digits say.
-fn far_literal(digits: &str) -> bool {
-    let Some((_, exponent)) = digits.split_once(['e', 'E']) else {
-        return false;
-    };
-    exponent.parse::<i32>().is_ok_and(|exponent| exponent.abs() > 18)
+/// The digits cast to a numeric.
+fn numeric(digits: &str, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Value(Value::SingleQuotedString(digits.to_string()).into())),
+        data_type,
+        array: false,
+        format: None,
+    }
+}
+
+/// A numeric that DataFusion would read as something else: an integer beyond 64 bits, one with an exponent, one of more
+/// digits than its decimals have.
+fn is_uncommon(digits: &str) -> bool {
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    (plain && digits.parse::<i64>().is_err()) || digits.len() > 38 || digits.contains(['e', 'E'])
+}
+
+/// The type of a number's digits: a decimal that holds exactly them, where there is one. Only `Numeric` is declared so; a
+/// `Decimal` is any numeric.
+fn numeric_type(digits: &str) -> DataType {
+    match Numeric::parse(digits.as_bytes()) {
+        Ok(Numeric::Finite(value)) => {
+            let precision = value.unscaled.digit_count().max(value.scale as usize).max(1);
+            match precision <= 38 {
+                true => DataType::Numeric(ExactNumberInfo::PrecisionAndScale(precision as u64, value.scale.into())),
+                false => DataType::Decimal(ExactNumberInfo::None),
+            }
+        }
+        _ => DataType::Decimal(ExactNumberInfo::None),
+    }
+}
+
+/// What type a bare number has, as far as it matters beside others; whether a cast makes it a numeric.
+fn number_type(expr: &Expr) -> Option<DataType> {
+    match expr {
+        Expr::Cast { data_type, .. } => matches!(data_type, DataType::Numeric(_) | DataType::Decimal(_))
+            .then_some(DataType::Decimal(ExactNumberInfo::None)),
+        _ if !is_number(expr) => None,
+        _ => match numeric_type(expr.to_string().trim_start_matches(['-', '+', ' '])) {
+            DataType::Numeric(ExactNumberInfo::PrecisionAndScale(_, 0)) => Some(DataType::BigInt(None)),
+            DataType::Numeric(ExactNumberInfo::PrecisionAndScale(_, scale)) => {
+                Some(DataType::Numeric(ExactNumberInfo::PrecisionAndScale(38, scale)))
+            }
+            other => Some(other),
+        },
+    }
 }
 
 /// Takes the cast off a literal again, also behind a sign.

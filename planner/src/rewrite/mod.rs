@@ -22,7 +22,7 @@ mod spellings;
 mod subqueries;
 mod ties;
 
-pub(crate) use literals::{cast_to_float, is_number};
+pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
 

@@ -1,9 +1,9 @@
 //! PostgreSQL spellings that DataFusion's planner does not know.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, UnaryOperator, Value, ValueWithSpan,
-    WindowSpec, WindowType,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, UnaryOperator,
+    Value, ValueWithSpan, WindowSpec, WindowType,
 };
 
 pub(super) fn respell(expr: &mut Expr) {
@@ -35,6 +35,10 @@ pub(super) fn respell(expr: &mut Expr) {
                 && let Some(known) = synonym(&name.value)
             {
                 *name = Ident::new(known);
+            }
+            if let Some(cast) = cast_call(function) {
+                *expr = cast;
+                return;
             }
             if matches!(function.args, FunctionArguments::None) && function.over.is_none() {
                 function.args = empty_arguments();
@@ -82,8 +86,25 @@ pub(super) fn respell(expr: &mut Expr) {
             } else {
                 "cbrt"
             };
-            *expr = call(name, vec![take(inner)]);
+            // These operators are of floats alone.
+            let float = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(take(inner)),
+                data_type: DataType::Float8,
+                array: false,
+                format: None,
+            };
+            *expr = call(name, vec![float]);
         }
+        // Checked, and known for numerics; of a literal it is part of the literal.
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: inner,
+        } if !is_literal(inner) => *expr = call("tenon_negate", vec![take(inner)]),
+        Expr::UnaryOp {
+            op: UnaryOperator::Plus,
+            expr: inner,
+        } => *expr = Expr::Nested(Box::new(take(inner))),
         Expr::UnaryOp {
             op: UnaryOperator::PGAbs,
             expr: inner,
@@ -192,6 +213,19 @@ pub(super) fn take(expr: &mut Box<Expr>) -> Expr {
     std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()))
 }
 
+/// A number or an interval as it stands, which may have got a type.
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) | Expr::Interval(_) => true,
+        Expr::Cast {
+            kind: CastKind::Cast,
+            expr,
+            ..
+        } => matches!(&**expr, Expr::Value(_)),
+        _ => false,
+    }
+}
+
 fn is_array(expr: &Expr) -> bool {
     !matches!(expr, Expr::Subquery(_))
 }
@@ -277,6 +311,36 @@ pub(super) fn compare_rows(left: &Expr, op: &BinaryOperator, right: &Expr) -> Op
         }
         _ => None,
     }
+}
+
+/// A type's name as a function is a cast: `float8(x)`.
+fn cast_call(function: &mut Function) -> Option<Expr> {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else {
+        return None;
+    };
+    let data_type = match name.value.to_lowercase().as_str() {
+        "int2" => DataType::Int2(None),
+        "int4" => DataType::Int4(None),
+        "int8" => DataType::Int8(None),
+        "float4" => DataType::Float4,
+        "float8" => DataType::Float8,
+        "numeric" => DataType::Numeric(ExactNumberInfo::None),
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &mut function.args else {
+        return None;
+    };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(inner))] = list.args.as_mut_slice() else {
+        return None;
+    };
+    let expr = Box::new(std::mem::replace(inner, Expr::Value(Value::Null.into())));
+    Some(Expr::Cast {
+        kind: CastKind::Cast,
+        expr,
+        data_type,
+        array: false,
+        format: None,
+    })
 }
 
 /// DataFusion's name of a function that PostgreSQL names otherwise.

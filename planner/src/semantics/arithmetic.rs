@@ -1,10 +1,11 @@
-//! Integer arithmetic that fails instead of wrapping around, and float division that fails on zero.
+//! Arithmetic that fails where PostgreSQL's does: integers instead of wrapping around, floats out of range, division of
+//! floats by zero.
 
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
-use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::kernels::numeric;
-use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
@@ -49,24 +50,12 @@ pub(super) fn rewrite(binary: BinaryExpr, schema: &DFSchema) -> Result<Transform
         _ => return Ok(Transformed::no(Expr::BinaryExpr(binary))),
     };
     let (left, right) = (binary.left.get_type(schema)?, binary.right.get_type(schema)?);
-    let wanted = match kind {
-        Kind::FloatDivide => left.is_floating() && !is_nonzero_literal(&binary.right),
-        _ => left.is_signed_integer(),
-    };
+    let wanted = left.is_floating() || (kind != Kind::FloatDivide && left.is_signed_integer());
     if left != right || !wanted {
         return Ok(Transformed::no(Expr::BinaryExpr(binary)));
     }
     let function = FUNCTIONS[kind as usize].clone();
     Ok(Transformed::yes(function.call(vec![*binary.left, *binary.right])))
-}
-
-fn is_nonzero_literal(expr: &Expr) -> bool {
-    use datafusion::common::ScalarValue;
-    match expr {
-        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value != 0.0,
-        Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value != 0.0,
-        _ => false,
-    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -101,12 +90,6 @@ impl ScalarUDFImpl for Checked {
             ColumnarValue::Scalar(scalar) => Ok::<_, datafusion::error::DataFusionError>((scalar.to_array()?, true)),
         };
         let ((left, left_one), (right, right_one)) = (datum(left)?, datum(right)?);
-        if self.kind == Kind::FloatDivide && has_zero(right.as_ref()) && left.null_count() < left.len() {
-            return Err(to_datafusion(SqlError::new(
-                state::DIVISION_BY_ZERO,
-                "division by zero",
-            )));
-        }
         let (a, b) = (one(&left, left_one), one(&right, right_one));
         let result = match self.kind {
             Kind::Add => numeric::add(a.as_ref(), b.as_ref()),
@@ -124,6 +107,11 @@ impl ScalarUDFImpl for Checked {
             }
             other => other.into(),
         })?;
+        match result.data_type() {
+            DataType::Float32 => self.check::<Float32Type>(&left, &right, &result)?,
+            DataType::Float64 => self.check::<Float64Type>(&left, &right, &result)?,
+            _ => {}
+        }
         if scalar {
             return Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(
                 &result, 0,
@@ -141,18 +129,41 @@ fn one(array: &datafusion::arrow::array::ArrayRef, scalar: bool) -> Box<dyn data
     }
 }
 
-fn has_zero(array: &dyn Array) -> bool {
-    match array.data_type() {
-        DataType::Float64 => array
-            .as_primitive::<Float64Type>()
-            .iter()
-            .flatten()
-            .any(|value| value == 0.0),
-        DataType::Float32 => array
-            .as_primitive::<Float32Type>()
-            .iter()
-            .flatten()
-            .any(|value| value == 0.0),
-        _ => false,
+impl Checked {
+    /// Fails where floats were divided by zero, and where finite ones gave an infinity, or others than zero gave zero.
+    fn check<T: ArrowPrimitiveType>(&self, left: &ArrayRef, right: &ArrayRef, result: &ArrayRef) -> Result<()>
+    where
+        T::Native: Into<f64>,
+    {
+        let results = result.as_primitive::<T>();
+        let suspect = |value: f64| value.is_infinite() || value.is_nan() || value == 0.0;
+        if !results.values().iter().any(|value| suspect((*value).into())) {
+            return Ok(());
+        }
+        let one = |array: &ArrayRef, row: usize| -> f64 {
+            let own = array.as_primitive::<T>();
+            own.value(if own.len() == 1 { 0 } else { row }).into()
+        };
+        for row in (0..results.len()).filter(|row| results.is_valid(*row)) {
+            let value: f64 = results.value(row).into();
+            if !suspect(value) {
+                continue;
+            }
+            let (a, b) = (one(left, row), one(right, row));
+            let message = match self.kind {
+                Kind::FloatDivide if b == 0.0 && !a.is_nan() => {
+                    return Err(to_datafusion(SqlError::new(
+                        state::DIVISION_BY_ZERO,
+                        "division by zero",
+                    )));
+                }
+                _ if value.is_infinite() && !a.is_infinite() && !b.is_infinite() => "value out of range: overflow",
+                Kind::Multiply if value == 0.0 && a != 0.0 && b != 0.0 => "value out of range: underflow",
+                Kind::FloatDivide if value == 0.0 && a != 0.0 && !b.is_infinite() => "value out of range: underflow",
+                _ => continue,
+            };
+            return Err(to_datafusion(SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, message)));
+        }
+        Ok(())
     }
 }

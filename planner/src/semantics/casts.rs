@@ -2,6 +2,7 @@
 
 use super::{parse, to_integer, to_text};
 use crate::functions::array;
+use crate::numeric::convert;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::Transformed;
@@ -9,6 +10,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use tenon_storage::SqlType;
+use tenon_storage::types::NUMERIC;
 
 fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
@@ -35,6 +37,24 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema) -> Result<Transformed<Expr>
             };
         }
         return parsed(cast, target);
+    }
+    if convert::applies(&from, &to, declared) {
+        let target = declared.filter(|declared| declared.data_type() == to);
+        let target = target.filter(|_| !is_string(&to)).or_else(|| match is_string(&to) {
+            true => Some(SqlType::Text),
+            false => SqlType::from_data_type(&to),
+        });
+        let Some(target) = target else { return keep(cast) };
+        let converted = convert::call(*cast.expr, target);
+        // Text of another layout than the conversion's.
+        let other = is_string(&to) && to != DataType::Utf8View;
+        return Ok(Transformed::yes(match other {
+            true => Expr::Cast(Cast::new_from_field(Box::new(converted), cast.field)),
+            false => converted,
+        }));
+    }
+    if from == NUMERIC && to == NUMERIC {
+        return Ok(Transformed::yes(*cast.expr));
     }
     if to_integer::applies(&from, &to) {
         return Ok(Transformed::yes(to_integer::call(*cast.expr, &to)));

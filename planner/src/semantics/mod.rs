@@ -5,7 +5,7 @@
 //! - text becomes a value by PostgreSQL's input rules (22P02, 22007): `parse`;
 //! - numbers become integers by rounding, not by cutting: `to_integer`;
 //! - values become text as the wire writes them: `to_text`;
-//! - a float beside a numeric stays one, before coercion makes it a numeric: `floats`;
+//! - numbers that get one type get PostgreSQL's, before coercion gives them another: `numeric::unify`;
 //! - a FILTER is tested before the arguments of its aggregate: `filtered`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
@@ -19,7 +19,6 @@ mod arithmetic;
 mod casts;
 mod correlated;
 mod filtered;
-mod floats;
 mod in_lists;
 mod limits;
 mod parse;
@@ -32,6 +31,7 @@ mod unseen_orders;
 
 use crate::bounds;
 use crate::functions::aggregate;
+use crate::numeric::unify::NumbersOfOneType;
 use crate::optimizer::implied_equalities::DropImpliedEqualities;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -48,7 +48,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(unseen_orders::DropUnseenOrders),
         Arc::new(DropImpliedEqualities),
-        Arc::new(floats::FloatsStay),
+        Arc::new(NumbersOfOneType),
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(PostgresSemantics));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tenon_storage::SqlType;
 
 pub(super) fn applies(from: &DataType, to: &DataType) -> bool {
-    (from.is_floating() || matches!(from, DataType::Decimal128(_, scale) if *scale > 0)) && to.is_signed_integer()
+    (from.is_floating() || matches!(from, DataType::Decimal128(_, scale) if *scale >= 0)) && to.is_signed_integer()
 }
 
 pub(super) fn call(expr: Expr, to: &DataType) -> Expr {

@@ -3,8 +3,8 @@
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    IntervalUnit, TimeUnit, TimestampMicrosecondType,
+    DataType, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType,
 };
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
@@ -12,8 +12,9 @@ use datafusion::logical_expr::{
 };
 use std::fmt::Write;
 use std::sync::Arc;
-use tenon_storage::numeric::Shown;
+use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::write_array;
+use tenon_storage::types::NUMERIC;
 
 pub(super) fn applies(from: &DataType) -> bool {
     matches!(
@@ -24,10 +25,9 @@ pub(super) fn applies(from: &DataType) -> bool {
             | DataType::Interval(_)
             | DataType::FixedSizeBinary(16)
             | DataType::Binary
-            | DataType::LargeBinary
             | DataType::BinaryView
             | DataType::List(_)
-    ) || Shown::of(from) != Shown::Exact
+    )
 }
 
 pub(super) fn call(expr: Expr, to: &DataType) -> Expr {
@@ -87,18 +87,9 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
         DataType::Float64 => collect(values.as_primitive::<Float64Type>().iter(), |value, out| {
             float(&format!("{value:e}"), value, 15, out);
         }),
-        DataType::Decimal128(_, scale) => {
-            let (shown, scale) = (Shown::of(values.data_type()), *scale);
-            collect(values.as_primitive::<Decimal128Type>().iter(), move |value, out| {
-                numeric(&value.to_string(), shown, scale, out);
-            })
-        }
-        DataType::Decimal256(_, scale) => {
-            let (shown, scale) = (Shown::of(values.data_type()), *scale);
-            collect(values.as_primitive::<Decimal256Type>().iter(), move |value, out| {
-                numeric(&value.to_string(), shown, scale, out);
-            })
-        }
+        DataType::LargeBinary => collect(values.as_binary::<i64>().iter(), |value, out| {
+            let _ = write!(out, "{}", Numeric::from_bytes(value));
+        }),
         DataType::Timestamp(_, zone) => {
             let zoned = zone.is_some();
             let micros = cast(values, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
@@ -115,7 +106,7 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
         }
         DataType::List(_) => {
             let lists = values.as_list::<i32>();
-            let items = match applies(lists.values().data_type()) {
+            let items = match applies(lists.values().data_type()) || *lists.values().data_type() == NUMERIC {
                 true => texts(lists.values())?,
                 false => cast(lists.values(), &DataType::Utf8View)?,
             };
@@ -145,22 +136,6 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
             })
         }
     })
-}
-
-/// An unscaled numeric, without the digits after the point that are not shown.
-fn numeric(unscaled: &str, shown: Shown, scale: i8, out: &mut String) {
-    let digits = unscaled.trim_start_matches('-');
-    let kept = shown.scale(digits.as_bytes(), scale) as usize;
-    let width = scale.max(0) as usize;
-    let padded = format!("{digits:0>least$}", least = width + 1);
-    let (whole, part) = padded.split_at(padded.len() - width);
-    if unscaled.starts_with('-') {
-        out.push('-');
-    }
-    out.push_str(whole);
-    if kept > 0 {
-        let _ = write!(out, ".{}", &part[..kept]);
-    }
 }
 
 /// A float from its shortest scientific form: plain while the exponent is small, as `%g` with `digits` has it.

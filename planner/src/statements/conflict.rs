@@ -4,11 +4,13 @@
 use crate::bind::fold;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_arrow;
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeBinaryArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::sql::sqlparser::ast::ConflictTarget;
 use std::collections::HashSet;
+use std::sync::Arc;
+use tenon_storage::numeric::compare_key;
 use tenon_storage::{Index, IndexKind, TableDefinition, TableVersion};
 
 /// The constraint that a conflict target names; None where there is no target.
@@ -58,6 +60,17 @@ fn unique(definition: &TableDefinition) -> impl Iterator<Item = &Index> {
     definition.all_indexes().filter(|index| index.is_unique())
 }
 
+/// What of a key column is compared: of numerics not the display scale.
+fn compared(column: &ArrayRef) -> ArrayRef {
+    match column.as_binary_opt::<i64>() {
+        Some(numerics) => {
+            let keys = numerics.iter().map(|value| value.map(compare_key));
+            Arc::new(LargeBinaryArray::from_iter(keys))
+        }
+        None => column.clone(),
+    }
+}
+
 /// The keys of one constraint seen so far.
 pub(super) struct Seen {
     columns: Vec<usize>,
@@ -82,9 +95,10 @@ impl Seen {
 
     /// The key of each row; None where a NULL makes it equal no other.
     fn keys_of(&self, columns: &[ArrayRef]) -> Result<Vec<Option<OwnedRow>>> {
+        let compared: Vec<ArrayRef> = columns.iter().map(compared).collect();
         let rows = self
             .converter
-            .convert_columns(columns)
+            .convert_columns(&compared)
             .map_err(|error| from_arrow(&error))?;
         let keyed = |row: usize| self.nulls_not_distinct || columns.iter().all(|column| !column.is_null(row));
         let keys = rows.iter().enumerate();

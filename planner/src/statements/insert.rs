@@ -8,7 +8,7 @@ use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
 use crate::outcome::Outcome;
 use crate::parse::parse_expression;
-use crate::rewrite::{cast_to_float, is_number, rewrite};
+use crate::rewrite::{cast_to_float, cast_to_numeric, is_number, rewrite};
 use crate::run;
 use crate::session::{Prepared, Session};
 use crate::types::pg_type;
@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tenon_storage::types::NUMERIC;
 use tenon_storage::{ColumnDef, SqlType, TableVersion, TableWriter};
 
 /// An INSERT whose names are known.
@@ -169,7 +170,9 @@ fn source_plan(
                         *expr = default_tree(column)?;
                     } else if float && (is_number(expr) || is_text(expr)) {
                         // One row's numerics would make the whole column numeric, which holds no 1e300 and no NaN.
-                        cast_to_float(expr);
+                        cast_to_float(expr, column.sql_type == SqlType::Float4);
+                    } else if is_numeric(column.sql_type) && (is_number(expr) || is_text(expr)) {
+                        cast_to_numeric(expr, column.sql_type);
                     }
                 }
             }
@@ -224,6 +227,13 @@ pub(super) fn or_default(value: ast::Expr, column: &ColumnDef) -> Result<ast::Ex
     }
 }
 
+fn is_numeric(sql_type: SqlType) -> bool {
+    matches!(
+        sql_type,
+        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..)
+    )
+}
+
 fn is_text(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
@@ -235,7 +245,7 @@ fn is_default(expr: &ast::Expr) -> bool {
 /// 42804 where PostgreSQL has no assignment cast.
 pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<()> {
     let wanted = column.sql_type.data_type();
-    let number = |t: &DataType| t.is_numeric();
+    let number = |t: &DataType| t.is_numeric() || *t == NUMERIC;
     let wrong = (*given == DataType::Boolean && number(&wanted))
         || (number(given) && wanted == DataType::Boolean)
         || (number(given) && (wanted.is_temporal() || matches!(wanted, DataType::BinaryView)))

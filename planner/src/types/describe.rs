@@ -46,7 +46,7 @@ pub(crate) fn pg_type(field: &Field) -> PgType {
         }
         // row_number() and its kin: never near the limit of int8.
         DataType::UInt64 => plain(20),
-        DataType::Decimal128(..) | DataType::Decimal256(..) => plain(1700),
+        DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::LargeBinary => plain(1700),
         DataType::Struct(_) => plain(2249),
         other => plain(SqlType::from_data_type(other).map_or(25, SqlType::oid)),
     }

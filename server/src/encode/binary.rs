@@ -6,6 +6,7 @@ use super::numeric::Digits;
 use super::text::{date64, day_time, microseconds, month_day_nano};
 use super::{array, datetime, oid};
 use tenon_planner::error::{Result, SqlError, state};
+use tenon_storage::numeric::Numeric;
 
 impl Column<'_> {
     /// Appends the binary form of a cell that is not NULL, as the announced type wants it.
@@ -31,20 +32,14 @@ impl Column<'_> {
             Values::F64(v) => self.write_float(v[row], out),
             Values::Decimal32(v, scale) => Digits::of_i128(v[row].into()).write_binary(*scale, out),
             Values::Decimal64(v, scale) => Digits::of_i128(v[row].into()).write_binary(*scale, out),
-            Values::Decimal128(v, scale, shown) => {
-                let (digits, scale) = Digits::of_i128(v[row]).shown(*shown, *scale);
-                digits.write_binary(scale, out);
-            }
-            Values::Decimal256(v, scale, shown) => {
-                let (digits, scale) = Digits::of_i256(v[row]).shown(*shown, *scale);
-                digits.write_binary(scale, out);
-            }
+            Values::Decimal128(v, scale) => Digits::of_i128(v[row]).write_binary(*scale, out),
+            Values::Decimal256(v, scale) => Digits::of_i256(v[row]).write_binary(*scale, out),
+            Values::Numeric(v) => Numeric::from_bytes(v.value(row)).write_wire(out),
             Values::Utf8(v) => self.write_string(v.value(row), out),
             Values::LargeUtf8(v) => self.write_string(v.value(row), out),
             Values::Utf8View(v) => self.write_string(v.value(row), out),
             Values::Formatted(v) => self.write_string(v.value(row), out),
             Values::Binary(v) => out.extend_from_slice(v.value(row)),
-            Values::LargeBinary(v) => out.extend_from_slice(v.value(row)),
             Values::BinaryView(v) => out.extend_from_slice(v.value(row)),
             Values::FixedBinary(v) => out.extend_from_slice(v.value(row)),
             Values::Date32(v) => out.extend_from_slice(&datetime::date_to_wire(v[row]).to_be_bytes()),

@@ -7,7 +7,6 @@ use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
-use tenon_storage::numeric::Shown;
 
 /// A column of a batch and the PostgreSQL type that the client was told.
 pub struct Column<'a> {
@@ -35,15 +34,16 @@ pub(super) enum Values<'a> {
     F64(&'a [f64]),
     Decimal32(&'a [i32], i8),
     Decimal64(&'a [i64], i8),
-    Decimal128(&'a [i128], i8, Shown),
-    Decimal256(&'a [i256], i8, Shown),
+    Decimal128(&'a [i128], i8),
+    Decimal256(&'a [i256], i8),
+    /// Numerics of any precision.
+    Numeric(&'a LargeBinaryArray),
     Utf8(&'a StringArray),
     LargeUtf8(&'a LargeStringArray),
     Utf8View(&'a StringViewArray),
     /// Any other type, as Arrow's own formatter writes it.
     Formatted(StringArray),
     Binary(&'a BinaryArray),
-    LargeBinary(&'a LargeBinaryArray),
     BinaryView(&'a BinaryViewArray),
     FixedBinary(&'a FixedSizeBinaryArray),
     Date32(&'a [i32]),
@@ -94,12 +94,6 @@ impl<'a> Column<'a> {
     /// one, and the length of `char(n)`.
     pub fn new(array: &'a dyn Array, announced: PgType) -> Result<Self> {
         let oid = announced.oid;
-        // A declared precision and scale say what is shown.
-        let shown = if announced.typmod < 0 {
-            Shown::of(array.data_type())
-        } else {
-            Shown::Exact
-        };
         macro_rules! primitive {
             ($variant:ident, $arrow:ty $(, $extra:expr)*) => {
                 Values::$variant(array.as_primitive::<$arrow>().values() $(, $extra)*)
@@ -121,13 +115,13 @@ impl<'a> Column<'a> {
             DataType::Float64 => primitive!(F64, Float64Type),
             DataType::Decimal32(_, scale) => primitive!(Decimal32, Decimal32Type, *scale),
             DataType::Decimal64(_, scale) => primitive!(Decimal64, Decimal64Type, *scale),
-            DataType::Decimal128(_, scale) => primitive!(Decimal128, Decimal128Type, *scale, shown),
-            DataType::Decimal256(_, scale) => primitive!(Decimal256, Decimal256Type, *scale, shown),
+            DataType::Decimal128(_, scale) => primitive!(Decimal128, Decimal128Type, *scale),
+            DataType::Decimal256(_, scale) => primitive!(Decimal256, Decimal256Type, *scale),
             DataType::Utf8 => Values::Utf8(array.as_string()),
             DataType::LargeUtf8 => Values::LargeUtf8(array.as_string()),
             DataType::Utf8View => Values::Utf8View(array.as_string_view()),
             DataType::Binary => Values::Binary(array.as_binary()),
-            DataType::LargeBinary => Values::LargeBinary(array.as_binary()),
+            DataType::LargeBinary => Values::Numeric(array.as_binary()),
             DataType::BinaryView => Values::BinaryView(array.as_binary_view()),
             DataType::FixedSizeBinary(_) => Values::FixedBinary(array.as_fixed_size_binary()),
             DataType::Date32 => primitive!(Date32, Date32Type),
@@ -268,10 +262,11 @@ pub fn natural_oid(data_type: &DataType) -> u32 {
         | DataType::Decimal32(..)
         | DataType::Decimal64(..)
         | DataType::Decimal128(..)
-        | DataType::Decimal256(..) => oid::NUMERIC,
+        | DataType::Decimal256(..)
+        | DataType::LargeBinary => oid::NUMERIC,
         DataType::Float16 | DataType::Float32 => oid::FLOAT4,
         DataType::Float64 => oid::FLOAT8,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => oid::BYTEA,
+        DataType::Binary | DataType::BinaryView | DataType::FixedSizeBinary(_) => oid::BYTEA,
         DataType::Date32 | DataType::Date64 => oid::DATE,
         DataType::Time32(_) | DataType::Time64(_) => oid::TIME,
         DataType::Timestamp(_, None) => oid::TIMESTAMP,

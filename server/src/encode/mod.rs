@@ -43,4 +43,7 @@ impl Format {
 pub struct Style {
     /// The zone in which `timestamptz` text is shown; `None` is UTC.
     pub time_zone: Option<Tz>,
+    /// `extra_float_digits` where it is 0 or less: so many significant digits more than 15, or 6, are written. Else the
+    /// shortest that read back the same.
+    pub extra_float_digits: Option<i32>,
 }

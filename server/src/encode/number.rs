@@ -26,6 +26,16 @@ pub fn write_f32(value: f32, out: &mut Vec<u8>) {
     }
 }
 
+/// A float with so many significant digits at most, as C's `%g` has it.
+#[cold]
+pub fn write_digits(value: f64, digits: i32, out: &mut Vec<u8>) {
+    if !value.is_finite() {
+        return write_special(value.is_nan(), value > 0.0, out);
+    }
+    let digits = digits.max(1);
+    layout(format!("{value:.*e}", digits as usize - 1).as_bytes(), digits, out);
+}
+
 fn write_special(nan: bool, positive: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(match (nan, positive) {
         (true, _) => b"NaN",

@@ -1,7 +1,6 @@
 //! `numeric`: text, and the wire's base-10000 digits.
 
 use arrow::datatypes::i256;
-use tenon_storage::numeric::Shown;
 
 /// Most decimal digits of a 256-bit integer, its sign left out, with room for a scale's zeros.
 const DIGITS_MAX: usize = 80;
@@ -45,20 +44,6 @@ impl Digits {
     fn set(&mut self, text: &[u8]) {
         self.bytes[..text.len()].copy_from_slice(text);
         self.len = text.len();
-    }
-
-    /// The digits of a value with `scale`, without those after the point that are not shown; and how many are.
-    #[inline]
-    pub fn shown(mut self, shown: Shown, scale: i8) -> (Self, i8) {
-        if shown == Shown::Exact {
-            return (self, scale);
-        }
-        let kept = shown.scale(self.digits(), scale);
-        self.len = self.len.saturating_sub((scale - kept) as usize);
-        if self.len == 0 {
-            self.set(b"0");
-        }
-        (self, kept)
     }
 
     fn digits(&self) -> &[u8] {

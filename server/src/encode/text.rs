@@ -5,6 +5,8 @@ use super::interval::Interval;
 use super::numeric::Digits;
 use super::{Style, array, datetime, number, oid};
 use arrow::datatypes::{IntervalDayTime, IntervalMonthDayNano, TimeUnit};
+use std::io::Write;
+use tenon_storage::numeric::Numeric;
 
 impl Column<'_> {
     /// Appends the text of a cell that is not NULL.
@@ -22,24 +24,26 @@ impl Column<'_> {
             Values::U32(v) => number::write_int(v[row], out),
             Values::U64(v) => number::write_int(v[row], out),
             Values::F16(v) => number::write_f32(v.value(row).to_f32(), out),
-            Values::F32(v) => number::write_f32(v[row], out),
-            Values::F64(v) => number::write_f64(v[row], out),
+            Values::F32(v) => match style.extra_float_digits {
+                None => number::write_f32(v[row], out),
+                Some(extra) => number::write_digits(v[row].into(), 6 + extra, out),
+            },
+            Values::F64(v) => match style.extra_float_digits {
+                None => number::write_f64(v[row], out),
+                Some(extra) => number::write_digits(v[row], 15 + extra, out),
+            },
             Values::Decimal32(v, scale) => Digits::of_i128(v[row].into()).write_text(*scale, out),
             Values::Decimal64(v, scale) => Digits::of_i128(v[row].into()).write_text(*scale, out),
-            Values::Decimal128(v, scale, shown) => {
-                let (digits, scale) = Digits::of_i128(v[row]).shown(*shown, *scale);
-                digits.write_text(scale, out);
-            }
-            Values::Decimal256(v, scale, shown) => {
-                let (digits, scale) = Digits::of_i256(v[row]).shown(*shown, *scale);
-                digits.write_text(scale, out);
+            Values::Decimal128(v, scale) => Digits::of_i128(v[row]).write_text(*scale, out),
+            Values::Decimal256(v, scale) => Digits::of_i256(v[row]).write_text(*scale, out),
+            Values::Numeric(v) => {
+                let _ = write!(out, "{}", Numeric::from_bytes(v.value(row)));
             }
             Values::Utf8(v) => self.write_padded(v.value(row), out),
             Values::LargeUtf8(v) => self.write_padded(v.value(row), out),
             Values::Utf8View(v) => self.write_padded(v.value(row), out),
             Values::Formatted(v) => out.extend_from_slice(v.value(row).as_bytes()),
             Values::Binary(v) => write_bytea(v.value(row), out),
-            Values::LargeBinary(v) => write_bytea(v.value(row), out),
             Values::BinaryView(v) => write_bytea(v.value(row), out),
             Values::FixedBinary(v) if self.oid == oid::UUID => write_uuid(v.value(row), out),
             Values::FixedBinary(v) => write_bytea(v.value(row), out),
@@ -104,7 +108,8 @@ impl Column<'_> {
             | Values::Decimal32(..)
             | Values::Decimal64(..)
             | Values::Decimal128(..)
-            | Values::Decimal256(..) => true,
+            | Values::Decimal256(..)
+            | Values::Numeric(_) => true,
             _ => false,
         }
     }

@@ -276,6 +276,11 @@ impl Connection {
             .filter(|zone| !zone.eq_ignore_ascii_case("utc"));
         Style {
             time_zone: zone.and_then(|zone| zone.parse().ok()),
+            extra_float_digits: self
+                .session
+                .setting("extra_float_digits")
+                .and_then(|digits| digits.parse().ok())
+                .filter(|digits| *digits <= 0),
         }
     }
 

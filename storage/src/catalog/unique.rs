@@ -9,10 +9,11 @@ use super::index::{Index, quote_identifier};
 use super::table::{RowLocation, TableDefinition};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
+use crate::numeric::{Numeric, compare_key};
 use crate::segment::Segment;
 use crate::statistics::ColumnStatistics;
 use crate::statistics::sketch::{hash_array, hash_u64};
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hashbrown::HashTable;
@@ -120,7 +121,7 @@ pub(super) fn locate(
             for (row, hash) in rows.filter(|(row, _)| block.is_comparable(*row)) {
                 for (_, asked) in table.iter_hash(*hash).filter(|(held, _)| held == hash) {
                     let same = |(keys, column): (&ArrayRef, &usize)| {
-                        *keys.slice(*asked, 1) == *segment.column_slice(*column, offset + row, 1)
+                        same_value(&keys.slice(*asked, 1), &segment.column_slice(*column, offset + row, 1))
                     };
                     if keys.iter().zip(&key.columns).all(same) {
                         found[*asked] = Some(RowLocation {
@@ -329,7 +330,7 @@ impl Checker<'_> {
         self.key
             .columns
             .iter()
-            .all(|column| *a.column_slice(*column, row, 1) == *b.column_slice(*column, other, 1))
+            .all(|column| same_value(&a.column_slice(*column, row, 1), &b.column_slice(*column, other, 1)))
     }
 
     fn violation(&self, segment: &Segment, row: usize) -> StorageError {
@@ -350,7 +351,18 @@ impl Checker<'_> {
     }
 }
 
+/// Whether two arrays of one value hold the same: numerics whatever their display scales.
+fn same_value(a: &ArrayRef, b: &ArrayRef) -> bool {
+    match (a.as_binary_opt::<i64>(), b.as_binary_opt::<i64>()) {
+        (Some(a), Some(b)) if a.is_valid(0) && b.is_valid(0) => compare_key(a.value(0)) == compare_key(b.value(0)),
+        _ => **a == **b,
+    }
+}
+
 fn display(value: &ArrayRef) -> String {
+    if let Some(numerics) = value.as_binary_opt::<i64>().filter(|numerics| numerics.is_valid(0)) {
+        return Numeric::from_bytes(numerics.value(0)).to_string();
+    }
     let options = FormatOptions::default()
         .with_null("null")
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))

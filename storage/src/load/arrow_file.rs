@@ -5,10 +5,12 @@
 use super::Loaded;
 use super::file::{Progress, Target, io_error, malformed, match_columns, open};
 use crate::error::{Result, StorageError};
+use crate::types::NUMERIC;
 use crate::writer::TableWriter;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::Buffer;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::Block;
 use arrow::ipc::convert::fb_to_schema;
@@ -142,7 +144,11 @@ pub(super) fn load(path: &Path, target: &Target<'_>, progress: Progress<'_>) -> 
     let (mut rows, mut done) = (0, 0);
     while let Some(batch) = batches.next().map_err(damaged)? {
         let arrays = positions.iter().enumerate().map(|(column, position)| match position {
-            Some(position) => Ok(batch.column(*position).clone()),
+            // The type that holds numerics is no byte string's here.
+            Some(position) => match batch.column(*position) {
+                bytes if *bytes.data_type() == NUMERIC => Ok(cast(bytes, &DataType::BinaryView)?),
+                other => Ok(other.clone()),
+            },
             None => target.filled(column, batch.num_rows()),
         });
         let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;

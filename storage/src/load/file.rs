@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::types::SqlType;
 use arrow::array::{ArrayRef, UInt32Array, new_null_array};
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
 use std::fs::File;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -133,7 +133,11 @@ pub(super) fn malformed(path: &Path, error: impl std::fmt::Display) -> StorageEr
 
 fn columns_of(schema: &Schema) -> Result<Vec<ColumnDef>> {
     let column = |field: &Arc<arrow::datatypes::Field>| {
-        let sql_type = SqlType::from_field(field).ok_or_else(|| {
+        let known = match field.data_type() {
+            DataType::LargeBinary => Some(SqlType::Bytea),
+            _ => SqlType::from_field(field),
+        };
+        let sql_type = known.ok_or_else(|| {
             let message = format!(
                 "column \"{}\" has type {}, which is not supported",
                 field.name(),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::Result;
+use crate::numeric::column::Builder;
 use crate::writer::fit_string;
 use arrow::array::*;
 use arrow::datatypes::*;
@@ -28,11 +29,15 @@ pub fn parse_column<'a>(
         SqlType::Int8 => primitive::<Int64Type>(sql_type, fields, parse_int8),
         SqlType::Float4 => primitive::<Float32Type>(sql_type, fields, parse_float4),
         SqlType::Float8 => primitive::<Float64Type>(sql_type, fields, parse_float8),
-        SqlType::Numeric | SqlType::NumericOf(..) => {
-            let DataType::Decimal128(precision, scale) = sql_type.data_type() else {
-                unreachable!()
-            };
+        SqlType::NumericOf(precision, scale) => {
             primitive::<Decimal128Type>(sql_type, fields, |text| parse_decimal(text, precision, scale))
+        }
+        SqlType::Numeric | SqlType::NumericWide(..) => {
+            let mut builder = Builder::with_capacity(fields.len());
+            for (row, field) in fields.enumerate() {
+                builder.append(optional(sql_type, row, field, |text| parse_numeric(text, sql_type))?.as_ref());
+            }
+            Ok(builder.finish())
         }
         SqlType::Date => primitive::<Date32Type>(sql_type, fields, parse_date),
         SqlType::Time => primitive::<Time64MicrosecondType>(sql_type, fields, parse_time),

@@ -18,7 +18,9 @@ pub use column::{FieldError, parse_column, parse_scalar};
 pub use datetime::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
 pub use interval::parse_interval;
 pub use json::check_json;
-pub use number::{parse_bool, parse_decimal, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
+pub use number::{
+    parse_bool, parse_decimal, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, parse_numeric,
+};
 pub use wire::{decode_column, decode_scalar};
 
 use crate::error::{ErrorKind, StorageError};
@@ -67,8 +69,9 @@ impl Invalid {
                 StorageError::new(ErrorKind::DatetimeOverflow, message)
             }
             Invalid::OutOfRange => match sql_type {
-                SqlType::NumericOf(precision, scale) => numeric_overflow(precision, scale),
-                SqlType::Numeric => numeric_overflow(crate::types::NUMERIC_PRECISION, crate::types::NUMERIC_SCALE),
+                SqlType::NumericOf(precision, scale) => numeric_overflow(precision.into(), scale.into()),
+                SqlType::NumericWide(precision, scale) => numeric_overflow(precision.into(), scale.into()),
+                SqlType::Numeric => StorageError::new(ErrorKind::NumericOutOfRange, "value overflows numeric format"),
                 SqlType::Float4 | SqlType::Float8 => {
                     let message = format!("\"{text}\" is out of range for type {name}");
                     StorageError::new(ErrorKind::NumericOutOfRange, message)
@@ -83,8 +86,8 @@ impl Invalid {
 }
 
 /// 22003 for a value that `numeric(precision, scale)` cannot hold.
-pub fn numeric_overflow(precision: u8, scale: i8) -> StorageError {
-    let digits = i16::from(precision) - i16::from(scale);
+pub fn numeric_overflow(precision: i32, scale: i32) -> StorageError {
+    let digits = precision - scale;
     let bound = if digits == 0 {
         "1".to_string()
     } else {

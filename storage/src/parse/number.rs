@@ -2,6 +2,10 @@
 
 use super::{Invalid, trim};
 use crate::error::ErrorKind;
+use crate::numeric::Numeric;
+use crate::numeric::column::does_not_fit;
+use crate::numeric::text::BadText;
+use crate::types::SqlType;
 
 /// Any unique prefix of true, false, yes, no, and on, off, 1, 0, in any case.
 pub fn parse_bool(text: &[u8]) -> Result<bool, Invalid> {
@@ -143,6 +147,22 @@ pub fn parse_decimal(text: &[u8], precision: u8, scale: i8) -> Result<i128, Inva
     Ok(if negative { -value } else { value })
 }
 
+/// A `numeric` of any precision, or of the one that `sql_type` declares.
+pub fn parse_numeric(text: &[u8], sql_type: SqlType) -> Result<Numeric, Invalid> {
+    let value = Numeric::parse(text).map_err(|bad| match bad {
+        BadText::Syntax => Invalid::Syntax,
+        BadText::Overflow => Invalid::other(ErrorKind::NumericOutOfRange, "value overflows numeric format"),
+    })?;
+    match sql_type {
+        SqlType::NumericWide(precision, scale) => {
+            let (precision, scale) = (precision.into(), scale.into());
+            let fitted = value.fitted(precision, scale);
+            fitted.ok_or_else(|| Invalid::Other(Box::new(does_not_fit(&value, precision, scale))))
+        }
+        _ => Ok(value),
+    }
+}
+
 /// Signs, blanks, exponents, long digits and rounding.
 #[cold]
 fn parse_decimal_any(text: &[u8], precision: u8, scale: i8) -> Result<i128, Invalid> {
@@ -156,7 +176,12 @@ fn parse_decimal_any(text: &[u8], precision: u8, scale: i8) -> Result<i128, Inva
         .iter()
         .any(|word| rest.eq_ignore_ascii_case(word))
     {
-        let message = "NaN and infinity are not supported in numeric columns";
+        if !rest.eq_ignore_ascii_case(b"nan") {
+            let infinite = Numeric::Infinity;
+            let error = does_not_fit(&infinite, precision.into(), scale.into());
+            return Err(Invalid::Other(Box::new(error)));
+        }
+        let message = format!("NaN is not supported in columns of numeric({precision},{scale})");
         return Err(Invalid::other(ErrorKind::Unsupported, message));
     }
     let (mantissa, exponent) = match rest.iter().position(|byte| matches!(byte, b'e' | b'E')) {

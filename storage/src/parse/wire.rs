@@ -6,6 +6,8 @@ use super::json::check_json;
 use super::number::POWERS;
 use super::{Invalid, numeric_overflow};
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::numeric::column::does_not_fit;
+use crate::numeric::{self, Numeric};
 use crate::types::SqlType;
 use crate::writer::fit_string;
 use arrow::array::*;
@@ -43,11 +45,22 @@ pub fn decode_column<'a>(
         SqlType::Int8 => primitive::<Int64Type>(sql_type, fields, |bytes| exact(bytes).map(i64::from_be_bytes)),
         SqlType::Float4 => primitive::<Float32Type>(sql_type, fields, |bytes| exact(bytes).map(f32::from_be_bytes)),
         SqlType::Float8 => primitive::<Float64Type>(sql_type, fields, |bytes| exact(bytes).map(f64::from_be_bytes)),
-        SqlType::Numeric | SqlType::NumericOf(..) => {
-            let DataType::Decimal128(precision, scale) = sql_type.data_type() else {
-                unreachable!()
-            };
+        SqlType::NumericOf(precision, scale) => {
             primitive::<Decimal128Type>(sql_type, fields, |bytes| decode_numeric(bytes, precision, scale))
+        }
+        SqlType::Numeric | SqlType::NumericWide(..) => {
+            let values = collect(fields, |bytes| {
+                let value = Numeric::read_wire(bytes).ok_or_else(malformed)?;
+                match sql_type {
+                    SqlType::NumericWide(precision, scale) => {
+                        let (precision, scale) = (precision.into(), scale.into());
+                        let fitted = value.fitted(precision, scale);
+                        fitted.ok_or_else(|| does_not_fit(&value, precision, scale))
+                    }
+                    _ => Ok(value),
+                }
+            })?;
+            Ok(numeric::column::collect(values.into_iter()))
         }
         SqlType::Date => primitive::<Date32Type>(sql_type, fields, |bytes| {
             let days = i32::from_be_bytes(exact(bytes)?);
@@ -180,7 +193,7 @@ fn decode_numeric(bytes: &[u8], precision: u8, scale: i8) -> Result<i128> {
     if digits < 0 || bytes.len() != 8 + 2 * digits as usize {
         return Err(malformed());
     }
-    let overflow = || numeric_overflow(precision, scale);
+    let overflow = || numeric_overflow(precision.into(), scale.into());
     let (mut value, mut half_up) = (0_i128, false);
     for index in 0..i32::from(digits) {
         let digit = i128::from(int2(8 + 2 * index as usize)?);

@@ -8,7 +8,7 @@ use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::statistics::ColumnStatistics;
 use arrow::array::*;
-use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::*;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ enum Form {
     Bits,
     /// Strings or byte strings, and the sizes of the buffers that the long ones take.
     Views(Vec<usize>),
+    /// Byte strings one behind the other, and how many bytes they have.
+    Offsets(usize),
     Codes {
         dictionary_id: u64,
         codes: Vec<u16>,
@@ -93,6 +95,13 @@ impl<'a> Plan<'a> {
                 let arrays = arrays.iter().map(|array| array.as_binary_view());
                 Form::Views(data_sizes(arrays.map(|array| (array.views(), array.nulls()))))
             }
+            DataType::LargeBinary => {
+                let bytes = |array: &&ArrayRef| {
+                    let offsets = array.as_binary::<i64>().value_offsets();
+                    (offsets[array.len()] - offsets[0]) as usize
+                };
+                Form::Offsets(arrays.iter().map(bytes).sum())
+            }
             DataType::FixedSizeBinary(width) => Form::Fixed(*width as usize),
             other => {
                 let width = other.primitive_width();
@@ -120,6 +129,7 @@ impl<'a> Plan<'a> {
                 sizes.push(rows * size_of::<u128>());
                 sizes.extend(data);
             }
+            Form::Offsets(bytes) => sizes.extend([(rows + 1) * size_of::<i64>(), *bytes]),
             Form::Codes { .. } => sizes.push(rows * size_of::<u16>()),
         }
         sizes
@@ -188,6 +198,12 @@ impl<'a> Plan<'a> {
                     data,
                     statistics: Arc::new(statistics),
                 });
+            }
+            Form::Offsets(_) => {
+                let (mut offsets, mut data) = (next()?, next()?);
+                copy_offsets(&self.arrays, &mut offsets, &mut data);
+                let offsets = OffsetBuffer::new(ScalarBuffer::<i64>::new(offsets.freeze(), 0, rows + 1));
+                Arc::new(LargeBinaryArray::new(offsets, data.freeze(), nulls))
             }
             Form::Views(_) => {
                 let mut views = next()?;
@@ -264,6 +280,30 @@ fn data_sizes<'a>(arrays: impl Iterator<Item = (&'a ScalarBuffer<u128>, Option<&
         sizes.push(last);
     }
     sizes
+}
+
+/// Writes the offsets and bytes of all rows.
+fn copy_offsets(arrays: &[&ArrayRef], offsets: &mut Piece, data: &mut Piece) {
+    let mut slots = offsets.bytes_mut().chunks_exact_mut(size_of::<i64>());
+    let mut target = data.bytes_mut();
+    let mut end = 0_i64;
+    let mut put = |end: i64| {
+        if let Some(slot) = slots.next() {
+            slot.copy_from_slice(&end.to_ne_bytes());
+        }
+    };
+    put(0);
+    for array in arrays {
+        let array = array.as_binary::<i64>();
+        let own = array.value_offsets();
+        let (start, stop) = (own[0], own[array.len()]);
+        let bytes = &array.value_data()[start as usize..stop as usize];
+        let (now, rest) = target.split_at_mut(bytes.len());
+        now.copy_from_slice(bytes);
+        target = rest;
+        own[1..=array.len()].iter().for_each(|offset| put(end + offset - start));
+        end += stop - start;
+    }
 }
 
 /// Writes a view for every row, with the bytes of long values into `data`.

@@ -2,6 +2,7 @@
 
 use super::bound::{BOUND_BYTES_MAX, Bound, compare_floats};
 use super::sketch::{Sketch, hash_bytes, hash_u64};
+use crate::numeric::compare_key;
 use arrow::array::*;
 use arrow::datatypes::*;
 use std::cmp::Ordering;
@@ -118,6 +119,19 @@ impl ColumnStatistics {
                 own.of_bytes(array.iter().map(|value| value.map(str::as_bytes)));
             }
             DataType::BinaryView => own.of_bytes(array.as_binary_view().iter()),
+            DataType::LargeBinary => {
+                let array = array.as_binary::<i64>();
+                own.of_bytes(array.iter());
+                // Values that differ in their display scale alone are equal: the bounds cover all scales.
+                let bound = |bound: &Option<Bound>, scale: u8| match bound {
+                    Some(Bound::Bytes(value)) => Some(Bound::Bytes([compare_key(value), &[scale; 2]].concat().into())),
+                    _ => None,
+                };
+                (own.min, own.max) = (bound(&own.min, 0), bound(&own.max, u8::MAX));
+                let mut keys = array.iter().flatten().map(compare_key);
+                let mut before = keys.next();
+                own.strictly_ascending &= keys.all(|key| before.replace(key).is_some_and(|before| before < key));
+            }
             DataType::FixedSizeBinary(_) => own.of_bytes(array.as_fixed_size_binary().iter()),
             DataType::Interval(IntervalUnit::MonthDayNano) => {
                 // Only counts: SQL's order of intervals is not that of their parts.

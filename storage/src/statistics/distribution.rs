@@ -93,6 +93,14 @@ impl Distribution {
                 own.width = mean_length(&values);
                 own.gather(values, sampled, Ord::cmp, bytes);
             }
+            DataType::LargeBinary => {
+                let values = pieces
+                    .iter()
+                    .flat_map(|piece| piece.as_binary::<i64>().iter().flatten());
+                let values: Vec<&[u8]> = values.collect();
+                own.width = mean_length(&values);
+                own.gather(values, sampled, Ord::cmp, bytes);
+            }
             DataType::FixedSizeBinary(width) => {
                 own.width = f64::from(*width);
                 let values = pieces

@@ -1,5 +1,6 @@
 //! Distinct counts in bounded space: exact up to 256 values, a HyperLogLog above (4096 registers, error 1.6 %).
 
+use crate::numeric::compare_key;
 use arrow::array::*;
 use arrow::datatypes::*;
 use hashbrown::HashTable;
@@ -84,6 +85,10 @@ pub fn hash_array(array: &ArrayRef, hashes: &mut [u64]) {
             array.as_string_view().iter().map(|value| value.map(str::as_bytes)),
         ),
         DataType::BinaryView => bytes(hashes, array.as_binary_view().iter()),
+        DataType::LargeBinary => bytes(
+            hashes,
+            array.as_binary::<i64>().iter().map(|value| value.map(compare_key)),
+        ),
         DataType::FixedSizeBinary(_) => bytes(hashes, array.as_fixed_size_binary().iter()),
         DataType::Boolean => fold(
             hashes,

@@ -3,15 +3,12 @@
 //! State: the count, and the sum of the unscaled values in 128 bits. The quotient is taken once, at the end.
 
 use super::exact_argument;
-use crate::error::{SqlError, state};
-use crate::errors::to_datafusion;
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal128Builder, Decimal256Builder, ListArray,
-    UInt64Array,
-};
+use super::moments::{self, Kind};
+use crate::numeric::failed;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, UInt64Array};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Field, FieldRef, Int16Type, Int32Type, Int64Type, UInt64Type, i256,
+    DataType, Decimal128Type, Field, FieldRef, Int16Type, Int32Type, Int64Type, UInt64Type,
 };
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::functions_aggregate::average::avg_udaf;
@@ -23,7 +20,9 @@ use datafusion::logical_expr::{
 };
 use std::collections::HashSet;
 use std::sync::Arc;
-use tenon_storage::numeric::{divide, quotient_type};
+use tenon_storage::numeric::Numeric;
+use tenon_storage::numeric::column::Builder;
+use tenon_storage::types::NUMERIC;
 
 pub(super) fn udaf() -> AggregateUDF {
     AggregateUDF::new_from_impl(Average {
@@ -33,25 +32,28 @@ pub(super) fn udaf() -> AggregateUDF {
 
 /// The function that computes a coerced call of `avg`, where it is not this one.
 pub(super) fn lower(params: &AggregateFunctionParams, schema: &DFSchema) -> Result<Option<Arc<AggregateUDF>>> {
-    let own = match params.args.first() {
-        Some(arg) => digits(&arg.get_type(schema)?).is_some(),
-        None => false,
+    let Some(arg) = params.args.first() else {
+        return Ok(None);
     };
-    Ok((!own).then(avg_udaf))
+    Ok(match arg.get_type(schema)? {
+        NUMERIC => Some(moments::udaf("avg", Kind::Average)),
+        own if digits(&own).is_some() => None,
+        _ => Some(avg_udaf()),
+    })
 }
 
-/// Whether averages of this type are taken here.
+/// Whether averages of this type are taken exactly.
 pub(super) fn is_exact(data_type: &DataType) -> bool {
-    digits(data_type).is_some()
+    *data_type == NUMERIC || digits(data_type).is_some()
 }
 
-/// Digits before and after the point of an argument that is averaged exactly.
-fn digits(data_type: &DataType) -> Option<(i32, i8)> {
+/// Digits after the point of an argument that is averaged in 128 bits.
+fn digits(data_type: &DataType) -> Option<i8> {
     Some(match data_type {
-        DataType::Int16 => (5, 0),
-        DataType::Int32 => (10, 0),
-        DataType::Int64 => (19, 0),
-        DataType::Decimal128(precision, scale) => (i32::from(*precision) - i32::from(*scale), *scale),
+        DataType::Int16 => 0,
+        DataType::Int32 => 0,
+        DataType::Int64 => 0,
+        DataType::Decimal128(_, scale) => *scale,
         _ => return None,
     })
 }
@@ -76,13 +78,14 @@ impl AggregateUDFImpl for Average {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match digits(&types[0]) {
-            Some((whole, scale)) => Ok(quotient_type(whole, scale)),
+            _ if types[0] == NUMERIC => Ok(NUMERIC),
+            Some(_) => Ok(NUMERIC),
             None => avg_udaf().return_type(types),
         }
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        let Some((_, scale)) = digits(args.input_fields[0].data_type()) else {
+        let Some(scale) = digits(args.input_fields[0].data_type()) else {
             return avg_udaf().state_fields(args);
         };
         let sum = DataType::Decimal128(38, scale);
@@ -94,21 +97,18 @@ impl AggregateUDFImpl for Average {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let Some((_, scale)) = digits(args.expr_fields[0].data_type()) else {
+        let Some(scale) = digits(args.expr_fields[0].data_type()) else {
             return avg_udaf().accumulator(args);
         };
-        let result = args.return_type().clone();
         Ok(match args.is_distinct {
             true => Box::new(Distinct {
                 values: HashSet::new(),
                 scale,
-                result,
             }),
             false => Box::new(One {
                 count: 0,
                 sum: 0,
                 scale,
-                result,
             }),
         })
     }
@@ -125,14 +125,13 @@ impl AggregateUDFImpl for Average {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        let Some((_, scale)) = digits(args.expr_fields[0].data_type()) else {
+        let Some(scale) = digits(args.expr_fields[0].data_type()) else {
             return avg_udaf().create_groups_accumulator(args);
         };
         Ok(Box::new(Groups {
             counts: Vec::new(),
             sums: Vec::new(),
             scale,
-            result: args.return_type().clone(),
         }))
     }
 
@@ -164,40 +163,20 @@ fn each(values: &ArrayRef, mut take: impl FnMut(usize, i128)) -> Result<()> {
 }
 
 /// The averages of groups: NULL where the count is 0.
-fn averages(groups: impl Iterator<Item = (u64, i128)>, scale: i8, result: &DataType) -> Result<ArrayRef> {
-    let held = match result {
-        DataType::Decimal128(_, held) | DataType::Decimal256(_, held) => *held,
-        other => return plan_err!("an average is no {other}"),
-    };
-    let quotients = groups.map(|(count, sum)| match count {
-        0 => Ok(None),
-        _ => divide((i256::from_i128(sum), scale), (i256::from_i128(count.into()), 0), held)
-            .map(Some)
-            .ok_or_else(overflow),
-    });
-    Ok(match result {
-        DataType::Decimal128(..) => {
-            let mut out = Decimal128Builder::new().with_data_type(result.clone());
-            for quotient in quotients {
-                out.append_option(quotient?.map(|wide| wide.to_i128().ok_or_else(overflow)).transpose()?);
-            }
-            Arc::new(out.finish())
-        }
-        _ => {
-            let mut out = Decimal256Builder::new().with_data_type(result.clone());
-            for quotient in quotients {
-                out.append_option(quotient?);
-            }
-            Arc::new(out.finish())
-        }
-    })
-}
-
-fn overflow() -> datafusion::error::DataFusionError {
-    to_datafusion(SqlError::new(
-        state::NUMERIC_VALUE_OUT_OF_RANGE,
-        "value overflows numeric format",
-    ))
+fn averages(groups: impl ExactSizeIterator<Item = (u64, i128)>, scale: i8) -> Result<ArrayRef> {
+    let mut out = Builder::with_capacity(groups.len());
+    for (count, sum) in groups {
+        let average = match count {
+            0 => None,
+            _ => Some(
+                Numeric::of_i128(sum, scale)
+                    .div(&Numeric::from(count as i64))
+                    .map_err(failed)?,
+            ),
+        };
+        out.append(average.as_ref());
+    }
+    Ok(out.finish())
 }
 
 /// One group.
@@ -206,7 +185,6 @@ struct One {
     count: u64,
     sum: i128,
     scale: i8,
-    result: DataType,
 }
 
 impl Accumulator for One {
@@ -229,7 +207,7 @@ impl Accumulator for One {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let one = averages(std::iter::once((self.count, self.sum)), self.scale, &self.result)?;
+        let one = averages(std::iter::once((self.count, self.sum)), self.scale)?;
         ScalarValue::try_from_array(&one, 0)
     }
 
@@ -255,7 +233,6 @@ impl Accumulator for One {
 struct Distinct {
     values: HashSet<i128>,
     scale: i8,
-    result: DataType,
 }
 
 impl Accumulator for Distinct {
@@ -268,7 +245,7 @@ impl Accumulator for Distinct {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let sum = self.values.iter().copied().fold(0i128, i128::wrapping_add);
         let group = std::iter::once((self.values.len() as u64, sum));
-        ScalarValue::try_from_array(&averages(group, self.scale, &self.result)?, 0)
+        ScalarValue::try_from_array(&averages(group, self.scale)?, 0)
     }
 
     fn size(&self) -> usize {
@@ -297,7 +274,6 @@ struct Groups {
     counts: Vec<u64>,
     sums: Vec<i128>,
     scale: i8,
-    result: DataType,
 }
 
 impl GroupsAccumulator for Groups {
@@ -322,7 +298,7 @@ impl GroupsAccumulator for Groups {
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let counts = emit_to.take_needed(&mut self.counts);
         let sums = emit_to.take_needed(&mut self.sums);
-        averages(counts.into_iter().zip(sums), self.scale, &self.result)
+        averages(counts.into_iter().zip(sums), self.scale)
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -350,7 +326,6 @@ impl GroupsAccumulator for Groups {
             counts: Vec::new(),
             sums: Vec::new(),
             scale: self.scale,
-            result: self.result.clone(),
         };
         groups.update_batch(values, &rows, filter, rows.len())?;
         groups.state(EmitTo::All)

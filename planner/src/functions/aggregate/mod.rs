@@ -4,8 +4,10 @@
 mod accounts;
 mod average;
 mod collect;
+mod moments;
 pub(crate) mod single;
 mod sum;
+mod variance;
 
 use super::window;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
@@ -21,6 +23,7 @@ use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<AggregateUDF> {
     let mut functions = vec![sum::udaf(), average::udaf()];
+    functions.extend(variance::functions());
     functions.extend(collect::functions());
     functions
 }
@@ -36,7 +39,9 @@ fn exact_argument(function: &str, types: &[DataType]) -> Result<Vec<DataType>> {
         DataType::UInt16 | DataType::Int32 => DataType::Int32,
         DataType::UInt32 | DataType::Int64 | DataType::UInt64 => DataType::Int64,
         DataType::Float16 | DataType::Float32 | DataType::Float64 | DataType::Null => DataType::Float64,
-        DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::Duration(_) => one.clone(),
+        DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::Duration(_) | DataType::LargeBinary => {
+            one.clone()
+        }
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             DataType::Decimal128(*precision, *scale)
         }
@@ -53,7 +58,7 @@ fn lowered(
     match function.name() {
         "sum" => sum::lower(params, schema),
         "avg" => average::lower(params, schema),
-        _ => Ok(None),
+        name => variance::lower(name, params, schema),
     }
 }
 
@@ -66,6 +71,8 @@ pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -
             fields[0] = Arc::new(wide);
             sum_udaf()
         }
+        ("sum", [DataType::LargeBinary]) => moments::udaf("sum", moments::Kind::Sum),
+        ("avg", [DataType::LargeBinary]) => moments::udaf("avg", moments::Kind::Average),
         ("sum", [other]) if *other != DataType::Int64 => sum_udaf(),
         ("avg", [other]) if !average::is_exact(other) => avg_udaf(),
         _ => Arc::clone(function),

@@ -3,6 +3,7 @@
 //! This function decides the types. After type coercion `lower` gives all but the sum of bigints to DataFusion's own.
 
 use super::exact_argument;
+use super::moments::{self, Kind};
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
@@ -18,6 +19,7 @@ use datafusion::logical_expr::{
     cast,
 };
 use std::sync::Arc;
+use tenon_storage::types::NUMERIC;
 
 /// The type of a sum of bigints.
 const WIDE: DataType = DataType::Decimal128(38, 0);
@@ -36,6 +38,7 @@ pub(super) fn lower(params: &mut AggregateFunctionParams, schema: &DFSchema) -> 
     let wanted = match arg.get_type(schema)? {
         DataType::Int64 if !params.distinct => return Ok(None),
         DataType::Int64 => WIDE,
+        NUMERIC => return Ok(Some(moments::udaf("sum", Kind::Sum))),
         DataType::Int16 | DataType::Int32 => DataType::Int64,
         _ => return Ok(Some(sum_udaf())),
     };
@@ -66,6 +69,7 @@ impl AggregateUDFImpl for Sum {
         match &types[0] {
             DataType::Int16 | DataType::Int32 => Ok(DataType::Int64),
             DataType::Int64 => Ok(WIDE),
+            DataType::LargeBinary => Ok(NUMERIC),
             _ => sum_udaf().return_type(types),
         }
     }

@@ -3,6 +3,7 @@
 //! Keys become integers of 256 bits in which they are ordered as in SQL, with room for any sum.
 
 use super::{fail, frame::Bound};
+use crate::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Datum, Scalar};
 use datafusion::arrow::compute::kernels::numeric::{add_wrapping, sub_wrapping};
 use datafusion::arrow::compute::{SortOptions, cast};
@@ -12,6 +13,9 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{Result, plan_err};
 use std::cmp::Ordering;
+use tenon_storage::SqlType;
+use tenon_storage::numeric::column::convert;
+use tenon_storage::types::NUMERIC;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAY_NANOS: i128 = 86_400_000_000_000;
@@ -24,7 +28,9 @@ pub(super) fn offset_type(key: &DataType, offset: &DataType) -> Option<DataType>
     );
     Some(match key {
         DataType::Int16 | DataType::Int32 | DataType::Int64 if offset.is_integer() || is_text => DataType::Int64,
-        DataType::Float32 | DataType::Float64 if offset.is_numeric() || is_text => DataType::Float64,
+        DataType::Float32 | DataType::Float64 | DataType::LargeBinary if offset.is_numeric() || is_text => {
+            DataType::Float64
+        }
         DataType::Decimal128(..) | DataType::Decimal256(..) if offset.is_integer() => DataType::Decimal128(20, 0),
         DataType::Decimal128(..) | DataType::Decimal256(..) if is_text => DataType::Decimal128(38, 10),
         DataType::Decimal128(..) | DataType::Decimal256(..) if offset.is_decimal() => offset.clone(),
@@ -48,6 +54,12 @@ pub(super) fn bounds(
     bound: Bound,
     is_start: bool,
 ) -> Result<Vec<usize>> {
+    // Numerics of any precision, by the floats next to them.
+    let floats = match *key.data_type() == NUMERIC {
+        true => convert(key, SqlType::Float8).map_err(|error| to_datafusion(error.into()))?,
+        false => key.clone(),
+    };
+    let key = &floats;
     let keys = Keys::of(key, offset)?;
     // Towards the partition's start lie smaller keys, or larger ones if the order descends.
     let minus = (bound == Bound::Preceding) != options.descending;

@@ -116,7 +116,7 @@ fn bound(value: &ScalarValue) -> Option<Bound> {
         Float32(Some(v)) => Bound::Float((*v).into()),
         Float64(Some(v)) => Bound::Float(*v),
         Utf8View(Some(v)) => Bound::Bytes(v.as_bytes().into()),
-        BinaryView(Some(v)) | FixedSizeBinary(_, Some(v)) => Bound::Bytes(v.as_slice().into()),
+        BinaryView(Some(v)) | LargeBinary(Some(v)) | FixedSizeBinary(_, Some(v)) => Bound::Bytes(v.as_slice().into()),
         _ => return None,
     })
 }

@@ -1,0 +1,188 @@
+//! Where a plan itself asks which values are equal, or in which order they are, numerics are asked by their keys: values
+//! that differ in their display scale alone are equal. A group shows one of its values.
+
+use super::compare::key;
+use super::unify::{is_numeric, keyed};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::functions_aggregate::min_max::min_udaf;
+use datafusion::logical_expr::expr::{InSubquery, WindowFunction};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, DistinctOn, Expr, LogicalPlan, Projection, SortExpr, Subquery, WindowFrame, WindowFrameBound,
+    WindowFrameUnits, col,
+};
+use std::sync::Arc;
+use tenon_storage::types::NUMERIC;
+
+/// One node whose inputs and expressions are rewritten.
+pub(super) fn rewrite(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match node {
+        LogicalPlan::Sort(mut sort) => {
+            let changed = by_keys(&mut sort.expr, sort.input.schema());
+            Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+        }
+        LogicalPlan::Aggregate(aggregate) => grouped(aggregate),
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            if input
+                .schema()
+                .fields()
+                .iter()
+                .all(|field| *field.data_type() != NUMERIC)
+            {
+                return Ok(Transformed::no(LogicalPlan::Distinct(Distinct::All(input))));
+            }
+            let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
+            let rewritten = grouped(Aggregate::try_new(input, columns, vec![])?)?;
+            Ok(Transformed::yes(rewritten.data))
+        }
+        LogicalPlan::Distinct(Distinct::On(on)) => {
+            let DistinctOn {
+                mut on_expr,
+                select_expr,
+                mut sort_expr,
+                input,
+                schema,
+            } = on;
+            let mut changed = false;
+            for expr in on_expr.iter_mut().filter(|expr| is_numeric(expr, input.schema())) {
+                *expr = key(std::mem::take(expr));
+                changed = true;
+            }
+            if let Some(sort) = &mut sort_expr {
+                changed |= by_keys(sort, input.schema());
+            }
+            let on = DistinctOn {
+                on_expr,
+                select_expr,
+                sort_expr,
+                input,
+                schema,
+            };
+            let node = LogicalPlan::Distinct(Distinct::On(on));
+            Ok(Transformed::new_transformed(node, changed))
+        }
+        LogicalPlan::Join(mut join) => {
+            let mut changed = false;
+            for (left, right) in &mut join.on {
+                if is_numeric(left, join.left.schema()) || is_numeric(right, join.right.schema()) {
+                    *left = keyed(left, join.left.schema())?;
+                    *right = keyed(right, join.right.schema())?;
+                    changed = true;
+                }
+            }
+            Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn by_keys(sorts: &mut [SortExpr], schema: &DFSchema) -> bool {
+    let mut changed = false;
+    for sort in sorts.iter_mut().filter(|sort| is_numeric(&sort.expr, schema)) {
+        sort.expr = key(std::mem::take(&mut sort.expr));
+        changed = true;
+    }
+    changed
+}
+
+/// Expressions that group, sort or look up by themselves.
+pub(super) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::AggregateFunction(mut call) => {
+            let mut changed = by_keys(&mut call.params.order_by, schema);
+            if call.params.distinct && call.func.name() == "count" {
+                for arg in call.params.args.iter_mut().filter(|arg| is_numeric(arg, schema)) {
+                    *arg = key(std::mem::take(arg));
+                    changed = true;
+                }
+            }
+            Ok(Transformed::new_transformed(Expr::AggregateFunction(call), changed))
+        }
+        Expr::WindowFunction(call) => {
+            let WindowFunction { fun, mut params } = *call;
+            // The key of RANGE with an offset is reckoned with.
+            let mut changed = !has_offset(&params.window_frame) && by_keys(&mut params.order_by, schema);
+            for expr in params.partition_by.iter_mut().filter(|expr| is_numeric(expr, schema)) {
+                *expr = key(std::mem::take(expr));
+                changed = true;
+            }
+            let call = Expr::WindowFunction(Box::new(WindowFunction { fun, params }));
+            Ok(Transformed::new_transformed(call, changed))
+        }
+        Expr::InSubquery(InSubquery {
+            expr,
+            subquery,
+            negated,
+        }) => {
+            let inner = subquery.subquery.schema();
+            let numeric = inner.fields().len() == 1 && *inner.field(0).data_type() == NUMERIC;
+            if !numeric && !is_numeric(&expr, schema) || inner.fields().len() != 1 {
+                let unchanged = InSubquery::new(expr, subquery, negated);
+                return Ok(Transformed::no(Expr::InSubquery(unchanged)));
+            }
+            let name = inner.field(0).name().clone();
+            let asked = keyed(&Expr::Column(inner.columns().remove(0)), inner)?.alias(name);
+            let plan = Projection::try_new(vec![asked], subquery.subquery.clone())?;
+            let subquery = Subquery {
+                subquery: Arc::new(LogicalPlan::Projection(plan)),
+                ..subquery
+            };
+            let expr = Box::new(keyed(&expr, schema)?);
+            Ok(Transformed::yes(Expr::InSubquery(InSubquery::new(
+                expr, subquery, negated,
+            ))))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn has_offset(frame: &WindowFrame) -> bool {
+    let offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => !offset.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    frame.units == WindowFrameUnits::Range && (offset(&frame.start_bound) || offset(&frame.end_bound))
+}
+
+/// GROUP BY by keys, and over it the columns as they were: of each group the value with the fewest digits.
+fn grouped(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    let input = aggregate.input.clone();
+    let numeric: Vec<bool> = aggregate
+        .group_expr
+        .iter()
+        .map(|expr| is_numeric(expr, input.schema()))
+        .collect();
+    let sets = aggregate
+        .group_expr
+        .iter()
+        .any(|expr| matches!(expr, Expr::GroupingSet(_)));
+    if sets || !numeric.contains(&true) {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let outputs: Vec<_> = aggregate
+        .schema
+        .iter()
+        .map(|(q, field)| (q.cloned(), field.name().clone()))
+        .collect();
+    let (mut groups, mut functions, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, (expr, numeric)) in aggregate.group_expr.iter().zip(&numeric).enumerate() {
+        if *numeric {
+            groups.push(key(expr.clone()).alias(format!("__key_{at}")));
+            functions.push(min_udaf().call(vec![expr.clone()]).alias(format!("__value_{at}")));
+            columns.push(col(Column::new_unqualified(format!("__value_{at}"))));
+        } else {
+            groups.push(expr.clone().alias(format!("__key_{at}")));
+            columns.push(col(Column::new_unqualified(format!("__key_{at}"))));
+        }
+    }
+    for (at, expr) in aggregate.aggr_expr.iter().enumerate() {
+        let name = format!("__function_{at}");
+        functions.push(expr.clone().unalias().alias(&name));
+        columns.push(col(Column::new_unqualified(name)));
+    }
+    let inner = Arc::new(LogicalPlan::Aggregate(Aggregate::try_new(input, groups, functions)?));
+    let named = columns.into_iter().zip(outputs);
+    let named = named.map(|(column, (qualifier, name))| column.alias_qualified(qualifier, name));
+    let projection = Projection::try_new(named.collect(), inner)?;
+    Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+}
