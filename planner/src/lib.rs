@@ -3,6 +3,7 @@
 mod bind;
 mod catalog;
 mod context;
+mod conventions;
 pub mod engine;
 pub mod error;
 mod errors;

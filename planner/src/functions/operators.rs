@@ -1,14 +1,14 @@
 //! Operators on numerics, dates, timestamps and intervals, with PostgreSQL's result types.
 
-use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use super::datetime::STAMP;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
-
-const STAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+use tenon_storage::datetime::{Conventions, parse_date, parse_interval};
 
 #[derive(Debug)]
 pub(crate) struct PostgresOperators;
@@ -59,69 +59,31 @@ impl ExprPlanner for PostgresOperators {
         if let Some(planned) = numerics {
             return Ok(PlannerResult::Planned(planned));
         }
-        let planned = match (&expr.op, &left, &right) {
-            (BinaryOperator::Plus, DataType::Date32, number) if number.is_integer() => {
-                days(expr.left, Operator::Plus, expr.right)
-            }
-            (BinaryOperator::Plus, number, DataType::Date32) if number.is_integer() => {
-                days(expr.right, Operator::Plus, expr.left)
-            }
-            (BinaryOperator::Minus, DataType::Date32, number) if number.is_integer() => {
-                days(expr.left, Operator::Minus, expr.right)
-            }
-            (BinaryOperator::Minus, DataType::Date32, DataType::Date32) => binary(
-                cast(expr.left, DataType::Int32),
-                Operator::Minus,
-                cast(expr.right, DataType::Int32),
-            ),
-            (BinaryOperator::Plus, DataType::Date32, DataType::Interval(_)) => {
-                binary(cast(expr.left, STAMP), Operator::Plus, expr.right)
-            }
-            (BinaryOperator::Plus, DataType::Interval(_), DataType::Date32) => {
-                binary(cast(expr.right, STAMP), Operator::Plus, expr.left)
-            }
-            (BinaryOperator::Minus, DataType::Date32, DataType::Interval(_)) => {
-                binary(cast(expr.left, STAMP), Operator::Minus, expr.right)
-            }
-            (BinaryOperator::Plus, DataType::Date32, DataType::Time64(_)) => {
-                let micros = DataType::Time64(TimeUnit::Microsecond);
-                let day = cast(cast(expr.left, STAMP), DataType::Int64);
-                let time = cast(cast(expr.right, micros), DataType::Int64);
-                cast(binary(day, Operator::Plus, time), STAMP)
-            }
-            (BinaryOperator::Minus, a, b) if is_time_point(a) && is_time_point(b) => {
-                super::datetime::difference().call(vec![expr.left, expr.right])
-            }
-            (BinaryOperator::Multiply, DataType::Interval(_), number) if number.is_numeric() => {
-                super::datetime::scaled().call(vec![expr.left, cast(expr.right, DataType::Float64)])
-            }
-            (BinaryOperator::Multiply, number, DataType::Interval(_)) if number.is_numeric() => {
-                super::datetime::scaled().call(vec![expr.right, cast(expr.left, DataType::Float64)])
-            }
-            (BinaryOperator::Divide, DataType::Interval(_), number) if number.is_numeric() => {
-                let one = Expr::Literal(ScalarValue::Float64(Some(1.0)), None);
-                let factor = binary(one, Operator::Divide, cast(expr.right, DataType::Float64));
-                super::datetime::scaled().call(vec![expr.left, factor])
-            }
+        let op = match expr.op {
+            BinaryOperator::Plus => Operator::Plus,
+            BinaryOperator::Minus => Operator::Minus,
+            BinaryOperator::Multiply => Operator::Multiply,
+            BinaryOperator::Divide => Operator::Divide,
             _ => return Ok(PlannerResult::Original(expr)),
         };
-        Ok(PlannerResult::Planned(planned))
+        let RawBinaryExpr {
+            op: raw,
+            left: a,
+            right: b,
+        } = expr;
+        Ok(match super::datetime::operators::plan(a, op, b, (&left, &right)) {
+            Ok(planned) => PlannerResult::Planned(planned),
+            Err((left, right)) => PlannerResult::Original(RawBinaryExpr { op: raw, left, right }),
+        })
     }
-}
 
-fn is_time_point(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Timestamp(..) | DataType::Date32)
+    fn plan_extract(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(super::datetime::extract(args)))
+    }
 }
 
 fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
-}
-
-fn days(date: Expr, op: Operator, count: Expr) -> Expr {
-    cast(
-        binary(cast(date, DataType::Int32), op, cast(count, DataType::Int32)),
-        DataType::Date32,
-    )
 }
 
 /// `date < date + interval '1 month'`: the sum is a timestamp, but as long as the interval has no time of day, comparing
@@ -131,11 +93,26 @@ fn compared(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinary
     let (a, b) = match (left, right) {
         (DataType::Date32, DataType::Timestamp(_, None)) => (a, as_date(b)),
         (DataType::Timestamp(_, None), DataType::Date32) => (as_date(a), b),
+        (special, text) if is_special(special) && text.is_string() => (a, as_type(b, special)),
+        (text, special) if is_special(special) && text.is_string() => (as_type(a, special), b),
         (DataType::FixedSizeBinary(16), text) if text.is_string() => (a, as_uuid(b)),
         (text, DataType::FixedSizeBinary(16)) if text.is_string() => (as_uuid(a), b),
         _ => (a, b),
     };
     RawBinaryExpr { op, left: a, right: b }
+}
+
+/// Types that DataFusion does not compare texts with.
+fn is_special(of: &DataType) -> bool {
+    matches!(of, DataType::Interval(_)) || *of == super::datetime::TIMETZ
+}
+
+/// A string constant beside a value of a type is of that type.
+fn as_type(expr: Expr, of: &DataType) -> Expr {
+    match expr {
+        Expr::Literal(..) => datafusion::logical_expr::cast(expr, of.clone()),
+        other => other,
+    }
 }
 
 /// `uuid = '...'`: the string constant is a uuid.
@@ -148,18 +125,38 @@ fn as_uuid(expr: Expr) -> Expr {
 }
 
 fn as_date(expr: Expr) -> Expr {
+    use super::datetime::operators::{MINUS, PLUS};
+    let Expr::ScalarFunction(call) = expr else { return expr };
+    let op = match call.func.name() {
+        PLUS => Operator::Plus,
+        MINUS => Operator::Minus,
+        _ => return Expr::ScalarFunction(call),
+    };
+    match call.args.as_slice() {
+        // Only a constant is known to be finite.
+        [Expr::Cast(promoted), Expr::Cast(interval)]
+            if *promoted.field.data_type() == STAMP
+                && is_finite_constant(&promoted.expr)
+                && is_whole_days(&interval.expr) =>
+        {
+            binary(promoted.expr.as_ref().clone(), op, interval.expr.as_ref().clone())
+        }
+        _ => Expr::ScalarFunction(call),
+    }
+}
+
+/// A date that was written as one, in the years that Arrow's own arithmetic reaches.
+fn is_finite_constant(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryExpr(BinaryExpr {
-            left,
-            op: op @ (Operator::Plus | Operator::Minus),
-            right,
-        }) => match (*left, *right) {
-            (Expr::Cast(promoted), right) if *promoted.field.data_type() == STAMP && is_whole_days(&right) => {
-                binary(*promoted.expr, op, right)
-            }
-            (left, right) => binary(left, op, right),
+        Expr::Cast(cast) if *cast.field.data_type() == DataType::Date32 => match cast.expr.as_ref() {
+            Expr::Literal(text, _) => text.try_as_str().flatten().is_some_and(|text| {
+                let plain = text.len() == 10 && text.as_bytes()[4] == b'-';
+                plain && parse_date(text.as_bytes(), &Conventions::default()).is_ok()
+            }),
+            _ => false,
         },
-        other => other,
+        Expr::Literal(ScalarValue::Date32(Some(days)), _) => days.unsigned_abs() < 1_000_000,
+        _ => false,
     }
 }
 
@@ -169,16 +166,14 @@ fn is_whole_days(expr: &Expr) -> bool {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => value.nanoseconds == 0,
         Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Interval(_)) => match cast.expr.as_ref() {
             Expr::Literal(text, _) => text.try_as_str().flatten().is_some_and(|text| {
-                tenon_storage::parse::parse_interval(text.as_bytes()).is_ok_and(|value| value.nanoseconds == 0)
+                parse_interval(text.as_bytes(), None, &Conventions::default())
+                    .is_ok_and(|span| span.us == 0 && span.months.abs() < 12_000 && span.days.abs() < 100_000)
             }),
             _ => false,
         },
         _ => false,
     }
 }
-
-/// The interval type of this server.
-pub(super) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
     Arc::new(PostgresOperators)

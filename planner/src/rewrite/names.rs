@@ -3,7 +3,9 @@
 //! DataFusion wants distinct names in a projection; PostgreSQL does not. A name that would repeat gets a suffix that
 //! starts with U+0001, and `displayed_name` takes it off again for the client.
 
-use datafusion::sql::sqlparser::ast::{Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value,
+};
 use std::collections::HashSet;
 
 const MARK: char = '\u{1}';
@@ -118,6 +120,10 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
         Expr::Ceil { .. } => strong("ceil"),
         Expr::Floor { .. } => strong("floor"),
         Expr::AtTimeZone { .. } => strong("timezone"),
+        Expr::BinaryOp {
+            op: BinaryOperator::Overlaps,
+            ..
+        } => strong("overlaps"),
         Expr::Tuple(_) => strong("row"),
         Expr::Trim { trim_where, .. } => strong(match trim_where {
             Some(TrimWhereField::Leading) => "ltrim",

@@ -7,6 +7,8 @@
 //! - values become text as the wire writes them: `to_text`;
 //! - a float beside a numeric stays one, before coercion makes it a numeric: `floats`;
 //! - a FILTER is tested before the arguments of its aggregate: `filtered`;
+//! - dates and times change their type by the session's zone: `times`;
+//! - intervals compare by their length: `intervals`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
@@ -20,14 +22,17 @@ mod correlated;
 mod filtered;
 mod floats;
 mod in_lists;
+mod intervals;
 mod limits;
 mod parse;
 mod sets;
 mod subqueries;
+mod times;
 mod to_integer;
 mod to_text;
 mod unseen_orders;
 
+use crate::conventions;
 use crate::functions::aggregate;
 use crate::optimizer::implied_equalities::DropImpliedEqualities;
 use datafusion::common::config::ConfigOptions;
@@ -39,16 +44,19 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
+use tenon_storage::datetime::Conventions;
 
 /// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(unseen_orders::DropUnseenOrders),
+        Arc::new(intervals::LiteralsBesideIntervals),
         Arc::new(DropImpliedEqualities),
         Arc::new(floats::FloatsStay),
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(PostgresSemantics));
+    rules.push(Arc::new(intervals::IntervalsByLength));
     rules.push(Arc::new(correlated::Correlated));
     rules.push(Arc::new(sets::SetsInLists));
     rules.push(Arc::new(limits::LimitsByValue));
@@ -64,13 +72,14 @@ impl AnalyzerRule for PostgresSemantics {
         "postgres_semantics"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite_node)
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        let conventions = conventions::of(options);
+        plan.transform_up_with_subqueries(|node| rewrite_node(node, &conventions))
             .map(|rewritten| rewritten.data)
     }
 }
 
-fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transformed<LogicalPlan>> {
     // Most nodes have nothing to rewrite: look before the schema is merged and names are saved.
     let mut touched = false;
     plan.apply_expressions(|expr| {
@@ -88,7 +97,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     let rewritten = plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema))?;
+        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
         Ok(expr.update_data(|expr| name.restore(expr)))
     })?;
     if rewritten.transformed {
@@ -105,9 +114,9 @@ fn is_candidate(expr: &Expr) -> bool {
     }
 }
 
-fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
     match expr {
-        Expr::Cast(cast) => casts::rewrite(cast, schema),
+        Expr::Cast(cast) => casts::rewrite(cast, schema, conventions),
         Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
         Expr::AggregateFunction(call) => {

@@ -19,7 +19,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use arrow::array::timezone::Tz;
+use tenon_storage::datetime::Conventions;
 
 /// The two wire formats of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ impl Format {
 }
 
 /// Session settings that change how values are written.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Style {
-    /// The zone in which `timestamptz` text is shown; `None` is UTC.
-    pub time_zone: Option<Tz>,
+    /// How dates, times and intervals are shown.
+    pub conventions: Conventions,
 }

@@ -77,6 +77,7 @@ impl AggregateUDFImpl for Average {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match digits(&types[0]) {
             Some((whole, scale)) => Ok(quotient_type(whole, scale)),
+            None if matches!(types[0], DataType::Interval(_)) => Ok(types[0].clone()),
             None => avg_udaf().return_type(types),
         }
     }

@@ -4,11 +4,12 @@
 mod accounts;
 mod average;
 mod collect;
+mod intervals;
 pub(crate) mod single;
 mod sum;
 
 use super::window;
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::functions_aggregate::average::avg_udaf;
@@ -16,7 +17,7 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionDefinition,
 };
-use datafusion::logical_expr::{AggregateUDF, Expr};
+use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable};
 use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<AggregateUDF> {
@@ -40,6 +41,7 @@ fn exact_argument(function: &str, types: &[DataType]) -> Result<Vec<DataType>> {
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             DataType::Decimal128(*precision, *scale)
         }
+        DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
         other => return plan_err!("{function} does not take {other}"),
     }])
 }
@@ -50,6 +52,12 @@ fn lowered(
     params: &mut AggregateFunctionParams,
     schema: &DFSchema,
 ) -> Result<Option<Arc<AggregateUDF>>> {
+    if let [argument] = params.args.as_slice()
+        && matches!(argument.get_type(schema)?, DataType::Interval(_))
+        && let Some(found) = intervals::named(function.name())
+    {
+        return Ok(Some(found));
+    }
     match function.name() {
         "sum" => sum::lower(params, schema),
         "avg" => average::lower(params, schema),

@@ -66,6 +66,7 @@ impl AggregateUDFImpl for Sum {
         match &types[0] {
             DataType::Int16 | DataType::Int32 => Ok(DataType::Int64),
             DataType::Int64 => Ok(WIDE),
+            interval @ DataType::Interval(_) => Ok(interval.clone()),
             _ => sum_udaf().return_type(types),
         }
     }
