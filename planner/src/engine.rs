@@ -143,6 +143,9 @@ impl Engine {
             config.options_mut().extensions.insert(own);
         }
         config.set_extension(Arc::new(options));
+        // What physical expressions are made with.
+        let own = state.config_options().clone();
+        state.execution_props_mut().config_options = Some(own);
         let task = task(&state);
         (Arc::new(state), task)
     }

@@ -1,11 +1,11 @@
 //! Operators on numerics, dates, timestamps and intervals, with PostgreSQL's result types.
 
-use super::datetime::STAMP;
+use super::datetime::{STAMP, TIMETZ, comparable, exact};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 use tenon_storage::datetime::{Conventions, parse_date, parse_interval};
@@ -91,10 +91,22 @@ fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
 fn compared(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinaryExpr {
     let RawBinaryExpr { op, left: a, right: b } = expr;
     let (a, b) = match (left, right) {
-        (DataType::Date32, DataType::Timestamp(_, None)) => (a, as_date(b)),
-        (DataType::Timestamp(_, None), DataType::Date32) => (as_date(a), b),
-        (special, text) if is_special(special) && text.is_string() => (a, as_type(b, special)),
-        (text, special) if is_special(special) && text.is_string() => (as_type(a, special), b),
+        (DataType::Date32, DataType::Timestamp(_, None)) => match as_date(b) {
+            Ok(b) => (a, b),
+            Err(b) => (comparable(a, STAMP), b),
+        },
+        (DataType::Timestamp(_, None), DataType::Date32) => match as_date(a) {
+            Ok(a) => (a, b),
+            Err(a) => (a, comparable(b, STAMP)),
+        },
+        (DataType::Date32, DataType::Timestamp(..)) => (comparable(a, right.clone()), b),
+        (DataType::Timestamp(..), DataType::Date32) => (a, comparable(b, left.clone())),
+        (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) => (cast(a, right.clone()), b),
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None)) => (a, cast(b, left.clone())),
+        (DataType::Time64(_), other) if *other == TIMETZ => (cast(a, TIMETZ), b),
+        (other, DataType::Time64(_)) if *other == TIMETZ => (a, cast(b, TIMETZ)),
+        (of, text) if text.is_string() && exact(of).is_some() => (a, as_type(b, of)),
+        (text, of) if text.is_string() && exact(of).is_some() => (as_type(a, of), b),
         (DataType::FixedSizeBinary(16), text) if text.is_string() => (a, as_uuid(b)),
         (text, DataType::FixedSizeBinary(16)) if text.is_string() => (as_uuid(a), b),
         _ => (a, b),
@@ -102,15 +114,10 @@ fn compared(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinary
     RawBinaryExpr { op, left: a, right: b }
 }
 
-/// Types that DataFusion does not compare texts with.
-fn is_special(of: &DataType) -> bool {
-    matches!(of, DataType::Interval(_)) || *of == super::datetime::TIMETZ
-}
-
 /// A string constant beside a value of a type is of that type.
 fn as_type(expr: Expr, of: &DataType) -> Expr {
     match expr {
-        Expr::Literal(..) => datafusion::logical_expr::cast(expr, of.clone()),
+        Expr::Literal(..) => cast(expr, of.clone()),
         other => other,
     }
 }
@@ -124,13 +131,15 @@ fn as_uuid(expr: Expr) -> Expr {
     Expr::Cast(Cast::new_from_field(Box::new(expr), field))
 }
 
-fn as_date(expr: Expr) -> Expr {
+fn as_date(expr: Expr) -> std::result::Result<Expr, Expr> {
     use super::datetime::operators::{MINUS, PLUS};
-    let Expr::ScalarFunction(call) = expr else { return expr };
+    let Expr::ScalarFunction(call) = expr else {
+        return Err(expr);
+    };
     let op = match call.func.name() {
         PLUS => Operator::Plus,
         MINUS => Operator::Minus,
-        _ => return Expr::ScalarFunction(call),
+        _ => return Err(Expr::ScalarFunction(call)),
     };
     match call.args.as_slice() {
         // Only a constant is known to be finite.
@@ -139,9 +148,13 @@ fn as_date(expr: Expr) -> Expr {
                 && is_finite_constant(&promoted.expr)
                 && is_whole_days(&interval.expr) =>
         {
-            binary(promoted.expr.as_ref().clone(), op, interval.expr.as_ref().clone())
+            Ok(binary(
+                promoted.expr.as_ref().clone(),
+                op,
+                interval.expr.as_ref().clone(),
+            ))
         }
-        _ => Expr::ScalarFunction(call),
+        _ => Err(Expr::ScalarFunction(call)),
     }
 }
 

@@ -2,8 +2,8 @@
 //! (`current_timestamp(3)`).
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    Interval, IntervalFields, TimezoneInfo, Value,
+    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, Interval, IntervalFields, TimezoneInfo, Value,
 };
 
 type Limits = (Option<IntervalFields>, Option<u64>);
@@ -90,6 +90,14 @@ pub(super) fn place_named(function: &mut Function) {
             name: Expr::Identifier(Ident { value, .. }),
             ..
         } => Some(value.to_lowercase()),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Assignment,
+            ..
+        })) => match left.as_ref() {
+            Expr::Identifier(ident) => Some(ident.value.to_lowercase()),
+            _ => None,
+        },
         _ => None,
     };
     let named = list.args.iter().any(|arg| name_of(arg).is_some());
@@ -110,7 +118,51 @@ pub(super) fn place_named(function: &mut Function) {
         let (FunctionArg::Unnamed(value)
         | FunctionArg::Named { arg: value, .. }
         | FunctionArg::ExprNamed { arg: value, .. }) = arg;
-        placed[place] = value;
+        placed[place] = match value {
+            FunctionArgExpr::Expr(Expr::BinaryOp {
+                op: BinaryOperator::Assignment,
+                right,
+                ..
+            }) => FunctionArgExpr::Expr(*right),
+            value => value,
+        };
     }
     list.args = placed.into_iter().map(FunctionArg::Unnamed).collect();
+}
+
+/// `date(x)` and `timestamptz(x)` are casts; `timestamptz(date, time)` is a sum.
+pub(super) fn as_cast(function: &mut Function) -> Option<Expr> {
+    let data_type = match super::function_name(function).as_str() {
+        "date" => DataType::Date,
+        "timestamptz" => DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
+        "timetz" => DataType::Time(None, TimezoneInfo::WithTimeZone),
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &mut function.args else {
+        return None;
+    };
+    let sum = matches!(data_type, DataType::Timestamp(..));
+    let value = match list.args.as_mut_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] => take(value),
+        [
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(date)),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(time)),
+        ] if sum => Expr::Nested(Box::new(Expr::BinaryOp {
+            left: Box::new(take(date)),
+            op: BinaryOperator::Plus,
+            right: Box::new(take(time)),
+        })),
+        _ => return None,
+    };
+    Some(Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(value),
+        data_type,
+        array: false,
+        format: None,
+    })
+}
+
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }

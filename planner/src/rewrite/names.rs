@@ -146,6 +146,18 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
 /// A type's internal name, as `FigureColname` takes it: `int4` for INTEGER.
 fn type_word(declared: &str) -> String {
     let lower = declared.to_lowercase();
+    let zone = match lower.strip_suffix(" time zone") {
+        Some(of) if of.ends_with("without") => "",
+        Some(_) => "tz",
+        None => "",
+    };
+    if let Some(of) = ["timestamp", "time"].iter().find(|of| lower.starts_with(**of)) {
+        let short = lower.starts_with("timestamptz") || lower.starts_with("timetz");
+        return format!("{of}{}", if short { "tz" } else { zone });
+    }
+    if lower.starts_with("interval") {
+        return "interval".into();
+    }
     let bare = lower.split('(').next().unwrap_or(&lower).trim();
     let bare = bare.rsplit('.').next().unwrap_or(bare);
     match bare {
@@ -158,9 +170,6 @@ fn type_word(declared: &str) -> String {
         "decimal" | "dec" => "numeric",
         "character varying" => "varchar",
         "character" | "char" => "bpchar",
-        "timestamp without time zone" => "timestamp",
-        "timestamp with time zone" => "timestamptz",
-        "time without time zone" => "time",
         other => other,
     }
     .to_string()

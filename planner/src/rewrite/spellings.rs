@@ -40,6 +40,10 @@ pub(super) fn respell(expr: &mut Expr) {
                 function.args = empty_arguments();
             }
             super::intervals::place_named(function);
+            if let Some(cast) = super::intervals::as_cast(function) {
+                *expr = cast;
+                return;
+            }
             if let Some(limited) = super::intervals::current(function) {
                 *expr = limited;
             }

@@ -225,6 +225,18 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             list: list.list.into_iter().map(length).collect(),
             negated: list.negated,
         })),
+        Expr::InSubquery(mut within) if interval(&within.expr) => {
+            let plan = within.subquery.subquery.as_ref().clone();
+            let found = plan.schema().columns().into_iter().next();
+            if let Some(found) = found {
+                let of_lengths = LogicalPlanBuilder::from(plan)
+                    .project(vec![length(Expr::Column(found))])?
+                    .build()?;
+                within.subquery.subquery = Arc::new(of_lengths);
+                *within.expr = length(*within.expr);
+            }
+            Transformed::yes(Expr::InSubquery(within))
+        }
         Expr::AggregateFunction(mut call) => {
             let counted = call.params.distinct && call.func.name() == "count";
             if counted {
@@ -263,8 +275,11 @@ impl AnalyzerRule for LiteralsBesideIntervals {
                     })?;
                 Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
             })?;
+            if !found {
+                return Ok(Transformed::no(node));
+            }
             let schema = merge_schema(&node.inputs());
-            if !found || !schema.fields().iter().any(|field| special(field.data_type())) {
+            if !schema.fields().is_empty() && !schema.fields().iter().any(|field| special(field.data_type())) {
                 return Ok(Transformed::no(node));
             }
             let names = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&node);
@@ -278,9 +293,18 @@ impl AnalyzerRule for LiteralsBesideIntervals {
     }
 }
 
-/// Types that DataFusion does not bring texts to.
+/// Types that DataFusion does not bring texts to, or brings to nanoseconds.
 fn special(of: &DataType) -> bool {
-    is_interval(of) || *of == crate::functions::datetime::TIMETZ
+    crate::functions::datetime::exact(of).is_some()
+}
+
+/// A point in time as the timestamp that it is compared with.
+fn as_stamp(expr: Expr, stamp: &DataType, schema: &DFSchema) -> Expr {
+    match expr.get_type(schema) {
+        Ok(DataType::Date32) => crate::functions::datetime::comparable(expr, stamp.clone()),
+        Ok(of) if of != *stamp && matches!(of, DataType::Timestamp(..)) => cast(expr, stamp.clone()),
+        _ => expr,
+    }
 }
 
 fn beside(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -289,11 +313,25 @@ fn beside(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Literal(value, _) if value.try_as_str().is_some() => cast(expr, of.clone()),
         _ => expr,
     };
+    // Dates beside timestamps are timestamps.
+    let common = |types: Vec<DataType>| {
+        let of = |wanted: fn(&DataType) -> bool| types.iter().find(|of| wanted(of)).cloned();
+        let mixed = types.windows(2).any(|pair| pair[0] != pair[1]);
+        let stamp = of(|of| matches!(of, DataType::Timestamp(_, Some(_))))
+            .or_else(|| of(|of| matches!(of, DataType::Timestamp(..))));
+        stamp.filter(|_| mixed)
+    };
     Ok(match expr {
         Expr::Between(mut between) => match of(&between.expr) {
             Some(found) => {
                 *between.low = as_type(*between.low, &found);
                 *between.high = as_type(*between.high, &found);
+                let all = [&between.expr, &between.low, &between.high].into_iter();
+                if let Some(stamp) = common(all.filter_map(|expr| of(expr)).collect()) {
+                    *between.expr = as_stamp(*between.expr, &stamp, schema);
+                    *between.low = as_stamp(*between.low, &stamp, schema);
+                    *between.high = as_stamp(*between.high, &stamp, schema);
+                }
                 Transformed::yes(Expr::Between(between))
             }
             None => Transformed::no(Expr::Between(between)),

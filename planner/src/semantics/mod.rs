@@ -64,6 +64,13 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.with_analyzer_rules(rules)
 }
 
+/// PostgreSQL's meaning of an expression over no columns.
+pub(crate) fn of_constant(expr: Expr, conventions: &Conventions) -> Result<Expr> {
+    let schema = DFSchema::empty();
+    let done = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
+    Ok(done.data)
+}
+
 #[derive(Debug)]
 struct PostgresSemantics;
 

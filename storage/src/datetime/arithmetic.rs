@@ -110,7 +110,7 @@ pub fn difference(a: i64, b: i64) -> Result<Span> {
         return Err(StorageError::new(ErrorKind::DatetimeOverflow, message));
     }
     let us = a.checked_sub(b).ok_or_else(|| out_of_range("interval"))?;
-    Ok(justify_hours(Span::of_us(us)))
+    justify_hours(Span::of_us(us))
 }
 
 /// `age(a, b)`: years, months, days and time between, each counted by the calendar.
@@ -140,53 +140,52 @@ pub fn age(a: i64, b: i64) -> Result<Span> {
     })
 }
 
-/// Whole days of the time become days, of its sign.
-pub fn justify_hours(span: Span) -> Span {
-    let (mut days, mut us) = (i64::from(span.days) + span.us / DAY_US, span.us % DAY_US);
-    if days > 0 && us < 0 {
-        (days, us) = (days - 1, us + DAY_US);
-    } else if days < 0 && us > 0 {
-        (days, us) = (days + 1, us - DAY_US);
+/// Of one sign with what is larger.
+fn balanced(large: &mut i64, small: &mut i64, size: i64) {
+    if *large > 0 && *small < 0 {
+        (*large, *small) = (*large - 1, *small + size);
+    } else if *large < 0 && *small > 0 {
+        (*large, *small) = (*large + 1, *small - size);
     }
-    Span {
-        days: days as i32,
+}
+
+fn span(months: i64, days: i64, us: i64) -> Result<Span> {
+    let part = |value: i64| i32::try_from(value).map_err(|_| out_of_range("interval"));
+    Ok(Span {
+        months: part(months)?,
+        days: part(days)?,
         us,
-        ..span
-    }
+    })
+}
+
+/// Whole days of the time become days, of its sign.
+pub fn justify_hours(value: Span) -> Result<Span> {
+    let (mut days, mut us) = (i64::from(value.days) + value.us / DAY_US, value.us % DAY_US);
+    balanced(&mut days, &mut us, DAY_US);
+    span(value.months.into(), days, us)
 }
 
 /// Thirty days become a month.
-pub fn justify_days(span: Span) -> Span {
-    let (mut months, mut days) = (span.months.saturating_add(span.days / 30), span.days % 30);
-    if months > 0 && days < 0 {
-        (months, days) = (months - 1, days + 30);
-    } else if months < 0 && days > 0 {
-        (months, days) = (months + 1, days - 30);
-    }
-    Span { months, days, ..span }
+pub fn justify_days(value: Span) -> Result<Span> {
+    let mut months = i64::from(value.months) + i64::from(value.days / 30);
+    let mut days = i64::from(value.days % 30);
+    balanced(&mut months, &mut days, 30);
+    span(months, days, value.us)
 }
 
 /// Both, with one sign for all.
-pub fn justify_interval(span: Span) -> Span {
-    let mut days = i64::from(span.days) + span.us / DAY_US;
-    let mut us = span.us % DAY_US;
-    let mut months = i64::from(span.months) + days / 30;
+pub fn justify_interval(value: Span) -> Result<Span> {
+    let mut days = i64::from(value.days) + value.us / DAY_US;
+    let mut us = value.us % DAY_US;
+    let mut months = i64::from(value.months) + days / 30;
     days %= 30;
     if months > 0 && (days < 0 || (days == 0 && us < 0)) {
         (months, days) = (months - 1, days + 30);
     } else if months < 0 && (days > 0 || (days == 0 && us > 0)) {
         (months, days) = (months + 1, days - 30);
     }
-    if days > 0 && us < 0 {
-        (days, us) = (days - 1, us + DAY_US);
-    } else if days < 0 && us > 0 {
-        (days, us) = (days + 1, us - DAY_US);
-    }
-    Span {
-        months: months as i32,
-        days: days as i32,
-        us,
-    }
+    balanced(&mut days, &mut us, DAY_US);
+    span(months, days, us)
 }
 
 /// `interval * factor`, fractions carried down to the smaller units.

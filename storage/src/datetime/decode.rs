@@ -95,7 +95,7 @@ pub fn parse_timestamptz(text: &[u8], conventions: &Conventions) -> Result<i64, 
     let read = DateTime::read(text, conventions)?;
     match read.moment {
         Moment::Given(found) => {
-            let local = found.stamp()?;
+            let local = found.clock()?;
             let us = local.checked_sub(i64::from(read.east_s) * 1_000_000);
             us.filter(|us| (FIRST_US..i64::MAX).contains(us))
                 .ok_or(Invalid::Past("timestamp"))
@@ -178,6 +178,15 @@ impl Civil {
 
     /// Microseconds since 1970.
     pub fn stamp(&self) -> Result<i64, Invalid> {
+        let us = self.clock()?;
+        if us < FIRST_US {
+            return Err(Invalid::Past("timestamp"));
+        }
+        Ok(us)
+    }
+
+    /// The same of a time of clock, whose zone may bring it into the range.
+    fn clock(&self) -> Result<i64, Invalid> {
         let past = || Invalid::Past("timestamp");
         if !(YEAR_MIN..=300_000).contains(&self.year) {
             return Err(past());
@@ -186,7 +195,7 @@ impl Civil {
         let us = days
             .checked_mul(MICROS_PER_DAY)
             .and_then(|us| us.checked_add(self.micros()));
-        us.filter(|us| (FIRST_US..i64::MAX).contains(us)).ok_or_else(past)
+        us.filter(|us| *us < i64::MAX).ok_or_else(past)
     }
 
     fn set_day(&mut self, days: i64) {
@@ -244,8 +253,6 @@ impl DateTime {
 enum Place {
     East(i32),
     Zone(Zone),
-    /// A place and the abbreviation that its zone is to be read by.
-    Abbreviated(Zone, String),
 }
 
 struct Reader<'a> {
@@ -442,7 +449,9 @@ impl<'a> Reader<'a> {
             Some(Place::Zone(zone)) => zone.fixed().is_none(),
             _ => false,
         };
-        if varies && !self.has(set::DATE) {
+        // Half a date says nothing of the offset.
+        let given = matches!(self.place, Some(Place::East(_)));
+        if !self.has(set::DATE) && (varies || (!given && self.has_any(set::DATE))) {
             return Err(Invalid::Syntax);
         }
         if !self.has(set::DATE) {
@@ -467,7 +476,7 @@ impl<'a> Reader<'a> {
         let zone = Zone::abbreviated(text)?;
         Some(match zone.fixed() {
             Some(east_s) => Place::East(east_s),
-            None => Place::Abbreviated(zone, text.to_ascii_uppercase()),
+            None => Place::Zone(zone),
         })
     }
 
@@ -643,7 +652,7 @@ impl<'a> Reader<'a> {
         match text.find('.') {
             Some(_) if !self.has_any(set::DATE) => self.date(text),
             Some(point) if point > 2 => self.run_together(text, self.seen),
-            None if text.len() >= 6 && !(self.has(set::DATE) && self.has(set::TIME)) => {
+            None if text.len() >= 6 && !(self.has_any(set::DATE) && self.has_any(set::TIME)) => {
                 self.run_together(text, self.seen)
             }
             _ => self.number(text, self.seen),
@@ -865,7 +874,6 @@ impl<'a> Reader<'a> {
             Some(Place::East(east_s)) => *east_s,
             _ if daylight => return Err(Invalid::Syntax),
             Some(Place::Zone(zone)) => zone.east_of_local(local()),
-            Some(Place::Abbreviated(zone, abbreviation)) => zone.east_of_abbreviated(abbreviation, local()),
             None => self.conventions.zone.east_of_local(local()),
         })
     }
@@ -927,13 +935,15 @@ pub(super) fn displacement(text: &str) -> Result<i32, Invalid> {
         }
         _ => Err(Invalid::Syntax),
     };
+    // After a colon, no digits count none.
+    let below = |part: &str| if part.is_empty() { Ok(0) } else { number(part) };
     let mut parts = rest.split(':');
     let first = number(parts.next().unwrap_or_default())?;
     let (hours, minutes, seconds) = match (parts.next(), parts.next(), parts.next()) {
         (None, ..) if rest.len() > 2 => (first / 100, first % 100, 0),
         (None, ..) => (first, 0, 0),
-        (Some(minutes), None, _) => (first, number(minutes)?, 0),
-        (Some(minutes), Some(seconds), None) => (first, number(minutes)?, number(seconds)?),
+        (Some(minutes), None, _) => (first, below(minutes)?, 0),
+        (Some(minutes), Some(seconds), None) => (first, below(minutes)?, below(seconds)?),
         _ => return Err(Invalid::Syntax),
     };
     if hours > ZONE_HOURS_MAX || minutes > 59 || seconds > 59 {

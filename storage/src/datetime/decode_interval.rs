@@ -19,9 +19,19 @@ pub fn parse_interval(text: &[u8], range: Option<IntervalRange>, conventions: &C
     })
 }
 
+/// What a time of clock says.
+const CLOCK: [Unit; 5] = [
+    Unit::Hour,
+    Unit::Minute,
+    Unit::Second,
+    Unit::Millisecond,
+    Unit::Microsecond,
+];
+
 /// Months, days and microseconds, each checked as it grows. Fractions flow down: a month has 30 days.
 #[derive(Default)]
 pub(super) struct Sum {
+    pub years: i32,
     pub months: i32,
     pub days: i32,
     pub us: i64,
@@ -62,14 +72,11 @@ impl Sum {
     }
 
     fn add_years(&mut self, whole: i64, fraction: f64, years: i64) -> Result<(), Invalid> {
-        let months = past(
-            whole
-                .checked_mul(years * 12)
-                .and_then(|months| i32::try_from(months).ok()),
-        )?;
+        let whole = past(whole.checked_mul(years).and_then(|years| i32::try_from(years).ok()))?;
+        self.years = past(self.years.checked_add(whole))?;
         // The fraction of a year becomes whole months.
         let rest = (fraction * years as f64 * 12.0).round_ties_even() as i32;
-        self.months = past(self.months.checked_add(months).and_then(|sum| sum.checked_add(rest)))?;
+        self.months = past(self.months.checked_add(rest))?;
         Ok(())
     }
 
@@ -94,12 +101,13 @@ impl Sum {
         Ok(())
     }
 
-    pub fn finish(self) -> Span {
-        Span {
-            months: self.months,
+    pub fn finish(self) -> Result<Span, Invalid> {
+        let months = i64::from(self.years) * 12 + i64::from(self.months);
+        Ok(Span {
+            months: i32::try_from(months).map_err(|_| Invalid::Past("interval"))?,
             days: self.days,
             us: self.us,
-        }
+        })
     }
 }
 
@@ -131,16 +139,25 @@ pub(super) fn amount(text: &str) -> Result<(i64, f64), Invalid> {
 fn by_tokens(tokens: &[Token], range: Option<IntervalRange>, conventions: &Conventions) -> Result<Span, Invalid> {
     let (mut sum, mut seen, mut ago) = (Sum::default(), Seen::default(), false);
     let mut unit: Option<Unit> = None;
+    // SQL's one sign before the whole of it.
+    let all_negative = conventions.interval_form == IntervalForm::SqlStandard
+        && tokens.first().is_some_and(|first| first.text.starts_with('-'))
+        && !tokens[1..].iter().any(|token| token.text.starts_with(['-', '+']));
+    let signed = |(whole, fraction): (i64, f64)| match all_negative {
+        true => (-whole.saturating_abs(), -fraction.abs()),
+        false => (whole, fraction),
+    };
     for token in tokens.iter().rev() {
         let text = token.text.as_str();
         match token.kind {
             Kind::Time => {
-                seen.take(&[Unit::Hour, Unit::Minute, Unit::Second])?;
-                sum.us = past(sum.us.checked_add(clock_us(text, range)?))?;
+                seen.take(&CLOCK)?;
+                let (us, _) = signed((clock_us(text, range)?, 0.0));
+                sum.us = past(sum.us.checked_add(us))?;
                 unit = Some(Unit::Day);
             }
             Kind::Signed if text.contains(':') && clock_us(&text[1..], range).is_ok() => {
-                seen.take(&[Unit::Hour, Unit::Minute, Unit::Second])?;
+                seen.take(&CLOCK)?;
                 let us = clock_us(&text[1..], range)?;
                 let us = if text.starts_with('-') { -us } else { us };
                 sum.us = past(sum.us.checked_add(us))?;
@@ -163,12 +180,14 @@ fn by_tokens(tokens: &[Token], range: Option<IntervalRange>, conventions: &Conve
                         }
                         let months = if text.starts_with('-') { -months } else { months };
                         seen.take(&[Unit::Month])?;
+                        let (years, _) = signed((years, 0.0));
+                        let (months, _) = signed((months, 0.0));
                         let all = past(years.checked_mul(12).and_then(|years| years.checked_add(months)))?;
                         sum.add(all, 0.0, Unit::Month)?;
                         unit = Some(Unit::Month);
                     }
                     None => {
-                        let (whole, fraction) = amount(text)?;
+                        let (whole, fraction) = signed(amount(text)?);
                         match own {
                             Unit::Second if fraction != 0.0 => {
                                 seen.take(&[Unit::Second, Unit::Millisecond, Unit::Microsecond])?;
@@ -176,7 +195,8 @@ fn by_tokens(tokens: &[Token], range: Option<IntervalRange>, conventions: &Conve
                             own => seen.take(&[own])?,
                         }
                         sum.add(whole, fraction, own)?;
-                        unit = Some(own);
+                        // `1 2` day to hour.
+                        unit = Some(if own == Unit::Hour { Unit::Day } else { own });
                     }
                 }
             }
@@ -189,18 +209,7 @@ fn by_tokens(tokens: &[Token], range: Option<IntervalRange>, conventions: &Conve
     if !seen.any() {
         return Err(Invalid::Syntax);
     }
-    let mut span = sum.finish();
-    // SQL's one sign before the whole of it.
-    let lone_sign = conventions.interval_form == IntervalForm::SqlStandard
-        && tokens.first().is_some_and(|first| first.text.starts_with('-'))
-        && !tokens[1..].iter().any(|token| token.text.starts_with(['-', '+']));
-    if lone_sign {
-        span = Span {
-            months: -span.months.saturating_abs(),
-            days: -span.days.saturating_abs(),
-            us: -span.us.saturating_abs(),
-        };
-    }
+    let span = sum.finish()?;
     if ago { past(span.negated()) } else { Ok(span) }
 }
 

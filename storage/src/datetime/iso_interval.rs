@@ -1,7 +1,7 @@
 //! ISO 8601's intervals: with designators (`P1Y2M3DT4H5M6.7S`, `P2W`) and in the alternative forms
 //! (`P0001-02-03T04:05:06`, `P00010203T040506`).
 
-use super::decode_interval::{Sum, amount};
+use super::decode_interval::{self, Sum};
 use super::span::Span;
 use super::words::Unit;
 use crate::parse::Invalid;
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Span, Invalid> {
                 sum.add(whole / 10_000, 0.0, Unit::Hour)?;
                 sum.add(whole / 100 % 100, 0.0, Unit::Minute)?;
                 sum.add(whole % 100, fraction, Unit::Second)?;
-                return Ok(sum.finish());
+                return sum.finish();
             }
             (None | Some('-' | 'T'), false) if !any => {
                 rest = parts(rest, '-', &[Unit::Year, Unit::Month, Unit::Day], &mut sum)?;
@@ -63,7 +63,19 @@ pub(super) fn parse(text: &[u8]) -> Result<Span, Invalid> {
         sum.add(whole, fraction, unit)?;
         (rest, any) = (next, true);
     }
-    Ok(sum.finish())
+    sum.finish()
+}
+
+/// A number's whole and fraction, of which it may also have an exponent.
+fn amount(text: &str) -> Result<(i64, f64), Invalid> {
+    if !text.contains(['e', 'E']) {
+        return decode_interval::amount(text);
+    }
+    let value: f64 = text.parse().map_err(|_| Invalid::Syntax)?;
+    if value.is_nan() || value.abs() >= 1e18 {
+        return Err(Invalid::FieldOutOfRange);
+    }
+    Ok((value.trunc() as i64, value.fract()))
 }
 
 /// A number with its sign and fraction, and what follows.
@@ -75,7 +87,16 @@ fn number(text: &str) -> Result<(&str, &str), Invalid> {
     if end == signed || text[signed..end].starts_with('.') && end == signed + 1 {
         return Err(Invalid::Syntax);
     }
-    Ok(text.split_at(end))
+    // An exponent follows only with digits of its own.
+    let after = &text[end..];
+    let exponent = after.strip_prefix(['e', 'E']).map_or(0, |rest| {
+        let sign = usize::from(rest.starts_with(['-', '+']));
+        match rest[sign..].bytes().take_while(u8::is_ascii_digit).count() {
+            0 => 0,
+            digits => 1 + sign + digits,
+        }
+    });
+    Ok(text.split_at(end + exponent))
 }
 
 /// Digits before the point.

@@ -16,6 +16,8 @@ const LATE_US: i64 = 13_569_465_600_000_000;
 pub struct Zone {
     name: Arc<str>,
     rules: Rules,
+    /// Read by this abbreviation of a place's zone.
+    spelled: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +41,7 @@ impl Default for Zone {
         Zone {
             name: "UTC".into(),
             rules: Rules::Fixed(0, "UTC".into()),
+            spelled: None,
         }
     }
 }
@@ -64,6 +67,7 @@ impl Zone {
             return Some(Zone {
                 name: "GMT".into(),
                 rules: Rules::Fixed(0, "GMT".into()),
+                spelled: None,
             });
         }
         let known = text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic())
@@ -74,6 +78,7 @@ impl Zone {
             return Some(Zone {
                 name,
                 rules: Rules::Varying(rules),
+                spelled: None,
             });
         }
         posix(text)
@@ -92,8 +97,12 @@ impl Zone {
             Meaning::Standard(east_s) | Meaning::Daylight(east_s) => Some(Zone {
                 name: text.into(),
                 rules: Rules::Fixed(east_s, lower.to_ascii_uppercase().into()),
+                spelled: None,
             }),
-            Meaning::Place(place) => Zone::named(place),
+            Meaning::Place(place) => Some(Zone {
+                spelled: Some(lower.to_ascii_uppercase().into()),
+                ..Zone::named(place)?
+            }),
         }
     }
 
@@ -111,6 +120,7 @@ impl Zone {
         Zone {
             name: format!("<{sign}{text}>{against}{text}").into(),
             rules: Rules::Fixed(east_s, format!("{sign}{text}").into()),
+            spelled: None,
         }
     }
 
@@ -132,6 +142,7 @@ impl Zone {
     pub fn east_at(&self, us: i64) -> i32 {
         match &self.rules {
             Rules::Fixed(east_s, _) => *east_s,
+            Rules::Varying(rules) if self.spelled.is_some() => self.east_spelled(rules, instant(us)),
             Rules::Varying(rules) => rules.to_offset(instant(us)).seconds(),
         }
     }
@@ -162,21 +173,21 @@ impl Zone {
             Rules::Varying(rules) => rules,
         };
         let clock: DateTime = jiff::tz::Offset::UTC.to_datetime(instant(local_us));
-        match rules.to_ambiguous_timestamp(clock).offset() {
+        let plain = match rules.to_ambiguous_timestamp(clock).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset.seconds(),
             AmbiguousOffset::Gap { before, .. } => before.seconds(),
             AmbiguousOffset::Fold { after, .. } => after.seconds(),
+        };
+        match self.spelled {
+            Some(_) => self.east_spelled(rules, instant(local_us - i64::from(plain) * 1_000_000)),
+            None => plain,
         }
     }
 
-    /// Seconds east of UTC that an abbreviation means at a time of clock: as it was used last before, else first after.
-    pub fn east_of_abbreviated(&self, abbreviation: &str, local_us: i64) -> i32 {
-        let plain = self.east_of_local(local_us);
-        let Rules::Varying(rules) = &self.rules else {
-            return plain;
-        };
-        let at = instant(local_us - i64::from(plain) * 1_000_000);
+    /// Seconds east of UTC that the abbreviation means then: as it was used last before, else first after.
+    fn east_spelled(&self, rules: &TimeZone, at: Timestamp) -> i32 {
         let info = rules.to_offset_info(at);
+        let abbreviation = self.spelled.as_deref().unwrap_or_default();
         if info.abbreviation() == abbreviation {
             return info.offset().seconds();
         }
@@ -186,7 +197,7 @@ impl Zone {
         let before = rules.preceding(at).find_map(named);
         before
             .or_else(|| rules.following(at).take(200).find_map(named))
-            .unwrap_or(plain)
+            .unwrap_or(info.offset().seconds())
     }
 
     pub fn at(&self, us: i64) -> Local {
@@ -244,6 +255,7 @@ fn posix(text: &str) -> Option<Zone> {
         return Some(Zone {
             name: shown,
             rules: Rules::Fixed(-west_s, name_upper.into()),
+            spelled: None,
         });
     }
     // Daylight time without its rules has those of the United States.
@@ -255,6 +267,7 @@ fn posix(text: &str) -> Option<Zone> {
     Some(Zone {
         name: shown,
         rules: Rules::Varying(rules),
+        spelled: None,
     })
 }
 

@@ -68,6 +68,11 @@ fn lowered(
 /// The function that computes a call over coerced arguments of these types, which it may change.
 pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -> Arc<AggregateUDF> {
     let types = fields.iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+    if let [DataType::Interval(_)] = types.as_slice()
+        && let Some(found) = intervals::named(function.name())
+    {
+        return found;
+    }
     match (function.name(), types.as_slice()) {
         ("sum", [DataType::Int16 | DataType::Int32]) => {
             let wide = fields[0].as_ref().clone().with_data_type(DataType::Int64);

@@ -140,7 +140,7 @@ pub(super) fn is_text(of: &DataType) -> bool {
 }
 
 /// The type in which storage keeps a temporal type; None for any other.
-pub(super) fn exact(of: &DataType) -> Option<DataType> {
+pub(crate) fn exact(of: &DataType) -> Option<DataType> {
     Some(match of {
         DataType::Date32 | DataType::Date64 => DataType::Date32,
         DataType::Time32(_) | DataType::Time64(_) => TIME,

@@ -16,12 +16,25 @@ mod parts;
 mod patterns;
 mod zones;
 
-pub(crate) use function::{STAMP, STAMPTZ, TIME, TIMETZ};
+pub(crate) use function::{STAMP, STAMPTZ, TIME, TIMETZ, exact};
 pub(crate) use zones::converted;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::logical_expr::{Expr, ScalarUDF, cast};
 use std::sync::{Arc, LazyLock};
+
+/// A date as a point in time to compare with: where there is none so far away, one past all others.
+pub(crate) fn comparable(date: Expr, to: DataType) -> Expr {
+    static PLAIN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(zones::comparable(false)));
+    static ZONED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(zones::comparable(true)));
+    let date = cast(date, DataType::Date32);
+    if to == STAMP {
+        PLAIN.call(vec![date])
+    } else {
+        ZONED.call(vec![date])
+    }
+}
 
 /// `extract(field from value)`.
 pub(crate) fn extract(mut args: Vec<Expr>) -> Expr {

@@ -40,19 +40,19 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
             "justify_days",
             interval,
             |_| INTERVAL,
-            |call| spans(&call.args[0], |span| Ok(justify_days(span))),
+            |call| spans(&call.args[0], justify_days),
         ),
         function(
             "justify_hours",
             interval,
             |_| INTERVAL,
-            |call| spans(&call.args[0], |span| Ok(justify_hours(span))),
+            |call| spans(&call.args[0], justify_hours),
         ),
         function(
             "justify_interval",
             interval,
             |_| INTERVAL,
-            |call| spans(&call.args[0], |span| Ok(justify_interval(span))),
+            |call| spans(&call.args[0], justify_interval),
         ),
         function(
             "isfinite",

@@ -19,6 +19,40 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     vec![function("timezone", coerce, returns, timezone)]
 }
 
+/// A date as a timestamp, or as a timestamptz; the last instants for dates past them.
+pub(super) fn comparable(zoned: bool) -> ScalarUDF {
+    use datafusion::arrow::datatypes::Date32Type;
+    use tenon_storage::datetime::{FIRST_US, arithmetic::date_to_stamp};
+    fn near(days: i32) -> i64 {
+        date_to_stamp(days).unwrap_or(if days > 0 { i64::MAX - 1 } else { FIRST_US })
+    }
+    match zoned {
+        false => function(
+            "date_as_timestamp",
+            |types| Some(types.to_vec()),
+            |_| STAMP,
+            |call| {
+                let out = super::function::map::<Date32Type, TimestampMicrosecondType>(&call.args[0], |days| {
+                    Ok::<_, StorageError>(near(days))
+                })?;
+                Ok(Arc::new(out))
+            },
+        ),
+        true => function(
+            "date_as_timestamptz",
+            |types| Some(types.to_vec()),
+            |_| STAMPTZ.clone(),
+            |call| {
+                let out = super::function::map::<Date32Type, TimestampMicrosecondType>(&call.args[0], |days| {
+                    let local = near(days);
+                    Ok::<_, StorageError>(call.conventions.zone.to_utc(local).unwrap_or(local))
+                })?;
+                Ok(super::function::stampstz(out))
+            },
+        ),
+    }
+}
+
 fn coerce(types: &[DataType]) -> Option<Vec<DataType>> {
     let [zone, of] = types else { return None };
     let zone = match zone {
