@@ -2,6 +2,7 @@
 
 use crate::admission::Admission;
 use crate::context;
+use crate::conventions::SessionConventions;
 use crate::error::{Result, SqlError, state};
 use crate::plan_cache::PlanCache;
 use crate::session::{Session, SessionInfo};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
+use tenon_storage::datetime::Conventions;
 use tenon_storage::{Database, MemoryBudget, heap};
 use tokio::runtime::Runtime;
 
@@ -141,17 +143,30 @@ impl Engine {
         }
     }
 
-    /// The state that plans are made with and the one that they run with, under a session's wishes for its joins.
-    pub(crate) fn under(&self, mut options: JoinOptions) -> (Arc<SessionState>, Arc<TaskContext>) {
+    /// The state that plans are made with and the one that they run with, under a session's wishes for its joins and
+    /// its conventions.
+    pub(crate) fn under(
+        &self,
+        mut options: JoinOptions,
+        conventions: Conventions,
+    ) -> (Arc<SessionState>, Arc<TaskContext>) {
         let limits = [options.gpu_memory_limit_bytes, self.options.gpu_memory_limit_bytes];
         options.gpu_memory_limit_bytes = limits.into_iter().flatten().min();
-        if options == self.join_options() {
+        let plain = conventions == Conventions::default();
+        if plain && options == self.join_options() {
             return (self.state.clone(), self.task.clone());
         }
         let mut state = self.state.as_ref().clone();
         let config = state.config_mut();
         config.options_mut().extensions.insert(options.plan_options());
+        if !plain {
+            let own = SessionConventions(Arc::new(conventions));
+            config.options_mut().extensions.insert(own);
+        }
         config.set_extension(Arc::new(options));
+        // What physical expressions are made with.
+        let own = state.config_options().clone();
+        state.execution_props_mut().config_options = Some(own);
         let task = task(&state);
         (Arc::new(state), task)
     }
@@ -204,7 +219,7 @@ mod tests {
                 gpu_memory_limit_bytes: asked,
                 ..JoinOptions::default()
             };
-            let (state, task) = engine.under(wish);
+            let (state, task) = engine.under(wish, Conventions::default());
             let found = JoinOptions::of(task.session_config());
             assert_eq!(found, JoinOptions::of(state.config()));
             found.gpu_memory_limit_bytes
@@ -212,6 +227,9 @@ mod tests {
         assert_eq!(limit(None), Some(1000));
         assert_eq!(limit(Some(10)), Some(10));
         assert_eq!(limit(Some(5000)), Some(1000));
-        assert!(Arc::ptr_eq(&engine.under(engine.join_options()).1, &engine.task));
+        assert!(Arc::ptr_eq(
+            &engine.under(engine.join_options(), Conventions::default()).1,
+            &engine.task
+        ));
     }
 }

@@ -5,6 +5,7 @@ mod bind;
 mod bounds;
 mod catalog;
 mod context;
+mod conventions;
 pub mod engine;
 pub mod error;
 mod errors;

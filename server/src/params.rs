@@ -9,19 +9,26 @@ use datafusion::scalar::ScalarValue;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
 use tenon_storage::SqlType;
+use tenon_storage::datetime::{Conventions, timetz_bytes};
 use tenon_storage::numeric::Numeric;
-use tenon_storage::parse::{array_items, parse_scalar};
+use tenon_storage::parse::{array_items, parse_scalar_by};
 
 /// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.
 ///
 /// # Errors
 /// 22P02 and its kin for bad text, 22P03 for bytes that are no value of the type, 22021 for text that is not UTF-8.
-pub fn decode(parameter: &Parameter, pg: PgType, data_type: &DataType, number: usize) -> Result<ScalarValue> {
+pub fn decode(
+    parameter: &Parameter,
+    pg: PgType,
+    data_type: &DataType,
+    number: usize,
+    conventions: &Conventions,
+) -> Result<ScalarValue> {
     let Some(bytes) = &parameter.value else {
         return ScalarValue::try_from(data_type).map_err(|e| mismatch(number, e));
     };
     let value = match (oid::element_of(pg.oid), parameter.format) {
-        (None, Format::Text) => text(utf8(bytes)?, pg.oid, data_type)?,
+        (None, Format::Text) => text(utf8(bytes)?, pg.oid, data_type, conventions)?,
         (None, Format::Binary) => binary(bytes, pg.oid, data_type, number)?,
         (Some(element), format) => {
             let item_type = match data_type {
@@ -32,7 +39,7 @@ pub fn decode(parameter: &Parameter, pg: PgType, data_type: &DataType, number: u
                 Format::Text => array_items(utf8(bytes)?)?
                     .into_iter()
                     .map(|item| match item {
-                        Some(item) => cast(text(&item, element, item_type)?, item_type, number),
+                        Some(item) => cast(text(&item, element, item_type, conventions)?, item_type, number),
                         None => ScalarValue::try_from(item_type).map_err(|e| mismatch(number, e)),
                     })
                     .collect::<Result<Vec<_>>>()?,
@@ -78,6 +85,7 @@ fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
         },
         oid::DATE => SqlType::Date,
         oid::TIME => SqlType::Time,
+        oid::TIMETZ => SqlType::TimeTz,
         oid::TIMESTAMP => SqlType::Timestamp,
         oid::TIMESTAMPTZ => SqlType::TimestampTz,
         oid::INTERVAL => SqlType::Interval,
@@ -91,11 +99,11 @@ fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
     })
 }
 
-fn text(text: &str, oid: u32, data_type: &DataType) -> Result<ScalarValue> {
+fn text(text: &str, oid: u32, data_type: &DataType, conventions: &Conventions) -> Result<ScalarValue> {
     let Some(sql_type) = sql_type(oid, data_type) else {
         return Ok(ScalarValue::Utf8View(Some(text.to_owned())));
     };
-    let array = parse_scalar(sql_type, text)?;
+    let array = parse_scalar_by(sql_type, text, conventions)?;
     ScalarValue::try_from_array(&array, 0).map_err(SqlError::internal)
 }
 
@@ -117,7 +125,7 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
         oid::NUMERIC => {
             let value = Numeric::read_wire(bytes).ok_or_else(bad)?;
             match data_type {
-                DataType::Decimal128(..) => text(&value.to_string(), oid, data_type)?,
+                DataType::Decimal128(..) => text(&value.to_string(), oid, data_type, &Conventions::default())?,
                 _ => ScalarValue::LargeBinary(Some(value.to_bytes())),
             }
         }
@@ -126,6 +134,19 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
             days => days.checked_add(EPOCH_DAYS).ok_or_else(bad)?,
         })),
         oid::TIME => ScalarValue::Time64Microsecond(Some(fixed!(i64))),
+        oid::TIMETZ => {
+            let (us, west_s) = bytes.split_first_chunk::<8>().ok_or_else(bad)?;
+            let west_s = i32::from_be_bytes(west_s.try_into().map_err(|_| bad())?);
+            let east_s = west_s
+                .checked_neg()
+                .filter(|east_s| east_s.abs() < 57_600)
+                .ok_or_else(bad)?;
+            let us = i64::from_be_bytes(*us);
+            if !(0..=86_400_000_000).contains(&us) {
+                return Err(bad());
+            }
+            ScalarValue::FixedSizeBinary(12, Some(timetz_bytes(us, east_s).to_vec()))
+        }
         oid::TIMESTAMP | oid::TIMESTAMPTZ => {
             let us = match fixed!(i64) {
                 infinite @ (i64::MAX | i64::MIN) => infinite,
@@ -148,10 +169,10 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
         oid::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
         oid::UUID => return Err(bad()),
         oid::JSONB => match bytes {
-            [1, json @ ..] => text(utf8(json)?, oid, data_type)?,
+            [1, json @ ..] => text(utf8(json)?, oid, data_type, &Conventions::default())?,
             _ => return Err(bad()),
         },
-        oid::JSON => text(utf8(bytes)?, oid, data_type)?,
+        oid::JSON => text(utf8(bytes)?, oid, data_type, &Conventions::default())?,
         _ => ScalarValue::Utf8View(Some(utf8(bytes)?.to_owned())),
     })
 }
@@ -217,7 +238,13 @@ mod tests {
     }
 
     fn one(format: Format, value: &[u8], oid: u32, data_type: DataType) -> Result<ScalarValue> {
-        decode(&parameter(format, value), PgType { oid, typmod: -1 }, &data_type, 1)
+        decode(
+            &parameter(format, value),
+            PgType { oid, typmod: -1 },
+            &data_type,
+            1,
+            &Conventions::default(),
+        )
     }
 
     #[test]
@@ -252,6 +279,7 @@ mod tests {
             },
             &DataType::Int32,
             1,
+            &Conventions::default(),
         )
         .unwrap();
         assert_eq!(null, ScalarValue::Int32(None));

@@ -14,11 +14,13 @@
 //! | minimum, maximum, distinct count, order; common values and histograms | `statistics` |
 //! | `numeric` of any precision: its arithmetic, its bytes in columns | `numeric` |
 //! | text and binary input of each type | `parse` |
+//! | dates, times, intervals and zones: input, output, parts, arithmetic, patterns | `datetime` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |
 
 pub mod arena;
 pub mod catalog;
+pub mod datetime;
 pub mod error;
 pub mod heap;
 pub mod load;

@@ -1,5 +1,6 @@
 //! The SQL types of columns and how each is stored: the one mapping between `SqlType` and Arrow fields.
 
+use crate::datetime::{IntervalRange, TIMETZ_BYTES};
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use std::fmt;
@@ -36,9 +37,17 @@ pub enum SqlType {
     CharOf(u32),
     Date,
     Time,
+    /// So many digits of the seconds.
+    TimeOf(u8),
+    TimeTz,
+    TimeTzOf(u8),
     Timestamp,
+    TimestampOf(u8),
     TimestampTz,
+    TimestampTzOf(u8),
     Interval,
+    /// The fields that are kept, and digits of the seconds.
+    IntervalOf(Option<IntervalRange>, Option<u8>),
     Bytea,
     Uuid,
     Json,
@@ -67,10 +76,13 @@ impl SqlType {
             | SqlType::Json
             | SqlType::Jsonb => DataType::Utf8View,
             SqlType::Date => DataType::Date32,
-            SqlType::Time => DataType::Time64(TimeUnit::Microsecond),
-            SqlType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
-            SqlType::TimestampTz => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
-            SqlType::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+            SqlType::Time | SqlType::TimeOf(_) => DataType::Time64(TimeUnit::Microsecond),
+            SqlType::TimeTz | SqlType::TimeTzOf(_) => DataType::FixedSizeBinary(TIMETZ_BYTES as i32),
+            SqlType::Timestamp | SqlType::TimestampOf(_) => DataType::Timestamp(TimeUnit::Microsecond, None),
+            SqlType::TimestampTz | SqlType::TimestampTzOf(_) => {
+                DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
+            }
+            SqlType::Interval | SqlType::IntervalOf(..) => DataType::Interval(IntervalUnit::MonthDayNano),
             SqlType::Bytea => DataType::BinaryView,
             SqlType::Uuid => DataType::FixedSizeBinary(16),
         }
@@ -120,6 +132,7 @@ impl SqlType {
             DataType::Interval(_) | DataType::Duration(_) => SqlType::Interval,
             DataType::Binary | DataType::BinaryView => SqlType::Bytea,
             DataType::FixedSizeBinary(16) => SqlType::Uuid,
+            DataType::FixedSizeBinary(12) => SqlType::TimeTz,
             DataType::FixedSizeBinary(_) => SqlType::Bytea,
             DataType::Dictionary(_, values) => SqlType::from_data_type(values)?,
             DataType::RunEndEncoded(_, values) => SqlType::from_data_type(values.data_type())?,
@@ -142,10 +155,11 @@ impl SqlType {
             SqlType::CharOf(_) => 1042,
             SqlType::Varchar | SqlType::VarcharOf(_) => 1043,
             SqlType::Date => 1082,
-            SqlType::Time => 1083,
-            SqlType::Timestamp => 1114,
-            SqlType::TimestampTz => 1184,
-            SqlType::Interval => 1186,
+            SqlType::Time | SqlType::TimeOf(_) => 1083,
+            SqlType::Timestamp | SqlType::TimestampOf(_) => 1114,
+            SqlType::TimestampTz | SqlType::TimestampTzOf(_) => 1184,
+            SqlType::Interval | SqlType::IntervalOf(..) => 1186,
+            SqlType::TimeTz | SqlType::TimeTzOf(_) => 1266,
             SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => 1700,
             SqlType::Uuid => 2950,
             SqlType::Jsonb => 3802,
@@ -158,7 +172,60 @@ impl SqlType {
             SqlType::VarcharOf(length) | SqlType::CharOf(length) => length as i32 + 4,
             SqlType::NumericOf(precision, scale) => ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4,
             SqlType::NumericWide(precision, scale) => ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4,
+            SqlType::TimeOf(digits)
+            | SqlType::TimeTzOf(digits)
+            | SqlType::TimestampOf(digits)
+            | SqlType::TimestampTzOf(digits) => digits.into(),
+            SqlType::IntervalOf(range, digits) => {
+                let bits = range.map_or(0x7fff, IntervalRange::bits);
+                (bits << 16) | digits.map_or(0xffff, i32::from)
+            }
             _ => -1,
+        }
+    }
+
+    /// Digits of the seconds that a declared time keeps; None: all.
+    pub fn seconds_digits(self) -> Option<u8> {
+        match self {
+            SqlType::TimeOf(digits)
+            | SqlType::TimeTzOf(digits)
+            | SqlType::TimestampOf(digits)
+            | SqlType::TimestampTzOf(digits) => Some(digits),
+            SqlType::IntervalOf(_, digits) => digits,
+            _ => None,
+        }
+    }
+
+    /// What a declared interval keeps.
+    pub fn interval_limits(self) -> (Option<IntervalRange>, Option<u8>) {
+        match self {
+            SqlType::IntervalOf(range, digits) => (range, digits),
+            _ => (None, None),
+        }
+    }
+
+    /// Dates, times and intervals.
+    pub fn is_temporal(self) -> bool {
+        matches!(
+            self.unlimited(),
+            SqlType::Date
+                | SqlType::Time
+                | SqlType::TimeTz
+                | SqlType::Timestamp
+                | SqlType::TimestampTz
+                | SqlType::Interval
+        )
+    }
+
+    /// A time's or interval's type without digits and fields; others as they are.
+    pub fn unlimited(self) -> SqlType {
+        match self {
+            SqlType::TimeOf(_) => SqlType::Time,
+            SqlType::TimeTzOf(_) => SqlType::TimeTz,
+            SqlType::TimestampOf(_) => SqlType::Timestamp,
+            SqlType::TimestampTzOf(_) => SqlType::TimestampTz,
+            SqlType::IntervalOf(..) => SqlType::Interval,
+            other => other,
         }
     }
 
@@ -181,10 +248,11 @@ impl SqlType {
             SqlType::Varchar | SqlType::VarcharOf(_) => "character varying",
             SqlType::CharOf(_) => "character",
             SqlType::Date => "date",
-            SqlType::Time => "time",
-            SqlType::Timestamp => "timestamp",
-            SqlType::TimestampTz => "timestamp with time zone",
-            SqlType::Interval => "interval",
+            SqlType::Time | SqlType::TimeOf(_) => "time",
+            SqlType::TimeTz | SqlType::TimeTzOf(_) => "time with time zone",
+            SqlType::Timestamp | SqlType::TimestampOf(_) => "timestamp",
+            SqlType::TimestampTz | SqlType::TimestampTzOf(_) => "timestamp with time zone",
+            SqlType::Interval | SqlType::IntervalOf(..) => "interval",
             SqlType::Bytea => "bytea",
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
@@ -223,6 +291,17 @@ impl fmt::Display for SqlType {
             SqlType::CharOf(length) => write!(f, "character({length})"),
             SqlType::Time => f.write_str("time without time zone"),
             SqlType::Timestamp => f.write_str("timestamp without time zone"),
+            SqlType::TimeOf(digits) => write!(f, "time({digits}) without time zone"),
+            SqlType::TimeTzOf(digits) => write!(f, "time({digits}) with time zone"),
+            SqlType::TimestampOf(digits) => write!(f, "timestamp({digits}) without time zone"),
+            SqlType::TimestampTzOf(digits) => write!(f, "timestamp({digits}) with time zone"),
+            SqlType::IntervalOf(range, digits) => {
+                f.write_str("interval")?;
+                if let Some(range) = range {
+                    write!(f, " {}", range.name())?;
+                }
+                digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
+            }
             other => f.write_str(other.base_name()),
         }
     }
@@ -233,6 +312,9 @@ impl std::str::FromStr for SqlType {
 
     /// Reads a type's name, as `Display` writes it or by its usual aliases, in lower case.
     fn from_str(text: &str) -> Result<SqlType> {
+        if let Some(temporal) = temporal(text) {
+            return Ok(temporal);
+        }
         let unknown = || StorageError::new(ErrorKind::InvalidParameter, format!("type \"{text}\" does not exist"));
         let (name, arguments) = match text.split_once('(') {
             Some((name, rest)) => {
@@ -272,6 +354,7 @@ impl std::str::FromStr for SqlType {
             ("time without time zone" | "time", 0) => SqlType::Time,
             ("timestamp without time zone" | "timestamp", 0) => SqlType::Timestamp,
             ("timestamp with time zone" | "timestamptz", 0) => SqlType::TimestampTz,
+            ("time with time zone" | "timetz", 0) => SqlType::TimeTz,
             ("interval", 0) => SqlType::Interval,
             ("bytea", 0) => SqlType::Bytea,
             ("uuid", 0) => SqlType::Uuid,
@@ -280,4 +363,35 @@ impl std::str::FromStr for SqlType {
             _ => return Err(unknown()),
         })
     }
+}
+
+/// A time's or interval's name with digits or fields: `timestamp(3) with time zone`, `interval day to second(2)`.
+fn temporal(text: &str) -> Option<SqlType> {
+    let (name, digits) = match text.split_once('(') {
+        Some((before, rest)) => {
+            let (digits, after) = rest.split_once(')')?;
+            (
+                format!("{}{after}", before.trim_end()),
+                Some(digits.trim().parse::<u32>().ok()?.min(6) as u8),
+            )
+        }
+        None => (text.to_string(), None),
+    };
+    if let Some(fields) = name.strip_prefix("interval") {
+        let fields = fields.trim();
+        let range = IntervalRange::ALL.into_iter().find(|range| range.name() == fields);
+        return match (range, digits) {
+            (None, None) => None,
+            (None, _) if !fields.is_empty() => None,
+            limits => Some(SqlType::IntervalOf(limits.0, limits.1)),
+        };
+    }
+    let digits = digits?;
+    Some(match name.as_str() {
+        "time" | "time without time zone" => SqlType::TimeOf(digits),
+        "timetz" | "time with time zone" => SqlType::TimeTzOf(digits),
+        "timestamp" | "timestamp without time zone" => SqlType::TimestampOf(digits),
+        "timestamptz" | "timestamp with time zone" => SqlType::TimestampTzOf(digits),
+        _ => return None,
+    })
 }

@@ -1,6 +1,7 @@
 //! From record batches to segments: types are made the table's, constraints checked, rows gathered.
 
 use crate::catalog::{ColumnDef, TableDefinition};
+use crate::datetime;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::numeric::column::{convert, is_number};
@@ -148,7 +149,8 @@ pub fn conform(batch: &RecordBatch, definition: &TableDefinition) -> Result<Reco
 
 /// One column of `conform`, NULLs aside.
 pub(crate) fn conform_array(array: &ArrayRef, column: &ColumnDef) -> Result<ArrayRef> {
-    fit_length(cast(array, &column.sql_type.data_type(), column)?, column.sql_type)
+    let array = fit_length(cast(array, &column.sql_type.data_type(), column)?, column.sql_type)?;
+    datetime::limited(array, column.sql_type)
 }
 
 /// Refuses NULLs in arrays of a NOT NULL column.

@@ -38,7 +38,23 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
         Type::DATE => date(i64::from(i32::from_be_bytes(fixed(raw)?))),
         Type::TIME => time(i64::from_be_bytes(fixed(raw)?)),
         Type::TIMESTAMP => timestamp(i64::from_be_bytes(fixed(raw)?)),
-        Type::TIMESTAMPTZ => timestamp(i64::from_be_bytes(fixed(raw)?)) + "+00",
+        Type::TIMESTAMPTZ => match i64::from_be_bytes(fixed(raw)?) {
+            infinite @ (i64::MAX | i64::MIN) => timestamp(infinite),
+            us => timestamp(us) + "+00",
+        },
+        Type::TIMETZ => {
+            ensure!(raw.len() == 12, "timetz of {} bytes", raw.len());
+            let (us, west) = (
+                i64::from_be_bytes(fixed(&raw[..8])?),
+                i32::from_be_bytes(fixed(&raw[8..])?),
+            );
+            let (sign, size) = (if west > 0 { '-' } else { '+' }, west.unsigned_abs());
+            let mut text = format!("{}{sign}{:02}", time(us), size / 3600);
+            if size % 3600 != 0 {
+                let _ = write!(text, ":{:02}", size / 60 % 60);
+            }
+            text
+        }
         Type::INTERVAL => interval(raw)?,
         Type::BYTEA => raw.iter().fold(String::from("\\x"), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");

@@ -221,9 +221,11 @@ impl ContextProvider for Binder {
                 .build(),
         );
         let schema = DFSchema::empty();
-        let args = args
-            .into_iter()
-            .map(|arg| simplifier.coerce(arg, &schema).and_then(|arg| simplifier.simplify(arg)));
+        let conventions = self.facts.settings.conventions(None);
+        let args = args.into_iter().map(|arg| {
+            let arg = simplifier.coerce(arg, &schema)?;
+            simplifier.simplify(crate::semantics::of_constant(arg, &conventions)?)
+        });
         let mut args = args.collect::<Result<Vec<_>>>()?;
         for arg in &mut args {
             // These functions look at their arguments while planning, and know int8 alone.

@@ -215,7 +215,7 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
     };
     let fraction = match of {
         SqlType::Date => Some(0_i64),
-        SqlType::Time | SqlType::Timestamp | SqlType::TimestampTz | SqlType::Interval => Some(6),
+        of if of.is_temporal() => Some(of.seconds_digits().map_or(6, i64::from)),
         _ => None,
     };
     row! {
@@ -256,10 +256,11 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::Varchar | SqlType::VarcharOf(_) => "varchar",
         SqlType::CharOf(_) => "bpchar",
         SqlType::Date => "date",
-        SqlType::Time => "time",
-        SqlType::Timestamp => "timestamp",
-        SqlType::TimestampTz => "timestamptz",
-        SqlType::Interval => "interval",
+        SqlType::Time | SqlType::TimeOf(_) => "time",
+        SqlType::TimeTz | SqlType::TimeTzOf(_) => "timetz",
+        SqlType::Timestamp | SqlType::TimestampOf(_) => "timestamp",
+        SqlType::TimestampTz | SqlType::TimestampTzOf(_) => "timestamptz",
+        SqlType::Interval | SqlType::IntervalOf(..) => "interval",
         SqlType::Bytea => "bytea",
         SqlType::Uuid => "uuid",
         SqlType::Json => "json",

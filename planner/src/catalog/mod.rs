@@ -16,6 +16,7 @@ mod settings;
 mod signatures;
 mod statistics;
 mod system_types;
+mod zones;
 
 pub(crate) use columns::char_type;
 pub(crate) use functions::{function, table_function};

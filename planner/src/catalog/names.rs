@@ -1,15 +1,17 @@
 //! PostgreSQL's texts for types and keys.
 
 use super::system_types;
+use tenon_storage::datetime::IntervalRange;
 use tenon_storage::{Index, SqlType, TableVersion, quote_identifier};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
 pub(super) fn length(sql_type: SqlType) -> i64 {
-    match sql_type {
+    match sql_type.unlimited() {
         SqlType::Bool => 1,
         SqlType::Int2 => 2,
         SqlType::Int4 | SqlType::Float4 | SqlType::Date => 4,
         SqlType::Int8 | SqlType::Float8 | SqlType::Time | SqlType::Timestamp | SqlType::TimestampTz => 8,
+        SqlType::TimeTz => 12,
         SqlType::Interval | SqlType::Uuid => 16,
         _ => -1,
     }
@@ -52,11 +54,27 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
             None => "character varying",
         },
         1082 => "date",
-        1083 => "time without time zone",
-        1114 => "timestamp without time zone",
-        1184 => "timestamp with time zone",
-        1186 => "interval",
-        1266 => "time with time zone",
+        1083 | 1114 | 1184 | 1266 => {
+            let (of, zone) = match oid {
+                1083 => ("time", "without"),
+                1114 => ("timestamp", "without"),
+                1184 => ("timestamp", "with"),
+                _ => ("time", "with"),
+            };
+            let digits = typmod.map_or_else(String::new, |digits| format!("({digits})"));
+            return Some(format!("{of}{digits} {zone} time zone"));
+        }
+        1186 => {
+            let Some(typmod) = typmod else {
+                return Some("interval".into());
+            };
+            let (bits, digits) = ((typmod >> 16) & 0x7fff, typmod & 0xffff);
+            let range = IntervalRange::ALL
+                .into_iter()
+                .find(|range| i64::from(range.bits()) == bits);
+            let digits = (digits != 0xffff).then_some(digits as u8);
+            return Some(SqlType::IntervalOf(range, digits).to_string());
+        }
         1700 => match typmod {
             Some(typmod) => {
                 let (precision, scale) = ((typmod - 4) >> 16, (typmod - 4) & 0xffff);

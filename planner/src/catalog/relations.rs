@@ -4,12 +4,19 @@ use super::rows::{self, Row, row};
 use super::{
     DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
 };
-use super::{names, settings};
+use super::{names, settings, zones};
 use crate::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
 use tenon_storage::{Index, IndexKind, Relation, SqlType, TableVersion};
+
+const ZONE_COLUMNS: &[(&str, &str)] = &[
+    ("name", "text"),
+    ("abbrev", "text"),
+    ("utc_offset", "interval"),
+    ("is_dst", "bool"),
+];
 
 /// Rows for a table whose schema comes from `datafusion-pg-catalog`; None: that crate's own rows are right.
 pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
@@ -98,6 +105,8 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
             ],
             Vec::new(),
         ),
+        "pg_timezone_names" => (ZONE_COLUMNS, zones::names(binder)),
+        "pg_timezone_abbrevs" => (&ZONE_COLUMNS[1..], zones::abbreviations(binder)),
         "pg_prepared_xacts" => (&[("gid", "text"), ("owner", "text"), ("database", "text")], Vec::new()),
         "pg_sequences" => (&[("schemaname", "text"), ("sequencename", "text")], Vec::new()),
         "pg_collations" => (&[("oid", "oid"), ("collname", "text")], Vec::new()),

@@ -2,7 +2,7 @@
 
 use super::columns::char_type;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -16,6 +16,8 @@ pub(super) enum Value {
     Float(f64),
     Text(String),
     Numbers(Vec<i64>),
+    /// An interval of seconds.
+    Seconds(i32),
     Null,
 }
 
@@ -93,7 +95,8 @@ pub(super) fn table(schema: &SchemaRef, before: &[RecordBatch], rows: &[Row]) ->
     Ok(Arc::new(MemTable::try_new(schema.clone(), vec![batches])?))
 }
 
-/// A schema of nullable columns: `("name", "text")`, with the types text, oid, int, bigint, smallint, bool, float.
+/// A schema of nullable columns: `("name", "text")`, with the types text, oid, int, bigint, smallint, bool, float,
+/// interval.
 pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
     let field = |(name, of): &(&str, &str)| {
         let data_type = match *of {
@@ -103,6 +106,7 @@ pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
             "smallint" => DataType::Int16,
             "bool" => DataType::Boolean,
             "float" => DataType::Float64,
+            "interval" => DataType::Interval(IntervalUnit::MonthDayNano),
             _ => DataType::Utf8,
         };
         Field::new(*name, data_type, true)
@@ -130,6 +134,10 @@ fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {
         Some(Value::Numbers(values)) => {
             let values: Vec<_> = values.iter().map(|value| ScalarValue::Int64(Some(*value))).collect();
             ScalarValue::List(ScalarValue::new_list(&values, &DataType::Int64, true))
+        }
+        Some(Value::Seconds(seconds)) => {
+            let nanoseconds = i64::from(*seconds) * 1_000_000_000;
+            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 0, nanoseconds)))
         }
         Some(Value::Null) => return ScalarValue::try_from(field.data_type()),
         None if field.is_nullable() => return ScalarValue::try_from(field.data_type()),

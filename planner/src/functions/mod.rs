@@ -4,7 +4,7 @@ pub(crate) mod aggregate;
 mod any;
 pub(crate) mod array;
 pub(crate) mod constant;
-mod datetime;
+pub(crate) mod datetime;
 mod float;
 mod length;
 mod math;

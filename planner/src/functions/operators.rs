@@ -1,15 +1,15 @@
 //! Operators on numerics, dates, timestamps and intervals, with PostgreSQL's result types.
 
+use super::datetime::{STAMP, TIMETZ, comparable, exact};
 use crate::numeric;
-use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
-
-const STAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+use tenon_storage::datetime::{Conventions, parse_date, parse_interval};
 
 #[derive(Debug)]
 pub(crate) struct PostgresOperators;
@@ -67,53 +67,26 @@ impl ExprPlanner for PostgresOperators {
         if comparison {
             return Ok(PlannerResult::Original(compared(expr, &left, &right)));
         }
-        let planned = match (&expr.op, &left, &right) {
-            (BinaryOperator::Plus, DataType::Date32, number) if number.is_integer() => {
-                days(expr.left, Operator::Plus, expr.right)
-            }
-            (BinaryOperator::Plus, number, DataType::Date32) if number.is_integer() => {
-                days(expr.right, Operator::Plus, expr.left)
-            }
-            (BinaryOperator::Minus, DataType::Date32, number) if number.is_integer() => {
-                days(expr.left, Operator::Minus, expr.right)
-            }
-            (BinaryOperator::Minus, DataType::Date32, DataType::Date32) => binary(
-                cast(expr.left, DataType::Int32),
-                Operator::Minus,
-                cast(expr.right, DataType::Int32),
-            ),
-            (BinaryOperator::Plus, DataType::Date32, DataType::Interval(_)) => {
-                binary(cast(expr.left, STAMP), Operator::Plus, expr.right)
-            }
-            (BinaryOperator::Plus, DataType::Interval(_), DataType::Date32) => {
-                binary(cast(expr.right, STAMP), Operator::Plus, expr.left)
-            }
-            (BinaryOperator::Minus, DataType::Date32, DataType::Interval(_)) => {
-                binary(cast(expr.left, STAMP), Operator::Minus, expr.right)
-            }
-            (BinaryOperator::Plus, DataType::Date32, DataType::Time64(_)) => {
-                let micros = DataType::Time64(TimeUnit::Microsecond);
-                let day = cast(cast(expr.left, STAMP), DataType::Int64);
-                let time = cast(cast(expr.right, micros), DataType::Int64);
-                cast(binary(day, Operator::Plus, time), STAMP)
-            }
-            (BinaryOperator::Minus, a, b) if is_time_point(a) && is_time_point(b) => {
-                super::datetime::difference().call(vec![expr.left, expr.right])
-            }
-            (BinaryOperator::Multiply, DataType::Interval(_), number) if is_number(number) => {
-                super::datetime::scaled().call(vec![expr.left, cast(expr.right, DataType::Float64)])
-            }
-            (BinaryOperator::Multiply, number, DataType::Interval(_)) if is_number(number) => {
-                super::datetime::scaled().call(vec![expr.right, cast(expr.left, DataType::Float64)])
-            }
-            (BinaryOperator::Divide, DataType::Interval(_), number) if is_number(number) => {
-                let one = Expr::Literal(ScalarValue::Float64(Some(1.0)), None);
-                let factor = binary(one, Operator::Divide, cast(expr.right, DataType::Float64));
-                super::datetime::scaled().call(vec![expr.left, factor])
-            }
+        let op = match expr.op {
+            BinaryOperator::Plus => Operator::Plus,
+            BinaryOperator::Minus => Operator::Minus,
+            BinaryOperator::Multiply => Operator::Multiply,
+            BinaryOperator::Divide => Operator::Divide,
             _ => return Ok(PlannerResult::Original(expr)),
         };
-        Ok(PlannerResult::Planned(planned))
+        let RawBinaryExpr {
+            op: raw,
+            left: a,
+            right: b,
+        } = expr;
+        Ok(match super::datetime::operators::plan(a, op, b, (&left, &right)) {
+            Ok(planned) => PlannerResult::Planned(planned),
+            Err((left, right)) => PlannerResult::Original(RawBinaryExpr { op: raw, left, right }),
+        })
+    }
+
+    fn plan_extract(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(super::datetime::extract(args)))
     }
 }
 
@@ -136,23 +109,8 @@ fn operator(op: &BinaryOperator) -> Option<Operator> {
     })
 }
 
-fn is_number(data_type: &DataType) -> bool {
-    tenon_storage::numeric::column::is_number(data_type)
-}
-
-fn is_time_point(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Timestamp(..) | DataType::Date32)
-}
-
 fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
-}
-
-fn days(date: Expr, op: Operator, count: Expr) -> Expr {
-    cast(
-        binary(cast(date, DataType::Int32), op, cast(count, DataType::Int32)),
-        DataType::Date32,
-    )
 }
 
 /// `date < date + interval '1 month'`: the sum is a timestamp, but as long as the interval has no time of day, comparing
@@ -160,13 +118,35 @@ fn days(date: Expr, op: Operator, count: Expr) -> Expr {
 fn compared(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinaryExpr {
     let RawBinaryExpr { op, left: a, right: b } = expr;
     let (a, b) = match (left, right) {
-        (DataType::Date32, DataType::Timestamp(_, None)) => (a, as_date(b)),
-        (DataType::Timestamp(_, None), DataType::Date32) => (as_date(a), b),
+        (DataType::Date32, DataType::Timestamp(_, None)) => match as_date(b) {
+            Ok(b) => (a, b),
+            Err(b) => (comparable(a, STAMP), b),
+        },
+        (DataType::Timestamp(_, None), DataType::Date32) => match as_date(a) {
+            Ok(a) => (a, b),
+            Err(a) => (a, comparable(b, STAMP)),
+        },
+        (DataType::Date32, DataType::Timestamp(..)) => (comparable(a, right.clone()), b),
+        (DataType::Timestamp(..), DataType::Date32) => (a, comparable(b, left.clone())),
+        (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) => (cast(a, right.clone()), b),
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None)) => (a, cast(b, left.clone())),
+        (DataType::Time64(_), other) if *other == TIMETZ => (cast(a, TIMETZ), b),
+        (other, DataType::Time64(_)) if *other == TIMETZ => (a, cast(b, TIMETZ)),
+        (of, text) if text.is_string() && exact(of).is_some() => (a, as_type(b, of)),
+        (text, of) if text.is_string() && exact(of).is_some() => (as_type(a, of), b),
         (DataType::FixedSizeBinary(16), text) if text.is_string() => (a, as_uuid(b)),
         (text, DataType::FixedSizeBinary(16)) if text.is_string() => (as_uuid(a), b),
         _ => (a, b),
     };
     RawBinaryExpr { op, left: a, right: b }
+}
+
+/// A string constant beside a value of a type is of that type.
+fn as_type(expr: Expr, of: &DataType) -> Expr {
+    match expr {
+        Expr::Literal(..) => cast(expr, of.clone()),
+        other => other,
+    }
 }
 
 /// `uuid = '...'`: the string constant is a uuid.
@@ -178,19 +158,45 @@ fn as_uuid(expr: Expr) -> Expr {
     Expr::Cast(Cast::new_from_field(Box::new(expr), field))
 }
 
-fn as_date(expr: Expr) -> Expr {
+fn as_date(expr: Expr) -> std::result::Result<Expr, Expr> {
+    use super::datetime::operators::{MINUS, PLUS};
+    let Expr::ScalarFunction(call) = expr else {
+        return Err(expr);
+    };
+    let op = match call.func.name() {
+        PLUS => Operator::Plus,
+        MINUS => Operator::Minus,
+        _ => return Err(Expr::ScalarFunction(call)),
+    };
+    match call.args.as_slice() {
+        // Only a constant is known to be finite.
+        [Expr::Cast(promoted), Expr::Cast(interval)]
+            if *promoted.field.data_type() == STAMP
+                && is_finite_constant(&promoted.expr)
+                && is_whole_days(&interval.expr) =>
+        {
+            Ok(binary(
+                promoted.expr.as_ref().clone(),
+                op,
+                interval.expr.as_ref().clone(),
+            ))
+        }
+        _ => Err(Expr::ScalarFunction(call)),
+    }
+}
+
+/// A date that was written as one, in the years that Arrow's own arithmetic reaches.
+fn is_finite_constant(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryExpr(BinaryExpr {
-            left,
-            op: op @ (Operator::Plus | Operator::Minus),
-            right,
-        }) => match (*left, *right) {
-            (Expr::Cast(promoted), right) if *promoted.field.data_type() == STAMP && is_whole_days(&right) => {
-                binary(*promoted.expr, op, right)
-            }
-            (left, right) => binary(left, op, right),
+        Expr::Cast(cast) if *cast.field.data_type() == DataType::Date32 => match cast.expr.as_ref() {
+            Expr::Literal(text, _) => text.try_as_str().flatten().is_some_and(|text| {
+                let plain = text.len() == 10 && text.as_bytes()[4] == b'-';
+                plain && parse_date(text.as_bytes(), &Conventions::default()).is_ok()
+            }),
+            _ => false,
         },
-        other => other,
+        Expr::Literal(ScalarValue::Date32(Some(days)), _) => days.unsigned_abs() < 1_000_000,
+        _ => false,
     }
 }
 
@@ -200,16 +206,14 @@ fn is_whole_days(expr: &Expr) -> bool {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => value.nanoseconds == 0,
         Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Interval(_)) => match cast.expr.as_ref() {
             Expr::Literal(text, _) => text.try_as_str().flatten().is_some_and(|text| {
-                tenon_storage::parse::parse_interval(text.as_bytes()).is_ok_and(|value| value.nanoseconds == 0)
+                parse_interval(text.as_bytes(), None, &Conventions::default())
+                    .is_ok_and(|span| span.us == 0 && span.months.abs() < 12_000 && span.days.abs() < 100_000)
             }),
             _ => false,
         },
         _ => false,
     }
 }
-
-/// The interval type of this server.
-pub(super) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
     Arc::new(PostgresOperators)

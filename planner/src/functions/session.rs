@@ -18,6 +18,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
 use tokio_util::sync::CancellationToken;
 
 /// What a statement's functions may know of its session.
@@ -45,7 +46,12 @@ impl Facts {
         let text = |value: &str| Some(ScalarValue::Utf8View(Some(value.into())));
         let time = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
         let plain = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), None));
-        let of_day = self.transaction_start_us.rem_euclid(86_400_000_000);
+        let zone = || self.settings.conventions(None).zone;
+        let local = || {
+            let now = self.transaction_start_us;
+            zone().to_local(now).unwrap_or(now)
+        };
+        let of_day = || local().rem_euclid(DAY_US);
         let value = match name {
             "version" => text(&format!(
                 "PostgreSQL {} on {}-linux (Tenon {})",
@@ -63,11 +69,20 @@ impl Facts {
             "now" | "current_timestamp" | "transaction_timestamp" => time(self.transaction_start_us),
             "statement_timestamp" => time(self.statement_start_us),
             "clock_timestamp" => time(now_us()),
-            "localtimestamp" => plain(self.transaction_start_us),
-            "current_date" => Some(ScalarValue::Date32(Some(
-                self.transaction_start_us.div_euclid(86_400_000_000) as i32,
-            ))),
-            "current_time" | "localtime" => Some(ScalarValue::Time64Microsecond(Some(of_day))),
+            "localtimestamp" => plain(local()),
+            "current_date" => Some(ScalarValue::Date32(Some(local().div_euclid(DAY_US) as i32))),
+            "localtime" => Some(ScalarValue::Time64Microsecond(Some(of_day()))),
+            "current_time" => {
+                let bytes = timetz_bytes(of_day(), zone().east_at(self.transaction_start_us));
+                Some(ScalarValue::FixedSizeBinary(bytes.len() as i32, Some(bytes.to_vec())))
+            }
+            "timeofday" => {
+                let local = zone().at(now_us());
+                let clock = now_us() + i64::from(local.east_s) * 1_000_000;
+                let pattern = "Dy Mon DD HH24:MI:SS.US YYYY TZ";
+                let shown = timestamp_to_char(clock, Some(&local), pattern).ok().flatten();
+                text(&shown.unwrap_or_default())
+            }
             "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.transaction_start_us),
             "pg_is_in_recovery" | "pg_is_wal_replay_paused" => Some(ScalarValue::Boolean(Some(false))),
             "txid_current" => Some(ScalarValue::Int64(Some(self.transaction_start_us))),

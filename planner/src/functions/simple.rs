@@ -116,7 +116,7 @@ impl ScalarUDFImpl for TypeOf {
                 let item = tenon_storage::SqlType::from_field(item);
                 format!("{}[]", item.map_or("text", |item| item.base_name()))
             }
-            _ => match tenon_storage::SqlType::from_field(&args.arg_fields[0]) {
+            _ => match tenon_storage::SqlType::from_field(&args.arg_fields[0]).map(tenon_storage::SqlType::unlimited) {
                 Some(tenon_storage::SqlType::Timestamp) => "timestamp without time zone".into(),
                 Some(tenon_storage::SqlType::Time) => "time without time zone".into(),
                 Some(known) => known.base_name().to_string(),

@@ -13,6 +13,7 @@
 mod arrays;
 mod from;
 mod grouping;
+mod intervals;
 mod literals;
 mod names;
 mod ordered_sets;

@@ -3,7 +3,9 @@
 //! DataFusion wants distinct names in a projection; PostgreSQL does not. A name that would repeat gets a suffix that
 //! starts with U+0001, and `displayed_name` takes it off again for the client.
 
-use datafusion::sql::sqlparser::ast::{Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value,
+};
 use std::collections::HashSet;
 
 const MARK: char = '\u{1}';
@@ -118,6 +120,10 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
         Expr::Ceil { .. } => strong("ceil"),
         Expr::Floor { .. } => strong("floor"),
         Expr::AtTimeZone { .. } => strong("timezone"),
+        Expr::BinaryOp {
+            op: BinaryOperator::Overlaps,
+            ..
+        } => strong("overlaps"),
         Expr::Tuple(_) => strong("row"),
         Expr::Trim { trim_where, .. } => strong(match trim_where {
             Some(TrimWhereField::Leading) => "ltrim",
@@ -140,6 +146,18 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
 /// A type's internal name, as `FigureColname` takes it: `int4` for INTEGER.
 fn type_word(declared: &str) -> String {
     let lower = declared.to_lowercase();
+    let zone = match lower.strip_suffix(" time zone") {
+        Some(of) if of.ends_with("without") => "",
+        Some(_) => "tz",
+        None => "",
+    };
+    if let Some(of) = ["timestamp", "time"].iter().find(|of| lower.starts_with(**of)) {
+        let short = lower.starts_with("timestamptz") || lower.starts_with("timetz");
+        return format!("{of}{}", if short { "tz" } else { zone });
+    }
+    if lower.starts_with("interval") {
+        return "interval".into();
+    }
     let bare = lower.split('(').next().unwrap_or(&lower).trim();
     let bare = bare.rsplit('.').next().unwrap_or(bare);
     match bare {
@@ -152,9 +170,6 @@ fn type_word(declared: &str) -> String {
         "decimal" | "dec" => "numeric",
         "character varying" => "varchar",
         "character" | "char" => "bpchar",
-        "timestamp without time zone" => "timestamp",
-        "timestamp with time zone" => "timestamptz",
-        "time without time zone" => "time",
         other => other,
     }
     .to_string()

@@ -43,6 +43,14 @@ pub(super) fn respell(expr: &mut Expr) {
             if matches!(function.args, FunctionArguments::None) && function.over.is_none() {
                 function.args = empty_arguments();
             }
+            super::intervals::place_named(function);
+            if let Some(cast) = super::intervals::as_cast(function) {
+                *expr = cast;
+                return;
+            }
+            if let Some(limited) = super::intervals::current(function) {
+                *expr = limited;
+            }
         }
         Expr::Identifier(ident) if ident.quote_style.is_none() => {
             let lower = ident.value.to_lowercase();
@@ -110,20 +118,19 @@ pub(super) fn respell(expr: &mut Expr) {
             expr: inner,
         } => *expr = call("abs", vec![take(inner)]),
         // Read by the same parser as an interval in a table.
-        Expr::Interval(interval)
-            if interval.leading_field.is_none()
-                && matches!(&*interval.value, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) =>
-        {
-            *expr = Expr::Cast {
-                kind: CastKind::Cast,
-                expr: std::mem::replace(&mut interval.value, Box::new(Expr::Value(Value::Null.into()))),
-                data_type: DataType::Interval {
-                    fields: None,
-                    precision: None,
-                },
-                array: false,
-                format: None,
-            };
+        Expr::Interval(interval) if matches!(&*interval.value, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) => {
+            if let Some((fields, precision)) = super::intervals::limits(interval) {
+                *expr = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: std::mem::replace(&mut interval.value, Box::new(Expr::Value(Value::Null.into()))),
+                    data_type: DataType::Interval { fields, precision },
+                    array: false,
+                    format: None,
+                };
+            }
+        }
+        Expr::AtTimeZone { timestamp, time_zone } => {
+            *expr = call("timezone", vec![take(time_zone), take(timestamp)]);
         }
         Expr::Like {
             pattern, escape_char, ..

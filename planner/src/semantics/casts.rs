@@ -1,6 +1,6 @@
 //! Which casts mean something else in PostgreSQL.
 
-use super::{parse, to_integer, to_text};
+use super::{parse, times, to_integer, to_text};
 use crate::functions::array;
 use crate::numeric::convert;
 use datafusion::arrow::datatypes::DataType;
@@ -10,13 +10,14 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use tenon_storage::SqlType;
+use tenon_storage::datetime::Conventions;
 use tenon_storage::types::NUMERIC;
 
 fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-pub(super) fn rewrite(cast: Cast, schema: &DFSchema) -> Result<Transformed<Expr>> {
+pub(super) fn rewrite(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
     let from = cast.expr.get_type(schema)?;
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
@@ -32,11 +33,24 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema) -> Result<Transformed<Expr>
         // The target must be the declared type's own representation, else it is a coercion of DataFusion's.
         if target.data_type() != to || matches!(target, SqlType::Text | SqlType::Varchar) {
             return match coercion(&to) {
-                Some(target) => parsed(cast, target),
+                Some(target) => parsed(cast, target, conventions),
                 None => keep(cast),
             };
         }
-        return parsed(cast, target);
+        return parsed(cast, target, conventions);
+    }
+    let limits = declared.filter(|target| target.is_temporal() && target.unlimited() != *target);
+    if times::applies(&from, &to) {
+        let converted = times::convert(*cast.expr, &to);
+        return Ok(Transformed::yes(match limits {
+            Some(target) => times::limit(converted, target),
+            None => converted,
+        }));
+    }
+    if let Some(target) = limits
+        && from == to
+    {
+        return Ok(Transformed::yes(times::limit(*cast.expr, target)));
     }
     if convert::applies(&from, &to, declared) {
         let target = declared.filter(|declared| declared.data_type() == to);
@@ -69,20 +83,26 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema) -> Result<Transformed<Expr>
 fn coercion(to: &DataType) -> Option<SqlType> {
     match to {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => None,
-        DataType::Decimal128(..) | DataType::Date32 | DataType::Boolean => SqlType::from_data_type(to),
+        DataType::Decimal128(..)
+        | DataType::Date32
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Interval(_)
+        | DataType::FixedSizeBinary(12)
+        | DataType::Boolean => SqlType::from_data_type(to),
         other if other.is_signed_integer() || other.is_floating() => SqlType::from_data_type(other),
         _ => None,
     }
     .filter(|target| target.data_type() == *to)
 }
 
-fn parsed(cast: Cast, target: SqlType) -> Result<Transformed<Expr>> {
+fn parsed(cast: Cast, target: SqlType, conventions: &Conventions) -> Result<Transformed<Expr>> {
     if let Expr::Literal(value, _) = cast.expr.as_ref()
         && let Some(text) = value.try_as_str()
     {
         let metadata = Some(FieldMetadata::new_from_field(&cast.field)).filter(|metadata| !metadata.is_empty());
         let value = match text {
-            Some(text) => ScalarValue::try_from_array(&parse::one(target, text)?, 0)?,
+            Some(text) => ScalarValue::try_from_array(&parse::one(target, text, conventions)?, 0)?,
             None => ScalarValue::try_from(cast.field.data_type())?,
         };
         return Ok(Transformed::yes(Expr::Literal(value, metadata)));

@@ -7,6 +7,8 @@
 //! - values become text as the wire writes them: `to_text`;
 //! - numbers that get one type get PostgreSQL's, before coercion gives them another: `numeric::unify`;
 //! - a FILTER is tested before the arguments of its aggregate: `filtered`;
+//! - dates and times change their type by the session's zone: `times`;
+//! - intervals compare by their length: `intervals`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
@@ -20,16 +22,19 @@ mod casts;
 mod correlated;
 mod filtered;
 mod in_lists;
+mod intervals;
 mod limits;
 mod parse;
 mod sets;
 mod subqueries;
+mod times;
 mod to_integer;
 mod to_text;
 mod unions;
 mod unseen_orders;
 
 use crate::bounds;
+use crate::conventions;
 use crate::functions::aggregate;
 use crate::numeric::unify::NumbersOfOneType;
 use crate::optimizer::implied_equalities::DropImpliedEqualities;
@@ -42,21 +47,31 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
+use tenon_storage::datetime::Conventions;
 
 /// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(unseen_orders::DropUnseenOrders),
+        Arc::new(intervals::LiteralsBesideIntervals),
         Arc::new(DropImpliedEqualities),
         Arc::new(NumbersOfOneType),
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(PostgresSemantics));
+    rules.push(Arc::new(intervals::IntervalsByLength));
     rules.push(Arc::new(correlated::Correlated));
     rules.push(Arc::new(sets::SetsInLists));
     rules.push(Arc::new(limits::LimitsByValue));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
     builder.with_analyzer_rules(rules)
+}
+
+/// PostgreSQL's meaning of an expression over no columns.
+pub(crate) fn of_constant(expr: Expr, conventions: &Conventions) -> Result<Expr> {
+    let schema = DFSchema::empty();
+    let done = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
+    Ok(done.data)
 }
 
 #[derive(Debug)]
@@ -67,8 +82,9 @@ impl AnalyzerRule for PostgresSemantics {
         "postgres_semantics"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let rewritten = plan.transform_up_with_subqueries(rewrite_node)?;
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        let conventions = conventions::of(options);
+        let rewritten = plan.transform_up_with_subqueries(|node| rewrite_node(node, &conventions))?;
         match rewritten.transformed {
             true => unions::renewed(rewritten.data),
             false => Ok(rewritten.data),
@@ -76,7 +92,7 @@ impl AnalyzerRule for PostgresSemantics {
     }
 }
 
-fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transformed<LogicalPlan>> {
     // Most nodes have nothing to rewrite: look before the schema is merged and names are saved.
     let mut touched = false;
     plan.apply_expressions(|expr| {
@@ -94,7 +110,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     let rewritten = plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema))?;
+        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
         Ok(expr.update_data(|expr| name.restore(expr)))
     })?;
     if rewritten.transformed {
@@ -113,9 +129,9 @@ fn is_candidate(expr: &Expr) -> bool {
     }
 }
 
-fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
     match expr {
-        Expr::Cast(cast) => casts::rewrite(cast, schema),
+        Expr::Cast(cast) => casts::rewrite(cast, schema, conventions),
         Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),

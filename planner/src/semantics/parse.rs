@@ -1,5 +1,6 @@
 //! Text to values, by storage's parsers: the same rules as for COPY.
 
+use crate::conventions;
 use crate::errors::to_datafusion;
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
@@ -10,12 +11,13 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 use tenon_storage::SqlType;
-use tenon_storage::parse::{parse_column, parse_scalar};
+use tenon_storage::datetime::Conventions;
+use tenon_storage::parse::{parse_column_by, parse_scalar_by};
 
 /// One value. An explicit cast cuts a string that is too long instead of refusing it.
-pub(super) fn one(target: SqlType, text: &str) -> Result<ArrayRef> {
+pub(super) fn one(target: SqlType, text: &str, conventions: &Conventions) -> Result<ArrayRef> {
     let cut = cut(target, text);
-    parse_scalar(target, cut).map_err(|error| to_datafusion(error.into()))
+    parse_scalar_by(target, cut, conventions).map_err(|error| to_datafusion(error.into()))
 }
 
 fn cut(target: SqlType, text: &str) -> &str {
@@ -66,10 +68,11 @@ impl ScalarUDFImpl for Parse {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let conventions = conventions::of(&args.config_options);
         if let ColumnarValue::Scalar(value) = &args.args[0] {
             return match value.try_as_str().flatten() {
                 Some(text) => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
-                    &one(self.target, text)?,
+                    &one(self.target, text, &conventions)?,
                     0,
                 )?)),
                 None => Ok(ColumnarValue::Scalar(ScalarValue::try_from(&self.target.data_type())?)),
@@ -78,7 +81,8 @@ impl ScalarUDFImpl for Parse {
         let texts = cast(&args.args[0].to_array(args.number_rows)?, &DataType::Utf8View)?;
         let texts = texts.as_string_view();
         let fields = texts.iter().map(|text| text.map(|text| cut(self.target, text)));
-        let parsed = parse_column(self.target, fields).map_err(|(_, error)| to_datafusion(error.into()))?;
+        let parsed =
+            parse_column_by(self.target, fields, &conventions).map_err(|(_, error)| to_datafusion(error.into()))?;
         Ok(ColumnarValue::Array(parsed))
     }
 }

@@ -1,10 +1,11 @@
 //! Values to text as PostgreSQL's output functions write them, where Arrow writes something else.
 
+use crate::conventions;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
-    TimestampMicrosecondType,
+    DataType, Date32Type, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType,
+    TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
@@ -12,6 +13,7 @@ use datafusion::logical_expr::{
 };
 use std::fmt::Write;
 use std::sync::Arc;
+use tenon_storage::datetime::{self, Conventions};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::write_array;
 use tenon_storage::types::NUMERIC;
@@ -21,9 +23,11 @@ pub(super) fn applies(from: &DataType) -> bool {
         from,
         DataType::Float32
             | DataType::Float64
+            | DataType::Date32
+            | DataType::Time64(_)
             | DataType::Timestamp(..)
             | DataType::Interval(_)
-            | DataType::FixedSizeBinary(16)
+            | DataType::FixedSizeBinary(12 | 16)
             | DataType::Binary
             | DataType::BinaryView
             | DataType::List(_)
@@ -60,7 +64,8 @@ impl ScalarUDFImpl for ToText {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
         let rows = if scalar { 1 } else { args.number_rows };
-        let texts = cast(&texts(&args.args[0].to_array(rows)?)?, &self.to)?;
+        let conventions = conventions::of(&args.config_options);
+        let texts = cast(&texts(&args.args[0].to_array(rows)?, &conventions)?, &self.to)?;
         if scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?));
         }
@@ -79,7 +84,20 @@ fn collect<T>(values: impl Iterator<Item = Option<T>>, write: impl Fn(T, &mut St
     Arc::new(StringViewArray::from_iter(texts))
 }
 
-fn texts(values: &ArrayRef) -> Result<ArrayRef> {
+/// As `collect`, by writers of bytes.
+fn dates<T>(values: impl Iterator<Item = Option<T>>, write: impl Fn(T, &mut Vec<u8>)) -> ArrayRef {
+    let mut bytes = Vec::new();
+    let texts = values.map(|value| {
+        value.map(|value| {
+            bytes.clear();
+            write(value, &mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    });
+    Arc::new(StringViewArray::from_iter(texts))
+}
+
+fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float32 => collect(values.as_primitive::<Float32Type>().iter(), |value, out| {
             float(&format!("{value:e}"), f64::from(value), 6, out);
@@ -90,24 +108,40 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
         DataType::LargeBinary => collect(values.as_binary::<i64>().iter(), |value, out| {
             let _ = write!(out, "{}", Numeric::from_bytes(value));
         }),
-        DataType::Timestamp(_, zone) => {
-            let zoned = zone.is_some();
-            let micros = cast(values, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
-            collect(
-                micros.as_primitive::<TimestampMicrosecondType>().iter(),
-                move |value, out| {
-                    timestamp(value, zoned, out);
-                },
+        DataType::Date32 => dates(values.as_primitive::<Date32Type>().iter(), |days, out| {
+            datetime::write_date(days, conventions, out);
+        }),
+        DataType::Time64(_) => {
+            let micros = cast(values, &DataType::Time64(TimeUnit::Microsecond))?;
+            dates(
+                micros.as_primitive::<Time64MicrosecondType>().iter(),
+                datetime::write_time,
             )
+        }
+        DataType::FixedSizeBinary(12) => dates(values.as_fixed_size_binary().iter(), |bytes, out| {
+            let (us, east_s) = datetime::timetz_of(bytes);
+            datetime::write_timetz(us, east_s, out);
+        }),
+        DataType::Timestamp(_, zone) => {
+            let micros = cast(values, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
+            let write = match zone {
+                Some(_) => datetime::write_timestamptz,
+                None => datetime::write_timestamp,
+            };
+            dates(micros.as_primitive::<TimestampMicrosecondType>().iter(), |us, out| {
+                write(us, conventions, out);
+            })
         }
         DataType::Interval(_) => {
             let wide = cast(values, &DataType::Interval(IntervalUnit::MonthDayNano))?;
-            collect(wide.as_primitive::<IntervalMonthDayNanoType>().iter(), interval)
+            dates(wide.as_primitive::<IntervalMonthDayNanoType>().iter(), |value, out| {
+                datetime::write_interval(value.into(), conventions, out);
+            })
         }
         DataType::List(_) => {
             let lists = values.as_list::<i32>();
             let items = match applies(lists.values().data_type()) || *lists.values().data_type() == NUMERIC {
-                true => texts(lists.values())?,
+                true => texts(lists.values(), conventions)?,
                 false => cast(lists.values(), &DataType::Utf8View)?,
             };
             let (items, offsets) = (cast(&items, &DataType::Utf8View)?, lists.value_offsets());
@@ -171,71 +205,6 @@ fn float(scientific: &str, value: f64, digits: i32, out: &mut String) {
     }
 }
 
-fn timestamp(us: i64, zoned: bool, out: &mut String) {
-    if us == i64::MAX || us == i64::MIN {
-        return out.push_str(if us > 0 { "infinity" } else { "-infinity" });
-    }
-    let Some(at) = chrono::DateTime::from_timestamp_micros(us) else {
-        return out.push('?');
-    };
-    let _ = write!(out, "{}", at.format("%Y-%m-%d %H:%M:%S"));
-    fraction(us.rem_euclid(1_000_000), out);
-    if zoned {
-        out.push_str("+00");
-    }
-}
-
-fn fraction(us: i64, out: &mut String) {
-    if us != 0 {
-        let digits = format!("{us:06}");
-        let _ = write!(out, ".{}", digits.trim_end_matches('0'));
-    }
-}
-
-/// `1 year 2 mons -3 days 04:05:06.5`.
-fn interval(value: IntervalMonthDayNano, out: &mut String) {
-    let (years, months) = (value.months / 12, value.months % 12);
-    let mut before_negative = false;
-    let mut part = |count: i32, one: &str, many: &str, out: &mut String| {
-        if count == 0 {
-            return;
-        }
-        if !out.is_empty() {
-            out.push(' ');
-            if before_negative && count > 0 {
-                out.push('+');
-            }
-        }
-        before_negative = count < 0;
-        let _ = write!(out, "{count} {}", if count == 1 { one } else { many });
-    };
-    part(years, "year", "years", out);
-    part(months, "mon", "mons", out);
-    part(value.days, "day", "days", out);
-    let us = value.nanoseconds / 1000;
-    if us == 0 && !out.is_empty() {
-        return;
-    }
-    if !out.is_empty() {
-        out.push(' ');
-        if before_negative && us > 0 {
-            out.push('+');
-        }
-    }
-    if us < 0 {
-        out.push('-');
-    }
-    let us = us.unsigned_abs() as i64;
-    let _ = write!(
-        out,
-        "{:02}:{:02}:{:02}",
-        us / 3_600_000_000,
-        us / 60_000_000 % 60,
-        us / 1_000_000 % 60
-    );
-    fraction(us % 1_000_000, out);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,25 +224,5 @@ mod tests {
         assert_eq!(floats(0.0001), "0.0001");
         assert_eq!(floats(0.00001), "1e-05");
         assert_eq!(floats(0.0), "0");
-    }
-
-    #[test]
-    fn intervals() {
-        let text = |months, days, nanoseconds| {
-            let mut out = String::new();
-            interval(
-                IntervalMonthDayNano {
-                    months,
-                    days,
-                    nanoseconds,
-                },
-                &mut out,
-            );
-            out
-        };
-        assert_eq!(text(14, 3, 0), "1 year 2 mons 3 days");
-        assert_eq!(text(0, 0, 0), "00:00:00");
-        assert_eq!(text(-1, 2, 3_600_000_000_000), "-1 mons +2 days 01:00:00");
-        assert_eq!(text(0, 0, -1_500_000_000), "-00:00:01.5");
     }
 }

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_storage::Transaction;
+use tenon_storage::datetime::Conventions;
 use tenon_storage::heap::Account;
 use tokio_util::sync::CancellationToken;
 
@@ -210,6 +211,11 @@ impl Session {
     /// A setting's value, as SHOW gives it: `statement_timeout`, `client_encoding`. None: unknown.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.settings.get(name)
+    }
+
+    /// How the session reads and writes dates, times and intervals.
+    pub fn conventions(&self) -> Conventions {
+        self.settings.conventions(None)
     }
 
     /// A setting from the startup message. Unknown names are kept without effect, as for SET.

@@ -77,7 +77,11 @@ impl Session {
 
     /// What the statement's plans run with.
     pub(crate) fn run(&self) -> Run {
-        let (state, task) = self.engine.under(self.settings.join_options());
+        // Outside a block, the clock tells the time of the statement well enough.
+        let now_us = self.block.as_ref().map(|block| block.start_us);
+        let (state, task) = self
+            .engine
+            .under(self.settings.join_options(), self.settings.conventions(now_us));
         Run {
             engine: self.engine.clone(),
             state,

@@ -1,9 +1,7 @@
 //! What values a setting takes, and the form in which it keeps them.
 
-use super::units;
+use super::{dates, units};
 use crate::error::{Result, SqlError, SqlState, state};
-use arrow::array::timezone::Tz;
-use std::str::FromStr;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Check {
@@ -20,6 +18,7 @@ pub(super) enum Check {
     OneOf(&'static [&'static str]),
     Utf8,
     Zone,
+    DateStyle,
 }
 
 impl Check {
@@ -33,8 +32,8 @@ impl Check {
         }
     }
 
-    /// The value as the setting keeps it.
-    pub fn apply(self, name: &str, value: &str) -> Result<String> {
+    /// The value as the setting keeps it; `current` is what it has now.
+    pub fn apply(self, name: &str, value: &str, current: &str) -> Result<String> {
         let invalid = || {
             let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
             SqlError::new(state::INVALID_PARAMETER_VALUE, message)
@@ -77,33 +76,8 @@ impl Check {
                 "sqlascii" => Ok("UTF8".into()),
                 _ => Err(SqlError::unsupported(format!("client encoding \"{value}\"")).hint("The encoding is UTF8.")),
             },
-            // Names are those of the wire's encoder; the server itself reckons in UTC.
-            Check::Zone => {
-                let known = |name: &str| Tz::from_str(name).is_ok();
-                match value.to_lowercase().as_str() {
-                    "default" | "local" | "zulu" | "z" | "gmt" | "utc" => Ok("UTC".into()),
-                    _ if known(value) => Ok(value.to_string()),
-                    lower => {
-                        let hours = value.parse::<i32>().ok().filter(|hours| hours.abs() < 16);
-                        let respelt = match hours {
-                            Some(hours) => format!("{hours:+03}:00"),
-                            None => capitalized(lower),
-                        };
-                        Some(respelt).filter(|name| known(name)).ok_or_else(invalid)
-                    }
-                }
-            }
+            Check::Zone => Ok(dates::zone(value)?.ok_or_else(invalid)?.name().to_string()),
+            Check::DateStyle => dates::date_style(current, value).map_err(|detail| invalid().detail(detail)),
         }
     }
-}
-
-/// `america/new_york` as the zone's name is spelt.
-fn capitalized(lower: &str) -> String {
-    let mut first = true;
-    let letters = lower.chars().map(|c| {
-        let upper = first;
-        first = !c.is_alphabetic();
-        if upper { c.to_ascii_uppercase() } else { c }
-    });
-    letters.collect()
 }

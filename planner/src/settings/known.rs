@@ -55,7 +55,13 @@ pub(super) static KNOWN: &[Known] = &[
         false,
         "Least severe messages sent to the client.",
     ),
-    known("DateStyle", "ISO, MDY", Check::Any, true, "Output of dates is ISO."),
+    known(
+        "DateStyle",
+        "ISO, MDY",
+        Check::DateStyle,
+        true,
+        "Form of dates in output, and order of day, month and year.",
+    ),
     known("default_tablespace", "", Check::Any, false, "No effect."),
     known("default_table_access_method", "heap", Check::Any, false, "No effect."),
     known(
@@ -98,7 +104,7 @@ pub(super) static KNOWN: &[Known] = &[
     known(
         "IntervalStyle",
         "postgres",
-        Check::OneOf(&["postgres"]),
+        Check::OneOf(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
         true,
         "Output style of intervals.",
     ),
@@ -210,7 +216,7 @@ pub(super) static KNOWN: &[Known] = &[
         "UTC",
         Check::Zone,
         true,
-        "Zone in which timestamptz values are shown; input and arithmetic are in UTC.",
+        "Zone in which points in time are read, shown and counted.",
     ),
     known(
         "transaction_isolation",

@@ -1,6 +1,7 @@
 //! Run-time settings (`SET`, `SHOW`): the ones with an effect or that drivers ask for, each with its check.
 
 mod check;
+mod dates;
 mod known;
 mod units;
 
@@ -66,7 +67,9 @@ impl Settings {
             self.put(name.to_lowercase(), value.to_string());
             return Ok(custom);
         };
-        let value = known.check.apply(known.name, value)?;
+        let value = known
+            .check
+            .apply(known.name, value, &self.get(known.name).unwrap_or_default())?;
         self.put(known.name.to_string(), value);
         Ok(true)
     }

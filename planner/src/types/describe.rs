@@ -76,6 +76,7 @@ pub(crate) fn array_oid(element: u32) -> u32 {
         1083 => 1183,
         1114 => 1115,
         1184 => 1185,
+        1266 => 1270,
         1186 => 1187,
         1700 => 1231,
         2950 => 2951,
@@ -104,6 +105,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         1083 => known(SqlType::Time),
         1114 => known(SqlType::Timestamp),
         1184 => known(SqlType::TimestampTz),
+        1266 => known(SqlType::TimeTz),
         1186 => Some(Field::new("", DataType::Interval(IntervalUnit::MonthDayNano), true)),
         // As a parameter, numeric keeps what digits it has: the scale is the value's own.
         1700 => known(SqlType::Numeric),

@@ -6,10 +6,11 @@ use crate::types::describe::OID_KEY;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, ObjectName, TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, IntervalFields, ObjectName, TimezoneInfo,
 };
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::datetime::IntervalRange;
 
 #[derive(Debug)]
 pub(crate) struct PgTypePlanner;
@@ -65,6 +66,29 @@ fn last(name: &ObjectName) -> String {
     })
 }
 
+/// Digits of seconds; more than six are six.
+fn seconds(digits: &Option<u64>) -> Option<u8> {
+    digits.map(|digits| digits.min(6) as u8)
+}
+
+fn range(fields: &IntervalFields) -> IntervalRange {
+    match fields {
+        IntervalFields::Year => IntervalRange::Year,
+        IntervalFields::Month => IntervalRange::Month,
+        IntervalFields::Day => IntervalRange::Day,
+        IntervalFields::Hour => IntervalRange::Hour,
+        IntervalFields::Minute => IntervalRange::Minute,
+        IntervalFields::Second => IntervalRange::Second,
+        IntervalFields::YearToMonth => IntervalRange::YearToMonth,
+        IntervalFields::DayToHour => IntervalRange::DayToHour,
+        IntervalFields::DayToMinute => IntervalRange::DayToMinute,
+        IntervalFields::DayToSecond => IntervalRange::DayToSecond,
+        IntervalFields::HourToMinute => IntervalRange::HourToMinute,
+        IntervalFields::HourToSecond => IntervalRange::HourToSecond,
+        IntervalFields::MinuteToSecond => IntervalRange::MinuteToSecond,
+    }
+}
+
 /// The storage type of a declared type; 42704 for an unknown name, 0A000 for a known one that Tenon lacks.
 pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
     let numeric = |info: &ExactNumberInfo| -> Result<SqlType> {
@@ -95,10 +119,23 @@ pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
         }
         Ast::Char(length) | Ast::Character(length) => with_length("char", length)?,
         Ast::Date => SqlType::Date,
-        Ast::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => SqlType::Time,
-        Ast::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) | Ast::Datetime(_) => SqlType::Timestamp,
-        Ast::Timestamp(..) => SqlType::TimestampTz,
-        Ast::Interval { .. } => SqlType::Interval,
+        Ast::Time(digits, zone) => match (zone, seconds(digits)) {
+            (TimezoneInfo::None | TimezoneInfo::WithoutTimeZone, None) => SqlType::Time,
+            (TimezoneInfo::None | TimezoneInfo::WithoutTimeZone, Some(digits)) => SqlType::TimeOf(digits),
+            (_, None) => SqlType::TimeTz,
+            (_, Some(digits)) => SqlType::TimeTzOf(digits),
+        },
+        Ast::Timestamp(digits, zone) => match (zone, seconds(digits)) {
+            (TimezoneInfo::None | TimezoneInfo::WithoutTimeZone, None) => SqlType::Timestamp,
+            (TimezoneInfo::None | TimezoneInfo::WithoutTimeZone, Some(digits)) => SqlType::TimestampOf(digits),
+            (_, None) => SqlType::TimestampTz,
+            (_, Some(digits)) => SqlType::TimestampTzOf(digits),
+        },
+        Ast::Datetime(_) => SqlType::Timestamp,
+        Ast::Interval { fields, precision } => match (fields, seconds(precision)) {
+            (None, None) => SqlType::Interval,
+            (fields, digits) => SqlType::IntervalOf(fields.as_ref().map(range), digits),
+        },
         Ast::Bytea => SqlType::Bytea,
         Ast::Uuid => SqlType::Uuid,
         Ast::JSON => SqlType::Json,

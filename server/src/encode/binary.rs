@@ -1,11 +1,11 @@
 //! Cells in the binary format.
 
 use super::cell::{Column, Values};
-use super::interval::Interval;
 use super::numeric::Digits;
-use super::text::{date64, day_time, microseconds, month_day_nano};
-use super::{array, datetime, oid};
+use super::text::{date64, day_time, microseconds, months};
+use super::{array, datetime, interval, oid};
 use tenon_planner::error::{Result, SqlError, state};
+use tenon_storage::datetime::{Span, timetz_of};
 use tenon_storage::numeric::Numeric;
 
 impl Column<'_> {
@@ -41,6 +41,11 @@ impl Column<'_> {
             Values::Formatted(v) => self.write_string(v.value(row), out),
             Values::Binary(v) => out.extend_from_slice(v.value(row)),
             Values::BinaryView(v) => out.extend_from_slice(v.value(row)),
+            Values::FixedBinary(v) if self.oid == oid::TIMETZ => {
+                let (us, east_s) = timetz_of(v.value(row));
+                out.extend_from_slice(&us.to_be_bytes());
+                out.extend_from_slice(&(-east_s).to_be_bytes());
+            }
             Values::FixedBinary(v) => out.extend_from_slice(v.value(row)),
             Values::Date32(v) => out.extend_from_slice(&datetime::date_to_wire(v[row]).to_be_bytes()),
             Values::Date64(v) => out.extend_from_slice(&datetime::date_to_wire(date64(v[row])).to_be_bytes()),
@@ -50,21 +55,11 @@ impl Column<'_> {
                 out.extend_from_slice(&datetime::timestamp_to_wire(microseconds(v[row], *unit)).to_be_bytes());
             }
             Values::Duration(v, unit) => {
-                Interval {
-                    months: 0,
-                    days: 0,
-                    us: microseconds(v[row], *unit),
-                }
-                .write_binary(out);
+                interval::write_binary(Span::of_us(microseconds(v[row], *unit)), out);
             }
-            Values::IntervalMonths(v) => Interval {
-                months: v[row],
-                days: 0,
-                us: 0,
-            }
-            .write_binary(out),
-            Values::IntervalDayTime(v) => day_time(v[row]).write_binary(out),
-            Values::IntervalMonthDayNano(v) => month_day_nano(v[row]).write_binary(out),
+            Values::IntervalMonths(v) => interval::write_binary(months(v[row]), out),
+            Values::IntervalDayTime(v) => interval::write_binary(day_time(v[row]), out),
+            Values::IntervalMonthDayNano(v) => interval::write_binary(v[row].into(), out),
             Values::List(spans, items) => return array::write_binary(spans, items, row, out),
             Values::Record(fields) => return array::write_record_binary(fields, row, out),
             Values::Dictionary(keys, values) => return values.write_binary(keys.get(row), out),

@@ -266,6 +266,7 @@ pub fn natural_oid(data_type: &DataType) -> u32 {
         | DataType::LargeBinary => oid::NUMERIC,
         DataType::Float16 | DataType::Float32 => oid::FLOAT4,
         DataType::Float64 => oid::FLOAT8,
+        DataType::FixedSizeBinary(12) => oid::TIMETZ,
         DataType::Binary | DataType::BinaryView | DataType::FixedSizeBinary(_) => oid::BYTEA,
         DataType::Date32 | DataType::Date64 => oid::DATE,
         DataType::Time32(_) | DataType::Time64(_) => oid::TIME,

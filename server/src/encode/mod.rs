@@ -19,7 +19,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use arrow::array::timezone::Tz;
+use tenon_storage::datetime::Conventions;
 
 /// The two wire formats of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +39,10 @@ impl Format {
 }
 
 /// Session settings that change how values are written.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Style {
-    /// The zone in which `timestamptz` text is shown; `None` is UTC.
-    pub time_zone: Option<Tz>,
+    /// How dates, times and intervals are shown.
+    pub conventions: Conventions,
     /// `extra_float_digits` where it is 0 or less: so many significant digits more than 15, or 6, are written. Else the
     /// shortest that read back the same.
     pub extra_float_digits: Option<i32>,

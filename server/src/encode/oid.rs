@@ -22,6 +22,7 @@ pub const BPCHAR: u32 = 1042;
 pub const VARCHAR: u32 = 1043;
 pub const DATE: u32 = 1082;
 pub const TIME: u32 = 1083;
+pub const TIMETZ: u32 = 1266;
 pub const TIMESTAMP: u32 = 1114;
 pub const TIMESTAMPTZ: u32 = 1184;
 pub const INTERVAL: u32 = 1186;
@@ -50,6 +51,7 @@ const ARRAYS: &[(u32, u32)] = &[
     (1115, TIMESTAMP),
     (1182, DATE),
     (1183, TIME),
+    (1270, TIMETZ),
     (1185, TIMESTAMPTZ),
     (1187, INTERVAL),
     (1231, NUMERIC),
@@ -76,6 +78,7 @@ pub fn type_size(oid: u32) -> i16 {
         INT2 => 2,
         INT4 | FLOAT4 | DATE | OID | REGPROC | REGCLASS | REGTYPE | XID | CID => 4,
         INT8 | FLOAT8 | TIME | TIMESTAMP | TIMESTAMPTZ => 8,
+        TIMETZ => 12,
         INTERVAL | UUID => 16,
         NAME => 64,
         UNKNOWN => -2,

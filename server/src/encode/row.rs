@@ -37,7 +37,7 @@ impl RowEncoder {
         Ok(BatchRows {
             columns: columns.collect::<Result<_>>()?,
             rows: batch.num_rows(),
-            style: self.style,
+            style: self.style.clone(),
         })
     }
 }

@@ -255,7 +255,9 @@ fn numerics_read_back() {
                 format: Format::Binary,
                 value: bytes.map(Into::into),
             };
-            let decoded = crate::params::decode(&parameter, pg, &DataType::Decimal128(38, scale), 1).unwrap();
+            let decoded =
+                crate::params::decode(&parameter, pg, &DataType::Decimal128(38, scale), 1, &Default::default())
+                    .unwrap();
             assert_eq!(decoded, datafusion::scalar::ScalarValue::Decimal128(*value, 38, scale));
         }
     }

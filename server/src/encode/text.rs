@@ -1,11 +1,11 @@
 //! Cells in the text format.
 
 use super::cell::{Column, Values};
-use super::interval::Interval;
 use super::numeric::Digits;
-use super::{Style, array, datetime, number, oid};
-use arrow::datatypes::{IntervalDayTime, IntervalMonthDayNano, TimeUnit};
+use super::{Style, array, number, oid};
+use arrow::datatypes::{IntervalDayTime, TimeUnit};
 use std::io::Write;
+use tenon_storage::datetime::{self, Span};
 use tenon_storage::numeric::Numeric;
 
 impl Column<'_> {
@@ -46,29 +46,28 @@ impl Column<'_> {
             Values::Binary(v) => write_bytea(v.value(row), out),
             Values::BinaryView(v) => write_bytea(v.value(row), out),
             Values::FixedBinary(v) if self.oid == oid::UUID => write_uuid(v.value(row), out),
+            Values::FixedBinary(v) if self.oid == oid::TIMETZ => {
+                let (us, east_s) = datetime::timetz_of(v.value(row));
+                datetime::write_timetz(us, east_s, out);
+            }
             Values::FixedBinary(v) => write_bytea(v.value(row), out),
-            Values::Date32(v) => datetime::write_date(v[row], out),
-            Values::Date64(v) => datetime::write_date(date64(v[row]), out),
+            Values::Date32(v) => datetime::write_date(v[row], &style.conventions, out),
+            Values::Date64(v) => datetime::write_date(date64(v[row]), &style.conventions, out),
             Values::Time32(v, unit) => datetime::write_time(microseconds(v[row].into(), *unit), out),
             Values::Time64(v, unit) => datetime::write_time(microseconds(v[row], *unit), out),
-            Values::Timestamp(v, unit, false) => datetime::write_timestamp(microseconds(v[row], *unit), out),
-            Values::Timestamp(v, unit, true) => datetime::write_timestamptz(microseconds(v[row], *unit), style, out),
+            Values::Timestamp(v, unit, false) => {
+                datetime::write_timestamp(microseconds(v[row], *unit), &style.conventions, out);
+            }
+            Values::Timestamp(v, unit, true) => {
+                datetime::write_timestamptz(microseconds(v[row], *unit), &style.conventions, out);
+            }
             Values::Duration(v, unit) => {
-                Interval {
-                    months: 0,
-                    days: 0,
-                    us: microseconds(v[row], *unit),
-                }
-                .write_text(out);
+                let span = Span::of_us(microseconds(v[row], *unit));
+                datetime::write_interval(span, &style.conventions, out);
             }
-            Values::IntervalMonths(v) => Interval {
-                months: v[row],
-                days: 0,
-                us: 0,
-            }
-            .write_text(out),
-            Values::IntervalDayTime(v) => day_time(v[row]).write_text(out),
-            Values::IntervalMonthDayNano(v) => month_day_nano(v[row]).write_text(out),
+            Values::IntervalMonths(v) => datetime::write_interval(months(v[row]), &style.conventions, out),
+            Values::IntervalDayTime(v) => datetime::write_interval(day_time(v[row]), &style.conventions, out),
+            Values::IntervalMonthDayNano(v) => datetime::write_interval(v[row].into(), &style.conventions, out),
             Values::List(spans, items) if matches!(self.oid, oid::INT2VECTOR | oid::OIDVECTOR) => {
                 array::write_vector_text(spans, items, row, style, out);
             }
@@ -159,18 +158,17 @@ pub(super) fn date64(ms: i64) -> i32 {
         .clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
-pub(super) fn day_time(v: IntervalDayTime) -> Interval {
-    Interval {
-        months: 0,
-        days: v.days,
-        us: i64::from(v.milliseconds) * 1000,
+pub(super) fn months(months: i32) -> Span {
+    Span {
+        months,
+        ..Span::default()
     }
 }
 
-pub(super) fn month_day_nano(v: IntervalMonthDayNano) -> Interval {
-    Interval {
-        months: v.months,
+pub(super) fn day_time(v: IntervalDayTime) -> Span {
+    Span {
+        months: 0,
         days: v.days,
-        us: v.nanoseconds / 1000,
+        us: i64::from(v.milliseconds) * 1000,
     }
 }

@@ -270,12 +270,8 @@ impl Connection {
 
     /// How values are written in this session.
     pub(super) fn style(&self) -> Style {
-        let zone = self
-            .session
-            .setting("TimeZone")
-            .filter(|zone| !zone.eq_ignore_ascii_case("utc"));
         Style {
-            time_zone: zone.and_then(|zone| zone.parse().ok()),
+            conventions: self.session.conventions(),
             extra_float_digits: self
                 .session
                 .setting("extra_float_digits")

@@ -128,8 +128,10 @@ impl Connection {
                 }
             })?;
         let types = prepared.params.iter().zip(&prepared.param_data_types);
+        let conventions = self.session.conventions();
         let values = parameters.iter().zip(types).enumerate();
-        let values = values.map(|(i, (parameter, (pg, arrow)))| params::decode(parameter, *pg, arrow, i + 1));
+        let values =
+            values.map(|(i, (parameter, (pg, arrow)))| params::decode(parameter, *pg, arrow, i + 1, &conventions));
         let state = PortalState::New(values.collect::<Result<_>>()?);
         self.portals.insert(
             portal,

@@ -3,8 +3,9 @@
 use super::cut::first_record;
 use super::{CopyFormat, CopyOptions, Header, csv};
 use crate::catalog::ColumnDef;
+use crate::datetime::{Conventions, parse_date, parse_timestamp};
 use crate::error::{ErrorKind, Result, StorageError};
-use crate::parse::{invalid_utf8, parse_bool, parse_date, parse_float8, parse_int8, parse_timestamp};
+use crate::parse::{invalid_utf8, parse_bool, parse_float8, parse_int8};
 use crate::types::SqlType;
 use std::io::Read;
 
@@ -106,10 +107,10 @@ fn guess<'a>(values: impl Iterator<Item = Option<&'a str>>) -> SqlType {
             parse_float8(text).is_ok() && text.iter().any(u8::is_ascii_digit) && !leading_zero(text)
         }),
         (SqlType::Date, |text| {
-            text.len() == 10 && text[4] == b'-' && parse_date(text).is_ok()
+            text.len() == 10 && text[4] == b'-' && parse_date(text, &Conventions::default()).is_ok()
         }),
         (SqlType::Timestamp, |text| {
-            text.len() >= 16 && text[4] == b'-' && parse_timestamp(text).is_ok()
+            text.len() >= 16 && text[4] == b'-' && parse_timestamp(text, &Conventions::default()).is_ok()
         }),
         (SqlType::Bool, |text| {
             matches!(text, b"true" | b"false" | b"t" | b"f" | b"TRUE" | b"FALSE") && parse_bool(text).is_ok()

@@ -1,5 +1,6 @@
 //! The options of COPY.
 
+use crate::datetime::Conventions;
 use crate::error::{ErrorKind, Result, StorageError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct CopyOptions {
     pub force_null: Vec<String>,
     /// Columns whose fields never are NULL.
     pub force_not_null: Vec<String>,
+    /// How dates are read.
+    pub conventions: Conventions,
 }
 
 impl CopyOptions {
@@ -48,6 +51,7 @@ impl CopyOptions {
             escape: b'"',
             force_null: Vec::new(),
             force_not_null: Vec::new(),
+            conventions: Conventions::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use super::options::{CopyFormat, CopyOptions, Header};
 use super::{binary, csv, cut, text};
 use crate::catalog::TableDefinition;
 use crate::error::{ErrorKind, Result, StorageError};
-use crate::parse::{FieldError, decode_column, invalid_utf8, parse_column};
+use crate::parse::{FieldError, decode_column, invalid_utf8, parse_column_by};
 use crate::writer::not_null_violation;
 use arrow::array::*;
 use std::sync::Arc;
@@ -146,7 +146,11 @@ impl PieceParser {
         for (field, column) in self.columns.iter().enumerate() {
             let (force_null, force_not_null) = self.forced[field];
             let fields = records.column(field, force_null, force_not_null);
-            match parse_column(self.definition.columns[*column].sql_type, fields) {
+            match parse_column_by(
+                self.definition.columns[*column].sql_type,
+                fields,
+                &self.options.conventions,
+            ) {
                 Ok(array) => arrays.push(array),
                 Err((row, error)) if first.as_ref().is_none_or(|(first, ..)| row < *first) => {
                     first = Some((row, field, error));

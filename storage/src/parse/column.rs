@@ -1,6 +1,10 @@
 //! A column of text fields to an array of the column's type.
 
 use super::*;
+use crate::datetime::{
+    self, Conventions, TIMETZ_BYTES, parse_date, parse_interval, parse_time, parse_timestamp, parse_timestamptz,
+    parse_timetz, timetz_bytes,
+};
 use crate::error::Result;
 use crate::numeric::column::Builder;
 use crate::writer::fit_string;
@@ -11,10 +15,20 @@ use std::sync::Arc;
 /// The first field of a column that is no value, by its row.
 pub type FieldError = (usize, StorageError);
 
-/// Parses fields (None: NULL), or gives the first field that is no value of the type.
+/// Parses fields (None: NULL), or gives the first field that is no value of the type. Dates are read by the conventions of
+/// a session without settings.
 pub fn parse_column<'a>(
     sql_type: SqlType,
     fields: impl ExactSizeIterator<Item = Option<&'a str>> + Clone,
+) -> Result<ArrayRef, FieldError> {
+    parse_column_by(sql_type, fields, &Conventions::default())
+}
+
+/// The same, by a session's conventions.
+pub fn parse_column_by<'a>(
+    sql_type: SqlType,
+    fields: impl ExactSizeIterator<Item = Option<&'a str>> + Clone,
+    conventions: &Conventions,
 ) -> Result<ArrayRef, FieldError> {
     match sql_type {
         SqlType::Bool => {
@@ -39,11 +53,53 @@ pub fn parse_column<'a>(
             }
             Ok(builder.finish())
         }
-        SqlType::Date => primitive::<Date32Type>(sql_type, fields, parse_date),
-        SqlType::Time => primitive::<Time64MicrosecondType>(sql_type, fields, parse_time),
-        SqlType::Timestamp => primitive::<TimestampMicrosecondType>(sql_type, fields, parse_timestamp),
-        SqlType::TimestampTz => primitive::<TimestampMicrosecondType>(sql_type, fields, parse_timestamptz),
-        SqlType::Interval => primitive::<IntervalMonthDayNanoType>(sql_type, fields, parse_interval),
+        SqlType::Date => primitive::<Date32Type>(sql_type, fields, |text| parse_date(text, conventions)),
+        SqlType::Time | SqlType::TimeOf(_) => primitive::<Time64MicrosecondType>(sql_type, fields, |text| {
+            let us = parse_time(text, conventions)?;
+            Ok(sql_type
+                .seconds_digits()
+                .map_or(us, |digits| datetime::rounded(us, digits)))
+        }),
+        SqlType::TimeTz | SqlType::TimeTzOf(_) => {
+            let mut builder = FixedSizeBinaryBuilder::with_capacity(fields.len(), TIMETZ_BYTES as i32);
+            for (row, field) in fields.enumerate() {
+                let parsed = optional(sql_type, row, field, |text| parse_timetz(text, conventions))?;
+                match parsed {
+                    Some((us, east_s)) => {
+                        let us = sql_type
+                            .seconds_digits()
+                            .map_or(us, |digits| datetime::rounded(us, digits));
+                        let bytes = timetz_bytes(us, east_s);
+                        builder.append_value(bytes).map_err(|error| (row, error.into()))?;
+                    }
+                    None => builder.append_null(),
+                }
+            }
+            Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Timestamp | SqlType::TimestampOf(_) => {
+            primitive::<TimestampMicrosecondType>(sql_type, fields, |text| {
+                let us = parse_timestamp(text, conventions)?;
+                Ok(sql_type
+                    .seconds_digits()
+                    .map_or(us, |digits| datetime::rounded_stamp(us, digits)))
+            })
+        }
+        SqlType::TimestampTz | SqlType::TimestampTzOf(_) => {
+            primitive::<TimestampMicrosecondType>(sql_type, fields, |text| {
+                let us = parse_timestamptz(text, conventions)?;
+                Ok(sql_type
+                    .seconds_digits()
+                    .map_or(us, |digits| datetime::rounded_stamp(us, digits)))
+            })
+        }
+        SqlType::Interval | SqlType::IntervalOf(..) => {
+            let (range, digits) = sql_type.interval_limits();
+            primitive::<IntervalMonthDayNanoType>(sql_type, fields, |text| {
+                let span = parse_interval(text, range, conventions)?.within(range, digits);
+                span.to_arrow().ok_or(Invalid::IntervalOutOfRange)
+            })
+        }
         SqlType::Bytea => {
             let mut builder = BinaryViewBuilder::with_capacity(fields.len());
             for (row, field) in fields.enumerate() {
@@ -70,7 +126,12 @@ pub fn parse_column<'a>(
 
 /// One value as an array of one.
 pub fn parse_scalar(sql_type: SqlType, text: &str) -> Result<ArrayRef> {
-    parse_column(sql_type, std::iter::once(Some(text))).map_err(|(_, error)| error)
+    parse_scalar_by(sql_type, text, &Conventions::default())
+}
+
+/// The same, by a session's conventions.
+pub fn parse_scalar_by(sql_type: SqlType, text: &str, conventions: &Conventions) -> Result<ArrayRef> {
+    parse_column_by(sql_type, std::iter::once(Some(text)), conventions).map_err(|(_, error)| error)
 }
 
 fn fit(text: &str, limit: u32, strip: bool, sql_type: SqlType) -> Result<&str, Invalid> {

@@ -2,21 +2,16 @@
 
 mod array;
 mod binary;
-mod civil;
 mod column;
-mod datetime;
-mod interval;
 mod json;
 mod number;
 mod wire;
 
+pub use crate::datetime::civil::{MICROS_PER_DAY, civil_from_days, days_from_civil};
 pub use array::{array_items, write_array};
 pub use binary::{parse_bytea, parse_uuid};
-pub use civil::{MICROS_PER_DAY, civil_from_days, days_from_civil};
 pub(crate) use column::invalid_utf8;
-pub use column::{FieldError, parse_column, parse_scalar};
-pub use datetime::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
-pub use interval::parse_interval;
+pub use column::{FieldError, parse_column, parse_column_by, parse_scalar, parse_scalar_by};
 pub use json::check_json;
 pub use number::{
     parse_bool, parse_decimal, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, parse_numeric,
@@ -35,6 +30,14 @@ pub enum Invalid {
     OutOfRange,
     /// A month, hour or year that does not exist or is not kept (22008).
     FieldOutOfRange,
+    /// A month or day past the calendar's: perhaps the session expects another order (22008).
+    MonthOrDay,
+    /// A date or timestamp past those that are kept (22008).
+    Past(&'static str),
+    /// 22015.
+    IntervalOutOfRange,
+    /// 22009.
+    ZoneOutOfRange,
     Other(Box<StorageError>),
 }
 
@@ -49,20 +52,29 @@ impl Invalid {
         match self {
             Invalid::Other(error) => *error,
             Invalid::Syntax => {
-                let temporal = matches!(
-                    sql_type,
-                    SqlType::Date | SqlType::Time | SqlType::Timestamp | SqlType::TimestampTz | SqlType::Interval
-                );
-                let kind = if temporal {
+                let kind = if sql_type.is_temporal() {
                     ErrorKind::InvalidDatetimeFormat
                 } else {
                     ErrorKind::InvalidText
                 };
                 StorageError::new(kind, format!("invalid input syntax for type {name}: \"{text}\""))
             }
-            Invalid::FieldOutOfRange if sql_type == SqlType::Interval => {
+            Invalid::IntervalOutOfRange => {
                 let message = format!("interval field value out of range: \"{text}\"");
+                StorageError::new(ErrorKind::IntervalFieldOverflow, message)
+            }
+            Invalid::ZoneOutOfRange => {
+                let message = format!("time zone displacement out of range: \"{text}\"");
+                StorageError::new(ErrorKind::ZoneOverflow, message)
+            }
+            Invalid::Past(what) => {
+                let message = format!("{what} out of range: \"{text}\"");
                 StorageError::new(ErrorKind::DatetimeOverflow, message)
+            }
+            Invalid::MonthOrDay => {
+                let message = format!("date/time field value out of range: \"{text}\"");
+                StorageError::new(ErrorKind::DatetimeOverflow, message)
+                    .hint("Perhaps you need a different \"datestyle\" setting.")
             }
             Invalid::FieldOutOfRange => {
                 let message = format!("date/time field value out of range: \"{text}\"");

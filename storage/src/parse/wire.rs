@@ -1,10 +1,10 @@
 //! PostgreSQL's binary form of values: COPY BINARY and binary parameters.
 
-use super::civil::days_from_civil;
 use super::column::{FieldError, invalid_utf8};
 use super::json::check_json;
 use super::number::POWERS;
 use super::{Invalid, numeric_overflow};
+use crate::datetime::{FIRST_US, TIMETZ_BYTES, is_infinite, is_infinite_date, timetz_bytes};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::numeric::column::does_not_fit;
 use crate::numeric::{self, Numeric};
@@ -64,11 +64,13 @@ pub fn decode_column<'a>(
         }
         SqlType::Date => primitive::<Date32Type>(sql_type, fields, |bytes| {
             let days = i32::from_be_bytes(exact(bytes)?);
-            finite(days == i32::MAX || days == i32::MIN)?;
+            if is_infinite_date(days) {
+                return Ok(days);
+            }
             days.checked_add(EPOCH_DAYS)
                 .ok_or_else(|| StorageError::new(ErrorKind::DatetimeOverflow, "date out of range"))
         }),
-        SqlType::Time => primitive::<Time64MicrosecondType>(sql_type, fields, |bytes| {
+        SqlType::Time | SqlType::TimeOf(_) => primitive::<Time64MicrosecondType>(sql_type, fields, |bytes| {
             let micros = i64::from_be_bytes(exact(bytes)?);
             let valid = (0..=super::MICROS_PER_DAY).contains(&micros);
             if valid {
@@ -77,26 +79,51 @@ pub fn decode_column<'a>(
                 Err(StorageError::new(ErrorKind::DatetimeOverflow, "time out of range"))
             }
         }),
-        SqlType::Timestamp | SqlType::TimestampTz => primitive::<TimestampMicrosecondType>(sql_type, fields, |bytes| {
-            let micros = i64::from_be_bytes(exact(bytes)?);
-            finite(micros == i64::MAX || micros == i64::MIN)?;
-            let in_range = micros.checked_add(EPOCH_MICROS).filter(|micros| {
-                (days_from_civil(-4713, 1, 1)..days_from_civil(294_277, 1, 1))
-                    .contains(&micros.div_euclid(super::MICROS_PER_DAY))
-            });
-            in_range.ok_or_else(|| StorageError::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
-        }),
-        SqlType::Interval => primitive::<IntervalMonthDayNanoType>(sql_type, fields, |bytes| {
-            let bytes: [u8; 16] = exact(bytes)?;
-            let micros = i64::from_be_bytes(exact(&bytes[..8])?);
-            let (days, months) = (
-                i32::from_be_bytes(exact(&bytes[8..12])?),
-                i32::from_be_bytes(exact(&bytes[12..])?),
-            );
-            let nanos = micros.checked_mul(1000);
-            let nanos = nanos.ok_or_else(|| StorageError::new(ErrorKind::DatetimeOverflow, "interval out of range"))?;
-            Ok(IntervalMonthDayNano::new(months, days, nanos))
-        }),
+        SqlType::Timestamp | SqlType::TimestampTz | SqlType::TimestampOf(_) | SqlType::TimestampTzOf(_) => {
+            primitive::<TimestampMicrosecondType>(sql_type, fields, |bytes| {
+                let micros = i64::from_be_bytes(exact(bytes)?);
+                if is_infinite(micros) {
+                    return Ok(micros);
+                }
+                let in_range = micros
+                    .checked_add(EPOCH_MICROS)
+                    .filter(|micros| (FIRST_US..i64::MAX).contains(micros));
+                in_range.ok_or_else(|| StorageError::new(ErrorKind::DatetimeOverflow, "timestamp out of range"))
+            })
+        }
+        SqlType::Interval | SqlType::IntervalOf(..) => {
+            primitive::<IntervalMonthDayNanoType>(sql_type, fields, |bytes| {
+                let bytes: [u8; 16] = exact(bytes)?;
+                let micros = i64::from_be_bytes(exact(&bytes[..8])?);
+                let (days, months) = (
+                    i32::from_be_bytes(exact(&bytes[8..12])?),
+                    i32::from_be_bytes(exact(&bytes[12..])?),
+                );
+                let nanos = micros.checked_mul(1000);
+                let nanos =
+                    nanos.ok_or_else(|| StorageError::new(ErrorKind::DatetimeOverflow, "interval out of range"))?;
+                Ok(IntervalMonthDayNano::new(months, days, nanos))
+            })
+        }
+        SqlType::TimeTz | SqlType::TimeTzOf(_) => {
+            let values = collect(fields, |bytes| {
+                let bytes: [u8; 12] = exact(bytes)?;
+                let us = i64::from_be_bytes(exact(&bytes[..8])?);
+                let east_s = i32::from_be_bytes(exact(&bytes[8..])?)
+                    .checked_neg()
+                    .ok_or_else(malformed)?;
+                if !(0..=super::MICROS_PER_DAY).contains(&us) {
+                    return Err(StorageError::new(ErrorKind::DatetimeOverflow, "time out of range"));
+                }
+                if east_s.abs() > 57_599 {
+                    let message = "time zone displacement out of range";
+                    return Err(StorageError::new(ErrorKind::ZoneOverflow, message));
+                }
+                Ok(timetz_bytes(us, east_s))
+            })?;
+            let values = FixedSizeBinaryArray::try_from_sparse_iter_with_size(values.into_iter(), TIMETZ_BYTES as i32);
+            Ok(Arc::new(values.map_err(|error| (0, error.into()))?))
+        }
         SqlType::Bytea => {
             let mut builder = BinaryViewBuilder::with_capacity(fields.len());
             fields.for_each(|field| builder.append_option(field));
@@ -147,15 +174,6 @@ fn primitive<'a, T: ArrowPrimitiveType>(
     let values = collect(fields, decode)?;
     let array: PrimitiveArray<T> = values.into_iter().collect();
     Ok(Arc::new(array.with_data_type(sql_type.data_type())))
-}
-
-fn finite(infinite: bool) -> Result<()> {
-    let message = "infinite dates and timestamps are not supported";
-    if infinite {
-        Err(StorageError::new(ErrorKind::Unsupported, message))
-    } else {
-        Ok(())
-    }
 }
 
 fn decode_string(bytes: &[u8], sql_type: SqlType) -> Result<&str> {

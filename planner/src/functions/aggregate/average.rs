@@ -80,6 +80,7 @@ impl AggregateUDFImpl for Average {
         match digits(&types[0]) {
             _ if types[0] == NUMERIC => Ok(NUMERIC),
             Some(_) => Ok(NUMERIC),
+            None if matches!(types[0], DataType::Interval(_)) => Ok(types[0].clone()),
             None => avg_udaf().return_type(types),
         }
     }

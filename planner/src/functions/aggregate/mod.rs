@@ -4,13 +4,14 @@
 mod accounts;
 mod average;
 mod collect;
+mod intervals;
 mod moments;
 pub(crate) mod single;
 mod sum;
 mod variance;
 
 use super::window;
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::functions_aggregate::average::avg_udaf;
@@ -18,7 +19,7 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionDefinition,
 };
-use datafusion::logical_expr::{AggregateUDF, Expr};
+use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable};
 use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<AggregateUDF> {
@@ -45,6 +46,7 @@ fn exact_argument(function: &str, types: &[DataType]) -> Result<Vec<DataType>> {
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             DataType::Decimal128(*precision, *scale)
         }
+        DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
         other => return plan_err!("{function} does not take {other}"),
     }])
 }
@@ -55,6 +57,12 @@ fn lowered(
     params: &mut AggregateFunctionParams,
     schema: &DFSchema,
 ) -> Result<Option<Arc<AggregateUDF>>> {
+    if let [argument] = params.args.as_slice()
+        && matches!(argument.get_type(schema)?, DataType::Interval(_))
+        && let Some(found) = intervals::named(function.name())
+    {
+        return Ok(Some(found));
+    }
     match function.name() {
         "sum" => sum::lower(params, schema),
         "avg" => average::lower(params, schema),
@@ -65,6 +73,11 @@ fn lowered(
 /// The function that computes a call over coerced arguments of these types, which it may change.
 pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -> Arc<AggregateUDF> {
     let types = fields.iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+    if let [DataType::Interval(_)] = types.as_slice()
+        && let Some(found) = intervals::named(function.name())
+    {
+        return found;
+    }
     match (function.name(), types.as_slice()) {
         ("sum", [DataType::Int16 | DataType::Int32]) => {
             let wide = fields[0].as_ref().clone().with_data_type(DataType::Int64);

@@ -70,6 +70,7 @@ impl AggregateUDFImpl for Sum {
             DataType::Int16 | DataType::Int32 => Ok(DataType::Int64),
             DataType::Int64 => Ok(WIDE),
             DataType::LargeBinary => Ok(NUMERIC),
+            interval @ DataType::Interval(_) => Ok(interval.clone()),
             _ => sum_udaf().return_type(types),
         }
     }

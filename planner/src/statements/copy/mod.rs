@@ -105,7 +105,8 @@ async fn from(
     };
     match place {
         Place::Client => {
-            let options = options::read(copy, CopyFormat::Text, &names)?;
+            let mut options = options::read(copy, CopyFormat::Text, &names)?;
+            options.copy.conventions = session.conventions();
             if options.file.is_some() {
                 return Err(SqlError::unsupported("COPY FROM STDIN in the format of a file")
                     .hint("Use COPY FROM '/path/of/the/file'."));
@@ -127,7 +128,8 @@ async fn from(
             } else {
                 CopyFormat::Text
             };
-            let options = options::read(copy, default, &names)?;
+            let mut options = options::read(copy, default, &names)?;
+            options.copy.conventions = session.conventions();
             let load = FileLoad {
                 table,
                 columns,
