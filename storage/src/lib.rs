@@ -13,12 +13,15 @@
 //! | minimum, maximum, distinct count, order; common values and histograms | `statistics` |
 //! | what is shown of a numeric; quotients | `numeric` |
 //! | text and binary input of each type | `parse` |
+//! | JSON values, their parts and their order | `json` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |
 
 pub mod arena;
+mod array_type;
 pub mod catalog;
 pub mod error;
+pub mod json;
 pub mod load;
 pub mod memory;
 pub mod numeric;
@@ -29,6 +32,7 @@ pub mod types;
 pub mod writer;
 
 pub use arena::RegionObserver;
+pub use array_type::ArrayType;
 pub use catalog::{
     Check, ColumnDef, ColumnOrder, Database, Index, IndexDef, IndexKind, IndexSlot, Relation, RowLocation, SchemaEntry,
     State, TableDef, TableDefinition, TableVersion, Transaction, View, quote_identifier,

@@ -1,5 +1,6 @@
 //! The SQL types of columns and how each is stored: the one mapping between `SqlType` and Arrow fields.
 
+use crate::array_type::ArrayType;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::numeric::{QUOTIENT_PRECISION, QUOTIENT_SCALE, Shown};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
@@ -16,7 +17,8 @@ pub const MAX_LENGTH: u32 = 10_485_760;
 /// A column's SQL type.
 ///
 /// `char(n)` values are stored without their trailing blanks, so that plain string comparison is right; the wire pads
-/// them again. `uuid` is 16 bytes, `json` its text.
+/// them again. `uuid` is 16 bytes, `json` its text. `jsonb` is the text that `json::Json` writes, in an Arrow type of its own, so
+/// that whatever computes with it keeps its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SqlType {
     Bool,
@@ -42,7 +44,31 @@ pub enum SqlType {
     Uuid,
     Json,
     Jsonb,
+    Array(ArrayType),
 }
+
+/// The types without a modifier, but for arrays.
+const SCALARS: [SqlType; 19] = [
+    SqlType::Bool,
+    SqlType::Int2,
+    SqlType::Int4,
+    SqlType::Int8,
+    SqlType::Float4,
+    SqlType::Float8,
+    SqlType::Numeric,
+    SqlType::Text,
+    SqlType::Varchar,
+    SqlType::CharOf(1),
+    SqlType::Date,
+    SqlType::Time,
+    SqlType::Timestamp,
+    SqlType::TimestampTz,
+    SqlType::Interval,
+    SqlType::Bytea,
+    SqlType::Uuid,
+    SqlType::Json,
+    SqlType::Jsonb,
+];
 
 /// The time zone string of `timestamptz` columns.
 pub const UTC: &str = "UTC";
@@ -59,12 +85,10 @@ impl SqlType {
             SqlType::Float8 => DataType::Float64,
             SqlType::Numeric => DataType::Decimal128(NUMERIC_PRECISION, NUMERIC_SCALE),
             SqlType::NumericOf(precision, scale) => DataType::Decimal128(precision, scale),
-            SqlType::Text
-            | SqlType::Varchar
-            | SqlType::VarcharOf(_)
-            | SqlType::CharOf(_)
-            | SqlType::Json
-            | SqlType::Jsonb => DataType::Utf8View,
+            SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) | SqlType::Json => {
+                DataType::Utf8View
+            }
+            SqlType::Jsonb => DataType::LargeUtf8,
             SqlType::Date => DataType::Date32,
             SqlType::Time => DataType::Time64(TimeUnit::Microsecond),
             SqlType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
@@ -72,6 +96,7 @@ impl SqlType {
             SqlType::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
             SqlType::Bytea => DataType::BinaryView,
             SqlType::Uuid => DataType::FixedSizeBinary(16),
+            SqlType::Array(of) => of.data_type(),
         }
     }
 
@@ -117,7 +142,8 @@ impl SqlType {
                 SqlType::NumericOf(QUOTIENT_PRECISION, QUOTIENT_SCALE)
             }
             DataType::Decimal256(_, scale) => SqlType::NumericOf(38, *scale),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => SqlType::Text,
+            DataType::Utf8 | DataType::Utf8View | DataType::Null => SqlType::Text,
+            DataType::LargeUtf8 => SqlType::Jsonb,
             DataType::Date32 => SqlType::Date,
             DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
             DataType::Date64 | DataType::Timestamp(_, None) => SqlType::Timestamp,
@@ -128,6 +154,9 @@ impl SqlType {
             DataType::FixedSizeBinary(_) => SqlType::Bytea,
             DataType::Dictionary(_, values) => SqlType::from_data_type(values)?,
             DataType::RunEndEncoded(_, values) => SqlType::from_data_type(values.data_type())?,
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                SqlType::Array(ArrayType::of_items(SqlType::from_field(item)?))
+            }
             _ => return None,
         })
     }
@@ -154,6 +183,7 @@ impl SqlType {
             SqlType::Numeric | SqlType::NumericOf(..) => 1700,
             SqlType::Uuid => 2950,
             SqlType::Jsonb => 3802,
+            SqlType::Array(of) => of.oid(),
         }
     }
 
@@ -162,8 +192,22 @@ impl SqlType {
         match self {
             SqlType::VarcharOf(length) | SqlType::CharOf(length) => length as i32 + 4,
             SqlType::NumericOf(precision, scale) => ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4,
+            SqlType::Array(of) => of.element().typmod(),
             _ => -1,
         }
+    }
+
+    /// The type of an oid and a modifier that a scalar type has.
+    pub fn of_oid(oid: u32, typmod: i32) -> Option<SqlType> {
+        let length = u32::try_from(typmod - 4)
+            .ok()
+            .filter(|length| (1..=MAX_LENGTH).contains(length));
+        Some(match (oid, length) {
+            (1043, Some(length)) => SqlType::VarcharOf(length),
+            (1042, Some(length)) => SqlType::CharOf(length),
+            (1700, _) if typmod >= 4 => SqlType::NumericOf(((typmod - 4) >> 16) as u8, ((typmod - 4) & 0x7ff) as i8),
+            _ => *SCALARS.iter().find(|known| known.oid() == oid)?,
+        })
     }
 
     /// The name as PostgreSQL's `format_type` and its error messages give it.
@@ -193,6 +237,7 @@ impl SqlType {
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
+            SqlType::Array(of) => of.base_name(),
         }
     }
 
@@ -224,6 +269,7 @@ impl fmt::Display for SqlType {
             SqlType::CharOf(length) => write!(f, "character({length})"),
             SqlType::Time => f.write_str("time without time zone"),
             SqlType::Timestamp => f.write_str("timestamp without time zone"),
+            SqlType::Array(of) => of.fmt(f),
             other => f.write_str(other.base_name()),
         }
     }
@@ -235,6 +281,9 @@ impl std::str::FromStr for SqlType {
     /// Reads a type's name, as `Display` writes it or by its usual aliases, in lower case.
     fn from_str(text: &str) -> Result<SqlType> {
         let unknown = || StorageError::new(ErrorKind::InvalidParameter, format!("type \"{text}\" does not exist"));
+        if let Some(item) = text.trim_end().strip_suffix("[]") {
+            return Ok(SqlType::Array(ArrayType::of_items(item.parse()?)));
+        }
         let (name, arguments) = match text.split_once('(') {
             Some((name, rest)) => {
                 let rest = rest.strip_suffix(')').ok_or_else(unknown)?;

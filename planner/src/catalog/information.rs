@@ -263,6 +263,27 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::Uuid => "uuid",
         SqlType::Json => "json",
         SqlType::Jsonb => "jsonb",
+        SqlType::Array(of) => match of.element() {
+            SqlType::Bool => "_bool",
+            SqlType::Int2 => "_int2",
+            SqlType::Int4 => "_int4",
+            SqlType::Int8 => "_int8",
+            SqlType::Float4 => "_float4",
+            SqlType::Float8 => "_float8",
+            SqlType::Numeric | SqlType::NumericOf(..) => "_numeric",
+            SqlType::Varchar | SqlType::VarcharOf(_) => "_varchar",
+            SqlType::CharOf(_) => "_bpchar",
+            SqlType::Date => "_date",
+            SqlType::Time => "_time",
+            SqlType::Timestamp => "_timestamp",
+            SqlType::TimestampTz => "_timestamptz",
+            SqlType::Interval => "_interval",
+            SqlType::Bytea => "_bytea",
+            SqlType::Uuid => "_uuid",
+            SqlType::Json => "_json",
+            SqlType::Jsonb => "_jsonb",
+            _ => "_text",
+        },
     }
 }
 

@@ -1,12 +1,13 @@
 //! Functions that PostgreSQL has and DataFusion lacks.
 
 pub(crate) mod aggregate;
-mod any;
 pub(crate) mod array;
 pub(crate) mod constant;
 mod datetime;
+pub(crate) mod json;
 mod length;
 mod misc;
+mod nested;
 mod numeric;
 pub(crate) mod operators;
 pub(crate) mod ordered_set;
@@ -16,6 +17,8 @@ pub(crate) mod session;
 pub(crate) mod sets;
 mod simple;
 pub(crate) mod window;
+
+pub(crate) use simple::TEXT;
 
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
@@ -30,7 +33,9 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(window::functions())
         .chain(ordered_set::functions())
         .chain(sets::functions())
-        .chain([any::AnyEqual::udf(), array::OrEmpty::udf(), length::Length::udf()])
+        .chain(array::functions())
+        .chain(json::functions())
+        .chain([length::Length::udf(), simple::Text::udf()])
     {
         state.register_udf(Arc::new(function))?;
     }

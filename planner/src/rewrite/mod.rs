@@ -6,6 +6,7 @@
 //! - ROLLUP, CUBE and GROUPING SETS become one list of sets (`grouping`);
 //! - operators bind as PostgreSQL's do (`precedence`);
 //! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
+//! - casts to arrays get their literals' dimensions, aggregates of json become ones of arrays (`nested`);
 //! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `overlaps`).
@@ -15,6 +16,7 @@ mod from;
 mod grouping;
 mod literals;
 mod names;
+mod nested;
 mod ordered_sets;
 mod overlaps;
 mod precedence;
@@ -98,6 +100,7 @@ impl VisitorMut for Rewriter {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         ordered_sets::respell(expr);
         spellings::respell(expr);
+        nested::respell(expr);
         literals::type_literal(expr);
         ControlFlow::Continue(())
     }

@@ -3,7 +3,9 @@
 //! DataFusion wants distinct names in a projection; PostgreSQL does not. A name that would repeat gets a suffix that
 //! starts with U+0001, and `displayed_name` takes it off again for the client.
 
-use datafusion::sql::sqlparser::ast::{Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value};
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value,
+};
 use std::collections::HashSet;
 
 const MARK: char = '\u{1}';
@@ -98,7 +100,13 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
         Expr::CompoundIdentifier(parts) => parts.last().map(|ident| (folded(ident), 2)),
         Expr::Function(function) => Some((function_name(function), 2)),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figure(inner),
-        Expr::CompoundFieldAccess { root, .. } => figure(root),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let named = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(name)) => Some((folded(name), 2)),
+                _ => None,
+            });
+            named.or_else(|| figure(root))
+        }
         Expr::Cast { expr, data_type, .. } => match figure(expr) {
             Some((name, 2)) => Some((name, 2)),
             _ => Some((type_word(&data_type.to_string()), 1)),
@@ -140,7 +148,8 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
 /// A type's internal name, as `FigureColname` takes it: `int4` for INTEGER.
 fn type_word(declared: &str) -> String {
     let lower = declared.to_lowercase();
-    let bare = lower.split('(').next().unwrap_or(&lower).trim();
+    let lower = lower.trim_end_matches(['[', ']', ' ']);
+    let bare = lower.split('(').next().unwrap_or(lower).trim();
     let bare = bare.rsplit('.').next().unwrap_or(bare);
     match bare {
         "integer" | "int" => "int4",

@@ -25,18 +25,19 @@ mod parse;
 mod sets;
 mod subqueries;
 mod to_integer;
-mod to_text;
+pub(crate) mod to_text;
 mod unseen_orders;
 
-use crate::functions::aggregate;
+use crate::functions::{aggregate, json};
 use crate::optimizer::implied_equalities::DropImpliedEqualities;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
 
@@ -70,7 +71,28 @@ impl AnalyzerRule for PostgresSemantics {
     }
 }
 
+/// ORDER BY a jsonb is by its own order, not its text's.
+fn order_json(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Sort(mut sort) = plan else {
+        return Ok(Transformed::no(plan));
+    };
+    let mut changed = false;
+    for key in &mut sort.expr {
+        if key.expr.get_type(sort.input.schema())? == DataType::LargeUtf8 {
+            let own = std::mem::replace(&mut key.expr, lit(true));
+            key.expr = json::ordered(own);
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+}
+
 fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let Transformed {
+        data: plan,
+        transformed: sorted,
+        ..
+    } = order_json(plan)?;
     // Most nodes have nothing to rewrite: look before the schema is merged and names are saved.
     let mut touched = false;
     plan.apply_expressions(|expr| {
@@ -78,7 +100,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
     })?;
     if !touched {
-        return Ok(Transformed::no(plan));
+        return Ok(Transformed::new_transformed(plan, sorted));
     }
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
@@ -94,7 +116,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if rewritten.transformed {
         return Ok(Transformed::yes(rewritten.data.recompute_schema()?));
     }
-    Ok(rewritten)
+    Ok(Transformed::new_transformed(rewritten.data, sorted))
 }
 
 fn is_candidate(expr: &Expr) -> bool {

@@ -170,6 +170,9 @@ fn source_plan(
                     } else if float && (is_number(expr) || is_text(expr)) {
                         // One row's numerics would make the whole column numeric, which holds no 1e300 and no NaN.
                         cast_to_float(expr);
+                    } else if matches!(column.sql_type, SqlType::Array(_) | SqlType::Jsonb) && is_text(expr) {
+                        // Other rows may have arrays where this one has text.
+                        *expr = parse_expression(&format!("{expr}::{}", column.sql_type))?;
                     }
                 }
             }

@@ -10,7 +10,7 @@ mod json;
 mod number;
 mod wire;
 
-pub use array::{array_items, write_array};
+pub use array::{ArrayText, nested_offsets, parse_array, write_array};
 pub use binary::{parse_bytea, parse_uuid};
 pub use civil::{MICROS_PER_DAY, civil_from_days, days_from_civil};
 pub(crate) use column::invalid_utf8;
