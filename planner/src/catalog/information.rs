@@ -225,7 +225,10 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         "ordinal_position": number as i64 + 1,
         "column_default": column.default.map(|default| shown_default(column.sql_type, default)),
         "is_nullable": yes_or_no(!column.not_null),
-        "data_type": names::format_type(of.oid().into(), None),
+        "data_type": match of {
+            SqlType::Array(_) => Some("ARRAY".to_string()),
+            _ => names::format_type(of.oid().into(), None),
+        },
         "character_maximum_length": characters,
         "character_octet_length": characters.map(|characters| characters * 4),
         "numeric_precision": number_format.map(|(precision, _, _)| precision),

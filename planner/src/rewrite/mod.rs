@@ -9,6 +9,7 @@
 //! - casts to arrays get their literals' dimensions, aggregates of json become ones of arrays (`nested`);
 //! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
+//! - records taken out of json become queries (`recordsets`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `overlaps`).
 
 mod arrays;
@@ -20,6 +21,7 @@ mod nested;
 mod ordered_sets;
 mod overlaps;
 mod precedence;
+mod recordsets;
 mod spellings;
 mod subqueries;
 mod ties;
@@ -81,6 +83,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         from::function(factor);
+        recordsets::expand(factor);
         ControlFlow::Continue(())
     }
 

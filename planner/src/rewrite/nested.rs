@@ -1,7 +1,7 @@
 //! Spellings of arrays and json.
 
 use super::spellings::{call, take};
-use crate::functions::array::{EVEN, FILL, SLICE, SUBSCRIPT, SUBSCRIPTS};
+use crate::functions::array::{EVEN, FILL, SLICE, SUBSCRIPT};
 use crate::functions::json;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -52,18 +52,6 @@ fn of_function(function: &mut Function) -> Option<Expr> {
         }
         "array_agg" => Some(call(EVEN, vec![Expr::Function(function.clone())])),
         "array_fill" => fill(function),
-        "generate_subscripts" => {
-            function.name = ObjectName::from(vec![Ident::with_quote('"', SUBSCRIPTS)]);
-            Some(call("unnest", vec![Expr::Function(function.clone())]))
-        }
-        "unnest" => {
-            for argument in arguments(function) {
-                let own = std::mem::replace(argument, Expr::Value(Value::Null.into()));
-                *argument = call(crate::functions::array::FLAT, vec![own]);
-            }
-            None
-        }
-        name if json::SETS.contains(&name) => Some(call("unnest", vec![Expr::Function(function.clone())])),
         _ => None,
     }
 }

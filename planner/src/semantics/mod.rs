@@ -37,7 +37,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, lit};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
 
@@ -76,15 +76,20 @@ fn order_json(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Sort(mut sort) = plan else {
         return Ok(Transformed::no(plan));
     };
+    let changed = order_keys(&mut sort.expr, sort.input.schema())?;
+    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+}
+
+fn order_keys(keys: &mut [SortExpr], schema: &DFSchema) -> Result<bool> {
     let mut changed = false;
-    for key in &mut sort.expr {
-        if key.expr.get_type(sort.input.schema())? == DataType::LargeUtf8 {
+    for key in keys {
+        if key.expr.get_type(schema)? == DataType::LargeUtf8 {
             let own = std::mem::replace(&mut key.expr, lit(true));
             key.expr = json::ordered(own);
             changed = true;
         }
     }
-    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+    Ok(changed)
 }
 
 fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -132,20 +137,22 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Cast(cast) => casts::rewrite(cast, schema),
         Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
-        Expr::AggregateFunction(call) => {
+        Expr::AggregateFunction(mut call) => {
+            let sorted = !call.params.distinct && order_keys(&mut call.params.order_by, schema)?;
             let call = filtered::aggregate(call)?;
             let lowered = aggregate::lower(call.data, schema)?;
             Ok(Transformed::new_transformed(
                 lowered.data,
-                lowered.transformed || call.transformed,
+                lowered.transformed || call.transformed || sorted,
             ))
         }
-        Expr::WindowFunction(call) => {
+        Expr::WindowFunction(mut call) => {
+            let sorted = order_keys(&mut call.params.order_by, schema)?;
             let call = filtered::window(call)?;
             let lowered = aggregate::lower_window(call.data, schema)?;
             Ok(Transformed::new_transformed(
                 lowered.data,
-                lowered.transformed || call.transformed,
+                lowered.transformed || call.transformed || sorted,
             ))
         }
         other => Ok(Transformed::no(other)),

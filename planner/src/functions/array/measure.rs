@@ -1,6 +1,6 @@
 //! The sizes and bounds of arrays. Every dimension begins at 1.
 
-use super::lists::{Builder, Lists};
+use super::lists::Lists;
 use super::poly::{Param, Poly, Returns};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Int32Type};
@@ -59,32 +59,8 @@ fn bounds(args: &[ArrayRef], rows: usize, _: &DataType) -> Result<ArrayRef> {
     Ok(Arc::new(StringViewArray::from_iter(texts)))
 }
 
-/// `generate_subscripts` as an array: no row where there is none.
-fn subscripts(args: &[ArrayRef], rows: usize, _: &DataType) -> Result<ArrayRef> {
-    let (lists, numbers) = (Lists::of(&args[0])?, args[1].as_primitive::<Int32Type>());
-    let reverse = args.get(2).map(|array| array.as_boolean());
-    let mut values: Vec<i32> = Vec::new();
-    let mut out = Builder::new(rows);
-    for row in 0..rows {
-        let number = numbers.is_valid(row).then(|| numbers.value(row));
-        let size = dimension(&lists.sizes(row), number).unwrap_or(0);
-        let backwards = reverse.is_some_and(|flags| flags.is_valid(row) && flags.value(row));
-        out.pick_all(0, values.len()..values.len() + size as usize);
-        match backwards {
-            true => values.extend((1..=size).rev()),
-            false => values.extend(1..=size),
-        }
-        out.row(vec![size as usize]);
-    }
-    let values: ArrayRef = Arc::new(Int32Array::from(values));
-    out.finish(&[&values], &DataType::Int32, 1)
-}
-
-/// Its name, which no client can write: `generate_subscripts` is what unnests it.
-pub(crate) const SUBSCRIPTS: &str = "\u{1}subscripts";
-
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    use Param::{Array, Bool, Int};
+    use Param::{Array, Int};
     let poly = |name, params: &'static [Param], required, returns, body| {
         Poly {
             name,
@@ -102,6 +78,5 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         poly("array_ndims", &[Array], 1, Returns::Int, dimensions),
         poly("array_dims", &[Array], 1, Returns::Text, bounds),
         poly("cardinality", &[Array], 1, Returns::Int, cardinality),
-        poly(SUBSCRIPTS, &[Array, Int, Bool], 2, Returns::Ints, subscripts),
     ]
 }

@@ -14,7 +14,6 @@ mod cast;
 mod compare;
 mod construct;
 mod even;
-mod flat;
 mod lists;
 mod measure;
 mod poly;
@@ -30,8 +29,6 @@ pub(crate) use compare::operator as comparison;
 pub(crate) use construct::FILL;
 pub(crate) use construct::constructor;
 pub(crate) use even::EVEN;
-pub(crate) use flat::FLAT;
-pub(crate) use measure::SUBSCRIPTS;
 pub(crate) use poly::type_name;
 pub(crate) use quantified::name as quantified;
 pub(crate) use search::{contains, overlaps};
@@ -51,6 +48,11 @@ pub(crate) fn leaf(data_type: &DataType) -> (&DataType, usize) {
         }
         other => (other, 0),
     }
+}
+
+/// Functions that return sets: as ones that return arrays of their rows.
+pub(super) fn sets() -> Vec<ScalarUDF> {
+    vec![text::table()]
 }
 
 /// A function by its name.

@@ -19,7 +19,6 @@ pub(super) enum Param {
     Element,
     Int,
     Text,
-    Bool,
     /// An array of anything, whose items are written out.
     Texts,
 }
@@ -169,7 +168,6 @@ impl ScalarUDFImpl for Function {
             Param::Array => list_type(&element, leaf(own).1.max(1)),
             Param::Element => element.clone(),
             Param::Int => DataType::Int32,
-            Param::Bool => DataType::Boolean,
             Param::Text => DataType::Utf8View,
             Param::Texts if leaf(own).1 > 0 => own.clone(),
             Param::Texts => list_type(&DataType::Utf8View, 1),

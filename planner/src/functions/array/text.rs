@@ -66,6 +66,19 @@ fn to_array(args: &[ArrayRef], rows: usize, _: &DataType) -> Result<ArrayRef> {
     out.finish(&[&items], &DataType::Utf8View, 1)
 }
 
+/// `string_to_table`, as an array.
+pub(super) fn table() -> ScalarUDF {
+    use Param::Text;
+    Poly {
+        name: "string_to_table",
+        params: &[Text, Text, Text],
+        required: 2,
+        returns: Returns::Texts,
+        body: to_array,
+    }
+    .udf()
+}
+
 pub(super) fn functions() -> Vec<ScalarUDF> {
     use Param::{Text, Texts};
     vec![

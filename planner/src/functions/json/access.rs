@@ -7,6 +7,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::ScalarUDF;
 use std::sync::Arc;
 use tenon_storage::json::{Json, scan};
+use tenon_storage::parse::write_array;
 
 fn text_of(found: Option<&str>) -> Result<Option<Value>> {
     match found {
@@ -155,9 +156,57 @@ fn length(row: &Row) -> Result<Option<Value>> {
     }
 }
 
+/// Fields of an object on their way to columns of a record. The last of the names no client can write.
+pub(crate) const FIELD_AS_JSON: &str = "json_object_field";
+pub(crate) const FIELD_AS_TEXT: &str = "json_object_field_text";
+pub(crate) const FIELD_AS_ARRAY: &str = "\u{1}json_field_as_array";
+
+/// A JSON array as the text of an SQL one.
+fn array_text(items: &[Json], out: &mut String) {
+    let texts: Vec<Option<String>> = items
+        .iter()
+        .map(|item| match item {
+            Json::Null => None,
+            Json::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        })
+        .collect();
+    if items.iter().any(|item| matches!(item, Json::Array(_))) {
+        out.push('{');
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            match item {
+                Json::Array(inner) => array_text(inner, out),
+                other => out.push_str(&other.to_string()),
+            }
+        }
+        out.push('}');
+    } else {
+        write_array(texts.iter().map(Option::as_deref), out);
+    }
+}
+
+fn field_as_array(row: &Row) -> Result<Option<Value>> {
+    let Some(found) = field(row)? else { return Ok(None) };
+    match Json::parse(found).map_err(invalid)? {
+        Json::Null => Ok(None),
+        Json::Array(items) => {
+            let mut out = String::new();
+            array_text(&items, &mut out);
+            Ok(Some(Value::Text(out)))
+        }
+        // A string is the array's own text.
+        Json::String(text) => Ok(Some(Value::Text(text))),
+        _ => failed(state::INVALID_TEXT_REPRESENTATION, "expected JSON array"),
+    }
+}
+
 pub(super) fn functions() -> Vec<ScalarUDF> {
     use Param::{Int, Json, Text, Texts};
     let mut all = vec![
+        Call::new(FIELD_AS_ARRAY, &[Json, Text], Returns::Text, field_as_array),
         Call::new("json_object_field", &[Json, Text], Returns::First, |row| {
             json_of(field(row)?)
         }),
@@ -176,16 +225,6 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         Call::new("json_at_path_text", &[Json, Texts], Returns::Text, |row| {
             text_of(at_path(row)?)
         }),
-        Call::new("json_array_elements", &[Json], Returns::Jsons, elements_as_json),
-        Call::new("jsonb_array_elements", &[Json], Returns::Jsonbs, elements_as_json),
-        Call::new("json_array_elements_text", &[Json], Returns::Texts, elements_as_text),
-        Call::new("jsonb_array_elements_text", &[Json], Returns::Texts, elements_as_text),
-        Call::new("json_object_keys", &[Json], Returns::Texts, keys),
-        Call::new("jsonb_object_keys", &[Json], Returns::Texts, keys),
-        Call::new("json_each", &[Json], Returns::JsonPairs, each),
-        Call::new("jsonb_each", &[Json], Returns::JsonbPairs, each),
-        Call::new("json_each_text", &[Json], Returns::TextPairs, each_text),
-        Call::new("jsonb_each_text", &[Json], Returns::TextPairs, each_text),
         Call::new("json_typeof", &[Json], Returns::Text, kind),
         Call::new("jsonb_typeof", &[Json], Returns::Text, kind),
         Call::new("json_array_length", &[Json], Returns::Int, length),
@@ -206,5 +245,23 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
             ..Call::new(name, &[Json, Text], Returns::Text, |row| text_of(at_arguments(row)?)).required(1)
         });
     }
+    all.into_iter().map(Call::udf).collect()
+}
+
+/// Functions that return sets, as arrays.
+pub(super) fn sets() -> Vec<ScalarUDF> {
+    use Param::Json;
+    let all = vec![
+        Call::new("json_array_elements", &[Json], Returns::Jsons, elements_as_json),
+        Call::new("jsonb_array_elements", &[Json], Returns::Jsonbs, elements_as_json),
+        Call::new("json_array_elements_text", &[Json], Returns::Texts, elements_as_text),
+        Call::new("jsonb_array_elements_text", &[Json], Returns::Texts, elements_as_text),
+        Call::new("json_object_keys", &[Json], Returns::Texts, keys),
+        Call::new("jsonb_object_keys", &[Json], Returns::Texts, keys),
+        Call::new("json_each", &[Json], Returns::JsonPairs, each),
+        Call::new("jsonb_each", &[Json], Returns::JsonbPairs, each),
+        Call::new("json_each_text", &[Json], Returns::TextPairs, each_text),
+        Call::new("jsonb_each_text", &[Json], Returns::TextPairs, each_text),
+    ];
     all.into_iter().map(Call::udf).collect()
 }

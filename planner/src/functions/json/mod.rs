@@ -16,7 +16,7 @@ pub(super) mod operators;
 mod path;
 mod typed;
 
-pub(crate) use access::subscript;
+pub(crate) use access::{FIELD_AS_ARRAY, FIELD_AS_JSON, FIELD_AS_TEXT, subscript};
 pub(crate) use assign::assigned;
 pub(crate) use of_values::AGGREGATES;
 pub(crate) use path::PATH;
@@ -34,19 +34,12 @@ pub(crate) fn is_json(field: &Field) -> bool {
     SqlType::from_field(field) == Some(SqlType::Json)
 }
 
-/// Functions that return sets: their arrays, which `unnest` makes rows of. See `rewrite`.
-pub(crate) const SETS: [&str; 10] = [
-    "json_array_elements",
-    "jsonb_array_elements",
-    "json_array_elements_text",
-    "jsonb_array_elements_text",
-    "json_object_keys",
-    "jsonb_object_keys",
-    "jsonb_path_query",
-    "jsonb_path_query_tz",
-    "generate_subscripts",
-    "regexp_split_to_table",
-];
+/// Functions that return sets: as ones that return arrays of their rows.
+pub(super) fn sets() -> Vec<ScalarUDF> {
+    let mut all = access::sets();
+    all.extend(path::sets());
+    all
+}
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     let mut all = access::functions();

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::ScalarUDF;
 use tenon_storage::json::Json;
-use tenon_storage::json::path::{Path, PathError, evaluate};
+use tenon_storage::json::path::{self, Path, PathError, evaluate};
 
 fn told(error: PathError) -> DataFusionError {
     let (PathError::Soft(code, message) | PathError::Hard(code, message)) = error;
@@ -42,8 +42,7 @@ fn matches(pattern: &str, flags: &str, text: &str) -> std::result::Result<bool, 
     }
 }
 
-/// What the path gives; None where it fails and failures are to pass unseen.
-fn found(row: &Row, silent: bool) -> Result<Option<Vec<Json>>> {
+fn prepared(row: &Row) -> Result<(Path, Option<Json>)> {
     let path = Path::parse(row.text(1)).map_err(told)?;
     let variables = match row.is_given(2) {
         true => Some(row.json(2)?),
@@ -56,10 +55,16 @@ fn found(row: &Row, silent: bool) -> Result<Option<Vec<Json>>> {
         let detail = "Jsonpath parameters should be encoded as key-value pairs of \"vars\" object.";
         return Err(to_datafusion(error.detail(detail)));
     }
+    Ok((path, variables))
+}
+
+/// What the path gives; where it fails and failures are to pass unseen, what it gives up to there, and false.
+fn found(row: &Row, silent: bool) -> Result<(Vec<Json>, bool)> {
+    let (path, variables) = prepared(row)?;
     match evaluate(&path, &row.json(0)?, variables.as_ref(), &matches) {
-        Ok(values) => Ok(Some(values)),
-        Err(PathError::Soft(..)) if silent => Ok(None),
-        Err(error) => Err(told(error)),
+        (values, Ok(())) => Ok((values, true)),
+        (values, Err(PathError::Soft(..))) if silent => Ok((values, false)),
+        (_, Err(error)) => Err(told(error)),
     }
 }
 
@@ -67,33 +72,40 @@ fn silent(row: &Row) -> bool {
     row.bool(3).unwrap_or(false)
 }
 
-fn exists(row: &Row) -> Result<Option<Value>> {
-    Ok(found(row, silent(row))?.map(|values| Value::Bool(!values.is_empty())))
+fn exists(row: &Row, silent: bool) -> Result<Option<Value>> {
+    let (path, variables) = prepared(row)?;
+    match path::exists(&path, &row.json(0)?, variables.as_ref(), &matches) {
+        Ok(found) => Ok(Some(Value::Bool(found))),
+        Err(PathError::Soft(..)) if silent => Ok(None),
+        Err(error) => Err(told(error)),
+    }
 }
 
 fn matched(row: &Row, silent: bool) -> Result<Option<Value>> {
-    match found(row, silent)?.as_deref() {
-        Some([Json::Bool(value)]) => Ok(Some(Value::Bool(*value))),
-        Some([Json::Null]) | None => Ok(None),
-        Some(_) if silent => Ok(None),
-        Some(_) => failed(SqlState("22038"), "single boolean result is expected"),
+    let (values, done) = found(row, silent)?;
+    match values.as_slice() {
+        _ if !done => Ok(None),
+        [Json::Bool(value)] => Ok(Some(Value::Bool(*value))),
+        [Json::Null] => Ok(None),
+        _ if silent => Ok(None),
+        _ => failed(SqlState("22038"), "single boolean result is expected"),
     }
 }
 
 fn query(row: &Row) -> Result<Option<Value>> {
-    let values = found(row, silent(row))?.unwrap_or_default();
+    let (values, _) = found(row, silent(row))?;
     Ok(Some(Value::Texts(
         values.iter().map(|value| Some(value.to_string())).collect(),
     )))
 }
 
 fn query_array(row: &Row) -> Result<Option<Value>> {
-    let values = found(row, silent(row))?.unwrap_or_default();
+    let (values, _) = found(row, silent(row))?;
     Ok(Some(Json::Array(values).into()))
 }
 
 fn query_first(row: &Row) -> Result<Option<Value>> {
-    let values = found(row, silent(row))?.unwrap_or_default();
+    let (values, _) = found(row, silent(row))?;
     Ok(values.into_iter().next().map(Value::from))
 }
 
@@ -107,19 +119,20 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
             Ok(Some(Value::Text(Path::parse(row.text(0)).map_err(told)?.to_string())))
         }),
         Call::new("jsonb_path_exists_opr", &[J, Text], Returns::Bool, |row| {
-            Ok(found(row, true)?.map(|values| Value::Bool(!values.is_empty())))
+            exists(row, true)
         }),
         Call::new("jsonb_path_match_opr", &[J, Text], Returns::Bool, |row| {
             matched(row, true)
         }),
     ];
     type Body = fn(&Row) -> Result<Option<Value>>;
-    let named: [(&'static str, &'static str, Returns, Body); 5] = [
-        ("jsonb_path_exists", "jsonb_path_exists_tz", Returns::Bool, exists),
+    let named: [(&'static str, &'static str, Returns, Body); 4] = [
+        ("jsonb_path_exists", "jsonb_path_exists_tz", Returns::Bool, |row| {
+            exists(row, silent(row))
+        }),
         ("jsonb_path_match", "jsonb_path_match_tz", Returns::Bool, |row| {
             matched(row, silent(row))
         }),
-        ("jsonb_path_query", "jsonb_path_query_tz", Returns::Jsonbs, query),
         (
             "jsonb_path_query_array",
             "jsonb_path_query_array_tz",
@@ -139,4 +152,16 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         }
     }
     all.into_iter().map(Call::udf).collect()
+}
+
+/// Functions that return sets, as arrays.
+pub(super) fn sets() -> Vec<ScalarUDF> {
+    use Param::{Bool, Json as J, Text};
+    ["jsonb_path_query", "jsonb_path_query_tz"]
+        .map(|name| {
+            Call::new(name, &[J, Text, J, Bool], Returns::Jsonbs, query)
+                .required(2)
+                .udf()
+        })
+        .into()
 }

@@ -13,20 +13,39 @@ pub type Regex<'a> = &'a dyn Fn(&str, &str, &str) -> std::result::Result<bool, S
 /// Most values that one path gives.
 const VALUES_MAX: usize = 10_000_000;
 
-/// All that a path gives, in order.
-pub fn evaluate(path: &Path, root: &Json, variables: Variables, regex: Regex) -> Result<Vec<Json>> {
+/// All that a path gives, in order; before a failure what it gives up to there.
+pub fn evaluate(path: &Path, root: &Json, variables: Variables, regex: Regex) -> (Vec<Json>, Result<()>) {
     let own = Evaluator {
         lax: !path.strict,
         root,
         variables,
         regex,
     };
-    let scope = Scope {
-        current: root,
-        size: None,
-        forgiving: !path.strict,
+    let mut out = Vec::new();
+    let done = own.collect(&path.expr, own.scope(), &mut out);
+    (out, done)
+}
+
+/// Whether a path gives anything. In lax mode what fails after the first value does not matter.
+pub fn exists(path: &Path, root: &Json, variables: Variables, regex: Regex) -> Result<bool> {
+    let own = Evaluator {
+        lax: !path.strict,
+        root,
+        variables,
+        regex,
     };
-    own.values(&path.expr, scope)
+    // Signs pass over what is no number where only its being there is asked for.
+    if let Expr::Sign(_, operand) = &path.expr
+        && own.lax
+    {
+        let values = own.operand(operand, own.scope())?;
+        return Ok(values.iter().any(|value| matches!(value, Json::Number(_))));
+    }
+    let mut out = Vec::new();
+    match own.collect(&path.expr, own.scope(), &mut out) {
+        Err(PathError::Soft(..)) if own.lax && !out.is_empty() => Ok(true),
+        done => done.map(|()| !out.is_empty()),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,8 +94,23 @@ fn unwrapped(values: Vec<Json>) -> Vec<Json> {
 }
 
 impl Evaluator<'_> {
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            current: self.root,
+            size: None,
+            forgiving: self.lax,
+        }
+    }
+
     fn values(&self, expr: &Expr, scope: Scope) -> Result<Vec<Json>> {
-        Ok(match expr {
+        let mut out = Vec::new();
+        self.collect(expr, scope, &mut out)?;
+        Ok(out)
+    }
+
+    /// The values, each followed along its steps before the next, as far as nothing fails.
+    fn collect(&self, expr: &Expr, scope: Scope, out: &mut Vec<Json>) -> Result<()> {
+        let mut values = match expr {
             Expr::Root => vec![self.root.clone()],
             Expr::Current => vec![scope.current.clone()],
             Expr::Literal(value) => vec![value.clone()],
@@ -120,7 +154,6 @@ impl Evaluator<'_> {
                 vec![Json::Number(arithmetic::binary(*op, &left, &right)?)]
             }
             Expr::Sign(negative, inner) => {
-                let mut out = Vec::new();
                 for value in self.operand(inner, scope)? {
                     let Json::Number(digits) = value else {
                         let symbol = if *negative { '-' } else { '+' };
@@ -136,26 +169,38 @@ impl Evaluator<'_> {
                 out
             }
             Expr::Steps(base, steps) => {
-                let mut values = self.values(base, scope)?;
-                let mut scope = scope;
-                for step in steps {
-                    let mut next = Vec::new();
-                    for value in &values {
-                        self.step(step, value, scope, self.lax, &mut next)?;
-                        if next.len() > VALUES_MAX {
-                            return Err(PathError::Hard("54000", "a jsonpath gives too many values".into()));
-                        }
-                    }
-                    // Below any depth, parts that are not there are no error.
-                    if matches!(step, Step::AnyDepth(..)) {
-                        scope.forgiving = true;
-                    }
-                    values = next;
+                let mut bases = Vec::new();
+                let done = self.collect(base, scope, &mut bases);
+                for value in &bases {
+                    self.walk(steps, value, scope, out)?;
                 }
-                values
+                return done;
             }
             _ => Vec::new(),
-        })
+        };
+        out.append(&mut values);
+        Ok(())
+    }
+
+    fn walk(&self, steps: &[Step], value: &Json, scope: Scope, out: &mut Vec<Json>) -> Result<()> {
+        let Some((step, rest)) = steps.split_first() else {
+            if out.len() >= VALUES_MAX {
+                return Err(PathError::Hard("54000", "a jsonpath gives too many values".into()));
+            }
+            out.push(value.clone());
+            return Ok(());
+        };
+        let mut next = Vec::new();
+        let done = self.step(step, value, scope, self.lax, &mut next);
+        let scope = Scope {
+            // Below any depth, parts that are not there are no error.
+            forgiving: scope.forgiving || matches!(step, Step::AnyDepth(..)),
+            ..scope
+        };
+        for value in &next {
+            self.walk(rest, value, scope, out)?;
+        }
+        done
     }
 
     /// What an operator takes: in lax mode without the arrays around it.

@@ -6,7 +6,7 @@ mod lex;
 mod parse;
 mod write;
 
-pub use eval::{Regex, Variables, evaluate};
+pub use eval::{Regex, Variables, evaluate, exists};
 
 use super::Json;
 
