@@ -1,6 +1,7 @@
 //! SQL text to statements: one token pass, cut at the semicolons, each piece parsed on its own.
 
 pub(crate) mod from;
+mod subscripts;
 
 use crate::error::{Result, SqlError, state};
 use crate::statement::{Kind, Statement, Utility};
@@ -68,6 +69,8 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     from::mark_repeatable(&mut tokens);
     from::spell_out_table(&mut tokens);
     from::type_names_of_a_query(&mut tokens);
+    subscripts::assignments(&mut tokens);
+    subscripts::variadic(&mut tokens);
     let kind = match utility(&words) {
         Some(utility) => Kind::Utility(utility),
         None => {

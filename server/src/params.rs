@@ -11,7 +11,7 @@ use tenon_planner::outcome::PgType;
 use tenon_storage::SqlType;
 use tenon_storage::datetime::{Conventions, timetz_bytes};
 use tenon_storage::numeric::Numeric;
-use tenon_storage::parse::{array_items, parse_scalar_by};
+use tenon_storage::parse::{nested_offsets, parse_array, parse_scalar_by};
 
 /// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.
 ///
@@ -31,23 +31,55 @@ pub fn decode(
         (None, Format::Text) => text(utf8(bytes)?, pg.oid, data_type, conventions)?,
         (None, Format::Binary) => binary(bytes, pg.oid, data_type, number)?,
         (Some(element), format) => {
-            let item_type = match data_type {
-                DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => item.data_type(),
-                other => return Err(mismatch(number, format!("an array for {other}"))),
-            };
-            let items = match format {
-                Format::Text => array_items(utf8(bytes)?)?
-                    .into_iter()
-                    .map(|item| match item {
+            let mut item_type = data_type;
+            while let DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) = item_type {
+                item_type = item.data_type();
+            }
+            if item_type == data_type {
+                return Err(mismatch(number, format!("an array for {data_type}")));
+            }
+            let (sizes, items) = match format {
+                Format::Text => {
+                    let read = parse_array(utf8(bytes)?)?;
+                    let items = read.items.into_iter().map(|item| match item {
                         Some(item) => cast(text(&item, element, item_type, conventions)?, item_type, number),
                         None => ScalarValue::try_from(item_type).map_err(|e| mismatch(number, e)),
-                    })
-                    .collect::<Result<Vec<_>>>()?,
+                    });
+                    (read.sizes, items.collect::<Result<Vec<_>>>()?)
+                }
                 Format::Binary => binary_items(bytes, element, item_type, number)?,
             };
-            ScalarValue::List(ScalarValue::new_list_nullable(&items, item_type))
+            return array(items, sizes, item_type, data_type, number);
         }
     };
+    cast(value, data_type, number)
+}
+
+/// The items as an array of the plan's type.
+fn array(
+    items: Vec<ScalarValue>,
+    sizes: Vec<usize>,
+    item_type: &DataType,
+    data_type: &DataType,
+    number: usize,
+) -> Result<ScalarValue> {
+    let mut dimensions = 0;
+    let mut inner = data_type;
+    while let DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) = inner {
+        (dimensions, inner) = (dimensions + 1, item.data_type());
+    }
+    if !sizes.is_empty() && sizes.len() != dimensions {
+        return Err(SqlError::unsupported(format!(
+            "a parameter that is an array of {} dimensions where one of {dimensions} is expected",
+            sizes.len()
+        )));
+    }
+    let values = match items.is_empty() {
+        true => arrow::array::new_empty_array(item_type),
+        false => ScalarValue::iter_to_array(items).map_err(|e| mismatch(number, e))?,
+    };
+    let lists = nested_offsets(values, item_type, &[sizes], dimensions, None)?;
+    let value = ScalarValue::try_from_array(&lists, 0).map_err(|e| mismatch(number, e))?;
     cast(value, data_type, number)
 }
 
@@ -177,8 +209,13 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
     })
 }
 
-/// The items of a binary array of at most one dimension.
-fn binary_items(bytes: &Bytes, element: u32, item_type: &DataType, number: usize) -> Result<Vec<ScalarValue>> {
+/// The sizes of a binary array's dimensions, and its items.
+fn binary_items(
+    bytes: &Bytes,
+    element: u32,
+    item_type: &DataType,
+    number: usize,
+) -> Result<(Vec<usize>, Vec<ScalarValue>)> {
     let mut rest: &[u8] = bytes;
     let mut word = || {
         let (head, tail) = rest.split_first_chunk::<4>().ok_or_else(|| malformed(number))?;
@@ -192,15 +229,25 @@ fn binary_items(bytes: &Bytes, element: u32, item_type: &DataType, number: usize
             format!("an array of type {sent} where type {element} was declared"),
         ));
     }
-    let count = match dimensions {
-        0 => 0,
-        1 => (word()?, word()?).0,
-        _ => {
-            return Err(SqlError::unsupported(
-                "a parameter that is an array of several dimensions",
-            ));
+    if !(0..=6).contains(&dimensions) {
+        return Err(malformed(number));
+    }
+    let mut sizes = Vec::new();
+    for _ in 0..dimensions {
+        let (size, lower) = (word()?, word()?);
+        if lower != 1 {
+            return Err(SqlError::unsupported("an array whose subscripts do not begin at 1"));
         }
+        sizes.push(usize::try_from(size).map_err(|_| malformed(number))?);
+    }
+    let count = match sizes.is_empty() {
+        true => Some(0),
+        false => sizes.iter().try_fold(1_usize, |all, size| all.checked_mul(*size)),
     };
+    let count = count.ok_or_else(|| malformed(number))?;
+    if count == 0 {
+        sizes.clear();
+    }
     let mut items = Vec::new();
     for _ in 0..count {
         let (length, tail) = rest.split_first_chunk::<4>().ok_or_else(|| malformed(number))?;
@@ -219,7 +266,7 @@ fn binary_items(bytes: &Bytes, element: u32, item_type: &DataType, number: usize
         items.push(item);
     }
     if rest.is_empty() {
-        Ok(items)
+        Ok((sizes, items))
     } else {
         Err(malformed(number))
     }

@@ -15,14 +15,17 @@
 //! | `numeric` of any precision: its arithmetic, its bytes in columns | `numeric` |
 //! | text and binary input of each type | `parse` |
 //! | dates, times, intervals and zones: input, output, parts, arithmetic, patterns | `datetime` |
+//! | JSON values, their parts and their order | `json` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |
 
 pub mod arena;
+mod array_type;
 pub mod catalog;
 pub mod datetime;
 pub mod error;
 pub mod heap;
+pub mod json;
 pub mod load;
 pub mod memory;
 pub mod numeric;
@@ -33,6 +36,7 @@ pub mod types;
 pub mod writer;
 
 pub use arena::RegionObserver;
+pub use array_type::ArrayType;
 pub use catalog::{
     Check, ColumnDef, ColumnOrder, Database, Index, IndexDef, IndexKind, IndexSlot, Relation, RowLocation, SchemaEntry,
     State, TableDef, TableDefinition, TableVersion, Transaction, View, quote_identifier,

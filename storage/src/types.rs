@@ -1,5 +1,6 @@
 //! The SQL types of columns and how each is stored: the one mapping between `SqlType` and Arrow fields.
 
+use crate::array_type::ArrayType;
 use crate::datetime::{IntervalRange, TIMETZ_BYTES};
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
@@ -16,7 +17,8 @@ pub const MAX_LENGTH: u32 = 10_485_760;
 /// A column's SQL type.
 ///
 /// `char(n)` values are stored without their trailing blanks, so that plain string comparison is right; the wire pads
-/// them again. `uuid` is 16 bytes, `json` its text.
+/// them again. `uuid` is 16 bytes, `json` its text. `jsonb` is the text that `json::Json` writes, in an Arrow type of its own, so
+/// that whatever computes with it keeps its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SqlType {
     Bool,
@@ -52,7 +54,31 @@ pub enum SqlType {
     Uuid,
     Json,
     Jsonb,
+    Array(ArrayType),
 }
+
+/// The types without a modifier, but for arrays.
+const SCALARS: [SqlType; 19] = [
+    SqlType::Bool,
+    SqlType::Int2,
+    SqlType::Int4,
+    SqlType::Int8,
+    SqlType::Float4,
+    SqlType::Float8,
+    SqlType::Numeric,
+    SqlType::Text,
+    SqlType::Varchar,
+    SqlType::CharOf(1),
+    SqlType::Date,
+    SqlType::Time,
+    SqlType::Timestamp,
+    SqlType::TimestampTz,
+    SqlType::Interval,
+    SqlType::Bytea,
+    SqlType::Uuid,
+    SqlType::Json,
+    SqlType::Jsonb,
+];
 
 /// The time zone string of `timestamptz` columns.
 pub const UTC: &str = "UTC";
@@ -69,12 +95,10 @@ impl SqlType {
             SqlType::Float8 => DataType::Float64,
             SqlType::Numeric | SqlType::NumericWide(..) => NUMERIC,
             SqlType::NumericOf(precision, scale) => DataType::Decimal128(precision, scale),
-            SqlType::Text
-            | SqlType::Varchar
-            | SqlType::VarcharOf(_)
-            | SqlType::CharOf(_)
-            | SqlType::Json
-            | SqlType::Jsonb => DataType::Utf8View,
+            SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) | SqlType::Json => {
+                DataType::Utf8View
+            }
+            SqlType::Jsonb => DataType::LargeUtf8,
             SqlType::Date => DataType::Date32,
             SqlType::Time | SqlType::TimeOf(_) => DataType::Time64(TimeUnit::Microsecond),
             SqlType::TimeTz | SqlType::TimeTzOf(_) => DataType::FixedSizeBinary(TIMETZ_BYTES as i32),
@@ -85,6 +109,7 @@ impl SqlType {
             SqlType::Interval | SqlType::IntervalOf(..) => DataType::Interval(IntervalUnit::MonthDayNano),
             SqlType::Bytea => DataType::BinaryView,
             SqlType::Uuid => DataType::FixedSizeBinary(16),
+            SqlType::Array(of) => of.data_type(),
         }
     }
 
@@ -124,7 +149,8 @@ impl SqlType {
             | DataType::Decimal64(precision, scale)
             | DataType::Decimal128(precision, scale) => SqlType::NumericOf(*precision, *scale),
             DataType::Decimal256(..) | DataType::LargeBinary => SqlType::Numeric,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => SqlType::Text,
+            DataType::Utf8 | DataType::Utf8View | DataType::Null => SqlType::Text,
+            DataType::LargeUtf8 => SqlType::Jsonb,
             DataType::Date32 => SqlType::Date,
             DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
             DataType::Date64 | DataType::Timestamp(_, None) => SqlType::Timestamp,
@@ -136,6 +162,9 @@ impl SqlType {
             DataType::FixedSizeBinary(_) => SqlType::Bytea,
             DataType::Dictionary(_, values) => SqlType::from_data_type(values)?,
             DataType::RunEndEncoded(_, values) => SqlType::from_data_type(values.data_type())?,
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                SqlType::Array(ArrayType::of_items(SqlType::from_field(item)?))
+            }
             _ => return None,
         })
     }
@@ -163,6 +192,7 @@ impl SqlType {
             SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => 1700,
             SqlType::Uuid => 2950,
             SqlType::Jsonb => 3802,
+            SqlType::Array(of) => of.oid(),
         }
     }
 
@@ -180,6 +210,7 @@ impl SqlType {
                 let bits = range.map_or(0x7fff, IntervalRange::bits);
                 (bits << 16) | digits.map_or(0xffff, i32::from)
             }
+            SqlType::Array(of) => of.element().typmod(),
             _ => -1,
         }
     }
@@ -229,6 +260,19 @@ impl SqlType {
         }
     }
 
+    /// The type of an oid and a modifier that a scalar type has.
+    pub fn of_oid(oid: u32, typmod: i32) -> Option<SqlType> {
+        let length = u32::try_from(typmod - 4)
+            .ok()
+            .filter(|length| (1..=MAX_LENGTH).contains(length));
+        Some(match (oid, length) {
+            (1043, Some(length)) => SqlType::VarcharOf(length),
+            (1042, Some(length)) => SqlType::CharOf(length),
+            (1700, _) if typmod >= 4 => SqlType::NumericOf(((typmod - 4) >> 16) as u8, ((typmod - 4) & 0x7ff) as i8),
+            _ => *SCALARS.iter().find(|known| known.oid() == oid)?,
+        })
+    }
+
     /// The name as PostgreSQL's `format_type` and its error messages give it.
     pub fn sql_name(self) -> String {
         self.to_string()
@@ -257,6 +301,7 @@ impl SqlType {
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
+            SqlType::Array(of) => of.base_name(),
         }
     }
 
@@ -302,6 +347,7 @@ impl fmt::Display for SqlType {
                 }
                 digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
             }
+            SqlType::Array(of) => of.fmt(f),
             other => f.write_str(other.base_name()),
         }
     }
@@ -316,6 +362,9 @@ impl std::str::FromStr for SqlType {
             return Ok(temporal);
         }
         let unknown = || StorageError::new(ErrorKind::InvalidParameter, format!("type \"{text}\" does not exist"));
+        if let Some(item) = text.trim_end().strip_suffix("[]") {
+            return Ok(SqlType::Array(ArrayType::of_items(item.parse()?)));
+        }
         let (name, arguments) = match text.split_once('(') {
             Some((name, rest)) => {
                 let rest = rest.strip_suffix(')').ok_or_else(unknown)?;

@@ -1,14 +1,15 @@
 //! Functions that PostgreSQL has and DataFusion lacks.
 
 pub(crate) mod aggregate;
-mod any;
 pub(crate) mod array;
 pub(crate) mod constant;
 pub(crate) mod datetime;
 mod float;
+pub(crate) mod json;
 mod length;
 mod math;
 mod misc;
+mod nested;
 mod number_format;
 mod one_type;
 pub(crate) mod operators;
@@ -22,6 +23,8 @@ pub(crate) mod simple;
 mod trigonometry;
 mod width_bucket;
 pub(crate) mod window;
+
+pub(crate) use simple::TEXT;
 
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
@@ -41,12 +44,9 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(one_type::functions())
         .chain(number_format::functions())
         .chain(send::functions())
-        .chain([
-            width_bucket::udf(),
-            any::AnyEqual::udf(),
-            array::OrEmpty::udf(),
-            length::Length::udf(),
-        ])
+        .chain(array::functions())
+        .chain(json::functions())
+        .chain([width_bucket::udf(), length::Length::udf(), simple::Text::udf()])
     {
         state.register_udf(Arc::new(function))?;
     }

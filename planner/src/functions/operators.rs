@@ -39,13 +39,16 @@ impl ExprPlanner for PostgresOperators {
                 *expr = numeric::convert::to_numeric(std::mem::take(expr), own)?;
             }
         }
-        Ok(PlannerResult::Original(exprs))
+        super::array::constructor(exprs).map(PlannerResult::Planned)
     }
 
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         // Asking a long conjunction for its type at each of its ANDs would take time by the square of its length.
         if matches!(expr.op, BinaryOperator::And | BinaryOperator::Or) {
             return Ok(PlannerResult::Original(expr));
+        }
+        if let Some(planned) = super::nested::plan(&expr, schema)? {
+            return Ok(PlannerResult::Planned(planned));
         }
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));

@@ -73,6 +73,43 @@ impl ScalarUDFImpl for Simple {
     }
 }
 
+/// Its argument; text in the Arrow type of jsonb as text in its own. A name that no client can write.
+pub(crate) const TEXT: &str = "\u{1}text";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Text {
+    signature: Signature,
+}
+
+impl Text {
+    pub(super) fn udf() -> ScalarUDF {
+        ScalarUDF::new_from_impl(Self {
+            signature: Signature::any(1, Volatility::Immutable),
+        })
+    }
+}
+
+impl ScalarUDFImpl for Text {
+    fn name(&self) -> &str {
+        TEXT
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(match &types[0] {
+            DataType::LargeUtf8 => DataType::Utf8View,
+            other => other.clone(),
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        args.args[0].cast_to(args.return_field.data_type(), None)
+    }
+}
+
 /// `pg_typeof`: the name of its argument's type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct TypeOf {
@@ -112,10 +149,6 @@ impl ScalarUDFImpl for TypeOf {
         let name = match args.arg_fields[0].data_type() {
             DataType::Null => "unknown".to_string(),
             DataType::UInt64 => "bigint".to_string(),
-            DataType::List(item) | DataType::LargeList(item) => {
-                let item = tenon_storage::SqlType::from_field(item);
-                format!("{}[]", item.map_or("text", |item| item.base_name()))
-            }
             _ => match tenon_storage::SqlType::from_field(&args.arg_fields[0]).map(tenon_storage::SqlType::unlimited) {
                 Some(tenon_storage::SqlType::Timestamp) => "timestamp without time zone".into(),
                 Some(tenon_storage::SqlType::Time) => "time without time zone".into(),

@@ -11,7 +11,14 @@ use tenon_storage::SqlType;
 use tenon_storage::numeric::Numeric;
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
-const TYPED_BY_ARGUMENTS: [&str; 14] = [
+const TYPED_BY_ARGUMENTS: [&str; 21] = [
+    "array_agg",
+    "to_json",
+    "to_jsonb",
+    "json_build_array",
+    "jsonb_build_array",
+    "json_build_object",
+    "jsonb_build_object",
     "gcd",
     "lcm",
     "tenon_negate",
@@ -27,6 +34,11 @@ const TYPED_BY_ARGUMENTS: [&str; 14] = [
     "max",
     "mod",
 ];
+
+fn typed_by_arguments(name: &str) -> bool {
+    let of_arrays = ["array_", "\u{1}array_", "any_", "all_"];
+    TYPED_BY_ARGUMENTS.contains(&name) || of_arrays.iter().any(|prefix| name.starts_with(prefix))
+}
 
 pub(super) fn type_literal(expr: &mut Expr) {
     match expr {
@@ -58,8 +70,7 @@ pub(super) fn type_literal(expr: &mut Expr) {
             };
         }
         Expr::Function(function) => {
-            let keeps =
-                function.over.is_none() && TYPED_BY_ARGUMENTS.contains(&super::function_name(function).as_str());
+            let keeps = function.over.is_none() && typed_by_arguments(&super::function_name(function));
             if !keeps && let FunctionArguments::List(list) = &mut function.args {
                 for argument in &mut list.args {
                     let (FunctionArg::Unnamed(FunctionArgExpr::Expr(inner))
@@ -158,6 +169,28 @@ pub(super) fn type_values(query: &mut Query) {
             .iter_mut()
             .filter_map(|row| row.content.get_mut(at))
             .collect();
+        let nested = column.iter().find_map(|expr| match &**expr {
+            Expr::Cast { data_type, .. } => {
+                matches!(data_type, DataType::Array(_) | DataType::JSON | DataType::JSONB).then(|| data_type.clone())
+            }
+            _ => None,
+        });
+        if let Some(nested) = nested {
+            // A literal beside a value of that type is one too.
+            for expr in &mut column {
+                if matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) {
+                    let literal = std::mem::replace(&mut **expr, Expr::Value(Value::Null.into()));
+                    **expr = Expr::Cast {
+                        kind: CastKind::Cast,
+                        expr: Box::new(literal),
+                        data_type: nested.clone(),
+                        array: false,
+                        format: None,
+                    };
+                }
+            }
+            continue;
+        }
         let float = column
             .iter()
             .any(|expr| matches!(&**expr, Expr::Cast { data_type, .. } if is_float(data_type)));

@@ -6,8 +6,10 @@
 //! - ROLLUP, CUBE and GROUPING SETS become one list of sets (`grouping`);
 //! - operators bind as PostgreSQL's do (`precedence`);
 //! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
+//! - casts to arrays get their literals' dimensions, aggregates of json become ones of arrays (`nested`);
 //! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
+//! - records taken out of json become queries (`recordsets`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `overlaps`).
 
 mod arrays;
@@ -16,9 +18,11 @@ mod grouping;
 mod intervals;
 mod literals;
 mod names;
+mod nested;
 mod ordered_sets;
 mod overlaps;
 mod precedence;
+mod recordsets;
 mod spellings;
 mod subqueries;
 mod ties;
@@ -80,6 +84,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         from::function(factor);
+        recordsets::expand(factor);
         ControlFlow::Continue(())
     }
 
@@ -99,6 +104,7 @@ impl VisitorMut for Rewriter {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         ordered_sets::respell(expr);
         spellings::respell(expr);
+        nested::respell(expr);
         literals::type_literal(expr);
         ControlFlow::Continue(())
     }

@@ -4,7 +4,7 @@
 //! starts with U+0001, and `displayed_name` takes it off again for the client.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value,
+    AccessExpr, BinaryOperator, Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value,
 };
 use std::collections::HashSet;
 
@@ -100,7 +100,13 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
         Expr::CompoundIdentifier(parts) => parts.last().map(|ident| (folded(ident), 2)),
         Expr::Function(function) => Some((function_name(function), 2)),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figure(inner),
-        Expr::CompoundFieldAccess { root, .. } => figure(root),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let named = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(name)) => Some((folded(name), 2)),
+                _ => None,
+            });
+            named.or_else(|| figure(root))
+        }
         Expr::Cast { expr, data_type, .. } => match figure(expr) {
             Some((name, 2)) => Some((name, 2)),
             _ => Some((type_word(&data_type.to_string()), 1)),
@@ -146,6 +152,7 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
 /// A type's internal name, as `FigureColname` takes it: `int4` for INTEGER.
 fn type_word(declared: &str) -> String {
     let lower = declared.to_lowercase();
+    let lower = lower.trim_end_matches(['[', ']', ' ']);
     let zone = match lower.strip_suffix(" time zone") {
         Some(of) if of.ends_with("without") => "",
         Some(_) => "tz",
@@ -158,7 +165,7 @@ fn type_word(declared: &str) -> String {
     if lower.starts_with("interval") {
         return "interval".into();
     }
-    let bare = lower.split('(').next().unwrap_or(&lower).trim();
+    let bare = lower.split('(').next().unwrap_or(lower).trim();
     let bare = bare.rsplit('.').next().unwrap_or(bare);
     match bare {
         "integer" | "int" => "int4",

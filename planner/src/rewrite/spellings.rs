@@ -1,5 +1,6 @@
 //! PostgreSQL spellings that DataFusion's planner does not know.
 
+use crate::functions::array::quantified;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, UnaryOperator,
@@ -192,25 +193,30 @@ pub(super) fn respell(expr: &mut Expr) {
                 *op = known;
             }
         }
-        // `x = ANY (array)`: membership.
+        // `x = ANY (array)`.
         Expr::AnyOp {
             left,
-            compare_op: BinaryOperator::Eq,
+            compare_op,
             right,
             ..
         } if is_array(right) => {
-            *expr = contains(take(right), take(left));
+            if let Some(name) = quantified(compare_op, false) {
+                *expr = call(name, vec![take(left), take(right)]);
+            }
         }
         Expr::AllOp {
             left,
-            compare_op: BinaryOperator::NotEq,
+            compare_op,
             right,
         } if is_array(right) => {
-            let member = contains(take(right), take(left));
-            *expr = Expr::UnaryOp {
-                op: UnaryOperator::Not,
-                expr: Box::new(Expr::Nested(Box::new(member))),
-            };
+            if let Some(name) = quantified(compare_op, true) {
+                *expr = call(name, vec![take(left), take(right)]);
+            }
+        }
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            if let Some(subscript) = super::nested::subscript(root, access_chain) {
+                *expr = subscript;
+            }
         }
         _ => {}
     }
@@ -402,10 +408,6 @@ pub(crate) fn escape_by_backslash(pattern: &str, escape: Option<char>) -> String
         }
     }
     out
-}
-
-fn contains(array: Expr, element: Expr) -> Expr {
-    call("tenon_any_equal", vec![element, array])
 }
 
 pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {

@@ -1,7 +1,7 @@
 //! Which casts mean something else in PostgreSQL.
 
 use super::{parse, times, to_integer, to_text};
-use crate::functions::array;
+use crate::functions::{array, json};
 use crate::numeric::convert;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::metadata::FieldMetadata;
@@ -22,11 +22,25 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema, conventions: &Conventions) 
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
     let declared = SqlType::from_field(&cast.field);
-    if let DataType::List(item) = &to
-        && is_string(&from)
-        && let Some(item) = SqlType::from_field(item)
+    if let ((own, 1..), (wanted, 1..)) = (array::leaf(&from), array::leaf(&to))
+        && own != wanted
+        && !own.is_null()
     {
-        return Ok(Transformed::yes(array::parse(*cast.expr, item)));
+        let item = |one: Cast, schema: &DFSchema| Ok(rewrite(one, schema)?.data);
+        return array::cast_items(*cast.expr, &from, &cast.field, item).map(Transformed::yes);
+    }
+    if declared == Some(SqlType::Jsonb) || declared == Some(SqlType::Json) {
+        if !is_string(&from) && !from.is_null() {
+            return Err(json::no_cast(&from, &cast.field));
+        }
+    } else if is_string(&from)
+        && (to.is_numeric() || to == DataType::Boolean)
+        && let Ok((_, field)) = cast.expr.to_field(schema)
+        && json::is_jsonb(&field)
+    {
+        let scalar = json::scalar(*cast.expr, &to);
+        return rewrite(Cast::new_from_field(Box::new(scalar), cast.field), schema)
+            .map(|done| Transformed::yes(done.data));
     }
     if is_string(&from) {
         let Some(target) = declared else { return keep(cast) };

@@ -29,22 +29,23 @@ mod sets;
 mod subqueries;
 mod times;
 mod to_integer;
-mod to_text;
+pub(crate) mod to_text;
 mod unions;
 mod unseen_orders;
 
 use crate::bounds;
 use crate::conventions;
-use crate::functions::aggregate;
+use crate::functions::{aggregate, json};
 use crate::numeric::unify::NumbersOfOneType;
 use crate::optimizer::implied_equalities::DropImpliedEqualities;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, lit};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
 use tenon_storage::datetime::Conventions;
@@ -92,7 +93,33 @@ impl AnalyzerRule for PostgresSemantics {
     }
 }
 
+/// ORDER BY a jsonb is by its own order, not its text's.
+fn order_json(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Sort(mut sort) = plan else {
+        return Ok(Transformed::no(plan));
+    };
+    let changed = order_keys(&mut sort.expr, sort.input.schema())?;
+    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+}
+
+fn order_keys(keys: &mut [SortExpr], schema: &DFSchema) -> Result<bool> {
+    let mut changed = false;
+    for key in keys {
+        if key.expr.get_type(schema)? == DataType::LargeUtf8 {
+            let own = std::mem::replace(&mut key.expr, lit(true));
+            key.expr = json::ordered(own);
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
 fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transformed<LogicalPlan>> {
+    let Transformed {
+        data: plan,
+        transformed: sorted,
+        ..
+    } = order_json(plan)?;
     // Most nodes have nothing to rewrite: look before the schema is merged and names are saved.
     let mut touched = false;
     plan.apply_expressions(|expr| {
@@ -100,7 +127,7 @@ fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transfor
         Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
     })?;
     if !touched {
-        return Ok(Transformed::no(plan));
+        return Ok(Transformed::new_transformed(plan, sorted));
     }
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
@@ -116,7 +143,7 @@ fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transfor
     if rewritten.transformed {
         return Ok(Transformed::yes(rewritten.data.recompute_schema()?));
     }
-    Ok(rewritten)
+    Ok(Transformed::new_transformed(rewritten.data, sorted))
 }
 
 fn is_candidate(expr: &Expr) -> bool {
@@ -135,20 +162,22 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
         Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
-        Expr::AggregateFunction(call) => {
+        Expr::AggregateFunction(mut call) => {
+            let sorted = !call.params.distinct && order_keys(&mut call.params.order_by, schema)?;
             let call = filtered::aggregate(call)?;
             let lowered = aggregate::lower(call.data, schema)?;
             Ok(Transformed::new_transformed(
                 lowered.data,
-                lowered.transformed || call.transformed,
+                lowered.transformed || call.transformed || sorted,
             ))
         }
-        Expr::WindowFunction(call) => {
+        Expr::WindowFunction(mut call) => {
+            let sorted = order_keys(&mut call.params.order_by, schema)?;
             let call = filtered::window(call)?;
             let lowered = aggregate::lower_window(call.data, schema)?;
             Ok(Transformed::new_transformed(
                 lowered.data,
-                lowered.transformed || call.transformed,
+                lowered.transformed || call.transformed || sorted,
             ))
         }
         Expr::ScalarFunction(call) => Ok(bounds::bounded(call)),

@@ -31,6 +31,7 @@ pub(super) fn applies(from: &DataType) -> bool {
             | DataType::Binary
             | DataType::BinaryView
             | DataType::List(_)
+            | DataType::Struct(_)
     )
 }
 
@@ -140,16 +141,26 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
         }
         DataType::List(_) => {
             let lists = values.as_list::<i32>();
-            let items = match applies(lists.values().data_type()) || *lists.values().data_type() == NUMERIC {
-                true => texts(lists.values(), conventions)?,
-                false => cast(lists.values(), &DataType::Utf8View)?,
-            };
-            let (items, offsets) = (cast(&items, &DataType::Utf8View)?, lists.value_offsets());
+            let nested = matches!(lists.values().data_type(), DataType::List(_));
+            let (items, offsets) = (output(lists.values(), conventions)?, lists.value_offsets());
             let items = items.as_string_view();
             let rows = (0..lists.len()).map(|row| lists.is_valid(row).then_some(row));
             collect(rows, |row, out| {
                 let own = offsets[row] as usize..offsets[row + 1] as usize;
-                write_array(own.map(|at| items.is_valid(at).then(|| items.value(at))), out);
+                let own = own.map(|at| items.is_valid(at).then(|| items.value(at)));
+                match nested {
+                    true => write_nested(own, out),
+                    false => write_array(own, out),
+                }
+            })
+        }
+        DataType::Struct(_) => {
+            let record = values.as_struct();
+            let fields = record.columns().iter().map(output).collect::<Result<Vec<_>>>()?;
+            let rows = (0..record.len()).map(|row| record.is_valid(row).then_some(row));
+            collect(rows, |row, out| {
+                let own = fields.iter().map(|field| field.as_string_view());
+                write_record(own.map(|field| field.is_valid(row).then(|| field.value(row))), out);
             })
         }
         DataType::FixedSizeBinary(_) => collect(values.as_fixed_size_binary().iter(), |bytes, out| {
@@ -170,6 +181,45 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
             })
         }
     })
+}
+
+/// Values as their types' output functions write them, which within arrays and records differs from a cast to text.
+pub(crate) fn output(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
+    let texts = match values.data_type() {
+        DataType::Boolean => collect(values.as_boolean().iter(), |value, out| {
+            out.push(if value { 't' } else { 'f' });
+        }),
+        other if applies(other) || *other == NUMERIC => texts(values, conventions)?,
+        _ => values.clone(),
+    };
+    Ok(cast(&texts, &DataType::Utf8View)?)
+}
+
+/// Arrays within an array, which are written already.
+fn write_nested<'a>(items: impl Iterator<Item = Option<&'a str>>, out: &mut String) {
+    let items: Vec<&str> = items.map(|item| item.unwrap_or("{}")).collect();
+    if items.iter().all(|item| *item == "{}") {
+        return out.push_str("{}");
+    }
+    let _ = write!(out, "{{{}}}", items.join(","));
+}
+
+/// Fields of a record: NULL is empty, and quotes are doubled.
+fn write_record<'a>(fields: impl Iterator<Item = Option<&'a str>>, out: &mut String) {
+    out.push('(');
+    for (at, field) in fields.enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        let Some(field) = field else { continue };
+        let special = |c: char| c.is_ascii_whitespace() || c == '\u{b}' || "(),\"\\".contains(c);
+        if field.is_empty() || field.contains(special) {
+            let _ = write!(out, "\"{}\"", field.replace('\\', "\\\\").replace('"', "\"\""));
+        } else {
+            out.push_str(field);
+        }
+    }
+    out.push(')');
 }
 
 /// A float from its shortest scientific form: plain while the exponent is small, as `%g` with `digits` has it.

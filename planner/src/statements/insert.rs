@@ -173,6 +173,9 @@ fn source_plan(
                         cast_to_float(expr, column.sql_type == SqlType::Float4);
                     } else if is_numeric(column.sql_type) && (is_number(expr) || is_text(expr)) {
                         cast_to_numeric(expr, column.sql_type);
+                    } else if matches!(column.sql_type, SqlType::Array(_) | SqlType::Jsonb) && is_text(expr) {
+                        // Other rows may have arrays where this one has text.
+                        *expr = parse_expression(&format!("{expr}::{}", column.sql_type))?;
                     }
                 }
             }

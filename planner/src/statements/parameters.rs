@@ -5,14 +5,17 @@ use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::types::{planner::PgTypePlanner, type_for_oid};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{self, ExprSchemable, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, SelectItem, Value, Visit, Visitor,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use tenon_storage::{ArrayType, SqlType};
 
 /// Most parameters that a statement has.
 const PARAMETERS_MAX: usize = 65_535;
@@ -46,6 +49,18 @@ pub(super) fn plan(binder: &Binder, tree: ast::Statement, types: &[u32]) -> Resu
         }
         other => other?,
     };
+    let mut arrays = false;
+    for (at, field) in array_operands(&first)? {
+        let open = matches!(types.get(at).copied().unwrap_or(0), 0 | 705) && !hints.certain.contains_key(&at);
+        if open && at < count {
+            known[at] = Some(field);
+            arrays = true;
+        }
+    }
+    let first = match arrays {
+        true => binder.plan(tree.clone(), known.clone())?,
+        false => first,
+    };
     let inferred = first.get_parameter_fields().map_err(|error| from_datafusion(&error))?;
     for (id, field) in inferred {
         if let (Some(at), Some(field)) = (index(&id), field)
@@ -62,6 +77,30 @@ pub(super) fn plan(binder: &Binder, tree: ast::Statement, types: &[u32]) -> Resu
         field.get_or_insert_with(text);
     });
     Ok((binder.plan(tree, known.clone())?, known.into_iter().flatten().collect()))
+}
+
+/// Parameters that are arrays: what `x = ANY ($1)` compares with x.
+fn array_operands(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
+    let mut found = BTreeMap::new();
+    let walked = plan.apply_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let logical_expr::Expr::ScalarFunction(call) = expr
+                    && (call.name().starts_with("any_") || call.name().starts_with("all_"))
+                    && let [element, logical_expr::Expr::Placeholder(placeholder)] = call.args.as_slice()
+                    && let (Some(at), Ok(of)) = (index(&placeholder.id), element.get_type(&schema))
+                    && let Some(item) = SqlType::from_data_type(&of)
+                {
+                    let array = SqlType::Array(ArrayType::of_items(item));
+                    found.entry(at).or_insert_with(|| Arc::new(array.field("", true)));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    walked.map_err(|error| from_datafusion(&error))?;
+    Ok(found)
 }
 
 /// The fields of declared types; None where the client left the choice.

@@ -3,10 +3,10 @@
 use crate::catalog::char_type;
 use crate::outcome::{ColumnDesc, PgType};
 use crate::rewrite::displayed_name;
-use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::DFSchema;
-use tenon_storage::SqlType;
 use tenon_storage::types::TYPE_KEY;
+use tenon_storage::{ArrayType, SqlType};
 
 /// Result columns of a plan with this schema.
 pub(crate) fn describe(schema: &DFSchema) -> Vec<ColumnDesc> {
@@ -42,7 +42,11 @@ pub(crate) fn pg_type(field: &Field) -> PgType {
         DataType::LargeList(item) if item.data_type() == &DataType::Int16 => plain(22),
         DataType::LargeList(item) if item.data_type() == &DataType::UInt32 => plain(30),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            plain(array_oid(pg_type(item).oid))
+            match (item.data_type(), pg_type(item).oid) {
+                // An array of several dimensions is of the same type.
+                (DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..), array) => plain(array),
+                (_, item) => plain(array_oid(item)),
+            }
         }
         // row_number() and its kin: never near the limit of int8.
         DataType::UInt64 => plain(20),
@@ -110,24 +114,16 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         // As a parameter, numeric keeps what digits it has: the scale is the value's own.
         1700 => known(SqlType::Numeric),
         2950 => known(SqlType::Uuid),
-        1000 | 1005 | 1007 | 1016 | 1009 | 1015 | 1021 | 1022 | 1028 | 1115 | 1182 | 1185 | 1231 | 2951 => {
-            let element = match oid {
-                1000 => DataType::Boolean,
-                1005 => DataType::Int16,
-                1007 => DataType::Int32,
-                1028 => DataType::UInt32,
-                1016 => DataType::Int64,
-                1021 => DataType::Float32,
-                1022 => DataType::Float64,
-                1115 => DataType::Timestamp(TimeUnit::Microsecond, None),
-                1182 => DataType::Date32,
-                1185 => SqlType::TimestampTz.data_type(),
-                1231 => SqlType::Numeric.data_type(),
-                2951 => SqlType::Uuid.data_type(),
-                _ => DataType::Utf8View,
-            };
-            Some(Field::new("", DataType::new_list(element, true), true))
-        }
-        _ => None,
+        1002 | 1003 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
+        1028 => Some(Field::new("", DataType::new_list(DataType::UInt32, true), true)),
+        _ => ARRAY_ELEMENTS.into_iter().find_map(|element| {
+            let array = SqlType::Array(ArrayType::of_items(SqlType::of_oid(element, -1)?));
+            (array.oid() == oid).then(|| array.field("", true))
+        }),
     }
 }
+
+/// The oids of the types whose arrays a parameter can be.
+const ARRAY_ELEMENTS: [u32; 19] = [
+    16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1700, 2950, 3802,
+];

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, IntervalFields, ObjectName, TimezoneInfo,
 };
 use std::sync::Arc;
-use tenon_storage::SqlType;
 use tenon_storage::datetime::IntervalRange;
+use tenon_storage::{ArrayType, SqlType};
 
 #[derive(Debug)]
 pub(crate) struct PgTypePlanner;
@@ -26,8 +26,11 @@ impl TypePlanner for PgTypePlanner {
 fn field_of(declared: &Ast) -> Result<Field> {
     if let Ast::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element)) = declared
     {
-        let element = field_of(element)?.with_name("item");
-        return Ok(Field::new("", DataType::List(Arc::new(element)), true));
+        if let Some((oid, data_type)) = catalog_type(element) {
+            let metadata = [(OID_KEY.to_string(), oid.to_string())].into();
+            let element = Field::new("item", data_type, true).with_metadata(metadata);
+            return Ok(Field::new("", DataType::List(Arc::new(element)), true));
+        }
     }
     if let Some((oid, data_type)) = catalog_type(declared) {
         let metadata = [(OID_KEY.to_string(), oid.to_string())].into();
@@ -140,6 +143,9 @@ pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
         Ast::Uuid => SqlType::Uuid,
         Ast::JSON => SqlType::Json,
         Ast::JSONB => SqlType::Jsonb,
+        Ast::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element)) => {
+            SqlType::Array(ArrayType::of_items(sql_type(element)?))
+        }
         Ast::Custom(name, arguments) => {
             let word = last(name);
             let text = match (word.as_str(), arguments.is_empty()) {
@@ -149,6 +155,11 @@ pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
                     return Err(SqlError::unsupported(format!("type {word}"))
                         .hint("Tenon has no sequences. Use an integer type, and give the values."));
                 }
+                // The internal names of array types.
+                (array, true) if array.starts_with('_') => match array {
+                    "_name" | "_bpchar" => "text[]".to_string(),
+                    _ => format!("{}[]", &array[1..]),
+                },
                 (_, true) => word.clone(),
                 (_, false) => format!("{word}({})", arguments.join(",")),
             };

@@ -57,6 +57,7 @@ const ARRAYS: &[(u32, u32)] = &[
     (1231, NUMERIC),
     (199, JSON),
     (2951, UUID),
+    (3807, JSONB),
     (INT2VECTOR, INT2),
     (OIDVECTOR, OID),
 ];

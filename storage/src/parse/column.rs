@@ -6,6 +6,7 @@ use crate::datetime::{
     parse_timetz, timetz_bytes,
 };
 use crate::error::Result;
+use crate::json::Json;
 use crate::numeric::column::Builder;
 use crate::writer::fit_string;
 use arrow::array::*;
@@ -120,7 +121,16 @@ pub fn parse_column_by<'a>(
         SqlType::Text | SqlType::Varchar => strings(sql_type, fields, Ok),
         SqlType::VarcharOf(limit) => strings(sql_type, fields, |text| fit(text, limit, false, sql_type)),
         SqlType::CharOf(limit) => strings(sql_type, fields, |text| fit(text, limit, true, sql_type)),
-        SqlType::Json | SqlType::Jsonb => strings(sql_type, fields, |text| check_json(text).map(|()| text)),
+        SqlType::Json => strings(sql_type, fields, |text| check_json(text).map(|()| text)),
+        SqlType::Jsonb => {
+            let mut builder = LargeStringBuilder::new();
+            for (row, field) in fields.enumerate() {
+                let value = field.map(|text| Json::parse(text).map_err(|invalid| failed(invalid, sql_type, row, text)));
+                builder.append_option(value.transpose()?.map(|value| value.to_string()));
+            }
+            Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Array(of) => super::array::parse_arrays(of, fields),
     }
 }
 

@@ -4,15 +4,17 @@ use super::Invalid;
 use crate::error::{ErrorKind, StorageError};
 
 /// Deepest nesting accepted.
-const DEPTH_MAX: usize = 10_000;
+const DEPTH_MAX: usize = 6_000;
 
 pub fn check_json(text: &str) -> Result<(), Invalid> {
     let mut checker = Checker {
         bytes: text.as_bytes(),
         at: 0,
+        too_deep: false,
     };
     match checker.document() {
         Some(()) => Ok(()),
+        None if checker.too_deep => Err(Invalid::other(ErrorKind::StackDepth, "stack depth limit exceeded")),
         None => {
             let detail = match text[floor_boundary(text, checker.at)..].chars().next() {
                 None => "The input string ended unexpectedly.".to_string(),
@@ -41,6 +43,7 @@ fn token_at(text: &str, at: usize) -> &str {
 struct Checker<'a> {
     bytes: &'a [u8],
     at: usize,
+    too_deep: bool,
 }
 
 impl Checker<'_> {
@@ -50,6 +53,10 @@ impl Checker<'_> {
         loop {
             // A value begins here.
             self.blanks();
+            if open.len() > DEPTH_MAX {
+                self.too_deep = true;
+                return None;
+            }
             match self.peek()? {
                 b'{' => {
                     self.at += 1;
@@ -78,9 +85,6 @@ impl Checker<'_> {
                 b'f' => self.word(b"false")?,
                 b'n' => self.word(b"null")?,
                 _ => return None,
-            }
-            if open.len() > DEPTH_MAX {
-                return None;
             }
             // A value has ended: close containers or go on in the innermost.
             loop {

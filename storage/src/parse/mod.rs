@@ -8,7 +8,7 @@ mod number;
 mod wire;
 
 pub use crate::datetime::civil::{MICROS_PER_DAY, civil_from_days, days_from_civil};
-pub use array::{array_items, write_array};
+pub use array::{ArrayText, nested_offsets, parse_array, write_array};
 pub use binary::{parse_bytea, parse_uuid};
 pub(crate) use column::invalid_utf8;
 pub use column::{FieldError, parse_column, parse_column_by, parse_scalar, parse_scalar_by};

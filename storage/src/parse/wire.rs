@@ -6,6 +6,7 @@ use super::number::POWERS;
 use super::{Invalid, numeric_overflow};
 use crate::datetime::{FIRST_US, TIMETZ_BYTES, is_infinite, is_infinite_date, timetz_bytes};
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::json::Json;
 use crate::numeric::column::does_not_fit;
 use crate::numeric::{self, Numeric};
 use crate::types::SqlType;
@@ -139,12 +140,16 @@ pub fn decode_column<'a>(
             }
             Ok(Arc::new(builder.finish()))
         }
-        SqlType::Text
-        | SqlType::Varchar
-        | SqlType::VarcharOf(_)
-        | SqlType::CharOf(_)
-        | SqlType::Json
-        | SqlType::Jsonb => {
+        SqlType::Array(of) => super::array::decode_arrays(of, fields),
+        SqlType::Jsonb => {
+            let values = collect(fields, |bytes| {
+                let text = decode_string(bytes, sql_type)?;
+                let value = Json::parse(text).map_err(|invalid| invalid.into_error(sql_type, text))?;
+                Ok(value.to_string())
+            })?;
+            Ok(Arc::new(LargeStringArray::from_iter(values)))
+        }
+        SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) | SqlType::Json => {
             let values = collect(fields, |bytes| decode_string(bytes, sql_type))?;
             Ok(Arc::new(StringViewArray::from_iter(values)))
         }
@@ -187,7 +192,7 @@ fn decode_string(bytes: &[u8], sql_type: SqlType) -> Result<&str> {
     match sql_type {
         SqlType::VarcharOf(limit) => fit_string(text, limit as usize, false, sql_type),
         SqlType::CharOf(limit) => fit_string(text, limit as usize, true, sql_type),
-        SqlType::Json | SqlType::Jsonb => check_json(text)
+        SqlType::Json => check_json(text)
             .map(|()| text)
             .map_err(|invalid: Invalid| invalid.into_error(sql_type, text)),
         _ => Ok(text),

@@ -3,6 +3,7 @@
 
 use super::column::{ColumnData, DictionaryColumn, SegmentColumn};
 use super::dictionary::{Dictionary, code_strings};
+use super::nested;
 use crate::arena::{Carver, Piece, padded};
 use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
@@ -40,6 +41,8 @@ enum Form {
         values: Arc<StringViewArray>,
         statistics: ColumnStatistics,
     },
+    /// Lists: the rows as one array, and the buffers that it holds.
+    Nested(ArrayData),
 }
 
 /// Builds the columns of a segment of `rows` rows, `columns` holding the arrays of each in order. `dictionaries` has
@@ -103,6 +106,7 @@ impl<'a> Plan<'a> {
                 Form::Offsets(arrays.iter().map(bytes).sum())
             }
             DataType::FixedSizeBinary(width) => Form::Fixed(*width as usize),
+            DataType::List(_) | DataType::LargeUtf8 => Form::Nested(nested::gather(arrays)?),
             other => {
                 let width = other.primitive_width();
                 Form::Fixed(width.ok_or_else(|| StorageError::internal(format!("columns of {other} are not stored")))?)
@@ -119,10 +123,15 @@ impl<'a> Plan<'a> {
     /// Bytes of each buffer: validity where there are NULLs, values, data.
     fn sizes(&self, rows: usize) -> Vec<usize> {
         let mut sizes = Vec::new();
+        if let Form::Nested(data) = &self.form {
+            nested::sizes(data, &mut sizes);
+            return sizes;
+        }
         if self.nulls {
             sizes.push(rows.div_ceil(8));
         }
         match &self.form {
+            Form::Nested(_) => {}
             Form::Fixed(width) => sizes.push(rows * width),
             Form::Bits => sizes.push(rows.div_ceil(8)),
             Form::Views(data) => {
@@ -142,7 +151,7 @@ impl<'a> Plan<'a> {
                 .next()
                 .ok_or_else(|| StorageError::internal("a column has too few buffers"))
         };
-        let nulls = if self.nulls {
+        let nulls = if self.nulls && !matches!(self.form, Form::Nested(_)) {
             let mut bits = BooleanBufferBuilder::new(rows);
             for array in &self.arrays {
                 match array.nulls() {
@@ -155,6 +164,7 @@ impl<'a> Plan<'a> {
             None
         };
         let array: ArrayRef = match self.form {
+            Form::Nested(data) => make_array(nested::copy(&data, &mut next)?),
             Form::Bits => {
                 let mut bits = BooleanBufferBuilder::new(rows);
                 self.arrays

@@ -3,6 +3,7 @@
 mod build;
 mod column;
 pub mod dictionary;
+mod nested;
 
 pub use column::{DictionaryColumn, SegmentColumn};
 

@@ -1,6 +1,7 @@
 //! Functions that return sets. Each is a scalar function by name and types, so that DataFusion plans its calls; before
 //! anything is optimized, calls become `nodes::ProjectSet`, which asks the function for its rows piece by piece.
 
+mod arrays;
 mod list;
 mod misc;
 mod series;
@@ -150,11 +151,13 @@ fn undefined(name: &str, types: &[DataType]) -> DataFusionError {
 }
 
 pub(crate) fn functions() -> Vec<ScalarUDF> {
-    vec![
+    let mut all = vec![
         udf(series::GenerateSeries),
         udf(subscripts::GenerateSubscripts),
         udf(list::Unnest),
         udf(misc::Once),
         udf(misc::Ordinality),
-    ]
+    ];
+    all.extend(arrays::functions());
+    all
 }

@@ -1,0 +1,93 @@
+//! `x op ANY (array)` and `x op ALL (array)`.
+
+use super::lists::{Lists, repeated};
+use super::poly::{Param, Poly, Returns};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
+use datafusion::arrow::compute::kernels::cmp;
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::Result;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use std::sync::Arc;
+
+type Compare =
+    fn(&dyn datafusion::arrow::array::Datum, &dyn datafusion::arrow::array::Datum) -> Result<BooleanArray, ArrowError>;
+
+/// NULL where no item decides and one is NULL, or an operand is.
+fn quantified(args: &[ArrayRef], rows: usize, all: bool, compare: Compare) -> Result<ArrayRef> {
+    let lists = Lists::of(&args[1])?;
+    let element = &args[0];
+    let (of, items) = repeated(&lists);
+    let items = UInt32Array::from_iter_values(items.into_iter().map(|at| at as u32));
+    let (left, right) = (take(element, &of, None)?, take(&lists.items, &items, None)?);
+    let holds = compare(&left, &right)?;
+    let mut next = 0;
+    let out = (0..rows).map(|row| {
+        let own = next..next + lists.span(row).len();
+        next = own.end;
+        if lists.is_null(row) {
+            return None;
+        }
+        let mut unknown = false;
+        for at in own {
+            match holds.is_valid(at) {
+                true if holds.value(at) != all => return Some(!all),
+                true => {}
+                false => unknown = true,
+            }
+        }
+        if unknown { None } else { Some(all) }
+    });
+    Ok(Arc::new(BooleanArray::from_iter(out)))
+}
+
+macro_rules! function {
+    ($name:literal, $all:literal, $compare:path) => {
+        Poly {
+            name: $name,
+            params: &[Param::Element, Param::Array],
+            required: 2,
+            returns: Returns::Bool,
+            body: |args, rows, _: &DataType| quantified(args, rows, $all, |a, b| $compare(a, b)),
+        }
+        .udf()
+    };
+}
+
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    vec![
+        function!("any_eq", false, cmp::eq),
+        function!("any_ne", false, cmp::neq),
+        function!("any_lt", false, cmp::lt),
+        function!("any_le", false, cmp::lt_eq),
+        function!("any_gt", false, cmp::gt),
+        function!("any_ge", false, cmp::gt_eq),
+        function!("all_eq", true, cmp::eq),
+        function!("all_ne", true, cmp::neq),
+        function!("all_lt", true, cmp::lt),
+        function!("all_le", true, cmp::lt_eq),
+        function!("all_gt", true, cmp::gt),
+        function!("all_ge", true, cmp::gt_eq),
+    ]
+}
+
+/// The function for an operator.
+pub(crate) fn name(op: &BinaryOperator, all: bool) -> Option<&'static str> {
+    Some(match (op, all) {
+        (BinaryOperator::Eq, false) => "any_eq",
+        (BinaryOperator::NotEq, false) => "any_ne",
+        (BinaryOperator::Lt, false) => "any_lt",
+        (BinaryOperator::LtEq, false) => "any_le",
+        (BinaryOperator::Gt, false) => "any_gt",
+        (BinaryOperator::GtEq, false) => "any_ge",
+        (BinaryOperator::Eq, true) => "all_eq",
+        (BinaryOperator::NotEq, true) => "all_ne",
+        (BinaryOperator::Lt, true) => "all_lt",
+        (BinaryOperator::LtEq, true) => "all_le",
+        (BinaryOperator::Gt, true) => "all_gt",
+        (BinaryOperator::GtEq, true) => "all_ge",
+        _ => return None,
+    })
+}

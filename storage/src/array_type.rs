@@ -1,0 +1,111 @@
+//! The type of an array: its element's, and how many dimensions its values have.
+
+use crate::types::SqlType;
+use arrow::datatypes::{DataType, Field};
+use std::fmt;
+use std::sync::Arc;
+
+/// An array type. Its Arrow type is a list, of lists where it has several dimensions.
+///
+/// The element stands as its oid and modifier, so that the type can be copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayType {
+    element: u32,
+    typmod: i32,
+    dimensions: u8,
+}
+
+impl ArrayType {
+    /// The array whose items are of this type: of one dimension more, where that is an array.
+    pub fn of_items(item: SqlType) -> ArrayType {
+        match item {
+            SqlType::Array(inner) => ArrayType {
+                dimensions: inner.dimensions.saturating_add(1),
+                ..inner
+            },
+            scalar => ArrayType {
+                element: scalar.oid(),
+                typmod: scalar.typmod(),
+                dimensions: 1,
+            },
+        }
+    }
+
+    pub fn with_dimensions(self, dimensions: usize) -> ArrayType {
+        ArrayType {
+            dimensions: dimensions.clamp(1, usize::from(u8::MAX)) as u8,
+            ..self
+        }
+    }
+
+    pub fn element(self) -> SqlType {
+        SqlType::of_oid(self.element, self.typmod).unwrap_or(SqlType::Text)
+    }
+
+    pub fn dimensions(self) -> usize {
+        usize::from(self.dimensions)
+    }
+
+    pub(crate) fn data_type(self) -> DataType {
+        (0..self.dimensions).fold(self.element().data_type(), |item, _| {
+            DataType::List(Arc::new(Field::new("item", item, true)))
+        })
+    }
+
+    /// `pg_type.oid`.
+    pub(crate) fn oid(self) -> u32 {
+        match self.element {
+            16 => 1000,
+            17 => 1001,
+            20 => 1016,
+            21 => 1005,
+            23 => 1007,
+            25 => 1009,
+            114 => 199,
+            700 => 1021,
+            701 => 1022,
+            1042 => 1014,
+            1043 => 1015,
+            1082 => 1182,
+            1083 => 1183,
+            1114 => 1115,
+            1184 => 1185,
+            1186 => 1187,
+            1700 => 1231,
+            2950 => 2951,
+            3802 => 3807,
+            _ => 1009,
+        }
+    }
+
+    pub(crate) fn base_name(self) -> &'static str {
+        match self.element() {
+            SqlType::Bool => "boolean[]",
+            SqlType::Int2 => "smallint[]",
+            SqlType::Int4 => "integer[]",
+            SqlType::Int8 => "bigint[]",
+            SqlType::Float4 => "real[]",
+            SqlType::Float8 => "double precision[]",
+            SqlType::Numeric | SqlType::NumericOf(..) => "numeric[]",
+            SqlType::Varchar | SqlType::VarcharOf(_) => "character varying[]",
+            SqlType::CharOf(_) => "character[]",
+            SqlType::Date => "date[]",
+            SqlType::Time => "time without time zone[]",
+            SqlType::Timestamp => "timestamp without time zone[]",
+            SqlType::TimestampTz => "timestamp with time zone[]",
+            SqlType::Interval => "interval[]",
+            SqlType::Bytea => "bytea[]",
+            SqlType::Uuid => "uuid[]",
+            SqlType::Json => "json[]",
+            SqlType::Jsonb => "jsonb[]",
+            _ => "text[]",
+        }
+    }
+}
+
+impl fmt::Display for ArrayType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.element())?;
+        (0..self.dimensions).try_for_each(|_| f.write_str("[]"))
+    }
+}
