@@ -22,11 +22,11 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema, conventions: &Conventions) 
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
     let declared = SqlType::from_field(&cast.field);
-    if let ((own, 1..), (wanted, 1..)) = (array::leaf(&from), array::leaf(&to))
-        && own != wanted
+    if let ((own, depth @ 1..), (wanted, wanted_depth @ 1..)) = (array::leaf(&from), array::leaf(&to))
+        && (own != wanted || depth != wanted_depth)
         && !own.is_null()
     {
-        let item = |one: Cast, schema: &DFSchema| Ok(rewrite(one, schema)?.data);
+        let item = |one: Cast, schema: &DFSchema| Ok(rewrite(one, schema, conventions)?.data);
         return array::cast_items(*cast.expr, &from, &cast.field, item).map(Transformed::yes);
     }
     if declared == Some(SqlType::Jsonb) || declared == Some(SqlType::Json) {
@@ -39,7 +39,7 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema, conventions: &Conventions) 
         && json::is_jsonb(&field)
     {
         let scalar = json::scalar(*cast.expr, &to);
-        return rewrite(Cast::new_from_field(Box::new(scalar), cast.field), schema)
+        return rewrite(Cast::new_from_field(Box::new(scalar), cast.field), schema, conventions)
             .map(|done| Transformed::yes(done.data));
     }
     if is_string(&from) {
