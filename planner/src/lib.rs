@@ -3,12 +3,14 @@
 mod bind;
 mod catalog;
 mod context;
+mod dialect;
 pub mod engine;
 pub mod error;
 mod errors;
 mod explain;
 mod files;
 mod functions;
+mod lex;
 mod nodes;
 pub mod optimizer;
 pub mod outcome;

@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
-const TYPED_BY_ARGUMENTS: [&str; 11] = [
+const TYPED_BY_ARGUMENTS: [&str; 12] = [
+    "to_hex",
     "pg_typeof",
     "coalesce",
     "greatest",
@@ -149,7 +150,8 @@ fn exact_literal(expr: &mut Expr, data_type: &mut DataType) {
     }
 }
 
-/// A column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats.
+/// A column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats. So are strings beside a
+/// value of another type.
 pub(super) fn type_values(query: &mut Query) {
     let SetExpr::Values(values) = query.body.as_mut() else {
         return;
@@ -169,7 +171,44 @@ pub(super) fn type_values(query: &mut Query) {
         for expr in column.iter_mut().filter(|expr| float && is_number(expr)) {
             cast_to_float(expr);
         }
+        let Some(of) = column.iter().find_map(|expr| evident(expr)) else {
+            continue;
+        };
+        for expr in column {
+            if matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) {
+                let text = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+                *expr = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(text),
+                    data_type: of.clone(),
+                    array: false,
+                    format: None,
+                };
+            }
+        }
     }
+}
+
+/// The type that an expression says it has, where a string beside it is one of that type.
+fn evident(expr: &Expr) -> Option<DataType> {
+    let of = match expr {
+        Expr::Cast { data_type, .. } => data_type,
+        Expr::TypedString(typed) => &typed.data_type,
+        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => return Some(DataType::Boolean),
+        _ => return None,
+    };
+    let takes_strings = matches!(
+        of,
+        DataType::Bytea
+            | DataType::Boolean
+            | DataType::Bool
+            | DataType::Date
+            | DataType::Time(..)
+            | DataType::Timestamp(..)
+            | DataType::Interval { .. }
+            | DataType::Uuid
+    );
+    takes_strings.then(|| of.clone())
 }
 
 /// A literal as a float, read from its own digits.

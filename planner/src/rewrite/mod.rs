@@ -8,9 +8,10 @@
 //! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
 //! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
-//! - spellings that DataFusion does not know become ones that it does (`spellings`, `overlaps`).
+//! - spellings that DataFusion does not know become ones that it does (`spellings`, `calls`, `overlaps`).
 
 mod arrays;
+mod calls;
 mod from;
 mod grouping;
 mod literals;
@@ -22,6 +23,7 @@ mod spellings;
 mod subqueries;
 mod ties;
 
+pub(crate) use calls::VARIADIC;
 pub(crate) use literals::{cast_to_float, is_number};
 pub(crate) use names::{displayed_name, function_name};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
@@ -67,6 +69,8 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         names::name_outputs(select);
+        select.selection.iter_mut().for_each(spellings::as_bool);
+        select.having.iter_mut().for_each(spellings::as_bool);
         subqueries::in_select(select);
         ControlFlow::Continue(())
     }

@@ -7,6 +7,7 @@
 //! - values become text as the wire writes them: `to_text`;
 //! - a float beside a numeric stays one, before coercion makes it a numeric: `floats`;
 //! - a FILTER is tested before the arguments of its aggregate: `filtered`;
+//! - literals take the types of their neighbours: `resolve`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
@@ -22,6 +23,7 @@ mod floats;
 mod in_lists;
 mod limits;
 mod parse;
+pub(crate) mod resolve;
 mod sets;
 mod subqueries;
 mod to_integer;
@@ -45,6 +47,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(unseen_orders::DropUnseenOrders),
         Arc::new(DropImpliedEqualities),
+        Arc::new(resolve::LiteralsTakeTypes),
         Arc::new(floats::FloatsStay),
     ];
     rules.extend(Analyzer::new().rules);

@@ -3,6 +3,7 @@
 
 pub(crate) mod frames;
 pub(crate) mod sets;
+mod words;
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
@@ -11,6 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
 pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
     frames::mark(tokens);
     sets::mark(tokens);
+    words::respell(tokens);
 }
 
 fn is(token: &TokenWithSpan, words: &[&str]) -> bool {

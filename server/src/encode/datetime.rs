@@ -203,6 +203,7 @@ mod tests {
         assert_eq!(text(|out| write_timestamptz(0, &utc, out)), "1970-01-01 00:00:00+00");
         let india = Style {
             time_zone: Some("+05:30".parse().unwrap()),
+            ..Style::default()
         };
         assert_eq!(
             text(|out| write_timestamptz(0, &india, out)),
@@ -210,6 +211,7 @@ mod tests {
         );
         let berlin = Style {
             time_zone: Some("Europe/Berlin".parse().unwrap()),
+            ..Style::default()
         };
         assert_eq!(
             text(|out| write_timestamptz(1_720_000_000_000_000, &berlin, out)),

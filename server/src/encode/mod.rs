@@ -43,4 +43,6 @@ impl Format {
 pub struct Style {
     /// The zone in which `timestamptz` text is shown; `None` is UTC.
     pub time_zone: Option<Tz>,
+    /// Whether `bytea` text is written with octal escapes instead of in hexadecimal digits.
+    pub escaped_bytea: bool,
 }

@@ -262,6 +262,10 @@ impl Connection {
             .filter(|zone| !zone.eq_ignore_ascii_case("utc"));
         Style {
             time_zone: zone.and_then(|zone| zone.parse().ok()),
+            escaped_bytea: self
+                .session
+                .setting("bytea_output")
+                .is_some_and(|format| format == "escape"),
         }
     }
 
