@@ -3,29 +3,33 @@
 pub(crate) mod from;
 mod subscripts;
 
+use crate::dialect::TenonDialect;
 use crate::error::{Result, SqlError, state};
+use crate::lex;
 use crate::statement::{Kind, Statement, Utility};
 use crate::statements::{analyze, copy};
 use crate::tokens;
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// How deep expressions and subqueries may nest.
 const NESTING_MAX: usize = 200;
 
-static DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
+static DIALECT: TenonDialect = TenonDialect;
 
 /// Parses a query string. Any syntax error refuses the whole string, as in PostgreSQL.
 pub fn parse(sql: &str) -> Result<Vec<Statement>> {
+    parse_as(sql, true)
+}
+
+/// The same, with strings that conform to the standard or have backslash escapes.
+pub fn parse_as(sql: &str, conforming: bool) -> Result<Vec<Statement>> {
     let text: Arc<str> = sql.into();
-    let mut tokens = Tokenizer::new(&DIALECT, sql)
-        .tokenize_with_location()
-        .map_err(|error| tokenizer_error(sql, &error.message, error.location))?;
+    let mut tokens = lex::tokenize(sql, conforming)?;
     let mut statements = Vec::new();
     while !tokens.is_empty() {
         let end = tokens.iter().position(|token| token.token == Token::SemiColon);
@@ -136,6 +140,18 @@ struct Reserved;
 
 impl Visitor for Reserved {
     type Break = Location;
+
+    /// A string is no name, though the parser takes it for one.
+    fn pre_visit_select(&mut self, select: &ast::Select) -> ControlFlow<Location> {
+        for item in &select.projection {
+            if let ast::SelectItem::ExprWithAlias { alias, .. } = item
+                && alias.quote_style == Some('\'')
+            {
+                return ControlFlow::Break(alias.span.start);
+            }
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_relation(&mut self, relation: &ast::ObjectName) -> ControlFlow<Location> {
         const WORDS: [&str; 24] = [
@@ -251,16 +267,6 @@ fn utility(words: &[String]) -> Option<Utility> {
     })
 }
 
-fn tokenizer_error(text: &str, message: &str, at: Location) -> SqlError {
-    let message = match message {
-        m if m.starts_with("Unterminated string literal") => "unterminated quoted string".to_string(),
-        m if m.starts_with("Expected close delimiter") => "unterminated quoted identifier".to_string(),
-        m if m.starts_with("Unexpected EOF while in a multi-line comment") => "unterminated /* comment".to_string(),
-        m => m.to_string(),
-    };
-    SqlError::new(state::SYNTAX_ERROR, message).position(position(text, at))
-}
-
 fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> SqlError {
     match error {
         ParserError::RecursionLimitExceeded => SqlError::new(
@@ -346,9 +352,7 @@ pub fn position(text: &str, at: Location) -> usize {
 /// Where an identifier stands in a statement, for errors about it: characters from 1. With a qualifier, the place is
 /// the qualifier's.
 pub fn find_identifier(text: &str, start: usize, end: usize, qualifier: Option<&str>, name: &str) -> Option<usize> {
-    let tokens = Tokenizer::new(&DIALECT, &text[start..end])
-        .tokenize_with_location()
-        .ok()?;
+    let tokens = lex::tokenize(&text[start..end], true).ok()?;
     let folded: Vec<(Option<String>, Location, bool)> = tokens
         .iter()
         .filter(|token| !matches!(token.token, Token::Whitespace(_)))
@@ -384,7 +388,6 @@ pub fn parse_expression(text: &str) -> Result<datafusion::sql::sqlparser::ast::E
     let fail = |error: ParserError| SqlError::new(state::SYNTAX_ERROR, format!("syntax error: {error}"));
     let mut parser = Parser::new(&DIALECT)
         .with_recursion_limit(NESTING_MAX)
-        .try_with_sql(text)
-        .map_err(fail)?;
+        .with_tokens_with_locations(lex::tokenize(text, true)?);
     parser.parse_expr().map_err(fail)
 }

@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::error::Result as SqlResult;
 use crate::errors::{from_datafusion, to_datafusion};
 use crate::files;
+use crate::functions::foreign::is_foreign;
 use crate::functions::session::Facts;
 use crate::planning;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
@@ -255,7 +256,8 @@ impl ContextProvider for Binder {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-        let own = self.facts.function(name).or_else(|| self.engine.state.udf(name).ok());
+        let shared = || self.engine.state.udf(name).ok().filter(|_| !is_foreign(name));
+        let own = self.facts.function(name).or_else(shared);
         own.or_else(|| catalog::function(self, name))
     }
 

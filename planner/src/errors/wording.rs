@@ -53,6 +53,15 @@ pub(super) fn plan(message: &str) -> SqlError {
         let message = "arguments to GROUPING must be grouping expressions of the associated query level";
         return SqlError::new(state::GROUPING_ERROR, message);
     }
+    if let Some(of) = first.strip_prefix("Unary operator 'NOT' requires a boolean expression, got ") {
+        return not_boolean("NOT", of);
+    }
+    if let Some(of) = first.strip_prefix("Join condition must be boolean type, but got ") {
+        return not_boolean("JOIN/ON", of);
+    }
+    if let Some((left, op @ ("AND" | "OR"), right)) = operands(first).as_ref().map(|(a, op, b)| (a, op.as_str(), b)) {
+        return not_boolean(op, if left == "boolean" { right } else { left });
+    }
     if let Some((left, op, right)) = operands(first) {
         let message = format!("operator does not exist: {left} {op} {right}");
         return SqlError::new(state::UNDEFINED_FUNCTION, message)
@@ -155,6 +164,11 @@ pub(super) fn plan(message: &str) -> SqlError {
     SqlError::new(state::SYNTAX_ERROR, message)
 }
 
+fn not_boolean(place: &str, of: &str) -> SqlError {
+    let message = format!("argument of {place} must be type boolean, not type {}", type_name(of));
+    SqlError::new(state::DATATYPE_MISMATCH, message)
+}
+
 fn grouping(column: &str) -> SqlError {
     SqlError::new(
         state::GROUPING_ERROR,
@@ -255,6 +269,9 @@ pub(super) fn execution(message: &str) -> SqlError {
     }
     if first.contains("to store in a Decimal") {
         return SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").detail(first.to_string());
+    }
+    if first.starts_with("negative count not allowed") || first.contains("negative substring length") {
+        return SqlError::new(SqlState("22011"), "negative substring length not allowed");
     }
     if first.contains("overflow") || first.contains("Overflow") {
         return SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range").detail(first.to_string());

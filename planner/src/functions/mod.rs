@@ -2,9 +2,11 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod array;
+pub(crate) mod common;
 pub(crate) mod constant;
 pub(crate) mod datetime;
 mod float;
+pub(crate) mod foreign;
 pub(crate) mod json;
 mod length;
 mod math;
@@ -14,12 +16,15 @@ mod number_format;
 mod one_type;
 pub(crate) mod operators;
 pub(crate) mod ordered_set;
+mod regex;
 mod rounding;
+mod row;
 pub(crate) mod sample;
 mod send;
 pub(crate) mod session;
 pub(crate) mod sets;
 pub(crate) mod simple;
+pub(crate) mod text;
 mod trigonometry;
 mod width_bucket;
 pub(crate) mod window;
@@ -28,7 +33,17 @@ pub(crate) use simple::TEXT;
 
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::Expr;
 use std::sync::Arc;
+use tenon_storage::SqlType;
+
+/// An expression as text, with the blanks of a `char(n)`.
+pub(crate) fn padded(expr: Expr, of: Option<SqlType>) -> Expr {
+    match of {
+        Some(SqlType::CharOf(_)) => Arc::new(text::padded()).call(vec![expr]),
+        _ => expr,
+    }
+}
 
 /// Adds the functions that depend on no session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
@@ -46,6 +61,9 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(send::functions())
         .chain(array::functions())
         .chain(json::functions())
+        .chain(regex::functions())
+        .chain(text::functions())
+        .chain(common::functions())
         .chain([width_bucket::udf(), length::Length::udf(), simple::Text::udf()])
     {
         state.register_udf(Arc::new(function))?;

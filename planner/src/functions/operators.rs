@@ -2,6 +2,7 @@
 
 use super::datetime::{STAMP, TIMETZ, comparable, exact};
 use crate::numeric;
+use crate::semantics::resolve;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::Cast;
@@ -42,12 +43,35 @@ impl ExprPlanner for PostgresOperators {
         super::array::constructor(exprs).map(PlannerResult::Planned)
     }
 
+    fn plan_substring(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(super::text::substring().call(args)))
+    }
+
+    fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(super::text::strpos().call(args)))
+    }
+
+    fn plan_overlay(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(super::text::overlay().call(args)))
+    }
+
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         // Asking a long conjunction for its type at each of its ANDs would take time by the square of its length.
         if matches!(expr.op, BinaryOperator::And | BinaryOperator::Or) {
             return Ok(PlannerResult::Original(expr));
         }
         if let Some(planned) = super::nested::plan(&expr, schema)? {
+            return Ok(PlannerResult::Planned(planned));
+        }
+        let expr = {
+            let (left, right) = resolve::operands(&expr.op, expr.left, expr.right, schema)?;
+            RawBinaryExpr {
+                op: expr.op,
+                left,
+                right,
+            }
+        };
+        if let Some(planned) = super::regex::operator(&expr, schema)? {
             return Ok(PlannerResult::Planned(planned));
         }
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
@@ -75,6 +99,10 @@ impl ExprPlanner for PostgresOperators {
             BinaryOperator::Minus => Operator::Minus,
             BinaryOperator::Multiply => Operator::Multiply,
             BinaryOperator::Divide => Operator::Divide,
+            BinaryOperator::Custom(op) => {
+                let types = (resolve::known(&expr.left, schema), resolve::known(&expr.right, schema));
+                return Err(resolve::undefined(&op, types.0, types.1));
+            }
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let RawBinaryExpr {

@@ -63,6 +63,7 @@ impl Facts {
                 Some(schema) => text(schema),
                 None => Some(ScalarValue::Utf8View(None)),
             },
+            "getdatabaseencoding" | "pg_client_encoding" => text("UTF8"),
             "current_database" | "current_catalog" => text(&self.info.database),
             "current_user" | "user" | "session_user" | "current_role" => text(&self.info.user),
             "pg_backend_pid" => Some(ScalarValue::Int32(Some(self.info.process_id))),

@@ -1,5 +1,6 @@
 //! Functions given by a Rust function over arrays of fixed types.
 
+use crate::types::type_oid;
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, ScalarValue};
@@ -146,7 +147,16 @@ impl ScalarUDFImpl for TypeOf {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let name = match args.arg_fields[0].data_type() {
+        let field = &args.arg_fields[0];
+        let of_catalog = type_oid(field).and_then(|oid| match oid {
+            18 => Some("\"char\""),
+            19 => Some("name"),
+            26 => Some("oid"),
+            2205 => Some("regclass"),
+            2206 => Some("regtype"),
+            _ => None,
+        });
+        let name = match field.data_type() {
             DataType::Null => "unknown".to_string(),
             DataType::UInt64 => "bigint".to_string(),
             _ => match tenon_storage::SqlType::from_field(&args.arg_fields[0]).map(tenon_storage::SqlType::unlimited) {
@@ -156,6 +166,7 @@ impl ScalarUDFImpl for TypeOf {
                 None => "record".to_string(),
             },
         };
+        let name = of_catalog.map_or(name, str::to_string);
         Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(name))))
     }
 }

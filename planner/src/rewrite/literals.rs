@@ -11,7 +11,7 @@ use tenon_storage::SqlType;
 use tenon_storage::numeric::Numeric;
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
-const TYPED_BY_ARGUMENTS: [&str; 21] = [
+const TYPED_BY_ARGUMENTS: [&str; 22] = [
     "array_agg",
     "to_json",
     "to_jsonb",
@@ -22,6 +22,7 @@ const TYPED_BY_ARGUMENTS: [&str; 21] = [
     "gcd",
     "lcm",
     "tenon_negate",
+    "to_hex",
     "pg_typeof",
     "coalesce",
     "greatest",
@@ -157,7 +158,8 @@ fn exact_literal(expr: &mut Expr, data_type: &mut DataType) {
     }
 }
 
-/// A column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats.
+/// A column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats. So are strings beside a
+/// value of another type.
 pub(super) fn type_values(query: &mut Query) {
     let SetExpr::Values(values) = query.body.as_mut() else {
         return;
@@ -218,6 +220,21 @@ pub(super) fn type_values(query: &mut Query) {
                 }
             }
         }
+        let Some(of) = column.iter().find_map(|expr| evident(expr)) else {
+            continue;
+        };
+        for expr in column {
+            if matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) {
+                let text = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+                *expr = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(text),
+                    data_type: of.clone(),
+                    array: false,
+                    format: None,
+                };
+            }
+        }
     }
 }
 
@@ -235,6 +252,28 @@ fn declared_numeric(expr: &mut Expr) -> Option<&mut DataType> {
         Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => declared_numeric(expr),
         _ => None,
     }
+}
+
+/// The type that an expression says it has, where a string beside it is one of that type.
+fn evident(expr: &Expr) -> Option<DataType> {
+    let of = match expr {
+        Expr::Cast { data_type, .. } => data_type,
+        Expr::TypedString(typed) => &typed.data_type,
+        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => return Some(DataType::Boolean),
+        _ => return None,
+    };
+    let takes_strings = matches!(
+        of,
+        DataType::Bytea
+            | DataType::Boolean
+            | DataType::Bool
+            | DataType::Date
+            | DataType::Time(..)
+            | DataType::Timestamp(..)
+            | DataType::Interval { .. }
+            | DataType::Uuid
+    );
+    takes_strings.then(|| of.clone())
 }
 
 /// A literal as a float, read from its own digits.

@@ -10,9 +10,10 @@
 //! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
 //! - records taken out of json become queries (`recordsets`);
-//! - spellings that DataFusion does not know become ones that it does (`spellings`, `overlaps`).
+//! - spellings that DataFusion does not know become ones that it does (`spellings`, `calls`, `overlaps`).
 
 mod arrays;
+mod calls;
 mod from;
 mod grouping;
 mod intervals;
@@ -27,6 +28,7 @@ mod spellings;
 mod subqueries;
 mod ties;
 
+pub(crate) use calls::VARIADIC;
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
@@ -72,6 +74,8 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         names::name_outputs(select);
+        select.selection.iter_mut().for_each(spellings::as_bool);
+        select.having.iter_mut().for_each(spellings::as_bool);
         subqueries::in_select(select);
         ControlFlow::Continue(())
     }

@@ -20,7 +20,7 @@ pub(super) fn name_outputs(select: &mut Select) {
         .projection
         .iter()
         .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
-    let plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(_)));
+    let plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(ident)) if !is_call(ident));
     if select.projection.len() == 1 && (wildcard || plain(&select.projection[0])) {
         return;
     }
@@ -61,7 +61,7 @@ pub(super) fn name_outputs(select: &mut Select) {
             _ => continue,
         };
         let unique = !wildcard && taken.insert(name.clone());
-        if unique && matches!(expr, Expr::Identifier(_)) {
+        if unique && matches!(expr, Expr::Identifier(ident) if !is_call(ident)) {
             continue;
         }
         let alias = if unique { name } else { format!("{name}{MARK}{at}") };
@@ -71,6 +71,18 @@ pub(super) fn name_outputs(select: &mut Select) {
             alias: Ident::with_quote('"', alias),
         };
     }
+}
+
+/// Whether a word is a function's call without parentheses.
+pub(super) fn is_call(ident: &Ident) -> bool {
+    const WORDS: [&str; 5] = [
+        "current_schema",
+        "current_catalog",
+        "current_role",
+        "user",
+        "session_user",
+    ];
+    ident.quote_style.is_none() && WORDS.iter().any(|word| ident.value.eq_ignore_ascii_case(word))
 }
 
 fn folded(ident: &Ident) -> String {
@@ -98,7 +110,14 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
     match expr {
         Expr::Identifier(ident) => Some((folded(ident), 2)),
         Expr::CompoundIdentifier(parts) => parts.last().map(|ident| (folded(ident), 2)),
-        Expr::Function(function) => Some((function_name(function), 2)),
+        Expr::Function(function) => match function_name(function).as_str() {
+            // What the parser makes of LIKE ANY and SUBSTRING.
+            "tenon_like_array" => None,
+            "tenon_substring_similar" => strong("substring"),
+            name => strong(name.strip_prefix("tenon_variadic_").unwrap_or(name)),
+        },
+        Expr::IsNormalized { negated: false, .. } => strong("is_normalized"),
+        Expr::Substring { shorthand: true, .. } => strong("substr"),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figure(inner),
         Expr::CompoundFieldAccess { root, access_chain } => {
             let named = access_chain.iter().rev().find_map(|access| match access {
@@ -136,7 +155,6 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
             Some(TrimWhereField::Trailing) => "rtrim",
             _ => "btrim",
         }),
-        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => Some(("bool".into(), 1)),
         Expr::Subquery(query) => match query.body.as_ref() {
             SetExpr::Select(select) => match select.projection.first() {
                 Some(SelectItem::ExprWithAlias { alias, .. }) => Some((folded(alias), 2)),
@@ -167,6 +185,9 @@ fn type_word(declared: &str) -> String {
     }
     let bare = lower.split('(').next().unwrap_or(lower).trim();
     let bare = bare.rsplit('.').next().unwrap_or(bare);
+    if bare == "\"char\"" {
+        return "char".into();
+    }
     match bare {
         "integer" | "int" => "int4",
         "bigint" => "int8",

@@ -32,6 +32,10 @@ pub(super) fn respell(expr: &mut Expr) {
                     function.name.0 = vec![last];
                 }
             }
+            if let Some(other) = super::calls::respelled(function) {
+                *expr = other;
+                return;
+            }
             if let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice()
                 && let Some(known) = synonym(&name.value)
             {
@@ -53,23 +57,35 @@ pub(super) fn respell(expr: &mut Expr) {
                 *expr = limited;
             }
         }
-        Expr::Identifier(ident) if ident.quote_style.is_none() => {
-            let lower = ident.value.to_lowercase();
-            if matches!(
-                lower.as_str(),
-                "current_schema" | "current_catalog" | "current_role" | "user" | "session_user"
-            ) {
-                *expr = Expr::Function(Function {
-                    name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(lower))]),
-                    uses_odbc_syntax: false,
-                    parameters: FunctionArguments::None,
-                    args: empty_arguments(),
-                    filter: None,
-                    null_treatment: None,
-                    over: None,
-                    within_group: Vec::new(),
-                });
-            }
+        Expr::Identifier(ident) if super::names::is_call(ident) => {
+            *expr = Expr::Function(Function {
+                name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(ident.value.to_lowercase()))]),
+                uses_odbc_syntax: false,
+                parameters: FunctionArguments::None,
+                args: empty_arguments(),
+                filter: None,
+                null_treatment: None,
+                over: None,
+                within_group: Vec::new(),
+            });
+        }
+        Expr::Case {
+            operand: None,
+            conditions,
+            ..
+        } => conditions.iter_mut().for_each(|when| as_bool(&mut when.condition)),
+        // What AND, OR and NOT take is a boolean, also where it is written as a string.
+        Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr: inner,
+        } => as_bool(inner),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And | BinaryOperator::Or,
+            right,
+        } => {
+            as_bool(left);
+            as_bool(right);
         }
         Expr::UnaryOp {
             op: UnaryOperator::BitwiseNot,
@@ -141,6 +157,39 @@ pub(super) fn respell(expr: &mut Expr) {
         } => {
             unescape(pattern, escape_char);
         }
+        Expr::IsNormalized {
+            expr: text,
+            form,
+            negated,
+        } => {
+            let mut told = vec![take(text)];
+            told.extend(form.map(|form| Expr::Value(Value::SingleQuotedString(form.to_string()).into())));
+            let normal = call("is_normalized", told);
+            *expr = match negated {
+                true => Expr::Nested(Box::new(Expr::UnaryOp {
+                    op: UnaryOperator::Not,
+                    expr: Box::new(normal),
+                })),
+                false => normal,
+            };
+        }
+        Expr::SimilarTo {
+            negated,
+            expr: text,
+            pattern,
+            escape_char,
+        } => {
+            let mut told = vec![take(pattern)];
+            told.extend(escape_char.take().map(Expr::Value));
+            let matched = call("tenon_regex_matches", vec![take(text), call("similar_to_escape", told)]);
+            *expr = match negated {
+                true => Expr::Nested(Box::new(Expr::UnaryOp {
+                    op: UnaryOperator::Not,
+                    expr: Box::new(matched),
+                })),
+                false => matched,
+            };
+        }
         // Strings compare byte by byte whatever the collation says.
         Expr::Collate { expr: inner, .. } => *expr = take(inner),
         Expr::BinaryOp {
@@ -177,8 +226,8 @@ pub(super) fn respell(expr: &mut Expr) {
             }
         }
         Expr::Value(value) => {
-            if let Value::UnicodeStringLiteral(text) = &value.value {
-                value.value = Value::SingleQuotedString(text.clone());
+            if let Value::DollarQuotedString(text) = &value.value {
+                value.value = Value::SingleQuotedString(text.value.clone());
             }
         }
         Expr::BinaryOp { left, op, right } if is_row(left) && is_row(right) => {
@@ -239,6 +288,19 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
+pub(super) fn as_bool(expr: &mut Expr) {
+    if matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) {
+        let text = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+        *expr = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(text),
+            data_type: DataType::Boolean,
+            array: false,
+            format: None,
+        };
+    }
+}
+
 fn is_array(expr: &Expr) -> bool {
     !matches!(expr, Expr::Subquery(_))
 }
@@ -265,6 +327,13 @@ fn operator(name: &str) -> Option<BinaryOperator> {
         "!~~" => BinaryOperator::PGNotLikeMatch,
         "!~~*" => BinaryOperator::PGNotILikeMatch,
         "||" => BinaryOperator::StringConcat,
+        "^" => BinaryOperator::PGExp,
+        "^@" => BinaryOperator::PGStartsWith,
+        "&" => BinaryOperator::BitwiseAnd,
+        "|" => BinaryOperator::BitwiseOr,
+        "#" => BinaryOperator::PGBitwiseXor,
+        "<<" => BinaryOperator::PGBitwiseShiftLeft,
+        ">>" => BinaryOperator::PGBitwiseShiftRight,
         _ => return None,
     })
 }
@@ -376,22 +445,23 @@ fn unescape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
     }) else {
         return;
     };
-    if escape == "\\" || escape.chars().count() > 1 {
+    if escape == "\\" {
         return;
     }
-    let Expr::Value(ValueWithSpan {
+    let several = escape.chars().nth(1).is_some();
+    *escape_char = None;
+    if let Expr::Value(ValueWithSpan {
         value: Value::SingleQuotedString(text),
         ..
     }) = pattern
-    else {
-        let made = std::mem::replace(pattern, Expr::Value(Value::Null.into()));
-        let escape = Expr::Value(Value::SingleQuotedString(escape).into());
-        *pattern = call("like_escape", vec![made, escape]);
-        *escape_char = None;
+        && !several
+    {
+        *text = escape_by_backslash(text, escape.chars().next());
         return;
-    };
-    *pattern = Expr::Value(Value::SingleQuotedString(escape_by_backslash(text, escape.chars().next())).into());
-    *escape_char = None;
+    }
+    let made = std::mem::replace(pattern, Expr::Value(Value::Null.into()));
+    let escape = Expr::Value(Value::SingleQuotedString(escape).into());
+    *pattern = call("like_escape", vec![made, escape]);
 }
 
 /// A LIKE pattern whose escape character is `escape`, none where that is None, as one whose escape is the backslash.

@@ -1,8 +1,9 @@
 //! Which casts mean something else in PostgreSQL.
 
 use super::{parse, times, to_integer, to_text};
-use crate::functions::{array, json};
+use crate::functions::{array, json, text};
 use crate::numeric::convert;
+use crate::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::Transformed;
@@ -13,6 +14,10 @@ use tenon_storage::SqlType;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::types::NUMERIC;
 
+/// The oids of types that keep a part of a text only.
+const CHAR: u32 = 18;
+const NAME: u32 = 19;
+
 fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
@@ -22,6 +27,27 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema, conventions: &Conventions) 
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
     let declared = SqlType::from_field(&cast.field);
+    if is_string(&from) && is_string(&to) {
+        // What a name or a "char" keeps, and a char(n) without its blanks.
+        let target = match type_oid(&cast.field) {
+            Some(NAME) => Some(text::cut_name()),
+            Some(CHAR) => Some(text::one_char()),
+            _ if declared.is_some_and(|to| matches!(to, SqlType::Text | SqlType::Varchar)) => {
+                let (_, own) = cast.expr.to_field(schema)?;
+                let blank = matches!(SqlType::from_field(&own), Some(SqlType::CharOf(_)));
+                blank.then(text::unpadded)
+            }
+            _ => None,
+        };
+        if let Some(target) = target {
+            let cut = target.call(vec![*cast.expr]);
+            // The cast stays where it says what type it is; its own turn is behind it then.
+            return Ok(Transformed::yes(match type_oid(&cast.field) {
+                Some(_) => Expr::Cast(Cast::new_from_field(Box::new(cut), cast.field)),
+                None => cut,
+            }));
+        }
+    }
     if let ((own, depth @ 1..), (wanted, wanted_depth @ 1..)) = (array::leaf(&from), array::leaf(&to))
         && (own != wanted || depth != wanted_depth)
         && !own.is_null()
@@ -86,6 +112,16 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema, conventions: &Conventions) 
     }
     if to_integer::applies(&from, &to) {
         return Ok(Transformed::yes(to_integer::call(*cast.expr, &to)));
+    }
+    if let Some(target @ (SqlType::VarcharOf(_) | SqlType::CharOf(_))) = declared
+        && !is_string(&from)
+        && from != DataType::Null
+    {
+        let text = match to_text::applies(&from) {
+            true => to_text::call(*cast.expr, &to),
+            false => Expr::Cast(Cast::new(cast.expr, DataType::Utf8View)),
+        };
+        return Ok(Transformed::yes(parse::call(text, target)));
     }
     if is_string(&to) && to_text::applies(&from) {
         return Ok(Transformed::yes(to_text::call(*cast.expr, &to)));

@@ -9,6 +9,7 @@
 //! - a FILTER is tested before the arguments of its aggregate: `filtered`;
 //! - dates and times change their type by the session's zone: `times`;
 //! - intervals compare by their length: `intervals`;
+//! - literals take the types of their neighbours: `resolve`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
@@ -25,6 +26,7 @@ mod in_lists;
 mod intervals;
 mod limits;
 mod parse;
+pub(crate) mod resolve;
 mod sets;
 mod subqueries;
 mod times;
@@ -56,6 +58,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(unseen_orders::DropUnseenOrders),
         Arc::new(intervals::LiteralsBesideIntervals),
         Arc::new(DropImpliedEqualities),
+        Arc::new(resolve::LiteralsTakeTypes),
         Arc::new(NumbersOfOneType),
     ];
     rules.extend(Analyzer::new().rules);

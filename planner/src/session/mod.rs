@@ -141,7 +141,7 @@ impl Session {
 
     /// Parses a query string: no statement for an empty one, 42601 with a position for a wrong one.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
-        crate::parse::parse(sql)
+        crate::parse::parse_as(sql, self.settings.is_on("standard_conforming_strings"))
     }
 
     pub fn transaction_status(&self) -> TransactionStatus {

@@ -36,7 +36,7 @@ pub(super) static KNOWN: &[Known] = &[
     known(
         "bytea_output",
         "hex",
-        Check::OneOf(&["hex"]),
+        Check::OneOf(&["hex", "escape"]),
         false,
         "Output format of bytea.",
     ),
@@ -171,9 +171,9 @@ pub(super) static KNOWN: &[Known] = &[
     known(
         "standard_conforming_strings",
         "on",
-        Check::OneOf(&["on"]),
+        Check::Bool,
         true,
-        "Backslashes in strings are plain.",
+        "Whether backslashes in strings are plain.",
     ),
     known(
         "statement_timeout",

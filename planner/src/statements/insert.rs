@@ -162,6 +162,9 @@ fn source_plan(
         }
         targets.truncate(width.max(usize::from(!targets.is_empty())));
         if width <= resolved.targets.len() {
+            for (at, target) in targets.iter().enumerate() {
+                to_column_type(&mut values.rows, at, &definition.columns[*target])?;
+            }
             for row in &mut values.rows {
                 for (expr, target) in row.content.iter_mut().zip(&targets) {
                     let column = &definition.columns[*target];
@@ -237,6 +240,43 @@ fn is_numeric(sql_type: SqlType) -> bool {
     )
 }
 
+/// Strings beside other expressions in a column of VALUES: each row is converted by itself to the type of the target.
+fn to_column_type(rows: &mut [ast::Parens<Vec<ast::Expr>>], at: usize, column: &ColumnDef) -> Result<()> {
+    let own =
+        |row: &ast::Parens<Vec<ast::Expr>>, wanted: fn(&ast::Expr) -> bool| row.content.get(at).is_some_and(wanted);
+    let other = |expr: &ast::Expr| !is_text(expr) && !is_default(expr) && !is_null(expr);
+    if !rows.iter().any(|row| own(row, is_text)) || !rows.iter().any(|row| own(row, other)) {
+        return Ok(());
+    }
+    let of_strings = column.sql_type.is_string();
+    let target = if of_strings {
+        "text".to_string()
+    } else {
+        column.sql_type.sql_name()
+    };
+    let shape = parse_expression(&format!("NULL::{target}"))?;
+    for expr in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
+        if is_text(expr) != of_strings
+            && !is_default(expr)
+            && !is_null(expr)
+            && let ast::Expr::Cast { data_type, .. } = &shape
+        {
+            *expr = ast::Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(expr.clone()),
+                data_type: data_type.clone(),
+                array: false,
+                format: None,
+            };
+        }
+    }
+    Ok(())
+}
+
+fn is_null(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::Null))
+}
+
 fn is_text(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
@@ -252,7 +292,9 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
     let wrong = (*given == DataType::Boolean && number(&wanted))
         || (number(given) && wanted == DataType::Boolean)
         || (number(given) && (wanted.is_temporal() || matches!(wanted, DataType::BinaryView)))
-        || (given.is_temporal() && number(&wanted));
+        || (given.is_temporal() && number(&wanted))
+        // A string of the statement itself has another type.
+        || (*given == DataType::Utf8View && !wanted.is_string());
     if !wrong {
         return Ok(());
     }

@@ -4,6 +4,7 @@
 pub(crate) mod frames;
 pub(crate) mod sets;
 mod temporal;
+mod words;
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
@@ -13,6 +14,7 @@ pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
     frames::mark(tokens);
     sets::mark(tokens);
     temporal::mark(tokens);
+    words::respell(tokens);
 }
 
 fn is(token: &TokenWithSpan, words: &[&str]) -> bool {

@@ -56,6 +56,11 @@ pub(crate) fn pg_type(field: &Field) -> PgType {
     }
 }
 
+/// The oid of a field whose type only pg_catalog has.
+pub(crate) fn type_oid(field: &Field) -> Option<u32> {
+    field.metadata().get(OID_KEY).and_then(|oid| oid.parse().ok())
+}
+
 /// Metadata that names a `pg_type.oid` with no storage type (oid, name, regclass).
 pub(crate) const OID_KEY: &str = "tenon.oid";
 

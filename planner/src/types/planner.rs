@@ -12,13 +12,16 @@ use std::sync::Arc;
 use tenon_storage::datetime::IntervalRange;
 use tenon_storage::{ArrayType, SqlType};
 
+/// The name of a field that a cast written in the statement has for its target. DataFusion's own casts have none.
+pub(crate) const WRITTEN: &str = "cast";
+
 #[derive(Debug)]
 pub(crate) struct PgTypePlanner;
 
 impl TypePlanner for PgTypePlanner {
     fn plan_type_field(&self, sql_type: &Ast) -> datafusion::error::Result<Option<FieldRef>> {
         field_of(sql_type)
-            .map(|field| Some(Arc::new(field)))
+            .map(|field| Some(Arc::new(field.with_name(WRITTEN))))
             .map_err(to_datafusion)
     }
 }

@@ -46,4 +46,6 @@ pub struct Style {
     /// `extra_float_digits` where it is 0 or less: so many significant digits more than 15, or 6, are written. Else the
     /// shortest that read back the same.
     pub extra_float_digits: Option<i32>,
+    /// Whether `bytea` text is written with octal escapes instead of in hexadecimal digits.
+    pub escaped_bytea: bool,
 }

@@ -43,14 +43,14 @@ impl Column<'_> {
             Values::LargeUtf8(v) => self.write_padded(v.value(row), out),
             Values::Utf8View(v) => self.write_padded(v.value(row), out),
             Values::Formatted(v) => out.extend_from_slice(v.value(row).as_bytes()),
-            Values::Binary(v) => write_bytea(v.value(row), out),
-            Values::BinaryView(v) => write_bytea(v.value(row), out),
+            Values::Binary(v) => write_bytea(v.value(row), style, out),
+            Values::BinaryView(v) => write_bytea(v.value(row), style, out),
             Values::FixedBinary(v) if self.oid == oid::UUID => write_uuid(v.value(row), out),
             Values::FixedBinary(v) if self.oid == oid::TIMETZ => {
                 let (us, east_s) = datetime::timetz_of(v.value(row));
                 datetime::write_timetz(us, east_s, out);
             }
-            Values::FixedBinary(v) => write_bytea(v.value(row), out),
+            Values::FixedBinary(v) => write_bytea(v.value(row), style, out),
             Values::Date32(v) => datetime::write_date(v[row], &style.conventions, out),
             Values::Date64(v) => datetime::write_date(date64(v[row]), &style.conventions, out),
             Values::Time32(v, unit) => datetime::write_time(microseconds(v[row].into(), *unit), out),
@@ -114,8 +114,18 @@ impl Column<'_> {
     }
 }
 
-/// `\x` and lower-case hex.
-fn write_bytea(bytes: &[u8], out: &mut Vec<u8>) {
+/// `\x` and lower-case hex, or the bytes with octal escapes for those that are no ASCII.
+fn write_bytea(bytes: &[u8], style: &Style, out: &mut Vec<u8>) {
+    if style.escaped_bytea {
+        for &byte in bytes {
+            match byte {
+                b'\\' => out.extend_from_slice(b"\\\\"),
+                0x20..=0x7e => out.push(byte),
+                _ => out.extend([b'\\', b'0' + (byte >> 6), b'0' + (byte >> 3 & 7), b'0' + (byte & 7)]),
+            }
+        }
+        return;
+    }
     out.extend_from_slice(b"\\x");
     write_hex(bytes, out);
 }

@@ -277,6 +277,10 @@ impl Connection {
                 .setting("extra_float_digits")
                 .and_then(|digits| digits.parse().ok())
                 .filter(|digits| *digits <= 0),
+            escaped_bytea: self
+                .session
+                .setting("bytea_output")
+                .is_some_and(|format| format == "escape"),
         }
     }
 

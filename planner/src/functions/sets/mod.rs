@@ -6,9 +6,11 @@ mod list;
 mod misc;
 mod series;
 mod subscripts;
+mod texts;
 
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
+use crate::functions::{regex, text};
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DataFusionError, Result};
@@ -157,6 +159,9 @@ pub(crate) fn functions() -> Vec<ScalarUDF> {
         udf(list::Unnest),
         udf(misc::Once),
         udf(misc::Ordinality),
+        udf(texts::OfList(regex::regexp_matches())),
+        udf(texts::OfList(regex::regexp_split_to_table())),
+        udf(texts::OfList(text::string_to_table())),
     ];
     all.extend(arrays::functions());
     all

@@ -3,7 +3,9 @@
 //! State: for each group a list of structs, of the value and the sort keys. It is not sorted; only the end sorts.
 
 use super::rows::{Order, Rows, keeps};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeStringArray, ListArray, StructArray};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, LargeBinaryArray, LargeStringArray, ListArray, StructArray,
+};
 use datafusion::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{Result, ScalarValue, internal_err};
@@ -14,9 +16,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
     List,
-    /// One text, with the delimiter between the values.
+    /// One text, or string of bytes, with the delimiter between the values.
     Text {
-        delimiter: String,
+        delimiter: Vec<u8>,
     },
 }
 
@@ -91,12 +93,23 @@ impl Groups {
         let values = gathered.columns.swap_remove(0);
         match &self.outcome {
             Outcome::List => list(&gathered.offsets, values),
-            Outcome::Text { delimiter } => match values.data_type() {
-                DataType::Utf8View => joined(&gathered.offsets, delimiter, |at| values.as_string_view().value(at)),
-                DataType::Utf8 => joined(&gathered.offsets, delimiter, |at| values.as_string::<i32>().value(at)),
-                DataType::LargeUtf8 => joined(&gathered.offsets, delimiter, |at| values.as_string::<i64>().value(at)),
-                other => internal_err!("string_agg has met {other}"),
-            },
+            Outcome::Text { delimiter } => {
+                let (offsets, of_bytes) = (&gathered.offsets, *values.data_type() == DataType::BinaryView);
+                let joined = match values.data_type() {
+                    DataType::Utf8View => joined(offsets, delimiter, |at| values.as_string_view().value(at).as_bytes()),
+                    DataType::Utf8 => joined(offsets, delimiter, |at| values.as_string::<i32>().value(at).as_bytes()),
+                    DataType::LargeUtf8 => {
+                        joined(offsets, delimiter, |at| values.as_string::<i64>().value(at).as_bytes())
+                    }
+                    DataType::BinaryView => joined(offsets, delimiter, |at| values.as_binary_view().value(at)),
+                    other => return internal_err!("string_agg has met {other}"),
+                };
+                let (ends, bytes, nulls) = joined;
+                Ok(match of_bytes {
+                    true => Arc::new(LargeBinaryArray::try_new(ends, bytes, Some(nulls))?),
+                    false => Arc::new(LargeStringArray::try_new(ends, bytes, Some(nulls))?),
+                })
+            }
         }
     }
 }
@@ -116,7 +129,11 @@ fn list(offsets: &[usize], values: ArrayRef) -> Result<ArrayRef> {
 }
 
 /// One text a group, written into memory of just the length of them all.
-fn joined<'a>(offsets: &[usize], delimiter: &str, value: impl Fn(usize) -> &'a str) -> Result<ArrayRef> {
+fn joined<'a>(
+    offsets: &[usize],
+    delimiter: &[u8],
+    value: impl Fn(usize) -> &'a [u8],
+) -> (OffsetBuffer<i64>, Buffer, NullBuffer) {
     let rows = offsets.last().copied().unwrap_or_default();
     let between = |ends: &[usize]| (ends[1] - ends[0]).saturating_sub(1) * delimiter.len();
     let total = (0..rows).map(|row| value(row).len()).sum::<usize>() + offsets.windows(2).map(between).sum::<usize>();
@@ -126,19 +143,14 @@ fn joined<'a>(offsets: &[usize], delimiter: &str, value: impl Fn(usize) -> &'a s
     for group in offsets.windows(2) {
         for row in group[0]..group[1] {
             if row > group[0] {
-                text.extend_from_slice(delimiter.as_bytes());
+                text.extend_from_slice(delimiter);
             }
-            text.extend_from_slice(value(row).as_bytes());
+            text.extend_from_slice(value(row));
         }
         ends.push(text.len() as i64);
     }
     let nulls: NullBuffer = offsets.windows(2).map(|ends| ends[0] < ends[1]).collect();
-    let ends = OffsetBuffer::new(ends.into());
-    Ok(Arc::new(LargeStringArray::try_new(
-        ends,
-        Buffer::from_vec(text),
-        Some(nulls),
-    )?))
+    (OffsetBuffer::new(ends.into()), Buffer::from_vec(text), nulls)
 }
 
 impl GroupsAccumulator for Groups {

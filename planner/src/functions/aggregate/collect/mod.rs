@@ -1,7 +1,7 @@
 //! `array_agg` and `string_agg`, with DISTINCT and ORDER BY, over accounts of memory that are true. DataFusion's keep a
 //! scalar value for each row that is to be sorted, grow texts by doubling, and leave out the strings behind views.
 //!
-//! Signatures and result types are DataFusion's, and so are windows whose start moves.
+//! Signatures and result types are DataFusion's, but for `string_agg` of bytes, and so are windows whose start moves.
 
 mod groups;
 mod rows;
@@ -12,12 +12,12 @@ use crate::error::{SqlError, SqlState};
 use crate::errors::to_datafusion;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, not_impl_err};
+use datafusion::common::{Result, ScalarValue, not_impl_err, plan_err};
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
 use datafusion::functions_aggregate::string_agg::string_agg_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility};
 use datafusion::physical_expr::expressions::Literal;
 use groups::{Groups, One, Outcome, state_type};
 use rows::Order;
@@ -26,13 +26,17 @@ use std::sync::Arc;
 const INVALID_COLUMN_REFERENCE: SqlState = SqlState("42P10");
 
 pub(super) fn functions() -> [AggregateUDF; 2] {
-    [array_agg_udaf(), string_agg_udaf()].map(|base| AggregateUDF::new_from_impl(Collect { base }))
+    let text_or_bytes = Signature::user_defined(Volatility::Immutable);
+    let any = array_agg_udaf().signature().clone();
+    [(array_agg_udaf(), any), (string_agg_udaf(), text_or_bytes)]
+        .map(|(base, signature)| AggregateUDF::new_from_impl(Collect { base, signature }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Collect {
     /// DataFusion's function of the same name.
     base: Arc<AggregateUDF>,
+    signature: Signature,
 }
 
 impl Collect {
@@ -67,11 +71,13 @@ impl Collect {
     }
 }
 
-fn delimiter(args: &AccumulatorArgs) -> Result<String> {
+fn delimiter(args: &AccumulatorArgs) -> Result<Vec<u8>> {
     let literal = args.exprs[1].downcast_ref::<Literal>().map(Literal::value);
-    match literal.map(|value| (value.is_null(), value.try_as_str())) {
-        Some((true, _)) => Ok(String::new()),
-        Some((false, Some(text))) => Ok(text.unwrap_or_default().to_string()),
+    let text = literal.and_then(|value| value.try_as_str());
+    match (literal, text) {
+        (Some(value), _) if value.is_null() => Ok(Vec::new()),
+        (Some(ScalarValue::BinaryView(Some(bytes))), _) => Ok(bytes.clone()),
+        (_, Some(text)) => Ok(text.unwrap_or_default().into()),
         _ => not_impl_err!("string_agg delimiter must be a string literal"),
     }
 }
@@ -94,11 +100,35 @@ impl AggregateUDFImpl for Collect {
     }
 
     fn signature(&self) -> &Signature {
-        self.base.signature()
+        &self.signature
+    }
+
+    /// Of `string_agg`, whose arguments are both text or both bytes.
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let text = |of: &DataType| match of {
+            DataType::Null => Some(DataType::Utf8View),
+            of => of.is_string().then(|| of.clone()),
+        };
+        let coerced = match types {
+            [DataType::Binary | DataType::LargeBinary | DataType::BinaryView, _] => Some(vec![DataType::BinaryView; 2]),
+            [value, delimiter] => text(value)
+                .zip(text(delimiter))
+                .map(|(value, delimiter)| vec![value, delimiter]),
+            _ => None,
+        };
+        let Some(coerced) = coerced else {
+            let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+            let call = format!("{}({})", self.name(), types.join(", "));
+            return plan_err!("No function matches the given name and argument types '{call}'.");
+        };
+        Ok(coerced)
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.base.return_type(types)
+        match types {
+            [DataType::BinaryView, _] => Ok(DataType::LargeBinary),
+            _ => self.base.return_type(types),
+        }
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {

@@ -1,0 +1,82 @@
+//! COALESCE, GREATEST, LEAST and NULLIF while names are bound: a literal among their arguments has the type of the others, which
+//! DataFusion's own would not take together. `semantics::resolve` puts those in again.
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, plan_err};
+use datafusion::functions::core;
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::sync::Arc;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Common {
+    original: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    let originals = [core::coalesce(), core::greatest(), core::least(), core::nullif()];
+    let wrapped = originals.map(|original| {
+        ScalarUDF::new_from_impl(Common {
+            original,
+            signature: Signature::user_defined(Volatility::Immutable),
+        })
+    });
+    wrapped.to_vec()
+}
+
+/// DataFusion's function behind one of these.
+pub(crate) fn original(function: &ScalarUDF) -> Option<Arc<ScalarUDF>> {
+    let any: &dyn std::any::Any = function.inner().as_ref();
+    any.downcast_ref::<Common>().map(|own| own.original.clone())
+}
+
+impl ScalarUDFImpl for Common {
+    fn name(&self) -> &str {
+        self.original.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let of_their_own: Vec<DataType> = types
+            .iter()
+            .filter(|of| !matches!(of, DataType::Utf8 | DataType::Null))
+            .cloned()
+            .collect();
+        let common = match of_their_own.as_slice() {
+            [] => Some(DataType::Utf8View),
+            [first, rest @ ..] if rest.iter().all(|of| of == first) => Some(first.clone()),
+            all => type_union_resolution(all),
+        };
+        match common {
+            Some(common) if !types.is_empty() => Ok(vec![common; types.len()]),
+            _ => {
+                let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+                let call = format!("{}({})", self.name(), types.join(", "));
+                plan_err!("No function matches the given name and argument types '{call}'.")
+            }
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [first, ..] => Ok(first.clone()),
+            [] => plan_err!("{} takes an argument", self.name()),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let nullable = self.name() == "nullif" || args.arg_fields.iter().all(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.original.invoke_with_args(args)
+    }
+}

@@ -1,0 +1,122 @@
+//! PostgreSQL's types of operands: a literal without a type of its own takes the one that its operator or its neighbours
+//! give it, and types that no operator takes together are refused.
+//!
+//! - `operands`: the two sides of an operator, while names are bound;
+//! - `casts`: which of those in the text there are;
+//! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE, UNION), before type coercion.
+
+mod casts;
+mod neighbours;
+mod operands;
+
+pub(super) use neighbours::LiteralsTakeTypes;
+pub(crate) use operands::{operands, undefined};
+
+use crate::types::type_oid;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use std::sync::Arc;
+use tenon_storage::SqlType;
+
+/// A string or NULL as it stands in the text, whose type is yet to be found.
+pub(crate) fn is_unknown(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Utf8(_) | ScalarValue::Null, None))
+}
+
+/// An expression's type, where it is one that tables can have.
+pub(crate) fn known(expr: &Expr, schema: &DFSchema) -> Option<SqlType> {
+    if is_unknown(expr) {
+        return None;
+    }
+    let (_, field) = expr.to_field(schema).ok()?;
+    match field.data_type() {
+        DataType::Null | DataType::UInt32 | DataType::List(_) | DataType::LargeList(_) => None,
+        DataType::UInt64 => Some(SqlType::Int8),
+        _ if type_oid(&field).is_some() => None,
+        _ => SqlType::from_field(&field),
+    }
+}
+
+/// Types that are compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Group {
+    Number,
+    String,
+    Moment,
+    Time,
+    Interval,
+    Bool,
+    Bytea,
+    Uuid,
+    Json,
+    Jsonb,
+}
+
+fn group(of: SqlType) -> Group {
+    match of {
+        SqlType::Int2
+        | SqlType::Int4
+        | SqlType::Int8
+        | SqlType::Float4
+        | SqlType::Float8
+        | SqlType::Numeric
+        | SqlType::NumericOf(..) => Group::Number,
+        SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) => Group::String,
+        SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Group::Moment,
+        SqlType::Time => Group::Time,
+        SqlType::Interval => Group::Interval,
+        SqlType::Bool => Group::Bool,
+        SqlType::Bytea => Group::Bytea,
+        SqlType::Uuid => Group::Uuid,
+        SqlType::Json => Group::Json,
+        SqlType::Jsonb => Group::Jsonb,
+        #[allow(unreachable_patterns)]
+        _ => Group::String,
+    }
+}
+
+/// Whether strings are what a type's values are.
+pub(crate) fn is_text(of: SqlType) -> bool {
+    group(of) == Group::String
+}
+
+/// The name of a type in errors about operators and common types.
+fn name(of: Option<SqlType>) -> String {
+    match of {
+        None => "unknown".into(),
+        Some(SqlType::Timestamp) => "timestamp without time zone".into(),
+        Some(SqlType::Time) => "time without time zone".into(),
+        Some(known) => known.base_name().to_string(),
+    }
+}
+
+/// The literal as a value of a type.
+fn typed(literal: Expr, to: SqlType) -> Expr {
+    let Expr::Literal(ScalarValue::Utf8(Some(text)), None) = &literal else {
+        return literal;
+    };
+    let to = match to {
+        SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) => return literal,
+        // Blanks at its end do not count.
+        SqlType::CharOf(_) => {
+            let bare = text.trim_end_matches(' ').to_string();
+            return Expr::Literal(ScalarValue::Utf8(Some(bare)), None);
+        }
+        SqlType::Numeric | SqlType::NumericOf(..) => with_scale(text),
+        other => other,
+    };
+    Expr::Cast(Cast::new_from_field(Box::new(literal), Arc::new(to.field("", true))))
+}
+
+/// The numeric type that keeps all digits of a text.
+fn with_scale(text: &str) -> SqlType {
+    let digits = text.trim().trim_start_matches(['+', '-']);
+    let whole = digits.find('.').unwrap_or(digits.len());
+    let plain = digits.len() <= 38 && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match i8::try_from(digits.len().saturating_sub(whole + 1)) {
+        Ok(scale) if plain => SqlType::NumericOf(38, scale),
+        _ => SqlType::Numeric,
+    }
+}

@@ -1,0 +1,299 @@
+//! Expressions that get one type together: a rule before type coercion.
+
+use super::{Group, casts, group, is_unknown, known, name, typed, undefined};
+use crate::error::{SqlError, state};
+use crate::errors::to_datafusion;
+use crate::functions::{common, padded, text};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Union};
+use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
+use tenon_storage::SqlType;
+
+#[derive(Debug)]
+pub(in crate::semantics) struct LiteralsTakeTypes;
+
+impl AnalyzerRule for LiteralsTakeTypes {
+    fn name(&self) -> &str {
+        "literals_take_types"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut changed = false;
+        let plan = plan.transform_up_with_subqueries(|node| {
+            let node = rewrite_node(node)?;
+            changed |= node.transformed;
+            if changed {
+                return Ok(Transformed::yes(node.data.recompute_schema()?));
+            }
+            Ok(node)
+        })?;
+        Ok(plan.data)
+    }
+}
+
+fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Union(union) = node {
+        return rewrite_union(union);
+    }
+    let mut touched = false;
+    node.apply_expressions(|expr| {
+        touched = touched || expr.exists(|expr| Ok(is_candidate(expr)))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !touched {
+        return Ok(Transformed::no(node));
+    }
+    let schema = merge_schema(&node.inputs());
+    node.map_expressions(|expr| expr.transform_up(|expr| rewrite_expr(expr, &schema)))
+}
+
+/// Functions whose arguments get one type, as errors name them.
+fn of_one_type(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "coalesce" => "COALESCE",
+        "greatest" => "GREATEST",
+        "least" => "LEAST",
+        _ => return None,
+    })
+}
+
+fn is_candidate(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(cast) => casts::is_doubtful(cast),
+        Expr::InList(_) | Expr::Between(_) | Expr::Like(_) | Expr::Case(_) => true,
+        Expr::ScalarFunction(call) => call.name() == "nullif" || of_one_type(call.name()).is_some(),
+        Expr::BinaryExpr(binary) => matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
+        _ => false,
+    }
+}
+
+/// What to say where types do not meet.
+#[derive(Clone, Copy)]
+enum Place {
+    Operator(&'static str),
+    Common(&'static str),
+}
+
+fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let equal = Place::Operator("=");
+    Ok(match expr {
+        Expr::BinaryExpr(mut binary) if matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) => {
+            let changed = unify(vec![&mut binary.left, &mut binary.right], schema, equal)?;
+            Transformed::new_transformed(Expr::BinaryExpr(binary), changed)
+        }
+        Expr::InList(mut list) => {
+            let mut all: Vec<&mut Expr> = vec![&mut list.expr];
+            all.extend(&mut list.list);
+            let op = if list.negated { "<>" } else { "=" };
+            let changed = unify(all, schema, Place::Operator(op))?;
+            Transformed::new_transformed(Expr::InList(list), changed)
+        }
+        Expr::Between(mut between) => {
+            let all = vec![&mut *between.expr, &mut *between.low, &mut *between.high];
+            let op = if between.negated { "<" } else { ">=" };
+            let changed = unify(all, schema, Place::Operator(op))?;
+            Transformed::new_transformed(Expr::Between(between), changed)
+        }
+        Expr::Cast(cast) => {
+            if casts::is_doubtful(&cast) {
+                casts::check(&cast, schema)?;
+            }
+            Transformed::no(Expr::Cast(cast))
+        }
+        Expr::Like(mut like) => {
+            let types = (known(&like.expr, schema), known(&like.pattern, schema));
+            if [types.0, types.1]
+                .into_iter()
+                .flatten()
+                .any(|of| !matches!(group(of), Group::String | Group::Bytea))
+            {
+                let sign = if like.negated { "!~~" } else { "~~" };
+                let op = format!("{sign}{}", if like.case_insensitive { "*" } else { "" });
+                return Err(undefined(&op, types.0, types.1));
+            }
+            if types.0 == Some(SqlType::Bytea) {
+                let pattern = typed(*like.pattern, SqlType::Bytea);
+                let matched = text::like_bytes().call(vec![*like.expr, pattern]);
+                return Ok(Transformed::yes(match like.negated {
+                    true => Expr::Not(Box::new(matched)),
+                    false => matched,
+                }));
+            }
+            let blank = matches!(types.0, Some(SqlType::CharOf(_)));
+            if blank {
+                *like.expr = padded(std::mem::take(&mut *like.expr), types.0);
+            }
+            Transformed::new_transformed(Expr::Like(like), blank)
+        }
+        Expr::Case(mut case) => {
+            // The type of ELSE is looked at first.
+            let mut results: Vec<&mut Expr> = case.else_expr.as_deref_mut().into_iter().collect();
+            let mut compared: Vec<&mut Expr> = case.expr.as_deref_mut().into_iter().collect();
+            let based = !compared.is_empty();
+            for (when, then) in &mut case.when_then_expr {
+                compared.push(when);
+                results.push(then);
+            }
+            let wrong = compared.iter().filter(|_| !based).find_map(|when| known(when, schema));
+            if let Some(of) = wrong.filter(|of| group(*of) != Group::Bool) {
+                let message = format!(
+                    "argument of CASE/WHEN must be type boolean, not type {}",
+                    name(Some(of))
+                );
+                return Err(to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message)));
+            }
+            let mut changed = unify(results, schema, Place::Common("CASE"))?;
+            if based {
+                changed |= unify(compared, schema, equal)?;
+            }
+            Transformed::new_transformed(Expr::Case(case), changed)
+        }
+        Expr::ScalarFunction(mut call) => {
+            let place = match of_one_type(call.name()) {
+                Some(name) => Place::Common(name),
+                None if call.name() == "nullif" => equal,
+                None => return Ok(Transformed::no(Expr::ScalarFunction(call))),
+            };
+            let mut changed = unify(call.args.iter_mut().collect(), schema, place)?;
+            if let Some(original) = common::original(&call.func) {
+                call.func = original;
+                changed = true;
+            }
+            Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// Gives literals the type of the others; whether there were any.
+fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<bool> {
+    let mut found: Option<SqlType> = None;
+    for expr in &exprs {
+        if is_unknown(expr) {
+            continue;
+        }
+        let Some(own) = known(expr, schema) else {
+            return Ok(false);
+        };
+        found = Some(match found {
+            None => own,
+            Some(earlier) => type_of_two(earlier, own).ok_or_else(|| apart(place, earlier, own))?,
+        });
+    }
+    let Some(found) = found.filter(|found| group(*found) != Group::String || matches!(found, SqlType::CharOf(_)))
+    else {
+        return Ok(false);
+    };
+    let mut changed = false;
+    for expr in exprs {
+        if is_unknown(expr) {
+            *expr = typed(std::mem::take(expr), found);
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// The type of two together.
+fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
+    let rank = |of: SqlType| match of {
+        SqlType::Int2 | SqlType::Date => 0,
+        SqlType::Int4 | SqlType::Timestamp => 1,
+        SqlType::Int8 | SqlType::TimestampTz => 2,
+        SqlType::Numeric | SqlType::NumericOf(..) => 3,
+        SqlType::Float4 => 4,
+        SqlType::Float8 => 5,
+        SqlType::CharOf(_) => 0,
+        SqlType::VarcharOf(_) | SqlType::Varchar => 1,
+        SqlType::Text => 2,
+        _ => 0,
+    };
+    if group(a) != group(b) {
+        return None;
+    }
+    Some(if rank(b) > rank(a) { b } else { a })
+}
+
+fn apart(place: Place, a: SqlType, b: SqlType) -> DataFusionError {
+    match place {
+        Place::Operator(op) => undefined(op, Some(a), Some(b)),
+        Place::Common(what) => unmatched(what, a, b),
+    }
+}
+
+fn unmatched(what: &str, a: SqlType, b: SqlType) -> DataFusionError {
+    let message = format!("{what} types {} and {} cannot be matched", name(Some(a)), name(Some(b)));
+    to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message))
+}
+
+/// A literal in a column of one of a union's inputs takes the type that the others have.
+fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
+    let width = union.inputs.first().map_or(0, |input| input.schema().fields().len());
+    if union.inputs.iter().any(|input| input.schema().fields().len() != width) {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
+    let mut types: Vec<Option<SqlType>> = Vec::with_capacity(width);
+    for at in 0..width {
+        let mut found: Option<SqlType> = None;
+        let mut other = false;
+        for input in &union.inputs {
+            if literal_column(input, at) {
+                continue;
+            }
+            let column = Expr::Column(input.schema().columns()[at].clone());
+            match (found, known(&column, input.schema())) {
+                (_, None) => other = true,
+                (None, Some(own)) => found = Some(own),
+                (Some(earlier), Some(own)) => {
+                    found = Some(type_of_two(earlier, own).ok_or_else(|| unmatched("UNION", earlier, own))?);
+                }
+            }
+        }
+        types.push(found.filter(|found| !other && group(*found) != Group::String));
+    }
+    let wanted = |input: &LogicalPlan| (0..width).any(|at| types[at].is_some() && literal_column(input, at));
+    if !union.inputs.iter().any(|input| wanted(input)) {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
+    let inputs = union.inputs.iter().map(|input| match input.as_ref() {
+        LogicalPlan::Projection(projection) if wanted(input) => {
+            let exprs = projection.expr.iter().zip(&types).map(|(expr, to)| match to {
+                Some(to) => in_projection(expr.clone(), *to),
+                None => expr.clone(),
+            });
+            let projection = Projection::try_new(exprs.collect(), projection.input.clone())?;
+            Ok(Arc::new(LogicalPlan::Projection(projection)))
+        }
+        _ => Ok(input.clone()),
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(
+        inputs,
+    )?)))
+}
+
+fn literal_column(input: &LogicalPlan, at: usize) -> bool {
+    match input {
+        LogicalPlan::Projection(projection) => projection
+            .expr
+            .get(at)
+            .is_some_and(|expr| is_unknown(&expr.clone().unalias())),
+        _ => false,
+    }
+}
+
+fn in_projection(expr: Expr, to: SqlType) -> Expr {
+    let name = expr.schema_name().to_string();
+    match expr {
+        Expr::Alias(alias) if is_unknown(&alias.expr) => {
+            typed(*alias.expr, to).alias_qualified(alias.relation, alias.name)
+        }
+        other if is_unknown(&other) => typed(other, to).alias(name),
+        other => other,
+    }
+}
