@@ -3,15 +3,17 @@
 use super::{Binder, view};
 use crate::catalog;
 use crate::error::{Result, SqlError, state};
+use crate::errors::{from_arrow, from_datafusion};
 use crate::files;
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use datafusion::common::TableReference;
-use datafusion::datasource::provider_as_source;
+use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::TableSource;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenon_executor::scan::SegmentTable;
-use tenon_storage::{Index, Relation, State, TableVersion};
+use tenon_storage::{Index, Relation, Sequence, State, TableVersion};
 
 /// Schema and name of a relation that exists, or is to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +56,23 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// `pg_temp` is the session's own schema.
+    fn temporary<'n>(&self, schema: Option<&'n str>) -> Option<&'n str>
+    where
+        'a: 'n,
+    {
+        match schema {
+            Some("pg_temp") => {
+                let own = self.path.iter().find(|schema| schema.starts_with("pg_temp_"));
+                Some(own.map_or("pg_temp", String::as_str))
+            }
+            other => other,
+        }
+    }
+
     /// An existing relation.
     pub(crate) fn find(&self, schema: Option<&str>, name: &str) -> Option<&'a Relation> {
-        match schema {
+        match self.temporary(schema) {
             Some(schema) => self.snapshot.relation(schema, name),
             None => self.path.iter().find_map(|schema| self.snapshot.relation(schema, name)),
         }
@@ -69,6 +85,18 @@ impl<'a> Names<'a> {
             .ok_or_else(|| undefined(schema.as_deref(), &last))
     }
 
+    /// A relation by its name in a string: `nextval('\"S\".x')`.
+    pub(crate) fn textual(&self, name: &str) -> Result<&'a Relation> {
+        let parts = crate::catalog::split(name);
+        let (schema, last) = match parts.as_slice() {
+            [last] => (None, last),
+            [schema, last] => (Some(schema.as_str()), last),
+            [_, schema, last] => (Some(schema.as_str()), last),
+            _ => return Err(SqlError::new(crate::error::SqlState("42602"), "invalid name syntax")),
+        };
+        self.find(schema, last).ok_or_else(|| undefined(schema, last))
+    }
+
     /// Like `relation`, but None where it does not exist.
     pub(crate) fn existing(&self, name: &ObjectName) -> Result<Option<&'a Relation>> {
         let (schema, last) = self.split(name)?;
@@ -79,7 +107,9 @@ impl<'a> Names<'a> {
     pub(crate) fn index(&self, name: &ObjectName) -> Result<Option<(&'a Arc<TableVersion>, &'a Index)>> {
         let (schema, last) = self.split(name)?;
         Ok(match schema {
-            Some(schema) => self.snapshot.index(&schema, &last),
+            Some(schema) => self
+                .snapshot
+                .index(self.temporary(Some(&schema)).unwrap_or_default(), &last),
             None => self.path.iter().find_map(|schema| self.snapshot.index(schema, &last)),
         })
     }
@@ -114,6 +144,22 @@ fn cross_database(name: &str) -> SqlError {
 pub(crate) fn undefined(schema: Option<&str>, name: &str) -> SqlError {
     let shown = schema.map_or_else(|| name.to_string(), |schema| format!("{schema}.{name}"));
     SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"))
+}
+
+/// Where a sequence stands, as a table of one row.
+fn sequence_row(binder: &Binder, sequence: &Sequence) -> Result<Arc<dyn TableSource>> {
+    let counter = sequence.counter();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![counter.last_value])),
+        Arc::new(Int64Array::from(vec![counter.log_count])),
+        Arc::new(BooleanArray::from(vec![counter.is_called])),
+    ];
+    let row = RecordBatch::try_new(sequence.schema.clone(), columns).map_err(|error| from_arrow(&error))?;
+    let table = MemTable::try_new(sequence.schema.clone(), vec![vec![row]]);
+    binder.facts.used.store(true, Ordering::Relaxed);
+    Ok(provider_as_source(Arc::new(
+        table.map_err(|error| from_datafusion(&error))?,
+    )))
 }
 
 /// What a query reads for a name in FROM.
@@ -152,6 +198,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             Ok(provider_as_source(Arc::new(provider)))
         }
         Some(Relation::View(found)) => view::source(binder, found),
+        Some(Relation::Sequence(sequence)) => sequence_row(binder, sequence),
         None => match files::named(name.table()).filter(|_| name.schema().is_none()) {
             Some(format) => {
                 let file = files::source(&binder.engine, &binder.facts.cancel, name.table(), format)?;

@@ -19,6 +19,7 @@ mod system_types;
 
 pub(crate) use columns::char_type;
 pub(crate) use functions::{function, table_function};
+pub(crate) use regnames::split;
 pub(crate) use rewrite::{rewrite, touches};
 
 use crate::bind::Binder;

@@ -10,8 +10,10 @@ mod misc;
 mod numeric;
 pub(crate) mod operators;
 pub(crate) mod ordered_set;
+pub(crate) mod raise;
 mod rounding;
 pub(crate) mod sample;
+pub(crate) mod sequence;
 pub(crate) mod session;
 pub(crate) mod sets;
 mod simple;
@@ -19,6 +21,7 @@ pub(crate) mod window;
 
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::ScalarUDF;
 use std::sync::Arc;
 
 /// Adds the functions that depend on no session.
@@ -30,7 +33,12 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(window::functions())
         .chain(ordered_set::functions())
         .chain(sets::functions())
-        .chain([any::AnyEqual::udf(), array::OrEmpty::udf(), length::Length::udf()])
+        .chain([
+            any::AnyEqual::udf(),
+            array::OrEmpty::udf(),
+            length::Length::udf(),
+            raise(),
+        ])
     {
         state.register_udf(Arc::new(function))?;
     }
@@ -38,4 +46,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         state.register_udaf(Arc::new(function))?;
     }
     Ok(())
+}
+
+fn raise() -> ScalarUDF {
+    ScalarUDF::new_from_impl(raise::Raise::new())
 }

@@ -18,6 +18,7 @@ mod names;
 mod ordered_sets;
 mod overlaps;
 mod precedence;
+mod sequences;
 mod spellings;
 mod subqueries;
 mod ties;
@@ -97,6 +98,9 @@ impl VisitorMut for Rewriter {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         ordered_sets::respell(expr);
+        if let Expr::Function(call) = expr {
+            sequences::take_name(call);
+        }
         spellings::respell(expr);
         literals::type_literal(expr);
         ControlFlow::Continue(())
