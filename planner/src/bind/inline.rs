@@ -249,6 +249,11 @@ fn of_list(given: &[FunctionArg]) -> Option<Arguments> {
             arg: FunctionArgExpr::Expr(expr),
             ..
         } => Some((Some(fold(name)), expr.clone())),
+        FunctionArg::ExprNamed {
+            name: Expr::Identifier(name),
+            arg: FunctionArgExpr::Expr(expr),
+            ..
+        } => Some((Some(fold(name)), expr.clone())),
         _ => None,
     };
     given.iter().map(argument).collect()

@@ -29,6 +29,12 @@ pub(crate) struct Names<'a> {
     pub database: &'a str,
 }
 
+/// The schema of a path in which relations without a schema are created: the one for temporary tables is searched first, and
+/// is not meant.
+pub(crate) fn created_in(path: &[String]) -> Option<&String> {
+    path.iter().find(|schema| !schema.starts_with("pg_temp_"))
+}
+
 pub(crate) fn fold(ident: &Ident) -> String {
     if ident.quote_style.is_some() {
         ident.value.clone()
@@ -117,13 +123,12 @@ impl<'a> Names<'a> {
     /// Where a new relation of that name goes: the given schema, or the first of the path.
     pub(crate) fn target(&self, name: &ObjectName) -> Result<Target> {
         let (schema, name) = self.split(name)?;
-        let schema =
-            match schema {
-                Some(schema) => schema,
-                None => self.path.first().cloned().ok_or_else(|| {
-                    SqlError::new(state::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
-                })?,
-            };
+        let schema = match schema {
+            Some(schema) => schema,
+            None => created_in(self.path)
+                .cloned()
+                .ok_or_else(|| SqlError::new(state::INVALID_SCHEMA_NAME, "no schema has been selected to create in"))?,
+        };
         if self.snapshot.schema(&schema).is_none() {
             if schema == "pg_catalog" || schema == "information_schema" {
                 let message = format!("permission denied to create \"{schema}.{name}\"");

@@ -12,7 +12,7 @@ mod windows;
 mod with;
 
 pub(crate) use inline::{conditions_of, undefined_function, with_value};
-pub(crate) use lookup::{Names, Target, fold, parts, undefined};
+pub(crate) use lookup::{Names, Target, created_in, fold, parts, undefined};
 pub(crate) use relations::ROWS_FROM;
 
 use crate::catalog;

@@ -156,7 +156,6 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
             ],
             Vec::new(),
         ),
-        "sequences" => (&[("sequence_schema", "text"), ("sequence_name", "text")], Vec::new()),
         "character_sets" => (
             &[("character_set_name", "text")],
             vec![row! { "character_set_name": "UTF8" }],

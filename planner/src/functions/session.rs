@@ -58,7 +58,7 @@ impl Facts {
                 std::env::consts::ARCH,
                 env!("CARGO_PKG_VERSION")
             )),
-            "current_schema" => match self.path.first() {
+            "current_schema" => match crate::bind::created_in(&self.path) {
                 Some(schema) => text(schema),
                 None => Some(ScalarValue::Utf8View(None)),
             },

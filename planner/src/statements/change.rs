@@ -370,8 +370,8 @@ async fn run(
             let segments = writer.finish()?;
             checks.verify(&segments)?;
             let mut transaction = transaction.lock();
-            transaction.replace_rows(&target, &keep, segments)?;
-            checks.verify_all(&transaction)
+            transaction.replace_rows(&target, &keep, segments.clone())?;
+            checks.verify_written(&transaction, &segments)
         })
         .await?;
     }

@@ -25,6 +25,8 @@ use tenon_storage::{
 pub(super) struct Checks {
     definition: Arc<TableDefinition>,
     conditions: Vec<Condition>,
+    /// WITH CHECK OPTION of the views that rows are written through.
+    views: Vec<Condition>,
     unique: Unique,
 }
 
@@ -80,13 +82,14 @@ impl Checks {
         Ok(Checks {
             definition: definition.clone(),
             conditions,
+            views: Vec::new(),
             unique: Unique::of(binder, definition)?,
         })
     }
 
     /// Adds a view's WITH CHECK OPTION.
     pub(super) fn and_of_view(mut self, binder: &Binder, view: &str, condition: ast::Expr) -> Result<Self> {
-        self.conditions.push(Condition {
+        self.views.push(Condition {
             // A row for which the condition is NULL is not in the view either.
             met: physical(
                 binder,
@@ -100,24 +103,30 @@ impl Checks {
         Ok(self)
     }
 
-    /// Checks what concerns all rows of the table, after a transaction has written some.
-    pub(super) fn verify_all(&self, transaction: &Transaction) -> Result<()> {
-        if self.unique.is_empty() {
-            return Ok(());
+    /// Checks what PostgreSQL checks after a row is written: what concerns all rows of the table, and the views that the
+    /// new ones, in `written`, came through.
+    pub(super) fn verify_written(&self, transaction: &Transaction, written: &[Arc<Segment>]) -> Result<()> {
+        if !self.unique.is_empty()
+            && let Some(table) = transaction.state().table_by_oid(self.definition.oid)
+        {
+            self.unique.verify(table)?;
         }
-        let table = transaction.state().table_by_oid(self.definition.oid);
-        table.map_or(Ok(()), |table| self.unique.verify(table))
+        self.hold(&self.views, written)
     }
 
     /// Fails on the first row of the segments for which a condition is false.
     pub(super) fn verify(&self, segments: &[Arc<Segment>]) -> Result<()> {
-        if self.conditions.is_empty() {
+        self.hold(&self.conditions, segments)
+    }
+
+    fn hold(&self, conditions: &[Condition], segments: &[Arc<Segment>]) -> Result<()> {
+        if conditions.is_empty() {
             return Ok(());
         }
         let columns: Vec<usize> = (0..self.definition.columns.len()).collect();
         for segment in segments {
             let rows = segment.batch(&self.definition.schema, &columns, 0, segment.rows())?;
-            for condition in &self.conditions {
+            for condition in conditions {
                 let met = condition
                     .met
                     .evaluate(&rows)

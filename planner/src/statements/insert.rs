@@ -480,9 +480,9 @@ pub(super) async fn finish(
             checks.verify(&segments)?;
         }
         let mut transaction = transaction.lock();
-        let rows = transaction.append(table_oid, segments)?;
+        let rows = transaction.append(table_oid, segments.clone())?;
         if let Some(checks) = &checks {
-            checks.verify_all(&transaction)?;
+            checks.verify_written(&transaction, &segments)?;
         }
         Ok(rows)
     })

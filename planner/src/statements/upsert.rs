@@ -166,11 +166,11 @@ impl Upsert<'_> {
             checks.verify(&segments)?;
             let mut transaction = transaction.lock();
             if replaces {
-                transaction.replace_rows(&table, &keep, segments)?;
+                transaction.replace_rows(&table, &keep, segments.clone())?;
             } else {
-                transaction.append(table.oid(), segments)?;
+                transaction.append(table.oid(), segments.clone())?;
             }
-            checks.verify_all(&transaction)?;
+            checks.verify_written(&transaction, &segments)?;
             Ok(rows)
         })
         .await

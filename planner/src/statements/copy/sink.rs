@@ -50,15 +50,15 @@ impl Destination {
         match &self.place {
             Place::Block(transaction) => {
                 let mut transaction = transaction.lock();
-                transaction.append(table_oid, segments)?;
-                self.checks.verify_all(&transaction)
+                transaction.append(table_oid, segments.clone())?;
+                self.checks.verify_written(&transaction, &segments)
             }
             Place::Database(database) => {
                 let mut attempt = 1;
                 loop {
                     let mut transaction = database.begin();
                     transaction.append(table_oid, segments.clone())?;
-                    self.checks.verify_all(&transaction)?;
+                    self.checks.verify_written(&transaction, &segments)?;
                     match transaction.commit().map_err(SqlError::from) {
                         Err(error) if error.state == state::SERIALIZATION_FAILURE && attempt < ATTEMPTS_MAX => {
                             attempt += 1;
