@@ -91,7 +91,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         .collect();
     let mut tokens = tokens;
     drop_unlogged(&mut tokens, &words);
-    transaction_words(&mut tokens, &words);
+    let deferrable = transaction_words(&mut tokens, &words);
     let on_commit = take_on_commit(&mut tokens, &words);
     mark_symmetric(&mut tokens);
     tokens::repair(&mut tokens);
@@ -131,6 +131,15 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
             if let Kind::Sql(tree) = &mut parsed {
                 from::select_into(tree)?;
             }
+            if let (Kind::Sql(tree), Some(deferrable)) = (&mut parsed, deferrable)
+                && let ast::Statement::StartTransaction { modifier, .. } = tree.as_mut()
+            {
+                // A place that PostgreSQL's BEGIN has no other use for.
+                *modifier = Some(match deferrable {
+                    true => ast::TransactionModifier::Deferred,
+                    false => ast::TransactionModifier::Immediate,
+                });
+            }
             if let (Kind::Sql(tree), Some(on_commit)) = (&mut parsed, on_commit)
                 && let ast::Statement::CreateTable(create) = tree.as_mut()
             {
@@ -166,8 +175,8 @@ fn is_word(token: &TokenWithSpan, word: &str) -> bool {
     matches!(&token.token, Token::Word(own) if own.quote_style.is_none() && own.value.eq_ignore_ascii_case(word))
 }
 
-/// ABORT is ROLLBACK; and DEFERRABLE changes nothing where no transaction waits for another.
-fn transaction_words(tokens: &mut Vec<TokenWithSpan>, words: &[String]) {
+/// ABORT is ROLLBACK. [NOT] DEFERRABLE, which changes nothing where no transaction waits for another, is taken out.
+fn transaction_words(tokens: &mut Vec<TokenWithSpan>, words: &[String]) -> Option<bool> {
     match words.first().map(String::as_str) {
         Some("ABORT") => {
             for token in tokens.iter_mut().filter(|token| is_word(token, "abort")) {
@@ -179,8 +188,9 @@ fn transaction_words(tokens: &mut Vec<TokenWithSpan>, words: &[String]) {
             if words
                 .iter()
                 .any(|word| word == "TRANSACTION" || word == "CHARACTERISTICS") => {}
-        _ => return,
+        _ => return None,
     }
+    let mut deferrable = None;
     while let Some(at) = tokens.iter().position(|token| is_word(token, "deferrable")) {
         let is_space = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
         let mut first = at;
@@ -188,6 +198,7 @@ fn transaction_words(tokens: &mut Vec<TokenWithSpan>, words: &[String]) {
         if let Some(not) = before(first).filter(|not| is_word(&tokens[*not], "not")) {
             first = not;
         }
+        deferrable = Some(first == at);
         let mut last = at;
         match before(first) {
             Some(comma) if tokens[comma].token == Token::Comma => first = comma,
@@ -200,6 +211,7 @@ fn transaction_words(tokens: &mut Vec<TokenWithSpan>, words: &[String]) {
         }
         tokens.drain(first..=last);
     }
+    deferrable
 }
 
 /// `CREATE TABLE ... ON COMMIT ... AS query`: the parser knows the clause only in statements without AS.

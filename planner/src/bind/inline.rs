@@ -80,7 +80,14 @@ impl Binder {
         let Some(last) = parts.pop() else { return Vec::new() };
         let schemas = match parts.pop() {
             Some(schema) => vec![schema],
-            None => self.facts.path.clone(),
+            // Functions in the session's own schema are called by their full names only.
+            None => self
+                .facts
+                .path
+                .iter()
+                .filter(|schema| !schema.starts_with("pg_temp_"))
+                .cloned()
+                .collect(),
         };
         let mut out = Vec::new();
         for schema in schemas {

@@ -194,6 +194,11 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
     }
     match names.find(name.schema(), name.table()) {
         Some(Relation::Table(table)) => {
+            if !table.definition().is_populated {
+                let message = format!("materialized view \"{}\" has not been populated", table.name());
+                return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    .hint("Use the REFRESH MATERIALIZED VIEW command."));
+            }
             let provider = if binder.positions_of == Some(table.oid()) {
                 SegmentTable::with_positions(table.clone())
             } else {
@@ -225,7 +230,7 @@ fn with_positions(binder: &Binder, schema: Option<&str>, name: &str) -> Result<A
         Some(Relation::Table(table)) => Ok(provider_as_source(Arc::new(SegmentTable::with_positions(
             table.clone(),
         )))),
-        Some(Relation::View(_)) => Err(not_a_table()),
+        Some(Relation::View(_) | Relation::Sequence(_)) => Err(not_a_table()),
         None if catalog::source(binder, schema, name)?.is_some() => Err(not_a_table()),
         None => Err(undefined(schema, name)),
     }

@@ -84,6 +84,8 @@ impl Session {
             start_us: self.statement_start_us,
         });
         let read_only = self.settings.get("default_transaction_read_only").unwrap_or_default();
+        let deferrable = self.settings.get("default_transaction_deferrable").unwrap_or_default();
+        self.settings.put("transaction_deferrable".into(), deferrable);
         self.settings.put("transaction_isolation".into(), isolation);
         self.settings.put("transaction_read_only".into(), read_only);
     }
@@ -159,11 +161,16 @@ impl Session {
     }
 
     /// The characteristics of the block, which AND CHAIN hands on.
-    fn modes(&self) -> [(&'static str, Option<String>); 2] {
-        ["transaction_isolation", "transaction_read_only"].map(|name| (name, self.settings.get(name)))
+    fn modes(&self) -> [(&'static str, Option<String>); 3] {
+        [
+            "transaction_isolation",
+            "transaction_read_only",
+            "transaction_deferrable",
+        ]
+        .map(|name| (name, self.settings.get(name)))
     }
 
-    fn chain(&mut self, modes: [(&'static str, Option<String>); 2]) {
+    fn chain(&mut self, modes: [(&'static str, Option<String>); 3]) {
         self.open_block(false);
         for (name, value) in modes {
             let Some(value) = value else { continue };

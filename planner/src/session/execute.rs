@@ -93,8 +93,15 @@ impl Session {
     /// BEGIN, COMMIT and the like.
     fn transaction_control(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
         let tag = match statement {
-            ast::Statement::StartTransaction { modes, begin, .. } => {
+            ast::Statement::StartTransaction {
+                modes, begin, modifier, ..
+            } => {
                 self.begin();
+                if let Some(modifier) = modifier {
+                    let on = matches!(modifier, ast::TransactionModifier::Deferred);
+                    self.settings
+                        .set("transaction_deferrable", if on { "on" } else { "off" })?;
+                }
                 for mode in modes {
                     self.transaction_mode(mode)?;
                 }
@@ -130,6 +137,18 @@ impl Session {
         match mode {
             ast::TransactionMode::AccessMode(access) => {
                 let read_only = matches!(access, ast::TransactionAccessMode::ReadOnly);
+                if !read_only && self.settings.is_on("transaction_read_only") {
+                    let message = match self.block() {
+                        Some(block) if !block.savepoints.is_empty() => {
+                            Some("cannot set transaction read-write mode inside a read-only transaction")
+                        }
+                        Some(_) if started => Some("transaction read-write mode must be set before any query"),
+                        _ => None,
+                    };
+                    if let Some(message) = message {
+                        return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
+                    }
+                }
                 self.settings
                     .set("transaction_read_only", if read_only { "on" } else { "off" })?;
             }

@@ -59,6 +59,13 @@ pub(super) static KNOWN: &[Known] = &[
     known("default_tablespace", "", Check::Any, false, "No effect."),
     known("default_table_access_method", "heap", Check::Any, false, "No effect."),
     known(
+        "default_transaction_deferrable",
+        "off",
+        Check::Bool,
+        false,
+        "Deferrable state of new transactions, which nothing depends on.",
+    ),
+    known(
         "default_transaction_isolation",
         "read committed",
         ISOLATION,
@@ -197,6 +204,13 @@ pub(super) static KNOWN: &[Known] = &[
         Check::Zone,
         true,
         "Zone in which timestamptz values are shown; input and arithmetic are in UTC.",
+    ),
+    known(
+        "transaction_deferrable",
+        "off",
+        Check::Bool,
+        false,
+        "Deferrable state of this transaction, which nothing depends on.",
     ),
     known(
         "transaction_isolation",

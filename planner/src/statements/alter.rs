@@ -41,6 +41,13 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
             Action::Known(operation) => one(session, &relation, &mut place, operation).await?,
             Action::Column(column, change) => column::change(session, &place, &fold(column), change).await?,
             Action::SetSchema(to) => set_schema(session, &relation, &mut place, &fold(to))?,
+            Action::CheckOption(value) => {
+                let option = create::check_option_named(value.as_deref())?.unwrap_or_default();
+                let transaction = session.transaction()?;
+                transaction
+                    .lock()
+                    .set_check_option(&place.schema, &place.name, option)?;
+            }
             Action::Nothing => {}
             Action::Unsupported(what) => return Err(SqlError::unsupported(format!("{} {what}", alter.kind.tag()))),
         }

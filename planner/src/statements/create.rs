@@ -609,7 +609,11 @@ fn check_option(create: &CreateView) -> Result<Option<CheckOption>> {
             }
         }
     }
-    match said.as_deref() {
+    check_option_named(said.as_deref())
+}
+
+pub(super) fn check_option_named(said: Option<&str>) -> Result<Option<CheckOption>> {
+    match said {
         None => Ok(None),
         Some("local") => Ok(Some(CheckOption::Local)),
         Some("cascaded") => Ok(Some(CheckOption::Cascaded)),

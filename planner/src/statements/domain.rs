@@ -195,6 +195,8 @@ fn columns_of(session: &Session, domain: &Domain) -> Vec<(String, String, String
 }
 
 fn rename(session: &Session, before: &Domain, after: &Domain) -> Result<()> {
+    // Before the lock: it looks at the transaction's state.
+    let columns = columns_of(session, before);
     let transaction = session.transaction()?;
     let mut own = transaction.lock();
     if own.state().objects().contains_key(&key(after)) {
@@ -202,7 +204,7 @@ fn rename(session: &Session, before: &Domain, after: &Domain) -> Result<()> {
         return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
     }
     own.put_object(key(before), None);
-    for (schema, table, column) in columns_of(session, before) {
+    for (schema, table, column) in columns {
         let name = (after.schema_name.clone(), after.name.clone());
         own.change_column(&schema, &table, &column, |column| column.domain = Some(name))?;
     }

@@ -42,6 +42,8 @@ pub(crate) enum Action {
     Known(Box<AlterTableOperation>),
     Column(Ident, ColumnChange),
     SetSchema(Ident),
+    /// SET or RESET of a view's check_option.
+    CheckOption(Option<String>),
     /// Accepted: it changes how PostgreSQL stores or guards rows, not what they are.
     Nothing,
     Unsupported(String),
@@ -126,6 +128,24 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
             skip_action(parser);
             return Ok(Action::Nothing);
         }
+    }
+    if (super::is_word(parser, "set") || super::is_word(parser, "reset"))
+        && parser.peek_nth_token(1).token == Token::LParen
+        && super::is_word_at(parser, 2, "check_option")
+    {
+        let value = match parser.peek_nth_token(3).token {
+            Token::Eq => Some(
+                parser
+                    .peek_nth_token(4)
+                    .token
+                    .to_string()
+                    .trim_matches('\'')
+                    .to_lowercase(),
+            ),
+            _ => None,
+        };
+        skip_action(parser);
+        return Ok(Action::CheckOption(value));
     }
     if (super::is_word(parser, "set") || super::is_word(parser, "reset"))
         && parser.peek_nth_token(1).token == Token::LParen

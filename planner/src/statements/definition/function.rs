@@ -68,7 +68,12 @@ pub(super) fn create(parser: &mut Parser<'_>, or_replace: bool, is_procedure: bo
 
 /// A type as it is written; that of a column (`table.column%TYPE`) stays unknown.
 fn type_name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
-    Ok(parser.parse_data_type()?.to_string())
+    let written = parser.parse_data_type()?.to_string();
+    Ok(if written.contains('"') {
+        written
+    } else {
+        written.to_lowercase()
+    })
 }
 
 /// `[mode] [name] type [{DEFAULT | =} value]`
