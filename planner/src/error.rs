@@ -73,6 +73,12 @@ pub mod state {
         DUPLICATE_OBJECT = "42710";
         AMBIGUOUS_COLUMN = "42702";
         INVALID_TABLE_DEFINITION = "42P16";
+        INVALID_OBJECT_DEFINITION = "42P17";
+        INVALID_FUNCTION_DEFINITION = "42P13";
+        DUPLICATE_FUNCTION = "42723";
+        GENERATED_ALWAYS = "428C9";
+        WITH_CHECK_OPTION_VIOLATION = "44000";
+        OBJECT_NOT_IN_PREREQUISITE_STATE = "55000";
         OUT_OF_MEMORY = "53200";
         DISK_FULL = "53100";
         TOO_MANY_CONNECTIONS = "53300";
@@ -129,6 +135,11 @@ impl SqlError {
     /// A shape that Tenon does not run (0A000).
     pub fn unsupported(what: impl fmt::Display) -> Self {
         Self::new(state::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    }
+
+    /// Refused with PostgreSQL's own words.
+    pub fn unsupported_as(message: impl Into<String>) -> Self {
+        Self::new(state::FEATURE_NOT_SUPPORTED, message)
     }
 
     /// A bug of ours (XX000).

@@ -7,7 +7,7 @@ use crate::dialect::TenonDialect;
 use crate::error::{Result, SqlError, state};
 use crate::lex;
 use crate::statement::{Kind, Statement, Utility};
-use crate::statements::{analyze, copy};
+use crate::statements::{analyze, copy, cursor, definition, identity, like, materialized, overriding};
 use crate::tokens;
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -32,7 +32,7 @@ pub fn parse_as(sql: &str, conforming: bool) -> Result<Vec<Statement>> {
     let mut tokens = lex::tokenize(sql, conforming)?;
     let mut statements = Vec::new();
     while !tokens.is_empty() {
-        let end = tokens.iter().position(|token| token.token == Token::SemiColon);
+        let end = end_of_statement(&tokens);
         let rest = end.map_or_else(Vec::new, |at| tokens.split_off(at + 1));
         let mut piece = std::mem::replace(&mut tokens, rest);
         if end.is_some() {
@@ -47,6 +47,34 @@ pub fn parse_as(sql: &str, conforming: bool) -> Result<Vec<Statement>> {
         statements.push(parse_piece(&text, piece)?);
     }
     Ok(statements)
+}
+
+/// The semicolon that ends the first statement: one inside BEGIN ATOMIC ... END ends none.
+fn end_of_statement(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let mut atomic = false;
+    let mut cases = 0;
+    let mut before = Keyword::NoKeyword;
+    for (at, token) in tokens.iter().enumerate() {
+        match &token.token {
+            Token::SemiColon if !atomic => return Some(at),
+            Token::Whitespace(_) => {}
+            Token::Word(word) => {
+                match word.keyword {
+                    Keyword::CASE => cases += 1,
+                    Keyword::END if cases > 0 => cases -= 1,
+                    Keyword::END => atomic = false,
+                    _ if before == Keyword::BEGIN && word.value.eq_ignore_ascii_case("atomic") => {
+                        atomic = true;
+                        cases = 0;
+                    }
+                    _ => {}
+                }
+                before = word.keyword;
+            }
+            _ => before = Keyword::NoKeyword,
+        }
+    }
+    None
 }
 
 fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement> {
@@ -67,6 +95,9 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         .map(|token| token.to_string().to_uppercase())
         .collect();
     let mut tokens = tokens;
+    drop_unlogged(&mut tokens, &words);
+    let deferrable = transaction_words(&mut tokens, &words);
+    let on_commit = take_on_commit(&mut tokens, &words);
     mark_symmetric(&mut tokens);
     tokens::repair(&mut tokens);
     from::mark_rows_from(&mut tokens);
@@ -75,6 +106,14 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     from::type_names_of_a_query(&mut tokens);
     subscripts::assignments(&mut tokens);
     subscripts::variadic(&mut tokens);
+    let overriding = match words.first().map(String::as_str) {
+        Some("INSERT" | "WITH") => overriding::take(&mut tokens),
+        _ => None,
+    };
+    if matches!(words.first().map(String::as_str), Some("CREATE" | "ALTER")) {
+        identity::order_options(&mut tokens);
+        like::mark(&mut tokens);
+    }
     let kind = match utility(&words) {
         Some(utility) => Kind::Utility(utility),
         None => {
@@ -86,6 +125,10 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
                 Some("ANALYZE" | "VACUUM") => {
                     analyze::syntax::parse(&mut parser).map(|analyze| Kind::Analyze(Box::new(analyze)))
                 }
+                Some("FETCH" | "MOVE") => cursor::syntax::parse(&mut parser).map(|fetch| Kind::Fetch(Box::new(fetch))),
+                _ if definition::knows(&words) => {
+                    definition::parse(&mut parser).map(|definition| Kind::Definition(Box::new(definition)))
+                }
                 _ => parser
                     .parse_statement()
                     .map(|statement| Kind::Sql(Box::new(unnested(statement)))),
@@ -94,6 +137,23 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
             let mut parsed = parsed;
             if let Kind::Sql(tree) = &mut parsed {
                 from::select_into(tree)?;
+            }
+            if let (Kind::Sql(tree), Some(deferrable)) = (&mut parsed, deferrable)
+                && let ast::Statement::StartTransaction { modifier, .. } = tree.as_mut()
+            {
+                // A place that PostgreSQL's BEGIN has no other use for.
+                *modifier = Some(match deferrable {
+                    true => ast::TransactionModifier::Deferred,
+                    false => ast::TransactionModifier::Immediate,
+                });
+            }
+            if let (Kind::Sql(tree), Some(on_commit)) = (&mut parsed, on_commit)
+                && let ast::Statement::CreateTable(create) = tree.as_mut()
+            {
+                create.on_commit = Some(on_commit);
+            }
+            if let (Kind::Sql(tree), Some(overriding)) = (&mut parsed, overriding) {
+                overriding::note(tree, overriding);
             }
             if let Kind::Sql(tree) = &parsed
                 && let ControlFlow::Break(at) = tree.visit(&mut Reserved)
@@ -116,6 +176,89 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         end,
         kind,
     })
+}
+
+fn is_word(token: &TokenWithSpan, word: &str) -> bool {
+    matches!(&token.token, Token::Word(own) if own.quote_style.is_none() && own.value.eq_ignore_ascii_case(word))
+}
+
+/// ABORT is ROLLBACK. [NOT] DEFERRABLE, which changes nothing where no transaction waits for another, is taken out.
+fn transaction_words(tokens: &mut Vec<TokenWithSpan>, words: &[String]) -> Option<bool> {
+    match words.first().map(String::as_str) {
+        Some("ABORT") => {
+            for token in tokens.iter_mut().filter(|token| is_word(token, "abort")) {
+                token.token = Token::make_keyword("ROLLBACK");
+            }
+        }
+        Some("BEGIN" | "START") => {}
+        Some("SET")
+            if words
+                .iter()
+                .any(|word| word == "TRANSACTION" || word == "CHARACTERISTICS") => {}
+        _ => return None,
+    }
+    let mut deferrable = None;
+    while let Some(at) = tokens.iter().position(|token| is_word(token, "deferrable")) {
+        let is_space = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+        let mut first = at;
+        let before = |at: usize| (0..at).rev().find(|before| !is_space(&tokens[*before]));
+        if let Some(not) = before(first).filter(|not| is_word(&tokens[*not], "not")) {
+            first = not;
+        }
+        deferrable = Some(first == at);
+        let mut last = at;
+        match before(first) {
+            Some(comma) if tokens[comma].token == Token::Comma => first = comma,
+            _ => {
+                let after = (at + 1..tokens.len()).find(|after| !is_space(&tokens[*after]));
+                if let Some(comma) = after.filter(|after| tokens[*after].token == Token::Comma) {
+                    last = comma;
+                }
+            }
+        }
+        tokens.drain(first..=last);
+    }
+    deferrable
+}
+
+/// `CREATE TABLE ... ON COMMIT ... AS query`: the parser knows the clause only in statements without AS.
+fn take_on_commit(tokens: &mut Vec<TokenWithSpan>, words: &[String]) -> Option<ast::OnCommit> {
+    if words.first().is_none_or(|first| first != "CREATE") || !words.iter().any(|word| word == "TABLE") {
+        return None;
+    }
+    let is_solid = |at: &usize| !matches!(tokens[*at].token, Token::Whitespace(_));
+    let solid: Vec<usize> = (0..tokens.len()).filter(is_solid).collect();
+    let says = |from: usize, wanted: &[&str]| {
+        wanted
+            .iter()
+            .enumerate()
+            .all(|(at, word)| solid.get(from + at).is_some_and(|place| is_word(&tokens[*place], word)))
+    };
+    let clauses = [
+        (["on", "commit", "drop"].as_slice(), ast::OnCommit::Drop),
+        (&["on", "commit", "delete", "rows"], ast::OnCommit::DeleteRows),
+        (&["on", "commit", "preserve", "rows"], ast::OnCommit::PreserveRows),
+    ];
+    for from in 0..solid.len() {
+        for (wanted, on_commit) in &clauses {
+            if says(from, wanted) {
+                let (first, last) = (solid[from], solid[from + wanted.len() - 1]);
+                tokens.drain(first..=last);
+                return Some(on_commit.clone());
+            }
+        }
+    }
+    None
+}
+
+/// CREATE UNLOGGED TABLE is CREATE TABLE: there is no log.
+fn drop_unlogged(tokens: &mut Vec<TokenWithSpan>, words: &[String]) {
+    let is_it =
+        words.first().is_some_and(|first| first == "CREATE") && words.get(1).is_some_and(|second| second == "UNLOGGED");
+    let unlogged = |token: &TokenWithSpan| token.token.to_string().eq_ignore_ascii_case("unlogged");
+    if let Some(at) = tokens.iter().position(unlogged).filter(|_| is_it) {
+        tokens.remove(at);
+    }
 }
 
 /// `BETWEEN SYMMETRIC a AND b`: the parser does not know the word, and gets a prefix operator that nothing else uses.
@@ -213,9 +356,34 @@ pub(crate) fn unnested(statement: ast::Statement) -> ast::Statement {
     }
 }
 
+/// What follows the query of a view.
+fn view_options(parser: &mut Parser, view: &mut ast::CreateView) {
+    if view.materialized {
+        if parser.parse_keywords(&[Keyword::WITH, Keyword::NO, Keyword::DATA]) {
+            view.with_no_schema_binding = materialized::NO_DATA;
+        }
+        let _ = parser.parse_keywords(&[Keyword::WITH, Keyword::DATA]);
+        return;
+    }
+    for (words, option) in [
+        (["with", "local", "check", "option"].as_slice(), "local"),
+        (&["with", "cascaded", "check", "option"], "cascaded"),
+        (&["with", "check", "option"], "cascaded"),
+    ] {
+        if definition::take_words(parser, words) {
+            // The tree has no place of its own for it, and PostgreSQL's CREATE VIEW no COMMENT.
+            view.comment = Some(option.into());
+            return;
+        }
+    }
+}
+
 /// CREATE TABLE AS ... WITH [NO] DATA.
 fn with_data(parser: &mut Parser, parsed: &mut Kind) {
     let Kind::Sql(tree) = parsed else { return };
+    if let ast::Statement::CreateView(view) = tree.as_mut() {
+        return view_options(parser, view);
+    }
     let ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) = tree.as_mut() else {
         return;
     };
@@ -243,25 +411,18 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("LISTEN", _) => Utility::Nothing("LISTEN"),
         ("UNLISTEN", _) => Utility::Nothing("UNLISTEN"),
         ("NOTIFY", _) => Utility::Nothing("NOTIFY"),
-        ("LOCK", _) => Utility::Nothing("LOCK TABLE"),
-        ("COMMENT", "ON") => Utility::Nothing("COMMENT"),
         ("ALTER", "DEFAULT") => Utility::Nothing("ALTER DEFAULT PRIVILEGES"),
         ("GRANT", _) => Utility::Nothing("GRANT"),
         ("REVOKE", _) => Utility::Nothing("REVOKE"),
         ("DISCARD", _) => Utility::Discard,
         ("DO", _) => Utility::Unsupported("DO"),
-        ("CREATE", "FUNCTION" | "PROCEDURE" | "TRIGGER" | "EXTENSION" | "TYPE" | "DOMAIN" | "SEQUENCE" | "RULE") => {
-            Utility::Unsupported(match word(1) {
-                "FUNCTION" => "CREATE FUNCTION",
-                "PROCEDURE" => "CREATE PROCEDURE",
-                "TRIGGER" => "CREATE TRIGGER",
-                "EXTENSION" => "CREATE EXTENSION",
-                "TYPE" => "CREATE TYPE",
-                "DOMAIN" => "CREATE DOMAIN",
-                "SEQUENCE" => "CREATE SEQUENCE",
-                _ => "CREATE RULE",
-            })
-        }
+        ("CREATE", "TRIGGER" | "EXTENSION" | "TYPE" | "RULE") => Utility::Unsupported(match word(1) {
+            "TRIGGER" => "CREATE TRIGGER",
+            "EXTENSION" => "CREATE EXTENSION",
+            "TYPE" => "CREATE TYPE",
+            _ => "CREATE RULE",
+        }),
+        ("SET", "CONSTRAINTS") => Utility::Nothing("SET CONSTRAINTS"),
         ("PREPARE", "TRANSACTION") => Utility::Unsupported("PREPARE TRANSACTION"),
         _ => return None,
     })

@@ -2,6 +2,8 @@
 
 use crate::statements::analyze::syntax::Analyze;
 use crate::statements::copy::syntax::Copy;
+use crate::statements::cursor::syntax::Fetch;
+use crate::statements::definition::Definition;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub(crate) enum Kind {
     Sql(Box<ast::Statement>),
     Copy(Box<Copy>),
     Analyze(Box<Analyze>),
+    Fetch(Box<Fetch>),
+    Definition(Box<Definition>),
     Utility(Utility),
 }
 
@@ -63,13 +67,19 @@ impl Statement {
         }
     }
 
+    /// VACUUM, also with ANALYZE.
+    pub(crate) fn is_vacuum(&self) -> bool {
+        match &self.kind {
+            Kind::Utility(Utility::Nothing(tag)) => *tag == "VACUUM",
+            Kind::Analyze(analyze) => analyze.tag == "VACUUM",
+            _ => false,
+        }
+    }
+
     /// The cursor that a FETCH reads.
     pub fn fetched_cursor(&self) -> Option<String> {
         match &self.kind {
-            Kind::Sql(statement) => match &**statement {
-                ast::Statement::Fetch { name, .. } => Some(crate::bind::fold(name)),
-                _ => None,
-            },
+            Kind::Fetch(fetch) if !fetch.is_move => Some(fetch.cursor.clone()),
             _ => None,
         }
     }

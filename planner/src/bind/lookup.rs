@@ -3,15 +3,17 @@
 use super::{Binder, view};
 use crate::catalog;
 use crate::error::{Result, SqlError, state};
+use crate::errors::{from_arrow, from_datafusion};
 use crate::files;
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use datafusion::common::TableReference;
-use datafusion::datasource::provider_as_source;
+use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::TableSource;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenon_executor::scan::SegmentTable;
-use tenon_storage::{Index, Relation, State, TableVersion};
+use tenon_storage::{Index, Relation, Sequence, State, TableVersion};
 
 /// Schema and name of a relation that exists, or is to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,12 @@ pub(crate) struct Names<'a> {
     pub snapshot: &'a State,
     pub path: &'a [String],
     pub database: &'a str,
+}
+
+/// The schema of a path in which relations without a schema are created: the one for temporary tables is searched first, and
+/// is not meant.
+pub(crate) fn created_in(path: &[String]) -> Option<&String> {
+    path.iter().find(|schema| !schema.starts_with("pg_temp_"))
 }
 
 pub(crate) fn fold(ident: &Ident) -> String {
@@ -54,9 +62,23 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// `pg_temp` is the session's own schema.
+    fn temporary<'n>(&self, schema: Option<&'n str>) -> Option<&'n str>
+    where
+        'a: 'n,
+    {
+        match schema {
+            Some("pg_temp") => {
+                let own = self.path.iter().find(|schema| schema.starts_with("pg_temp_"));
+                Some(own.map_or("pg_temp", String::as_str))
+            }
+            other => other,
+        }
+    }
+
     /// An existing relation.
     pub(crate) fn find(&self, schema: Option<&str>, name: &str) -> Option<&'a Relation> {
-        match schema {
+        match self.temporary(schema) {
             Some(schema) => self.snapshot.relation(schema, name),
             None => self.path.iter().find_map(|schema| self.snapshot.relation(schema, name)),
         }
@@ -69,6 +91,18 @@ impl<'a> Names<'a> {
             .ok_or_else(|| undefined(schema.as_deref(), &last))
     }
 
+    /// A relation by its name in a string: `nextval('\"S\".x')`.
+    pub(crate) fn textual(&self, name: &str) -> Result<&'a Relation> {
+        let parts = crate::catalog::split(name);
+        let (schema, last) = match parts.as_slice() {
+            [last] => (None, last),
+            [schema, last] => (Some(schema.as_str()), last),
+            [_, schema, last] => (Some(schema.as_str()), last),
+            _ => return Err(SqlError::new(crate::error::SqlState("42602"), "invalid name syntax")),
+        };
+        self.find(schema, last).ok_or_else(|| undefined(schema, last))
+    }
+
     /// Like `relation`, but None where it does not exist.
     pub(crate) fn existing(&self, name: &ObjectName) -> Result<Option<&'a Relation>> {
         let (schema, last) = self.split(name)?;
@@ -79,7 +113,9 @@ impl<'a> Names<'a> {
     pub(crate) fn index(&self, name: &ObjectName) -> Result<Option<(&'a Arc<TableVersion>, &'a Index)>> {
         let (schema, last) = self.split(name)?;
         Ok(match schema {
-            Some(schema) => self.snapshot.index(&schema, &last),
+            Some(schema) => self
+                .snapshot
+                .index(self.temporary(Some(&schema)).unwrap_or_default(), &last),
             None => self.path.iter().find_map(|schema| self.snapshot.index(schema, &last)),
         })
     }
@@ -87,13 +123,12 @@ impl<'a> Names<'a> {
     /// Where a new relation of that name goes: the given schema, or the first of the path.
     pub(crate) fn target(&self, name: &ObjectName) -> Result<Target> {
         let (schema, name) = self.split(name)?;
-        let schema =
-            match schema {
-                Some(schema) => schema,
-                None => self.path.first().cloned().ok_or_else(|| {
-                    SqlError::new(state::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
-                })?,
-            };
+        let schema = match schema {
+            Some(schema) => schema,
+            None => created_in(self.path)
+                .cloned()
+                .ok_or_else(|| SqlError::new(state::INVALID_SCHEMA_NAME, "no schema has been selected to create in"))?,
+        };
         if self.snapshot.schema(&schema).is_none() {
             if schema == "pg_catalog" || schema == "information_schema" {
                 let message = format!("permission denied to create \"{schema}.{name}\"");
@@ -114,6 +149,22 @@ fn cross_database(name: &str) -> SqlError {
 pub(crate) fn undefined(schema: Option<&str>, name: &str) -> SqlError {
     let shown = schema.map_or_else(|| name.to_string(), |schema| format!("{schema}.{name}"));
     SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"))
+}
+
+/// Where a sequence stands, as a table of one row.
+fn sequence_row(binder: &Binder, sequence: &Sequence) -> Result<Arc<dyn TableSource>> {
+    let counter = sequence.counter();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![counter.last_value])),
+        Arc::new(Int64Array::from(vec![counter.log_count])),
+        Arc::new(BooleanArray::from(vec![counter.is_called])),
+    ];
+    let row = RecordBatch::try_new(sequence.schema.clone(), columns).map_err(|error| from_arrow(&error))?;
+    let table = MemTable::try_new(sequence.schema.clone(), vec![vec![row]]);
+    binder.facts.used.store(true, Ordering::Relaxed);
+    Ok(provider_as_source(Arc::new(
+        table.map_err(|error| from_datafusion(&error))?,
+    )))
 }
 
 /// What a query reads for a name in FROM.
@@ -143,6 +194,11 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
     }
     match names.find(name.schema(), name.table()) {
         Some(Relation::Table(table)) => {
+            if !table.definition().is_populated {
+                let message = format!("materialized view \"{}\" has not been populated", table.name());
+                return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    .hint("Use the REFRESH MATERIALIZED VIEW command."));
+            }
             let provider = if binder.positions_of == Some(table.oid()) {
                 SegmentTable::with_positions(table.clone())
             } else {
@@ -152,6 +208,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             Ok(provider_as_source(Arc::new(provider)))
         }
         Some(Relation::View(found)) => view::source(binder, found),
+        Some(Relation::Sequence(sequence)) => sequence_row(binder, sequence),
         None => match files::named(name.table()).filter(|_| name.schema().is_none()) {
             Some(format) => {
                 let file = files::source(&binder.engine, &binder.facts.cancel, name.table(), format)?;
@@ -173,7 +230,7 @@ fn with_positions(binder: &Binder, schema: Option<&str>, name: &str) -> Result<A
         Some(Relation::Table(table)) => Ok(provider_as_source(Arc::new(SegmentTable::with_positions(
             table.clone(),
         )))),
-        Some(Relation::View(_)) => Err(not_a_table()),
+        Some(Relation::View(_) | Relation::Sequence(_)) => Err(not_a_table()),
         None if catalog::source(binder, schema, name)?.is_some() => Err(not_a_table()),
         None => Err(undefined(schema, name)),
     }

@@ -2,6 +2,7 @@
 
 mod aliases;
 mod expand;
+mod inline;
 mod lookup;
 mod recursion;
 mod relations;
@@ -10,7 +11,8 @@ mod view;
 mod windows;
 mod with;
 
-pub(crate) use lookup::{Names, Target, fold, parts, undefined};
+pub(crate) use inline::{conditions_of, undefined_function, with_value};
+pub(crate) use lookup::{Names, Target, created_in, fold, parts, undefined};
 pub(crate) use relations::ROWS_FROM;
 
 use crate::catalog;
@@ -86,6 +88,7 @@ impl Binder {
     ) -> SqlResult<LogicalPlan> {
         planning::under_here(&self.facts, || {
             with::prepare(&mut statement)?;
+            inline::inline(self, &mut statement)?;
             expand::expand(self, &mut statement)?;
             self.plan_expanded(statement, &parameters)
         })
@@ -115,7 +118,8 @@ impl Binder {
     }
 
     /// Plans an expression over the columns of `schema`.
-    pub(crate) fn expression(&self, expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
+    pub(crate) fn expression(&self, mut expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
+        inline::inline(self, &mut expr)?;
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         planner
             .sql_to_expr(expr, schema, &mut PlannerContext::new())

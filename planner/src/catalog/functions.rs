@@ -20,7 +20,7 @@ use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
-use tenon_storage::{Index, Relation, TableVersion, quote_identifier};
+use tenon_storage::{Index, Object, ObjectKey, Relation, Sequence, TableVersion, quote_identifier};
 
 /// What the crate registers: made at first use.
 fn shipped() -> Option<&'static SessionState> {
@@ -263,12 +263,27 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 })
             }),
         ),
-        "obj_description"
-        | "col_description"
-        | "shobj_description"
+        "obj_description" => (
+            DataType::Utf8,
+            Box::new(move |args| ScalarValue::Utf8(number(args, 0).and_then(|oid| comment(&own, oid, 0)))),
+        ),
+        "col_description" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let (oid, column) = (number(args, 0), number(args, 1));
+                ScalarValue::Utf8(oid.zip(column).and_then(|(oid, column)| comment(&own, oid, column)))
+            }),
+        ),
+        "pg_get_serial_sequence" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let found = text(args, 0).zip(text(args, 1));
+                ScalarValue::Utf8(found.and_then(|(table, column)| serial_sequence(&own, &table, &column)))
+            }),
+        ),
+        "shobj_description"
         | "pg_get_ruledef"
         | "pg_get_triggerdef"
-        | "pg_get_serial_sequence"
         | "pg_get_partkeydef"
         | "pg_get_statisticsobjdef_columns"
         | "pg_tablespace_location" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
@@ -322,6 +337,37 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         _ => return None,
     };
     Some(found)
+}
+
+/// What COMMENT ON says of an object, or of one of its columns.
+fn comment(binder: &Binder, oid: i64, column: i64) -> Option<String> {
+    let key = ObjectKey::Comment {
+        oid: oid.try_into().ok()?,
+        column: column.try_into().ok()?,
+    };
+    match binder.snapshot.objects().get(&key)? {
+        Object::Comment(text) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+/// The sequence that a column owns.
+fn serial_sequence(binder: &Binder, table: &str, column: &str) -> Option<String> {
+    let table = binder.names().textual(table).ok()?.oid();
+    let owned = |sequence: &&Arc<Sequence>| {
+        let owner = sequence.owner.as_ref();
+        owner.is_some_and(|owner| owner.table_oid == table && owner.column == column)
+    };
+    let sequence = binder
+        .snapshot
+        .relations()
+        .filter_map(Relation::as_sequence)
+        .find(owned)?;
+    Some(format!(
+        "{}.{}",
+        quote_identifier(&sequence.schema_name),
+        quote_identifier(&sequence.name)
+    ))
 }
 
 fn find(binder: &Binder, oid: i64) -> Option<Relation> {

@@ -7,7 +7,7 @@ use crate::bind::Binder;
 use datafusion::datasource::TableProvider;
 use datafusion::error::Result;
 use std::sync::Arc;
-use tenon_storage::{Index, Relation, SqlType, TableVersion};
+use tenon_storage::{CheckOption, Generated, Index, Relation, Sequence, SqlType, TableVersion};
 
 /// A view of the information schema; None: no such view.
 pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -34,7 +34,8 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
                 ("commit_action", "text"),
             ],
             relations(binder)
-                .map(|relation| relation_row(relation, database))
+                .filter(|relation| matches!(relation.kind(), "table" | "view"))
+                .map(|relation| relation_row(binder, relation, database))
                 .collect(),
         ),
         "views" => (
@@ -69,7 +70,14 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
                 ("udt_schema", "text"),
                 ("udt_name", "text"),
                 ("is_identity", "text"),
+                ("identity_generation", "text"),
+                ("identity_start", "text"),
+                ("identity_increment", "text"),
+                ("identity_maximum", "text"),
+                ("identity_minimum", "text"),
+                ("identity_cycle", "text"),
                 ("is_generated", "text"),
+                ("generation_expression", "text"),
                 ("is_updatable", "text"),
             ],
             all_columns(binder, database),
@@ -105,6 +113,23 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
             ],
             key_columns(binder, database),
         ),
+        "sequences" => (
+            &[
+                ("sequence_catalog", "text"),
+                ("sequence_schema", "text"),
+                ("sequence_name", "text"),
+                ("data_type", "text"),
+                ("numeric_precision", "int"),
+                ("numeric_precision_radix", "int"),
+                ("numeric_scale", "int"),
+                ("start_value", "text"),
+                ("minimum_value", "text"),
+                ("maximum_value", "text"),
+                ("increment", "text"),
+                ("cycle_option", "text"),
+            ],
+            sequences(binder, database),
+        ),
         "referential_constraints" => (
             &[
                 ("constraint_schema", "text"),
@@ -131,7 +156,6 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
             ],
             Vec::new(),
         ),
-        "sequences" => (&[("sequence_schema", "text"), ("sequence_name", "text")], Vec::new()),
         "character_sets" => (
             &[("character_set_name", "text")],
             vec![row! { "character_set_name": "UTF8" }],
@@ -157,7 +181,7 @@ fn schemata(binder: &Binder, database: &str) -> Vec<Row> {
     names.map(schema).collect()
 }
 
-fn relation_row(relation: &Relation, database: &str) -> Row {
+fn relation_row(binder: &Binder, relation: &Relation, database: &str) -> Row {
     let table = relation.as_table().is_some();
     let temporary = relation.schema_name().starts_with("pg_temp_");
     row! {
@@ -165,7 +189,9 @@ fn relation_row(relation: &Relation, database: &str) -> Row {
         "table_schema": relation.schema_name(),
         "table_name": relation.name(),
         "table_type": if temporary { "LOCAL TEMPORARY" } else if table { "BASE TABLE" } else { "VIEW" },
-        "is_insertable_into": yes_or_no(table),
+        "is_insertable_into": yes_or_no(
+            table || relation.as_view().is_some_and(|view| crate::statements::is_updatable(binder, view)),
+        ),
         "is_typed": "NO",
     }
 }
@@ -177,23 +203,63 @@ fn views(binder: &Binder, database: &str) -> Vec<Row> {
             "table_schema": view.schema_name.as_str(),
             "table_name": view.name.as_str(),
             "view_definition": view.sql.as_str(),
-            "check_option": "NONE",
-            "is_updatable": "NO",
-            "is_insertable_into": "NO",
+            "check_option": match view.check_option {
+                CheckOption::None => "NONE",
+                CheckOption::Local => "LOCAL",
+                CheckOption::Cascaded => "CASCADED",
+            },
+            "is_updatable": yes_or_no(crate::statements::is_updatable(binder, view)),
+            "is_insertable_into": yes_or_no(crate::statements::is_updatable(binder, view)),
         }),
-        Relation::Table(_) => None,
+        Relation::Table(_) | Relation::Sequence(_) => None,
     };
     relations(binder).filter_map(view).collect()
 }
 
 fn all_columns(binder: &Binder, database: &str) -> Vec<Row> {
     let mut out = Vec::new();
-    for relation in relations(binder) {
+    let shown = relations(binder).filter(|relation| matches!(relation.kind(), "table" | "view"));
+    for relation in shown {
         for (number, column) in columns(relation).iter().enumerate() {
-            out.push(column_row(relation, number, column, database));
+            let mut row = column_row(relation, number, column, database);
+            if let Some(sequence) = binder.snapshot.identity(relation.oid(), column.name) {
+                row.extend(row! {
+                    "identity_start": sequence.def.start.to_string(),
+                    "identity_increment": sequence.def.increment.to_string(),
+                    "identity_maximum": sequence.def.max.to_string(),
+                    "identity_minimum": sequence.def.min.to_string(),
+                });
+            }
+            out.push(row);
         }
     }
     out
+}
+
+fn sequences(binder: &Binder, database: &str) -> Vec<Row> {
+    let own = relations(binder).filter_map(Relation::as_sequence);
+    let shown = own.filter(|sequence| !sequence.owner.as_ref().is_some_and(|owner| owner.identity));
+    let sequence = |own: &Arc<Sequence>| {
+        row! {
+            "sequence_catalog": database,
+            "sequence_schema": own.schema_name.as_str(),
+            "sequence_name": own.name.as_str(),
+            "data_type": own.def.sql_type.base_name(),
+            "numeric_precision": match own.def.sql_type {
+                SqlType::Int2 => 16,
+                SqlType::Int4 => 32,
+                _ => 64,
+            },
+            "numeric_precision_radix": 2,
+            "numeric_scale": 0,
+            "start_value": own.def.start.to_string(),
+            "minimum_value": own.def.min.to_string(),
+            "maximum_value": own.def.max.to_string(),
+            "increment": own.def.increment.to_string(),
+            "cycle_option": yes_or_no(own.def.cycle),
+        }
+    };
+    shown.map(sequence).collect()
 }
 
 fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database: &str) -> Row {
@@ -218,13 +284,18 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         of if of.is_temporal() => Some(of.seconds_digits().map_or(6, i64::from)),
         _ => None,
     };
+    let is_computed = column.generated == Some(Generated::Stored);
+    let is_identity = column.generated.is_some() && !is_computed;
     row! {
         "table_catalog": database,
         "table_schema": relation.schema_name(),
         "table_name": relation.name(),
         "column_name": column.name,
         "ordinal_position": number as i64 + 1,
-        "column_default": column.default.map(|default| shown_default(column.sql_type, default)),
+        "column_default": column
+            .default
+            .filter(|_| column.generated.is_none())
+            .map(|default| shown_default(column.sql_type, default)),
         "is_nullable": yes_or_no(!column.not_null),
         "data_type": match of {
             SqlType::Array(_) => Some("ARRAY".to_string()),
@@ -239,8 +310,16 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         "udt_catalog": database,
         "udt_schema": super::PG_CATALOG,
         "udt_name": udt_name(of),
-        "is_identity": "NO",
-        "is_generated": "NEVER",
+        "is_identity": yes_or_no(is_identity),
+        "identity_generation": match column.generated {
+            Some(Generated::Always) => Some("ALWAYS"),
+            Some(Generated::ByDefault) => Some("BY DEFAULT"),
+            _ => None,
+        }
+        .map(str::to_string),
+        "identity_cycle": "NO",
+        "is_generated": if is_computed { "ALWAYS" } else { "NEVER" },
+        "generation_expression": column.default.filter(|_| is_computed).map(|text| format!("({text})")),
         "is_updatable": yes_or_no(relation.as_table().is_some()),
     }
 }

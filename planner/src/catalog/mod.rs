@@ -20,6 +20,7 @@ mod zones;
 
 pub(crate) use columns::char_type;
 pub(crate) use functions::{function, table_function};
+pub(crate) use regnames::split;
 pub(crate) use rewrite::{rewrite, touches};
 
 use crate::bind::Binder;

@@ -113,7 +113,7 @@ impl RegType {
 }
 
 /// The parts of `schema.name`, each folded unless quoted.
-fn split(name: &str) -> Vec<String> {
+pub(crate) fn split(name: &str) -> Vec<String> {
     let (mut parts, mut part, mut quoted) = (Vec::new(), String::new(), false);
     for c in name.chars() {
         match c {

@@ -9,7 +9,7 @@ use crate::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
-use tenon_storage::{Index, IndexKind, Relation, SqlType, TableVersion};
+use tenon_storage::{Generated, Index, IndexKind, Object, ObjectKey, Relation, Sequence, SqlType, TableVersion};
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
     ("name", "text"),
@@ -33,6 +33,8 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_views" => views(binder),
         "pg_settings" => settings::rows(binder),
         "pg_stat_user_tables" => table_statistics(binder),
+        "pg_description" => descriptions(binder),
+        "pg_sequence" => sequences(binder),
         _ => return None,
     })
 }
@@ -108,12 +110,99 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         "pg_timezone_names" => (ZONE_COLUMNS, zones::names(binder)),
         "pg_timezone_abbrevs" => (&ZONE_COLUMNS[1..], zones::abbreviations(binder)),
         "pg_prepared_xacts" => (&[("gid", "text"), ("owner", "text"), ("database", "text")], Vec::new()),
-        "pg_sequences" => (&[("schemaname", "text"), ("sequencename", "text")], Vec::new()),
+        "pg_sequences" => (
+            &[
+                ("schemaname", "text"),
+                ("sequencename", "text"),
+                ("sequenceowner", "text"),
+                ("data_type", "text"),
+                ("start_value", "bigint"),
+                ("min_value", "bigint"),
+                ("max_value", "bigint"),
+                ("increment_by", "bigint"),
+                ("cycle", "bool"),
+                ("cache_size", "bigint"),
+                ("last_value", "bigint"),
+            ],
+            shown_sequences(binder),
+        ),
         "pg_collations" => (&[("oid", "oid"), ("collname", "text")], Vec::new()),
         "pg_available_extensions" => (&[("name", "text"), ("default_version", "text")], Vec::new()),
         _ => return Ok(None),
     };
     rows::table(&rows::schema(columns), &[], &rows).map(Some)
+}
+
+fn all_sequences(binder: &Binder) -> impl Iterator<Item = &Arc<Sequence>> {
+    relations(binder).filter_map(Relation::as_sequence)
+}
+
+fn sequences(binder: &Binder) -> Vec<Row> {
+    let sequence = |own: &Arc<Sequence>| {
+        row! {
+            "seqrelid": own.oid,
+            "seqtypid": own.def.sql_type.oid(),
+            "seqstart": own.def.start,
+            "seqincrement": own.def.increment,
+            "seqmax": own.def.max,
+            "seqmin": own.def.min,
+            "seqcache": own.def.cache,
+            "seqcycle": own.def.cycle,
+        }
+    };
+    all_sequences(binder).map(sequence).collect()
+}
+
+fn shown_sequences(binder: &Binder) -> Vec<Row> {
+    let sequence = |own: &Arc<Sequence>| {
+        let counter = own.counter();
+        let mut row = row! {
+            "schemaname": own.schema_name.as_str(),
+            "sequencename": own.name.as_str(),
+            "sequenceowner": binder.facts.info.user.as_str(),
+            "data_type": own.def.sql_type.base_name(),
+            "start_value": own.def.start,
+            "min_value": own.def.min,
+            "max_value": own.def.max,
+            "increment_by": own.def.increment,
+            "cycle": own.def.cycle,
+            "cache_size": own.def.cache,
+        };
+        if counter.is_called {
+            row.extend(row! { "last_value": counter.last_value });
+        }
+        row
+    };
+    all_sequences(binder).map(sequence).collect()
+}
+
+fn descriptions(binder: &Binder) -> Vec<Row> {
+    let comment = |(key, object): (&ObjectKey, &Object)| match (key, object) {
+        (ObjectKey::Comment { oid, column }, Object::Comment(text)) => Some(row! {
+            "objoid": *oid,
+            "classoid": class_of(binder, *oid),
+            "objsubid": i64::from(*column),
+            "description": text.as_ref(),
+        }),
+        _ => None,
+    };
+    binder.snapshot.objects().iter().filter_map(comment).collect()
+}
+
+/// The system table that an object is in.
+fn class_of(binder: &Binder, oid: u32) -> i64 {
+    const PG_CLASS: i64 = 1259;
+    const PG_NAMESPACE: i64 = 2615;
+    const PG_TYPE: i64 = 1247;
+    if binder.snapshot.schemas().any(|(_, schema)| schema.oid == oid) {
+        return PG_NAMESPACE;
+    }
+    let is_it = |object: &Object| matches!(object, Object::Domain(domain) if domain.oid == oid);
+    if binder.snapshot.objects().values().any(is_it) {
+        PG_TYPE
+    } else {
+        PG_CLASS
+    }
 }
 
 /// Relations that a client is shown: all but other sessions' temporary tables.
@@ -165,10 +254,15 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "reltuples": table.map_or(-1.0, |table| table.rows() as f64),
             "relhasindex": table.is_some_and(|table| has_index(table)),
             "relpersistence": if temporary { "t" } else { "p" },
-            "relkind": if table.is_some() { "r" } else { "v" },
+            "relkind": match relation.kind() {
+                "table" => "r",
+                "materialized view" => "m",
+                "sequence" => "S",
+                _ => "v",
+            },
             "relnatts": relation.columns().fields().len() as i64,
-            "relhasrules": table.is_none(),
-            "relispopulated": true,
+            "relhasrules": relation.as_view().is_some(),
+            "relispopulated": table.is_none_or(|table| table.definition().is_populated),
             "relreplident": "d",
         });
         for (table, index) in table
@@ -199,6 +293,7 @@ pub(super) struct Column<'a> {
     pub sql_type: SqlType,
     pub not_null: bool,
     pub default: Option<&'a str>,
+    pub generated: Option<Generated>,
 }
 
 pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
@@ -211,17 +306,19 @@ pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
                     sql_type: column.sql_type,
                     not_null: column.not_null,
                     default: column.default.as_deref(),
+                    generated: column.generated,
                 })
                 .collect()
         }
-        Relation::View(view) => {
-            let fields = view.schema.fields().iter();
+        Relation::View(_) | Relation::Sequence(_) => {
+            let fields = relation.columns().fields().iter();
             fields
                 .map(|field| Column {
                     name: field.name(),
                     sql_type: SqlType::from_field(field).unwrap_or(SqlType::Text),
                     not_null: false,
                     default: None,
+                    generated: None,
                 })
                 .collect()
         }
@@ -249,6 +346,12 @@ fn attributes(binder: &Binder) -> Vec<Row> {
             },
             "attnotnull": column.not_null,
             "atthasdef": column.default.is_some(),
+            "attidentity": match column.generated {
+                Some(Generated::Always) => "a",
+                Some(Generated::ByDefault) => "d",
+                _ => "",
+            },
+            "attgenerated": if column.generated == Some(Generated::Stored) { "s" } else { "" },
             "attislocal": true,
             "attcollation": if column.sql_type.is_string() { 100_i64 } else { 0 },
         }
@@ -272,6 +375,7 @@ fn attributes(binder: &Binder) -> Vec<Row> {
                 let column = Column {
                     not_null: false,
                     default: None,
+                    generated: None,
                     ..columns[*at]
                 };
                 attribute(index.oid, number, &column)
@@ -457,7 +561,7 @@ fn views(binder: &Binder) -> Vec<Row> {
             "viewowner": binder.facts.info.user.as_str(),
             "definition": view.sql.as_str(),
         }),
-        Relation::Table(_) => None,
+        Relation::Table(_) | Relation::Sequence(_) => None,
     };
     relations(binder).filter_map(view).collect()
 }

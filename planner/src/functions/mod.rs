@@ -16,11 +16,13 @@ mod number_format;
 mod one_type;
 pub(crate) mod operators;
 pub(crate) mod ordered_set;
+pub(crate) mod raise;
 mod regex;
 mod rounding;
 mod row;
 pub(crate) mod sample;
 mod send;
+pub(crate) mod sequence;
 pub(crate) mod session;
 pub(crate) mod sets;
 pub(crate) mod simple;
@@ -33,7 +35,7 @@ pub(crate) use simple::TEXT;
 
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 use std::sync::Arc;
 use tenon_storage::SqlType;
 
@@ -64,7 +66,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(regex::functions())
         .chain(text::functions())
         .chain(common::functions())
-        .chain([width_bucket::udf(), length::Length::udf(), simple::Text::udf()])
+        .chain([width_bucket::udf(), length::Length::udf(), simple::Text::udf(), raise()])
     {
         state.register_udf(Arc::new(function))?;
     }
@@ -74,4 +76,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         state.register_udaf(Arc::new(function))?;
     }
     Ok(())
+}
+
+fn raise() -> ScalarUDF {
+    ScalarUDF::new_from_impl(raise::Raise::new())
 }

@@ -1,6 +1,7 @@
 //! Functions about the session itself: who, where, when. Most are known when the statement is planned.
 
 use super::constant::ConstantFunction;
+use super::sequence::Taken;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use crate::session::SessionInfo;
@@ -18,6 +19,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tenon_storage::State;
 use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +32,9 @@ pub(crate) struct Facts {
     pub startup: Settings,
     /// Schemas in which names are looked up, those that exist.
     pub path: Vec<String>,
+    pub snapshot: Arc<State>,
+    /// What the session has taken from sequences.
+    pub taken: Arc<Mutex<Taken>>,
     /// When the transaction and the statement began: microseconds since 1970, UTC.
     pub transaction_start_us: i64,
     pub statement_start_us: i64,
@@ -59,7 +64,7 @@ impl Facts {
                 std::env::consts::ARCH,
                 env!("CARGO_PKG_VERSION")
             )),
-            "current_schema" => match self.path.first() {
+            "current_schema" => match crate::bind::created_in(&self.path) {
                 Some(schema) => text(schema),
                 None => Some(ScalarValue::Utf8View(None)),
             },
@@ -103,6 +108,10 @@ impl Facts {
         if let Some(value) = value {
             self.used.store(true, Ordering::Relaxed);
             return Some(ConstantFunction::udf(name, value));
+        }
+        if let Some(function) = super::sequence::function(self, name) {
+            self.used.store(true, Ordering::Relaxed);
+            return Some(function);
         }
         let kind = match name {
             "current_setting" => Kind::CurrentSetting,

@@ -24,6 +24,7 @@ mod ordered_sets;
 mod overlaps;
 mod precedence;
 mod recordsets;
+mod sequences;
 mod spellings;
 mod subqueries;
 mod ties;
@@ -107,6 +108,9 @@ impl VisitorMut for Rewriter {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         ordered_sets::respell(expr);
+        if let Expr::Function(call) = expr {
+            sequences::take_name(call);
+        }
         spellings::respell(expr);
         nested::respell(expr);
         literals::type_literal(expr);

@@ -14,7 +14,7 @@ use crate::error::{Result, SqlError, SqlState, state};
 use crate::settings::Settings;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tenon_storage::Transaction;
+use tenon_storage::{OnCommit, Transaction};
 
 /// When a statement of the block sees what others commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,18 @@ pub(crate) struct Block {
     pub settings: Settings,
     /// SET LOCAL: names with the values to go back to at the end.
     pub locals: Vec<(String, Option<String>)>,
-    pub savepoints: Vec<(String, Transaction)>,
+    pub savepoints: Vec<Savepoint>,
     pub start_us: i64,
+}
+
+/// What ROLLBACK TO goes back to.
+pub(crate) struct Savepoint {
+    name: String,
+    transaction: Transaction,
+    settings: Settings,
+    locals: usize,
+    /// The cursors that were open.
+    cursors: Vec<String>,
 }
 
 impl Session {
@@ -74,6 +84,8 @@ impl Session {
             start_us: self.statement_start_us,
         });
         let read_only = self.settings.get("default_transaction_read_only").unwrap_or_default();
+        let deferrable = self.settings.get("default_transaction_deferrable").unwrap_or_default();
+        self.settings.put("transaction_deferrable".into(), deferrable);
         self.settings.put("transaction_isolation".into(), isolation);
         self.settings.put("transaction_read_only".into(), read_only);
     }
@@ -119,31 +131,65 @@ impl Session {
         }
     }
 
-    /// COMMIT's tag: a failed block is rolled back.
-    pub(crate) fn commit(&mut self) -> Result<&'static str> {
-        match &self.block {
+    /// COMMIT's tag: a failed block is rolled back. With `chain` a block like it follows.
+    pub(crate) fn commit(&mut self, chain: bool) -> Result<&'static str> {
+        if chain {
+            self.explicit_block("COMMIT AND CHAIN")?;
+        }
+        let modes = self.modes();
+        let tag = match &self.block {
             None => {
                 self.warn(state::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
-                Ok("COMMIT")
+                "COMMIT"
             }
             Some(block) if block.failed => {
                 self.roll_back();
-                Ok("ROLLBACK")
+                "ROLLBACK"
             }
             Some(block) => {
                 if block.implicit {
                     self.warn(state::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
                 }
                 self.commit_block()?;
-                Ok("COMMIT")
+                "COMMIT"
             }
+        };
+        if chain {
+            self.chain(modes);
+        }
+        Ok(tag)
+    }
+
+    /// The characteristics of the block, which AND CHAIN hands on.
+    fn modes(&self) -> [(&'static str, Option<String>); 3] {
+        [
+            "transaction_isolation",
+            "transaction_read_only",
+            "transaction_deferrable",
+        ]
+        .map(|name| (name, self.settings.get(name)))
+    }
+
+    fn chain(&mut self, modes: [(&'static str, Option<String>); 3]) {
+        self.open_block(false);
+        for (name, value) in modes {
+            let Some(value) = value else { continue };
+            if let Some(block) = &mut self.block
+                && name == "transaction_isolation"
+            {
+                block.isolation = Isolation::named(&value);
+            }
+            self.settings.put(name.into(), value);
         }
     }
 
     fn commit_block(&mut self) -> Result<()> {
         let Some(block) = self.block.take() else { return Ok(()) };
-        let transaction = block.transaction.lock().clone();
-        match transaction.commit() {
+        let mut transaction = block.transaction.lock().clone();
+        let committed = self
+            .end_temporary_rows(&mut transaction)
+            .and_then(|()| Ok(transaction.commit()?));
+        match committed {
             Ok(()) => {
                 for (name, value) in block.locals.into_iter().rev() {
                     match value {
@@ -152,12 +198,13 @@ impl Session {
                     }
                 }
                 self.cursors.retain(|_, cursor| cursor.hold);
+                self.cursors.values_mut().for_each(|cursor| cursor.is_held = true);
                 Ok(())
             }
             Err(error) => {
                 self.settings = block.settings;
-                self.cursors.clear();
-                Err(error.into())
+                self.cursors.retain(|_, cursor| cursor.is_held);
+                Err(error)
             }
         }
     }
@@ -166,21 +213,56 @@ impl Session {
         if let Some(block) = self.block.take() {
             self.settings = block.settings;
         }
-        self.cursors.clear();
+        self.cursors.retain(|_, cursor| cursor.is_held);
     }
 
     /// ROLLBACK.
-    pub(crate) fn roll_back_statement(&mut self) {
+    pub(crate) fn roll_back_statement(&mut self, chain: bool) -> Result<()> {
+        if chain {
+            self.explicit_block("ROLLBACK AND CHAIN")?;
+        }
         if self.block.as_ref().is_none_or(|block| block.implicit) {
             self.warn(state::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
         }
+        let modes = self.modes();
         self.roll_back();
+        if chain {
+            self.chain(modes);
+        }
+        Ok(())
+    }
+
+    /// ON COMMIT of the session's temporary tables, at the end of each transaction.
+    pub(super) fn end_temporary_rows(&self, transaction: &mut Transaction) -> Result<()> {
+        if !self.has_temporary {
+            return Ok(());
+        }
+        let schema = self.temporary_schema();
+        let Some(entry) = transaction.state().schema(&schema).cloned() else {
+            return Ok(());
+        };
+        for table in entry.relations.values().filter_map(|relation| relation.as_table()) {
+            match table.definition().on_commit {
+                OnCommit::PreserveRows => {}
+                OnCommit::DeleteRows if table.rows() == 0 => {}
+                OnCommit::DeleteRows => transaction.truncate(&schema, table.name())?,
+                OnCommit::Drop => transaction.drop_relation(&schema, table.name())?,
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn savepoint(&mut self, name: String) -> Result<()> {
+        let (settings, cursors) = (self.settings.clone(), self.cursors.keys().cloned().collect());
         let block = self.explicit_block("SAVEPOINT")?;
-        let copy = block.transaction.lock().clone();
-        block.savepoints.push((name, copy));
+        let savepoint = Savepoint {
+            name,
+            transaction: block.transaction.lock().clone(),
+            settings,
+            locals: block.locals.len(),
+            cursors,
+        };
+        block.savepoints.push(savepoint);
         Ok(())
     }
 
@@ -196,8 +278,12 @@ impl Session {
         let at = self.find_savepoint("ROLLBACK TO SAVEPOINT", name)?;
         if let Some(block) = &mut self.block {
             block.savepoints.truncate(at + 1);
-            *block.transaction.lock() = block.savepoints[at].1.clone();
+            let savepoint = &block.savepoints[at];
+            *block.transaction.lock() = savepoint.transaction.clone();
+            block.locals.truncate(savepoint.locals);
             block.failed = false;
+            self.settings = savepoint.settings.clone();
+            self.cursors.retain(|name, _| savepoint.cursors.contains(name));
         }
         Ok(())
     }
@@ -217,7 +303,7 @@ impl Session {
         block
             .savepoints
             .iter()
-            .rposition(|(own, _)| own == name)
+            .rposition(|savepoint| savepoint.name == name)
             .ok_or_else(|| SqlError::new(SqlState("3B001"), format!("savepoint \"{name}\" does not exist")))
     }
 }

@@ -34,17 +34,31 @@ impl Session {
         }
         match &prepared.statement.kind {
             Kind::Empty => return Ok(Outcome::Empty),
-            Kind::Sql(statement) => {
-                if let Some(outcome) = self.transaction_control(statement)? {
-                    return Ok(outcome);
+            Kind::Sql(statement) => match self.transaction_control(statement) {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return Ok(outcome),
+                Err(error) => {
+                    self.fail_transaction();
+                    return Err(error);
                 }
+            },
+            Kind::Utility(Utility::Nothing("VACUUM")) | Kind::Analyze(_)
+                if prepared.statement.is_vacuum() && self.block().is_some() =>
+            {
+                self.fail_transaction();
+                let message = "VACUUM cannot run inside a transaction block";
+                return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
             }
             Kind::Utility(Utility::Nothing(tag)) => return Ok(Outcome::Command((*tag).into())),
             Kind::Utility(Utility::Unsupported(what)) => {
                 self.fail_transaction();
                 return Err(SqlError::unsupported(what));
             }
-            Kind::Copy(_) | Kind::Analyze(_) | Kind::Utility(Utility::Discard) => {}
+            Kind::Copy(_)
+            | Kind::Analyze(_)
+            | Kind::Fetch(_)
+            | Kind::Definition(_)
+            | Kind::Utility(Utility::Discard) => {}
         }
         let mut attempt = 1;
         loop {
@@ -79,25 +93,23 @@ impl Session {
     /// BEGIN, COMMIT and the like.
     fn transaction_control(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
         let tag = match statement {
-            ast::Statement::StartTransaction { modes, begin, .. } => {
+            ast::Statement::StartTransaction {
+                modes, begin, modifier, ..
+            } => {
                 self.begin();
+                if let Some(modifier) = modifier {
+                    let on = matches!(modifier, ast::TransactionModifier::Deferred);
+                    self.settings
+                        .set("transaction_deferrable", if on { "on" } else { "off" })?;
+                }
                 for mode in modes {
                     self.transaction_mode(mode)?;
                 }
                 if *begin { "BEGIN" } else { "START TRANSACTION" }
             }
-            ast::Statement::Commit { chain, .. } => {
-                let tag = self.commit()?;
-                if *chain {
-                    self.begin();
-                }
-                tag
-            }
+            ast::Statement::Commit { chain, .. } => self.commit(*chain)?,
             ast::Statement::Rollback { chain, savepoint: None } => {
-                self.roll_back_statement();
-                if *chain {
-                    self.begin();
-                }
+                self.roll_back_statement(*chain)?;
                 "ROLLBACK"
             }
             ast::Statement::Rollback {
@@ -125,6 +137,18 @@ impl Session {
         match mode {
             ast::TransactionMode::AccessMode(access) => {
                 let read_only = matches!(access, ast::TransactionAccessMode::ReadOnly);
+                if !read_only && self.settings.is_on("transaction_read_only") {
+                    let message = match self.block() {
+                        Some(block) if !block.savepoints.is_empty() => {
+                            Some("cannot set transaction read-write mode inside a read-only transaction")
+                        }
+                        Some(_) if started => Some("transaction read-write mode must be set before any query"),
+                        _ => None,
+                    };
+                    if let Some(message) = message {
+                        return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
+                    }
+                }
                 self.settings
                     .set("transaction_read_only", if read_only { "on" } else { "off" })?;
             }

@@ -10,11 +10,13 @@ pub use prepare::Prepared;
 
 use crate::engine::Engine;
 use crate::error::{Result, SqlError, SqlState, state};
-use crate::outcome::{BatchStream, ColumnDesc};
+use crate::functions::sequence::Taken;
+use crate::outcome::ColumnDesc;
 use crate::plan_cache::Slot;
 use crate::run::Watch;
 use crate::settings::Settings;
 use crate::statement::Statement;
+use crate::statements::CursorRows;
 use datafusion::arrow::datatypes::FieldRef;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -50,16 +52,16 @@ pub struct Notice {
     pub message: String,
 }
 
-/// A cursor: the running query, and what it has given that no FETCH has taken yet.
+/// A cursor: the running query, and where it stands.
 pub(crate) struct Cursor {
     pub columns: Vec<ColumnDesc>,
-    /// In a lock because a session is shared between threads while a statement runs, and streams are not.
-    pub stream: Mutex<BatchStream>,
     /// What the query holds, for as long as it is open.
     pub account: Arc<Account>,
-    pub ahead: Option<datafusion::arrow::record_batch::RecordBatch>,
+    pub rows: CursorRows,
     /// WITH HOLD: lives on after its transaction.
     pub hold: bool,
+    /// Its transaction has committed: nothing but CLOSE ends it.
+    pub is_held: bool,
     /// BINARY: its rows are sent in binary format by the simple protocol too.
     pub binary: bool,
 }
@@ -94,6 +96,8 @@ pub struct Session {
     account: Arc<Account>,
     pub(crate) named: HashMap<String, Named>,
     pub(crate) cursors: HashMap<String, Cursor>,
+    /// What `currval` knows.
+    pub(crate) taken: Arc<Mutex<Taken>>,
     /// `set_config` calls of the last statement, not carried out yet.
     assignments: Arc<Mutex<Vec<(String, String, bool)>>>,
     /// Whether the schema of temporary tables may exist.
@@ -131,6 +135,7 @@ impl Session {
             cancel,
             named: HashMap::new(),
             cursors: HashMap::new(),
+            taken: Arc::default(),
             assignments: Arc::default(),
             has_temporary: false,
             statement_start_us: 0,

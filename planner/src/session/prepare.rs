@@ -31,6 +31,19 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// One that nothing was found out about.
+    pub(crate) fn without_parameters(statement: Statement) -> Self {
+        Self {
+            params: Vec::new(),
+            param_data_types: Vec::new(),
+            columns: None,
+            statement,
+            param_fields: Vec::new(),
+            plan: Mutex::new(None),
+            slot: Arc::default(),
+        }
+    }
+
     /// Whether executing it can return rows.
     pub fn returns_rows(&self) -> bool {
         self.columns.is_some()

@@ -32,7 +32,8 @@ impl Session {
         if let Some(single) = self.single.take()
             && ok
         {
-            let transaction = single.lock().clone();
+            let mut transaction = single.lock().clone();
+            self.end_temporary_rows(&mut transaction)?;
             transaction.commit()?;
         } else if !ok && let Some(block) = &mut self.block {
             block.failed = true;
@@ -121,13 +122,15 @@ impl Session {
         binder
     }
 
-    fn facts(&self, snapshot: &State) -> Arc<Facts> {
+    fn facts(&self, snapshot: &Arc<State>) -> Arc<Facts> {
         let path = self.path(snapshot);
         Arc::new(Facts {
             info: self.info.clone(),
             settings: self.settings.clone(),
             startup: self.startup().clone(),
             path,
+            snapshot: snapshot.clone(),
+            taken: self.taken.clone(),
             transaction_start_us: self
                 .block
                 .as_ref()

@@ -65,6 +65,13 @@ pub(super) static KNOWN: &[Known] = &[
     known("default_tablespace", "", Check::Any, false, "No effect."),
     known("default_table_access_method", "heap", Check::Any, false, "No effect."),
     known(
+        "default_transaction_deferrable",
+        "off",
+        Check::Bool,
+        false,
+        "Deferrable state of new transactions, which nothing depends on.",
+    ),
+    known(
         "default_transaction_isolation",
         "read committed",
         ISOLATION,
@@ -217,6 +224,13 @@ pub(super) static KNOWN: &[Known] = &[
         Check::Zone,
         true,
         "Zone in which points in time are read, shown and counted.",
+    ),
+    known(
+        "transaction_deferrable",
+        "off",
+        Check::Bool,
+        false,
+        "Deferrable state of this transaction, which nothing depends on.",
     ),
     known(
         "transaction_isolation",

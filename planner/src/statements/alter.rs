@@ -1,33 +1,29 @@
-//! ALTER TABLE and ALTER VIEW.
+//! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
 
 use super::constraints::{self, Checks};
-use super::{create, insert};
-use crate::bind::fold;
+use super::definition::{Action, Alter, AlterKind, ColumnChange};
+use super::{column, create, defaults};
+use crate::bind::{Target, fold};
 use crate::error::{Result, SqlError, state};
-use crate::errors::from_datafusion;
 use crate::outcome::Outcome;
 use crate::run;
 use crate::session::Session;
-use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, Ident, ObjectName, RenameTableNameKind,
-    TableConstraint,
+    AlterColumnOperation, AlterTableOperation, CheckConstraint, Ident, RenameTableNameKind, TableConstraint,
 };
-use futures::StreamExt;
 use tenon_storage::{Check, IndexDef, Relation};
 
-pub(super) async fn table(session: &mut Session, alter: &AlterTable) -> Result<Outcome> {
-    let tag = || Ok(Outcome::Command("ALTER TABLE".into()));
-    session.check_writable("ALTER TABLE")?;
+pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome> {
+    let tag = || Ok(Outcome::Command(alter.kind.tag().into()));
+    session.check_writable(alter.kind.tag())?;
     let binder = session.binder();
+    let last = super::last(&alter.name);
+    let names_index =
+        binder.names().existing(&alter.name)?.is_none() && super::index::existing(session, &alter.name)?.is_some();
+    if alter.kind == AlterKind::Index || names_index {
+        return index(session, alter);
+    }
     let Some(relation) = binder.names().existing(&alter.name)? else {
-        let last = alter
-            .name
-            .0
-            .last()
-            .and_then(|part| part.as_ident())
-            .map(fold)
-            .unwrap_or_default();
         if !alter.if_exists {
             return Err(crate::bind::undefined(None, &last));
         }
@@ -35,28 +31,106 @@ pub(super) async fn table(session: &mut Session, alter: &AlterTable) -> Result<O
         return tag();
     };
     let relation = relation.clone();
-    let mut name = relation.name().to_string();
-    let schema = relation.schema_name().to_string();
-    for operation in &alter.operations {
-        one(session, &relation, &schema, &mut name, operation).await?;
+    check_kind(alter.kind, &relation)?;
+    let mut place = Target {
+        schema: relation.schema_name().to_string(),
+        name: relation.name().to_string(),
+    };
+    for action in &alter.actions {
+        match action {
+            Action::Known(operation) => one(session, &relation, &mut place, operation).await?,
+            Action::Column(column, change) => column::change(session, &place, &fold(column), change).await?,
+            Action::SetSchema(to) => set_schema(session, &relation, &mut place, &fold(to))?,
+            Action::CheckOption(value) => {
+                let option = create::check_option_named(value.as_deref())?.unwrap_or_default();
+                let transaction = session.transaction()?;
+                transaction
+                    .lock()
+                    .set_check_option(&place.schema, &place.name, option)?;
+            }
+            Action::Nothing => {}
+            Action::Unsupported(what) => return Err(SqlError::unsupported(format!("{} {what}", alter.kind.tag()))),
+        }
     }
     tag()
+}
+
+/// ALTER TABLE takes any relation; the others their own kind.
+fn check_kind(kind: AlterKind, relation: &Relation) -> Result<()> {
+    let wanted = match kind {
+        AlterKind::Table => return Ok(()),
+        AlterKind::View => "view",
+        AlterKind::MaterializedView => "materialized view",
+        AlterKind::Sequence => "sequence",
+        AlterKind::Index => "index",
+    };
+    if relation.kind() == wanted {
+        return Ok(());
+    }
+    let message = format!("\"{}\" is not a {wanted}", relation.name());
+    Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
+}
+
+fn index(session: &mut Session, alter: &Alter) -> Result<Outcome> {
+    let last = super::last(&alter.name);
+    if alter.if_exists && super::index::existing(session, &alter.name)?.is_none() {
+        session.notice(format!("relation \"{last}\" does not exist, skipping"));
+        return Ok(Outcome::Command(alter.kind.tag().into()));
+    }
+    for action in &alter.actions {
+        match action {
+            Action::Known(operation) => match operation.as_ref() {
+                AlterTableOperation::RenameTable {
+                    table_name: RenameTableNameKind::As(to) | RenameTableNameKind::To(to),
+                } => super::index::rename(session, &alter.name, to)?,
+                other => return Err(SqlError::unsupported(format!("ALTER INDEX {other}"))),
+            },
+            Action::Nothing | Action::Column(_, ColumnChange::Nothing) => {}
+            _ => return Err(SqlError::unsupported("this ALTER INDEX")),
+        }
+    }
+    Ok(Outcome::Command(alter.kind.tag().into()))
+}
+
+fn set_schema(session: &mut Session, relation: &Relation, place: &mut Target, to: &str) -> Result<()> {
+    if session.state().schema(to).is_none() {
+        let message = format!("schema \"{to}\" does not exist");
+        return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
+    }
+    if to == place.schema {
+        return Ok(());
+    }
+    let transaction = session.transaction()?;
+    let mut transaction = transaction.lock();
+    for sequence in transaction.owned_sequences(relation.oid(), None) {
+        transaction.move_relation(&sequence.schema_name, &sequence.name, to, &sequence.name)?;
+    }
+    transaction.move_relation(&place.schema, &place.name, to, &place.name)?;
+    place.schema = to.to_string();
+    Ok(())
 }
 
 async fn one(
     session: &mut Session,
     relation: &Relation,
-    schema: &str,
-    name: &mut String,
+    place: &mut Target,
     operation: &AlterTableOperation,
 ) -> Result<()> {
     let transaction = session.transaction()?;
+    let Target { schema, name } = &*place;
     match operation {
         AlterTableOperation::RenameTable { table_name } => {
             let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = table_name;
-            let to = last(to);
+            let to = super::last(to);
             transaction.lock().rename_relation(schema, name, &to)?;
-            *name = to;
+            place.name = to;
+        }
+        AlterTableOperation::RenameConstraint { old_name, new_name } => {
+            let (from, to) = (fold(old_name), fold(new_name));
+            if !transaction.lock().rename_constraint(schema, name, &from, &to)? {
+                let message = format!("constraint \"{from}\" for table \"{name}\" does not exist");
+                return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+            }
         }
         AlterTableOperation::RenameColumn {
             old_column_name,
@@ -68,6 +142,14 @@ async fn one(
             let (from, to) = (fold(old_column_name), fold(new_column_name));
             let checks = checks(session, schema, name);
             transaction.lock().rename_column(schema, name, &from, &to)?;
+            let state_now = session.state();
+            if let Some(table) = state_now.table(schema, name) {
+                let indexes = constraints::renamed_indexes(&table.definition().expression_indexes, &from, &to)?;
+                if !indexes.is_empty() {
+                    transaction.lock().set_expression_indexes(schema, name, indexes)?;
+                }
+                column::rename_in_generated(session, place, &from, &to)?;
+            }
             if !checks.is_empty() {
                 let checks = constraints::renamed(&checks, &from, &to)?;
                 transaction.lock().set_checks(schema, name, checks)?;
@@ -78,10 +160,7 @@ async fn one(
             column_def,
             ..
         } => {
-            let (column, declared) = create::column_definition(session, column_def)?;
-            if declared.primary_key {
-                return Err(SqlError::unsupported("ADD COLUMN with PRIMARY KEY"));
-            }
+            let (column, declared) = create::column_definition(session, column_def, place)?;
             let state = session.state();
             let exists = state
                 .table(schema, name)
@@ -94,18 +173,7 @@ async fn one(
                 session.notice(message);
                 return Ok(());
             }
-            let fill = match &column.default {
-                Some(_) => Some(value_of_default(session, &column).await?),
-                None => None,
-            };
-            let added = column.name.clone();
-            transaction.lock().add_column(schema, name, column, fill)?;
-            if let Some(unique) = declared.unique {
-                add_unique(session, schema, name, unique).await?;
-            }
-            for (own, check) in declared.checks {
-                add_check(session, schema, name, &check, own.as_ref(), Some(&added)).await?;
-            }
+            return column::add(session, place, column, declared).await;
         }
         AlterTableOperation::DropColumn {
             column_names,
@@ -123,6 +191,7 @@ async fn one(
                     session.notice(message);
                     continue;
                 }
+                column::drop_dependents(session, place, &column)?;
                 for check in constraints::about(&checks(session, schema, name), &column)? {
                     transaction.lock().drop_constraint(schema, name, &check)?;
                 }
@@ -133,19 +202,32 @@ async fn one(
             let column = fold(column_name);
             match op {
                 AlterColumnOperation::SetNotNull => transaction.lock().set_not_null(schema, name, &column, true)?,
+                AlterColumnOperation::DropNotNull if column::is_identity(session, place, &column) => {
+                    let message = format!("column \"{column}\" of relation \"{name}\" is an identity column");
+                    return Err(SqlError::new(state::SYNTAX_ERROR, message));
+                }
                 AlterColumnOperation::DropNotNull => transaction.lock().set_not_null(schema, name, &column, false)?,
                 AlterColumnOperation::SetDefault { value } => {
                     let state = session.state();
                     if let Some(table) = state.table(schema, name)
                         && let Some(at) = table.definition().column_index(&column)
                     {
-                        insert::check_default(session, value, &table.definition().columns[at])?;
+                        let own = &table.definition().columns[at];
+                        column::refuse_generated(own, name, "SET DEFAULT")?;
+                        defaults::check(session, value, own)?;
                     }
                     transaction
                         .lock()
                         .set_default(schema, name, &column, Some(value.to_string()))?;
                 }
-                AlterColumnOperation::DropDefault => transaction.lock().set_default(schema, name, &column, None)?,
+                AlterColumnOperation::DropDefault => {
+                    let state = session.state();
+                    let definition = state.table(schema, name).map(|table| table.definition());
+                    if let Some((definition, at)) = definition.and_then(|own| Some((own, own.column_index(&column)?))) {
+                        column::refuse_generated(&definition.columns[at], name, "DROP DEFAULT")?;
+                    }
+                    transaction.lock().set_default(schema, name, &column, None)?
+                }
                 other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
             }
         }
@@ -192,13 +274,13 @@ async fn constraint_added(session: &mut Session, schema: &str, name: &str, const
     }
 }
 
-fn checks(session: &Session, schema: &str, name: &str) -> Vec<Check> {
+pub(super) fn checks(session: &Session, schema: &str, name: &str) -> Vec<Check> {
     let state = session.state();
     let table = state.table(schema, name);
     table.map_or_else(Vec::new, |table| table.definition().checks.clone())
 }
 
-async fn add_unique(session: &mut Session, schema: &str, name: &str, unique: IndexDef) -> Result<()> {
+pub(super) async fn add_unique(session: &mut Session, schema: &str, name: &str, unique: IndexDef) -> Result<()> {
     let transaction = session.transaction()?;
     let (schema, name) = (schema.to_string(), name.to_string());
     run::background(&session.engine, async move {
@@ -209,7 +291,7 @@ async fn add_unique(session: &mut Session, schema: &str, name: &str, unique: Ind
 }
 
 /// Adds a CHECK that the rows there satisfy.
-async fn add_check(
+pub(super) async fn add_check(
     session: &mut Session,
     schema: &str,
     name: &str,
@@ -249,7 +331,7 @@ async fn add_check(
 }
 
 /// Checks the rows that are there on the query threads.
-async fn add_primary_key(
+pub(super) async fn add_primary_key(
     session: &mut Session,
     schema: &str,
     name: &str,
@@ -262,29 +344,4 @@ async fn add_primary_key(
         Ok(transaction.lock().add_primary_key(&schema, &name, &columns, key_name)?)
     })
     .await
-}
-
-fn last(name: &ObjectName) -> String {
-    name.0
-        .last()
-        .and_then(|part| part.as_ident())
-        .map(fold)
-        .unwrap_or_default()
-}
-
-/// A default's value now, for the rows that are there.
-pub(super) async fn value_of_default(
-    session: &Session,
-    column: &tenon_storage::ColumnDef,
-) -> Result<datafusion::arrow::array::ArrayRef> {
-    let expr = insert::default_value(&session.binder(), column)?;
-    let plan = LogicalPlanBuilder::empty(true)
-        .project([expr.alias("value")])
-        .and_then(LogicalPlanBuilder::build);
-    let plan = plan.map_err(|error| from_datafusion(&error))?;
-    let mut stream = run::start(&session.run(), plan).await?;
-    match stream.next().await {
-        Some(batch) => Ok(batch?.column(0).clone()),
-        None => Err(SqlError::new(state::INTERNAL_ERROR, "a default has no value")),
-    }
 }

@@ -5,9 +5,11 @@
 //! match several times is changed once, by the first match, as in PostgreSQL.
 
 use super::constraints::Checks;
-use super::{Description, insert, parameters, query, returning, select};
+use super::returning::Columns;
+use super::updatable::{self, Through, Use};
+use super::{Description, assign, defaults, insert, parameters, query, returning, select};
 use crate::bind::{Binder, fold};
-use crate::error::{Result, SqlError, state};
+use crate::error::{Result, SqlError};
 use crate::errors::from_arrow;
 use crate::outcome::Outcome;
 use crate::rewrite::rewrite;
@@ -15,12 +17,12 @@ use crate::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::{Schema, UInt32Type};
-use datafusion::common::ScalarValue;
+use datafusion::arrow::datatypes::{FieldRef, Schema, UInt32Type};
+use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    self, Assignment, AssignmentTarget, Delete, FromTable, Ident, SelectItem, TableFactor, TableWithJoins, Update,
-    UpdateTableFromKind, With,
+    self, Delete, FromTable, Ident, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, Update,
+    UpdateTableFromKind, WildcardAdditionalOptions, With,
 };
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
@@ -28,9 +30,7 @@ use tenon_storage::TableVersion;
 
 /// An UPDATE or DELETE as a query for rows to change.
 struct Change {
-    table: Arc<TableVersion>,
-    /// What the target is called in the statement.
-    alias: String,
+    target: Target,
     /// Segment and row number; then, for UPDATE, the whole new row.
     select: ast::Statement,
     returning: Option<Vec<SelectItem>>,
@@ -72,14 +72,9 @@ pub(super) fn describe_delete(
 }
 
 fn describe(binder: &Binder, change: Change, types: &[u32]) -> Result<Description> {
-    let (_, params) = plan(binder, &change, types)?;
+    let (_, params, seen) = plan(binder, &change, types)?;
     let columns = match &change.returning {
-        Some(items) => Some(returning::describe(
-            binder,
-            &change.table,
-            Some(change.alias.clone()),
-            items,
-        )?),
+        Some(items) => Some(returning::describe(binder, &seen, items)?),
         None => None,
     };
     Ok(Description {
@@ -113,22 +108,51 @@ pub(super) async fn delete(
     run(session, &binder, prepared, change, params).await
 }
 
-/// The target table, and its alias.
-fn target(binder: &Binder, factor: &TableFactor) -> Result<(Arc<TableVersion>, String)> {
-    let TableFactor::Table { name, alias, .. } = factor else {
-        return Err(SqlError::unsupported("changing anything but a table"));
-    };
-    let relation = binder.names().relation(name)?;
-    let table = relation.as_table().cloned().ok_or_else(|| {
-        SqlError::new(
-            state::WRONG_OBJECT_TYPE,
-            format!("cannot change view \"{}\"", relation.name()),
-        )
-    })?;
-    let alias = alias
-        .as_ref()
-        .map_or_else(|| table.name().to_string(), |alias| fold(&alias.name));
-    Ok((table, alias))
+/// What is changed: a table, directly or through a view.
+struct Target {
+    table: Arc<TableVersion>,
+    view: Option<Through>,
+    alias: String,
+    /// Stands for it in the query for its rows.
+    factor: TableFactor,
+}
+
+impl Target {
+    fn of(binder: &Binder, factor: &TableFactor, what: Use) -> Result<Target> {
+        let TableFactor::Table { name, alias, .. } = factor else {
+            return Err(SqlError::unsupported("changing anything but a table"));
+        };
+        let (table, view) = updatable::target(binder, name, what)?;
+        let own = view.as_ref().map_or_else(|| table.name(), |view| view.view.as_str());
+        let alias = alias
+            .as_ref()
+            .map_or_else(|| own.to_string(), |alias| fold(&alias.name));
+        let factor = match &view {
+            Some(view) => view.factor(&alias, &POSITION_FIELDS),
+            None => factor.clone(),
+        };
+        Ok(Target {
+            table,
+            view,
+            alias,
+            factor,
+        })
+    }
+
+    /// A column of the table as it is.
+    fn column(&self, name: &str) -> ast::Expr {
+        match self.view {
+            Some(_) => column(&self.alias, &updatable::hidden(name)),
+            None => column(&self.alias, name),
+        }
+    }
+
+    fn relation(&self, of: &TableWithJoins) -> TableWithJoins {
+        TableWithJoins {
+            relation: self.factor.clone(),
+            joins: of.joins.clone(),
+        }
+    }
 }
 
 fn column(alias: &str, name: &str) -> ast::Expr {
@@ -149,6 +173,14 @@ fn positions(alias: &str) -> Vec<SelectItem> {
         .collect()
 }
 
+/// `relation.*` for all relations of a FROM clause.
+fn whole(from: &[TableWithJoins]) -> impl Iterator<Item = SelectItem> {
+    assign::relations(from).into_iter().map(|name| {
+        let kind = SelectItemQualifiedWildcardKind::ObjectName(name);
+        SelectItem::QualifiedWildcard(kind, WildcardAdditionalOptions::default())
+    })
+}
+
 fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
     if update.limit.is_some() || !update.order_by.is_empty() || update.or.is_some() {
         return Err(SqlError::unsupported("UPDATE with LIMIT or ORDER BY"));
@@ -156,65 +188,30 @@ fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
     if !update.table.joins.is_empty() {
         return Err(SqlError::unsupported("UPDATE of a join"));
     }
-    let (table, alias) = target(binder, &update.table.relation)?;
-    let definition = table.definition();
-    let mut values: Vec<Option<ast::Expr>> = vec![None; definition.columns.len()];
-    for assignment in &update.assignments {
-        for (name, value) in assigned(assignment)? {
-            let at = definition.column_index(&name).ok_or_else(|| {
-                let message = format!("column \"{name}\" of relation \"{}\" does not exist", definition.name);
-                SqlError::new(state::UNDEFINED_COLUMN, message)
-            })?;
-            if values[at].is_some() {
-                let message = format!("multiple assignments to same column \"{name}\"");
-                return Err(SqlError::new(state::SYNTAX_ERROR, message));
-            }
-            values[at] = Some(insert::or_default(value, &definition.columns[at])?);
-        }
-    }
-    let mut items = positions(&alias);
+    let target = Target::of(binder, &update.table.relation, Use::Update)?;
+    let definition = target.table.definition();
+    let values = assign::values(binder, definition, target.view.as_ref(), &update.assignments)?;
+    let mut items = positions(&target.alias);
     for (value, own) in values.into_iter().zip(&definition.columns) {
         items.push(item(
-            value.unwrap_or_else(|| column(&alias, &own.name)),
+            value.unwrap_or_else(|| target.column(&own.name)),
             format!("\u{1}new {}", own.name),
         ));
     }
-    let mut from = vec![update.table.clone()];
+    let mut from = vec![target.relation(&update.table)];
     match &update.from {
         Some(UpdateTableFromKind::AfterSet(more) | UpdateTableFromKind::BeforeSet(more)) => from.extend(more.clone()),
         None => {}
     }
+    if update.returning.is_some() {
+        items.extend(whole(&from[1..]));
+    }
     Ok(Change {
         select: select::of(items, from, update.selection.clone()),
-        table,
-        alias,
+        target,
         returning: update.returning.clone(),
         what: "UPDATE",
     })
-}
-
-/// Column names with the values they get.
-pub(super) fn assigned(assignment: &Assignment) -> Result<Vec<(String, ast::Expr)>> {
-    let last = |name: &ast::ObjectName| {
-        name.0
-            .last()
-            .and_then(|part| part.as_ident())
-            .map(fold)
-            .unwrap_or_default()
-    };
-    match &assignment.target {
-        AssignmentTarget::ColumnName(name) => Ok(vec![(last(name), assignment.value.clone())]),
-        AssignmentTarget::Tuple(names) => match &assignment.value {
-            ast::Expr::Tuple(values) if values.len() == names.len() => {
-                Ok(names.iter().map(last).zip(values.iter().cloned()).collect())
-            }
-            ast::Expr::Tuple(_) => {
-                let message = "number of columns does not match number of values";
-                Err(SqlError::new(state::SYNTAX_ERROR, message))
-            }
-            _ => Err(SqlError::unsupported("UPDATE of several columns from one subquery")),
-        },
-    }
 }
 
 fn of_delete(binder: &Binder, delete: &Delete) -> Result<Change> {
@@ -228,54 +225,69 @@ fn of_delete(binder: &Binder, delete: &Delete) -> Result<Change> {
     if !only.joins.is_empty() {
         return Err(SqlError::unsupported("DELETE from a join"));
     }
-    let (table, alias) = target(binder, &only.relation)?;
-    let mut items = positions(&alias);
+    let target = Target::of(binder, &only.relation, Use::Delete)?;
+    let mut items = positions(&target.alias);
     if delete.returning.is_some() {
-        for own in &table.definition().columns {
-            items.push(item(column(&alias, &own.name), format!("\u{1}old {}", own.name)));
+        for own in &target.table.definition().columns {
+            items.push(item(target.column(&own.name), format!("\u{1}old {}", own.name)));
         }
+        items.extend(whole(delete.using.as_deref().unwrap_or_default()));
     }
-    let mut from: Vec<TableWithJoins> = vec![only.clone()];
+    let mut from: Vec<TableWithJoins> = vec![target.relation(only)];
     from.extend(delete.using.iter().flatten().cloned());
     Ok(Change {
         select: select::of(items, from, delete.selection.clone()),
-        table,
-        alias,
+        target,
         returning: delete.returning.clone(),
         what: "DELETE",
     })
 }
 
-fn plan(
-    binder: &Binder,
-    change: &Change,
-    types: &[u32],
-) -> Result<(LogicalPlan, Vec<datafusion::arrow::datatypes::FieldRef>)> {
-    let mut binder = binder.clone();
-    binder.positions_of = Some(change.table.oid());
+/// The plan, its parameters, and the columns that RETURNING sees: in the plan they follow the position.
+fn plan(binder: &Binder, change: &Change, types: &[u32]) -> Result<(LogicalPlan, Vec<FieldRef>, Columns)> {
+    let mut own_binder = binder.clone();
+    own_binder.positions_of = Some(change.target.table.oid());
     let mut tree = change.select.clone();
     rewrite(&mut tree);
-    let (plan, params) = parameters::plan(&binder, tree, types)?;
-    if change.what == "DELETE" {
-        return Ok((plan, params));
-    }
-    let columns = plan.schema().columns();
-    let mut exprs: Vec<Expr> = columns[..2].iter().cloned().map(Expr::Column).collect();
-    for ((own, column), field) in change
-        .table
-        .definition()
-        .columns
+    let (plan, params) = parameters::plan(&own_binder, tree, types)?;
+    let definition = change.target.table.definition();
+    let target = &change.target;
+    let mut seen = Columns::through(&target.table, target.view.as_ref(), Some(target.alias.clone()));
+    let columns: Vec<(Column, FieldRef)> = plan
+        .schema()
         .iter()
-        .zip(&columns[2..])
-        .zip(&plan.schema().fields()[2..])
-    {
-        insert::check_assignable(field.data_type(), own)?;
-        exprs.push(insert::assigned(Expr::Column(column.clone()), own).alias(&own.name));
+        .map(|(qualifier, field)| (Column::new(qualifier.cloned(), field.name()), field.clone()))
+        .collect();
+    let mut exprs: Vec<Expr> = Vec::with_capacity(columns.len());
+    for (at, (column, field)) in columns.into_iter().enumerate() {
+        let qualifier = column.relation.as_ref().map(|name| name.table().to_string());
+        let expr = Expr::Column(column);
+        exprs.push(match at.checked_sub(POSITION_FIELDS.len()) {
+            None => expr,
+            Some(at) if at < definition.columns.len() => {
+                let own = &definition.columns[at];
+                if change.what == "UPDATE" {
+                    insert::check_assignable(field.data_type(), own)?;
+                    insert::assigned(expr, own).alias(&own.name)
+                } else {
+                    expr.alias(&own.name)
+                }
+            }
+            Some(at) => {
+                seen.fields.push((qualifier.unwrap_or_default(), field));
+                expr.alias(format!("\u{1}other {at}"))
+            }
+        });
     }
     let plan = LogicalPlanBuilder::from(plan)
         .project(exprs)
         .and_then(LogicalPlanBuilder::build);
-    Ok((plan.map_err(|error| crate::errors::from_datafusion(&error))?, params))
+    let plan = plan.map_err(|error| crate::errors::from_datafusion(&error))?;
+    let plan = match change.what {
+        "UPDATE" => defaults::generate(binder, definition, plan, POSITION_FIELDS.len())?,
+        _ => plan,
+    };
+    Ok((plan, params, seen))
 }
 
 /// The query for the rows that an UPDATE or DELETE changes.
@@ -310,12 +322,13 @@ async fn run(
     change: Change,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
-    if change.table.definition().schema_name != session.temporary_schema() {
+    if change.target.table.definition().schema_name != session.temporary_schema() {
         session.check_writable(change.what)?;
     }
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
-    let plan = query::bind(plan(binder, &change, &declared)?.0, params)?;
-    let table = change.table.clone();
+    let (plan, _, seen) = plan(binder, &change, &declared)?;
+    let plan = query::bind(plan, params)?;
+    let table = change.target.table.clone();
     let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let changed = sizes.iter().map(|_| None).collect();
     let found = Found {
@@ -323,7 +336,9 @@ async fn run(
         rows: 0,
         batches: Vec::new(),
     };
-    let schema = table.schema().clone();
+    let schema = Arc::new(Schema::new(
+        seen.fields.iter().map(|(_, field)| field.clone()).collect::<Vec<_>>(),
+    ));
     let found = run::drain(&session.run(), plan, found, move |found, batch| {
         take(found, &sizes, &schema, &batch)
     })
@@ -335,12 +350,18 @@ async fn run(
             .map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)))
             .collect();
         let (transaction, target) = (session.transaction()?, table.clone());
+        let own: Vec<usize> = (0..table.definition().columns.len()).collect();
         let new_rows = if change.what == "UPDATE" {
-            batches.clone()
+            let own = batches.iter().map(|batch| batch.project(&own));
+            own.collect::<std::result::Result<Vec<_>, _>>()
+                .map_err(|error| from_arrow(&error))?
         } else {
             Vec::new()
         };
-        let checks = Checks::of(binder, table.definition())?;
+        let mut checks = Checks::of(binder, table.definition())?;
+        for (view, condition) in change.target.view.iter().flat_map(|view| &view.checks) {
+            checks = checks.and_of_view(binder, view, Through::over_table(condition))?;
+        }
         run::background(&session.engine, async move {
             let mut writer = transaction.lock().writer(&target);
             for batch in &new_rows {
@@ -348,12 +369,14 @@ async fn run(
             }
             let segments = writer.finish()?;
             checks.verify(&segments)?;
-            Ok(transaction.lock().replace_rows(&target, &keep, segments)?)
+            let mut transaction = transaction.lock();
+            transaction.replace_rows(&target, &keep, segments.clone())?;
+            checks.verify_written(&transaction, &segments)
         })
         .await?;
     }
     match &change.returning {
-        Some(items) => returning::rows(session, &table, Some(change.alias), items, batches, change.what).await,
+        Some(items) => returning::rows(session, &table, &seen, items, batches, change.what).await,
         None => Ok(Outcome::Command(format!("{} {rows}", change.what))),
     }
 }

@@ -1,7 +1,8 @@
 //! CHECK constraints, evaluated over rows before they are published: of INSERT, UPDATE and COPY alike (23514).
 
-use crate::bind::{Binder, fold};
-use crate::error::{Result, SqlError, state};
+use super::unique::Unique;
+use crate::bind::{Binder, conditions_of, fold, with_value};
+use crate::error::{Result, SqlError, SqlState, state};
 use crate::errors::from_datafusion;
 use crate::parse::parse_expression;
 use crate::rewrite::rewrite;
@@ -16,62 +17,161 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{Check, ColumnOrder, IndexDef, Segment, TableDefinition};
+use tenon_storage::{
+    Check, ColumnOrder, ExpressionIndex, IndexDef, Object, ObjectKey, Segment, TableDefinition, Transaction,
+};
 
-/// The conditions of a table, ready to be evaluated.
+/// The conditions of a table, ready to be evaluated: those of its columns' domains, then its own.
 pub(super) struct Checks {
     definition: Arc<TableDefinition>,
-    conditions: Vec<(String, Arc<dyn PhysicalExpr>)>,
+    conditions: Vec<Condition>,
+    /// WITH CHECK OPTION of the views that rows are written through.
+    views: Vec<Condition>,
+    unique: Unique,
+}
+
+struct Condition {
+    met: Arc<dyn PhysicalExpr>,
+    /// The error for a row that is not.
+    state: SqlState,
+    message: String,
+    /// Whether the error shows the row.
+    shows_row: bool,
 }
 
 impl Checks {
     pub(super) fn of(binder: &Binder, definition: &Arc<TableDefinition>) -> Result<Checks> {
-        let conditions = definition.checks.iter().map(|check| {
+        let mut conditions = Vec::new();
+        for column in &definition.columns {
+            let Some((schema, name)) = column.domain.clone() else {
+                continue;
+            };
+            let Some(Object::Domain(domain)) = binder.snapshot.objects().get(&ObjectKey::Domain { schema, name })
+            else {
+                continue;
+            };
+            let value = ast::Expr::Identifier(Ident::with_quote('"', &column.name));
+            for (_, condition, state, message) in conditions_of(binder, domain)? {
+                let condition = match condition {
+                    Some(condition) => with_value(condition, &value),
+                    None => ast::Expr::IsNotNull(Box::new(value.clone())),
+                };
+                conditions.push(Condition {
+                    met: physical(binder, condition, &definition.schema)?,
+                    state: SqlState(state),
+                    message,
+                    shows_row: false,
+                });
+            }
+        }
+        let mut own: Vec<&Check> = definition.checks.iter().collect();
+        // PostgreSQL checks them in the order of their names.
+        own.sort_by(|a, b| a.name.cmp(&b.name));
+        for check in own {
             let condition = parse_expression(&check.condition)?;
-            Ok((check.name.clone(), physical(binder, condition, &definition.schema)?))
-        });
+            conditions.push(Condition {
+                met: physical(binder, condition, &definition.schema)?,
+                state: state::CHECK_VIOLATION,
+                message: format!(
+                    "new row for relation \"{}\" violates check constraint \"{}\"",
+                    definition.name, check.name
+                ),
+                shows_row: true,
+            });
+        }
         Ok(Checks {
             definition: definition.clone(),
-            conditions: conditions.collect::<Result<_>>()?,
+            conditions,
+            views: Vec::new(),
+            unique: Unique::of(binder, definition)?,
         })
+    }
+
+    /// Adds a view's WITH CHECK OPTION.
+    pub(super) fn and_of_view(mut self, binder: &Binder, view: &str, condition: ast::Expr) -> Result<Self> {
+        self.views.push(Condition {
+            // A row for which the condition is NULL is not in the view either.
+            met: physical(
+                binder,
+                ast::Expr::IsTrue(Box::new(ast::Expr::Nested(Box::new(condition)))),
+                &self.definition.schema,
+            )?,
+            state: state::WITH_CHECK_OPTION_VIOLATION,
+            message: format!("new row violates check option for view \"{view}\""),
+            shows_row: true,
+        });
+        Ok(self)
+    }
+
+    /// Checks what PostgreSQL checks after a row is written: what concerns all rows of the table, and the views that the
+    /// new ones, in `written`, came through.
+    pub(super) fn verify_written(&self, transaction: &Transaction, written: &[Arc<Segment>]) -> Result<()> {
+        if !self.unique.is_empty()
+            && let Some(table) = transaction.state().table_by_oid(self.definition.oid)
+        {
+            self.unique.verify(table)?;
+        }
+        self.hold(&self.views, written)
     }
 
     /// Fails on the first row of the segments for which a condition is false.
     pub(super) fn verify(&self, segments: &[Arc<Segment>]) -> Result<()> {
-        if self.conditions.is_empty() {
+        self.hold(&self.conditions, segments)
+    }
+
+    fn hold(&self, conditions: &[Condition], segments: &[Arc<Segment>]) -> Result<()> {
+        if conditions.is_empty() {
             return Ok(());
         }
         let columns: Vec<usize> = (0..self.definition.columns.len()).collect();
         for segment in segments {
             let rows = segment.batch(&self.definition.schema, &columns, 0, segment.rows())?;
-            for (name, condition) in &self.conditions {
+            for condition in conditions {
                 let met = condition
+                    .met
                     .evaluate(&rows)
                     .and_then(|met| met.into_array(rows.num_rows()))
                     .map_err(|error| from_datafusion(&error))?;
                 let met = met.as_boolean();
                 if let Some(row) = (0..met.len()).find(|row| met.is_valid(*row) && !met.value(*row)) {
-                    return Err(self.violated(name, &rows, row));
+                    return Err(condition.violated(&rows, row));
                 }
             }
         }
         Ok(())
     }
+}
 
-    fn violated(&self, name: &str, rows: &RecordBatch, row: usize) -> SqlError {
-        let table = &self.definition.name;
+impl Condition {
+    fn violated(&self, rows: &RecordBatch, row: usize) -> SqlError {
+        let error = SqlError::new(self.state, self.message.clone());
+        if !self.shows_row {
+            return error;
+        }
         let options = FormatOptions::default().with_null("null");
         let values = rows.columns().iter().map(|column| {
             ArrayFormatter::try_new(column, &options).map_or(String::new(), |values| values.value(row).to_string())
         });
         let values: Vec<String> = values.collect();
-        let message = format!("new row for relation \"{table}\" violates check constraint \"{name}\"");
-        SqlError::new(state::CHECK_VIOLATION, message).detail(format!("Failing row contains ({}).", values.join(", ")))
+        error.detail(format!("Failing row contains ({}).", values.join(", ")))
     }
 }
 
+/// An expression over a table's columns.
+pub(super) fn expression(binder: &Binder, mut expr: ast::Expr, schema: &Arc<Schema>) -> Result<Arc<dyn PhysicalExpr>> {
+    rewrite(&mut expr);
+    let schema = DFSchema::try_from(schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;
+    let expr = binder.expression(expr, &schema)?;
+    let planned = binder.engine.state.create_physical_expr(expr, &schema);
+    planned.map_err(|error| from_datafusion(&error))
+}
+
 /// A condition over a table's columns; 42804 where it is no boolean.
-fn physical(binder: &Binder, mut condition: ast::Expr, schema: &Arc<Schema>) -> Result<Arc<dyn PhysicalExpr>> {
+pub(super) fn physical(
+    binder: &Binder,
+    mut condition: ast::Expr,
+    schema: &Arc<Schema>,
+) -> Result<Arc<dyn PhysicalExpr>> {
     rewrite(&mut condition);
     let schema = DFSchema::try_from(schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;
     let condition = binder.expression(condition, &schema)?;
@@ -98,6 +198,7 @@ pub(super) fn check(
     schema: &Arc<Schema>,
     taken: &[Check],
 ) -> Result<Check> {
+    super::defaults::refuse_sets(binder, &declared.expr, "check constraint", "check constraints")?;
     physical(binder, (*declared.expr).clone(), schema)?;
     let wanted = match column {
         Some(column) => format!("{table}_{column}_check"),
@@ -164,6 +265,30 @@ pub(super) fn renamed(checks: &[Check], from: &str, to: &str) -> Result<Vec<Chec
     checks.iter().map(change).collect()
 }
 
+/// A text after a column has another name.
+pub(super) fn renamed_text(text: &str, from: &str, to: &str) -> Result<String> {
+    let mut expr = parse_expression(text)?;
+    let _ = expr.visit(&mut Columns {
+        name: from,
+        to: Some(to),
+        found: false,
+    });
+    Ok(expr.to_string())
+}
+
+/// Indexes on expressions after a column has another name.
+pub(super) fn renamed_indexes(indexes: &[ExpressionIndex], from: &str, to: &str) -> Result<Vec<ExpressionIndex>> {
+    let change = |index: &ExpressionIndex| {
+        let key = |text: &String| renamed_text(text, from, to);
+        Ok(ExpressionIndex {
+            keys: index.keys.iter().map(key).collect::<Result<_>>()?,
+            predicate: index.predicate.as_ref().map(key).transpose()?,
+            ..index.clone()
+        })
+    };
+    indexes.iter().map(change).collect()
+}
+
 /// The names of the conditions that speak of a column.
 pub(super) fn about(checks: &[Check], column: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
@@ -179,6 +304,17 @@ pub(super) fn about(checks: &[Check], column: &str) -> Result<Vec<String>> {
         }
     }
     Ok(names)
+}
+
+/// Whether an expression, as text, speaks of a column.
+pub(super) fn mentions(text: &str, column: &str) -> Result<bool> {
+    let mut columns = Columns {
+        name: column,
+        to: None,
+        found: false,
+    };
+    let _ = parse_expression(text)?.visit(&mut columns);
+    Ok(columns.found)
 }
 
 struct Columns<'a> {

@@ -1,6 +1,8 @@
 //! CREATE TABLE, CREATE TABLE AS, CREATE VIEW, CREATE SCHEMA.
 
-use super::{constraints, insert, query};
+use super::definition::SequenceOptions;
+use super::like::{self, Taken};
+use super::{constraints, defaults, generated, insert, query, sequence, updatable};
 use crate::bind::{Target, fold};
 use crate::error::{Result, SqlError, state};
 use crate::files;
@@ -15,12 +17,24 @@ use datafusion::sql::sqlparser::ast::{
     TableConstraint,
 };
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, IndexDef, SqlType, TableDef};
+use tenon_storage::{
+    CheckOption, ColumnDef, Generated, IndexDef, OnCommit, SequenceDef, SequenceOwner, SqlType, TableDef, TableVersion,
+    quote_identifier,
+};
 
 /// The schema and name of a new relation; a temporary one goes into the session's own schema.
-fn target(session: &mut Session, name: &ObjectName, temporary: bool) -> Result<Target> {
-    if !temporary {
+pub(super) fn target(session: &mut Session, name: &ObjectName, temporary: bool) -> Result<Target> {
+    let qualifier = match name.0.as_slice() {
+        [.., schema, _] => schema.as_ident().map(fold),
+        _ => None,
+    };
+    let named = qualifier.as_deref() == Some("pg_temp") || qualifier == Some(session.temporary_schema());
+    if !temporary && !named {
         return session.binder().names().target(name);
+    }
+    if qualifier.is_some() && !named {
+        let message = "cannot create temporary relation in non-temporary schema";
+        return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
     }
     let schema = session.temporary_schema();
     let transaction = session.transaction()?;
@@ -65,6 +79,7 @@ pub(super) async fn table(
         }
     }
     let place = target(session, &create.name, temporary)?;
+    let on_commit = on_commit(session, create, &place)?;
     let tag = if create.query.is_some() {
         "CREATE TABLE AS"
     } else {
@@ -81,13 +96,54 @@ pub(super) async fn table(
     match &create.query {
         Some(query) => create_as(session, prepared, create, place, query, params).await,
         None => {
-            let definition = definition(session, create, &place.name)?;
-            session
-                .transaction()?
+            let (mut definition, taken) = definition(session, create, &place)?;
+            definition.on_commit = on_commit;
+            let transaction = session.transaction()?;
+            let table = transaction
                 .lock()
                 .create_table(&place.schema, &place.name, definition)?;
+            taken.finish(session, &table)?;
             Ok(Outcome::Command(tag.into()))
         }
+    }
+}
+
+fn on_commit(session: &Session, create: &CreateTable, place: &Target) -> Result<OnCommit> {
+    let Some(declared) = &create.on_commit else {
+        return Ok(OnCommit::PreserveRows);
+    };
+    if place.schema != session.temporary_schema() {
+        let message = "ON COMMIT can only be used on temporary tables";
+        return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
+    }
+    Ok(match declared {
+        ast::OnCommit::DeleteRows => OnCommit::DeleteRows,
+        ast::OnCommit::PreserveRows => OnCommit::PreserveRows,
+        ast::OnCommit::Drop => OnCommit::Drop,
+    })
+}
+
+/// A sequence that a column is declared with: serial or an identity.
+pub(super) struct OwnSequence {
+    pub column: String,
+    pub name: String,
+    pub def: SequenceDef,
+    pub identity: bool,
+}
+
+impl OwnSequence {
+    pub(super) fn create(self, session: &Session, table: &TableVersion) -> Result<()> {
+        let owner = SequenceOwner {
+            table_oid: table.oid(),
+            column: self.column,
+            identity: self.identity,
+        };
+        let schema = &table.definition().schema_name;
+        session
+            .transaction()?
+            .lock()
+            .create_sequence(schema, &self.name, self.def, Some(owner))?;
+        Ok(())
     }
 }
 
@@ -107,6 +163,7 @@ async fn create_as(
     let columns = columns_of(run::columns(&session.engine, &plan).as_arrow(), &given)?;
     let definition = TableDef {
         columns,
+        on_commit: on_commit(session, create, &place)?,
         ..TableDef::default()
     };
     let transaction = session.transaction()?;
@@ -159,7 +216,7 @@ async fn create_from_file(
 }
 
 /// Columns of a stored relation with the names and types of a query's result, the first ones renamed.
-fn columns_of(schema: &Schema, given: &[String]) -> Result<Vec<ColumnDef>> {
+pub(super) fn columns_of(schema: &Schema, given: &[String]) -> Result<Vec<ColumnDef>> {
     if given.len() > schema.fields().len() {
         return Err(SqlError::new(
             state::SYNTAX_ERROR,
@@ -192,11 +249,16 @@ pub(super) fn stored_type(field: &datafusion::arrow::datatypes::Field) -> Result
     })
 }
 
-fn definition(session: &mut Session, create: &CreateTable, table: &str) -> Result<TableDef> {
+fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Result<(TableDef, Taken)> {
+    let table = place.name.as_str();
     let mut definition = TableDef::default();
-    let mut checks = Vec::new();
+    let (mut checks, mut taken) = (Vec::new(), Taken::default());
     for column in &create.columns {
-        let (column, declared) = column_definition(session, column)?;
+        if like::expand(session, column, place, &mut definition, &mut taken)? {
+            continue;
+        }
+        let (column, declared) = column_definition(session, column, place)?;
+        taken.sequences.extend(declared.sequence);
         if declared.primary_key {
             one_key(&definition)?;
             definition.primary_key = vec![column.name.clone()];
@@ -212,21 +274,12 @@ fn definition(session: &mut Session, create: &CreateTable, table: &str) -> Resul
         );
         definition.columns.push(column);
     }
-    if let Some(like) = &create.like {
-        let name = match like {
-            ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like) => &like.name,
-        };
-        let binder = session.binder();
-        let source = binder.names().relation(name)?;
-        match source.as_table() {
-            Some(table) => definition
-                .columns
-                .extend(table.definition().columns.iter().cloned().map(|mut column| {
-                    column.default = None;
-                    column
-                })),
-            None => definition.columns.extend(columns_of(source.columns(), &[])?),
-        }
+    let computed = definition
+        .columns
+        .iter()
+        .filter(|column| column.generated == Some(Generated::Stored));
+    for column in computed {
+        generated::check(&session.binder(), &definition.columns, column)?;
     }
     for constraint in &create.constraints {
         match constraint {
@@ -261,7 +314,7 @@ fn definition(session: &mut Session, create: &CreateTable, table: &str) -> Resul
             definition.checks.push(check);
         }
     }
-    Ok(definition)
+    Ok((definition, taken))
 }
 
 fn one_key(definition: &TableDef) -> Result<()> {
@@ -298,17 +351,51 @@ pub(super) struct Declared {
     pub primary_key_name: Option<String>,
     pub unique: Option<IndexDef>,
     pub checks: Vec<(Option<Ident>, CheckConstraint)>,
+    pub sequence: Option<OwnSequence>,
 }
 
-pub(super) fn column_definition(session: &mut Session, column: &ast::ColumnDef) -> Result<(ColumnDef, Declared)> {
-    let mut out = ColumnDef::new(fold(&column.name), sql_type(&column.data_type)?);
+/// A column of a table that is, or will be, at `place`.
+pub(super) fn column_definition(
+    session: &mut Session,
+    column: &ast::ColumnDef,
+    place: &Target,
+) -> Result<(ColumnDef, Declared)> {
+    let name = fold(&column.name);
     let mut declared = Declared::default();
+    let serial = match &column.data_type {
+        ast::DataType::Custom(own, _) => sequence::serial_type(&super::last(own)),
+        _ => None,
+    };
+    let domain = session.binder().domain_of(&column.data_type);
+    let own_type = match (serial, &domain) {
+        (Some(serial), _) => serial,
+        (None, Some(domain)) => domain.base,
+        (None, None) => sql_type(&column.data_type)?,
+    };
+    let mut out = ColumnDef::new(name, own_type);
+    out.domain = domain.map(|domain| (domain.schema_name.clone(), domain.name.clone()));
+    if serial.is_some() {
+        let own = own_sequence(session, place, &out, &SequenceOptions::default(), false)?;
+        let sequence = quoted_name(session, place, &own.name);
+        out.default = Some(format!("nextval('{}'::regclass)", sequence.replace('\'', "''")));
+        out.not_null = true;
+        declared.sequence = Some(own);
+    }
+    let mut is_null = false;
     for option in &column.options {
         match &option.option {
-            ColumnOption::Null => out.not_null = false,
+            ColumnOption::Null if serial.is_none() && out.generated.is_none() => is_null = true,
+            ColumnOption::Null => return Err(conflicting_null(&out.name, place)),
             ColumnOption::NotNull => out.not_null = true,
             ColumnOption::Default(expr) => {
-                insert::check_default(session, expr, &out)?;
+                if out.default.is_some() {
+                    let message = format!(
+                        "multiple default values specified for column \"{}\" of table \"{}\"",
+                        out.name, place.name
+                    );
+                    return Err(SqlError::new(state::SYNTAX_ERROR, message));
+                }
+                defaults::check(session, expr, &out)?;
                 out.default = Some(expr.to_string());
             }
             ColumnOption::PrimaryKey(_) => {
@@ -322,19 +409,129 @@ pub(super) fn column_definition(session: &mut Session, column: &ast::ColumnDef) 
             }
             ColumnOption::Check(check) => declared.checks.push((option.name.clone(), check.clone())),
             ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
-            ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
-                return Err(SqlError::unsupported("generated columns"));
+            ColumnOption::Generated {
+                generated_as,
+                sequence_options,
+                generation_expr,
+                ..
+            } => {
+                let what = if generation_expr.is_some() {
+                    "generation expression"
+                } else {
+                    "identity"
+                };
+                match (out.generated, &out.default) {
+                    (Some(Generated::Stored), _) if generation_expr.is_some() => {
+                        let message = format!(
+                            "multiple generation clauses specified for column \"{}\" of table \"{}\"",
+                            out.name, place.name
+                        );
+                        return Err(SqlError::new(state::SYNTAX_ERROR, message));
+                    }
+                    (Some(_), _) if generation_expr.is_none() && out.default.is_none() => {
+                        let message = format!(
+                            "multiple identity specifications for column \"{}\" of table \"{}\"",
+                            out.name, place.name
+                        );
+                        return Err(SqlError::new(state::SYNTAX_ERROR, message));
+                    }
+                    (None, None) => {}
+                    _ => return Err(both(&out, place, what)),
+                }
+                match generation_expr {
+                    Some(expr) => {
+                        out.default = Some(expr.to_string());
+                        out.generated = Some(Generated::Stored);
+                    }
+                    None => {
+                        if !matches!(own_type, SqlType::Int2 | SqlType::Int4 | SqlType::Int8) {
+                            let message = "identity column type must be smallint, integer, or bigint";
+                            return Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message));
+                        }
+                        let options = SequenceOptions::of_identity(sequence_options.as_deref().unwrap_or_default());
+                        declared.sequence = Some(own_sequence(session, place, &out, &options, true)?);
+                        out.not_null = true;
+                        out.generated = Some(match generated_as {
+                            ast::GeneratedAs::ByDefault => Generated::ByDefault,
+                            _ => Generated::Always,
+                        });
+                    }
+                }
             }
             other => return Err(SqlError::unsupported(format!("column option {other}"))),
         }
+        if out.generated.is_some() && out.generated != Some(Generated::Stored) && out.default.is_some() {
+            return Err(both(&out, place, "identity"));
+        }
+    }
+    if is_null && (out.not_null || declared.primary_key) {
+        return Err(conflicting_null(&out.name, place));
     }
     Ok((out, declared))
 }
 
-pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome> {
-    if create.materialized {
-        return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW").hint("Use CREATE TABLE AS."));
+fn conflicting_null(column: &str, place: &Target) -> SqlError {
+    let message = format!(
+        "conflicting NULL/NOT NULL declarations for column \"{column}\" of table \"{}\"",
+        place.name
+    );
+    SqlError::new(state::SYNTAX_ERROR, message)
+}
+
+/// 42601 for a column with two sources of values.
+fn both(column: &ColumnDef, place: &Target, what: &str) -> SqlError {
+    let first = match column.generated {
+        Some(Generated::Stored) if what == "identity" => "identity and generation expression",
+        Some(Generated::Always | Generated::ByDefault) if what != "identity" => "identity and generation expression",
+        _ if what == "identity" => "default and identity",
+        _ => "default and generation expression",
+    };
+    let message = format!(
+        "both {first} specified for column \"{}\" of table \"{}\"",
+        column.name, place.name
+    );
+    SqlError::new(state::SYNTAX_ERROR, message)
+}
+
+/// The sequence of a serial or identity column.
+pub(super) fn own_sequence(
+    session: &Session,
+    place: &Target,
+    column: &ColumnDef,
+    options: &SequenceOptions,
+    identity: bool,
+) -> Result<OwnSequence> {
+    let mut options = options.clone();
+    let word = column.sql_type.base_name();
+    options.data_type = Some(parse_type(word)?);
+    Ok(OwnSequence {
+        column: column.name.clone(),
+        name: sequence::free_name(session, &place.schema, &place.name, &column.name),
+        def: sequence::definition(&options, None)?.0,
+        identity,
+    })
+}
+
+fn parse_type(word: &str) -> Result<ast::DataType> {
+    Ok(match word.parse::<SqlType>()? {
+        SqlType::Int2 => ast::DataType::SmallInt(None),
+        SqlType::Int4 => ast::DataType::Integer(None),
+        _ => ast::DataType::BigInt(None),
+    })
+}
+
+/// A relation's name as a DEFAULT shows it: with its schema where the search path does not find it there.
+fn quoted_name(session: &Session, place: &Target, name: &str) -> String {
+    let binder = session.binder();
+    let first = crate::bind::created_in(&binder.facts.path);
+    if first == Some(&place.schema) {
+        quote_identifier(name)
+    } else {
+        format!("{}.{}", quote_identifier(&place.schema), quote_identifier(name))
     }
+}
+
+pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome> {
     if !create.temporary {
         session.check_writable("CREATE VIEW")?;
     }
@@ -378,7 +575,54 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
     } else {
         transaction.create_view(&place.schema, &place.name, &sql, schema)?;
     }
+    if let Some(option) = check_option(create)? {
+        transaction.set_check_option(&place.schema, &place.name, option)?;
+        drop(transaction);
+        let binder = session.binder();
+        let view = binder
+            .snapshot
+            .relation(&place.schema, &place.name)
+            .and_then(|own| own.as_view());
+        if let Some(view) = view {
+            updatable::of(&binder, view, updatable::Use::Insert).map_err(|error| {
+                let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+                let refused = SqlError::unsupported_as(message);
+                match error.detail {
+                    Some(detail) => refused.hint(detail),
+                    None => refused,
+                }
+            })?;
+        }
+    }
     Ok(Outcome::Command("CREATE VIEW".into()))
+}
+
+/// WITH CHECK OPTION, as the clause or among the options in parentheses.
+fn check_option(create: &CreateView) -> Result<Option<CheckOption>> {
+    let mut said = create.comment.clone();
+    if let ast::CreateTableOptions::With(options) = &create.options {
+        for option in options {
+            if let ast::SqlOption::KeyValue { key, value } = option
+                && fold(key) == "check_option"
+            {
+                said = Some(value.to_string().trim_matches('\'').to_lowercase());
+            }
+        }
+    }
+    check_option_named(said.as_deref())
+}
+
+pub(super) fn check_option_named(said: Option<&str>) -> Result<Option<CheckOption>> {
+    match said {
+        None => Ok(None),
+        Some("local") => Ok(Some(CheckOption::Local)),
+        Some("cascaded") => Ok(Some(CheckOption::Cascaded)),
+        Some(_) => Err(SqlError::new(
+            state::INVALID_PARAMETER_VALUE,
+            "invalid value for enum option \"check_option\"",
+        )
+        .detail("Valid values are \"local\" and \"cascaded\".")),
+    }
 }
 
 pub(super) fn schema(session: &mut Session, name: &SchemaName, if_not_exists: bool) -> Result<Outcome> {

@@ -6,16 +6,22 @@ use crate::outcome::Outcome;
 use crate::parse::parse;
 use crate::session::Session;
 use crate::statement::Kind;
-use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, ObjectType, Truncate, visit_relations};
+use datafusion::sql::sqlparser::ast::{
+    ObjectName, ObjectNamePart, ObjectType, Truncate, TruncateIdentityOption, visit_relations,
+};
 use std::ops::ControlFlow;
-use tenon_storage::{Relation, State};
+use tenon_storage::{Relation, Sequence, State};
 
 /// The views whose text reads a relation.
-fn readers(snapshot: &State, schema: &str, name: &str) -> Vec<(String, String)> {
+pub(super) fn readers(snapshot: &State, schema: &str, name: &str) -> Vec<(String, String)> {
     let mut out = Vec::new();
     for relation in snapshot.relations() {
-        let Relation::View(view) = relation else { continue };
-        let Ok(statements) = parse(&view.sql) else { continue };
+        let sql = match relation {
+            Relation::View(view) => Some(view.sql.as_str()),
+            Relation::Table(table) => table.definition().query.as_deref(),
+            Relation::Sequence(_) => None,
+        };
+        let Some(Ok(statements)) = sql.map(parse) else { continue };
         let reads = statements.iter().any(|statement| {
             let Kind::Sql(tree) = &statement.kind else { return false };
             visit_relations(tree.as_ref(), |own: &ObjectName| {
@@ -28,7 +34,7 @@ fn readers(snapshot: &State, schema: &str, name: &str) -> Vec<(String, String)> 
             .is_break()
         });
         if reads {
-            out.push((view.schema_name.clone(), view.name.clone()));
+            out.push((relation.schema_name().to_string(), relation.name().to_string()));
         }
     }
     out
@@ -39,11 +45,7 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool)
     let snapshot = session.state();
     let views = readers(&snapshot, schema, name);
     if !views.is_empty() && !cascade {
-        let kind = if snapshot.table(schema, name).is_some() {
-            "table"
-        } else {
-            "view"
-        };
+        let kind = snapshot.relation(schema, name).map_or("table", Relation::kind);
         let message = format!("cannot drop {kind} {name} because other objects depend on it");
         let detail: Vec<String> = views
             .iter()
@@ -54,13 +56,65 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool)
             .hint("Use DROP ... CASCADE to drop the dependent objects too."));
     }
     for (schema, view) in views {
-        if session.state().relation(&schema, &view).is_some() {
-            session.notice(format!("drop cascades to view {view}"));
+        if let Some(relation) = session.state().relation(&schema, &view) {
+            session.notice(format!("drop cascades to {} {view}", relation.kind()));
             drop_relation(session, &schema, &view, true)?;
         }
     }
     session.transaction()?.lock().drop_relation(schema, name)?;
     Ok(())
+}
+
+/// A sequence may go when no column takes its values from it, or with `cascade`, which takes those defaults away.
+fn release_sequence(session: &mut Session, sequence: &Sequence, cascade: bool) -> Result<()> {
+    let snapshot = session.state();
+    if let Some(owner) = sequence.owner.as_ref().filter(|owner| owner.identity) {
+        let table = snapshot.table_by_oid(owner.table_oid).map_or("", |table| table.name());
+        let (name, column) = (&sequence.name, &owner.column);
+        let message = format!("cannot drop sequence {name} because column {column} of table {table} requires it");
+        return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
+            .hint(format!("You can drop column {column} of table {table} instead.")));
+    }
+    for table in snapshot.relations().filter_map(Relation::as_table) {
+        for column in &table.definition().columns {
+            let uses = |text: &String| {
+                named_sequence(text).is_some_and(|named| {
+                    let binder = session.binder();
+                    binder
+                        .names()
+                        .textual(&named)
+                        .is_ok_and(|found| found.oid() == sequence.oid)
+                })
+            };
+            if !column.default.as_ref().is_some_and(uses) {
+                continue;
+            }
+            let what = format!("default value for column {} of table {}", column.name, table.name());
+            if !cascade {
+                let message = format!(
+                    "cannot drop sequence {} because other objects depend on it",
+                    sequence.name
+                );
+                return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                    .detail(format!("{what} depends on sequence {}", sequence.name))
+                    .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            session.notice(format!("drop cascades to {what}"));
+            let (schema, name) = (&table.definition().schema_name, table.name());
+            session
+                .transaction()?
+                .lock()
+                .set_default(schema, name, &column.name, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// The sequence that a default asks: `nextval('name'::regclass)`.
+fn named_sequence(default: &str) -> Option<String> {
+    let rest = default.strip_prefix("nextval('")?;
+    let (name, _) = rest.split_once("'::regclass)")?;
+    Some(name.replace("''", "'"))
 }
 
 pub(super) fn objects(
@@ -74,8 +128,13 @@ pub(super) fn objects(
     session.check_writable(&tag)?;
     for name in names {
         match kind {
-            ObjectType::Table | ObjectType::View => {
-                let word = if kind == ObjectType::Table { "table" } else { "view" };
+            ObjectType::Table | ObjectType::View | ObjectType::MaterializedView | ObjectType::Sequence => {
+                let word = match kind {
+                    ObjectType::Table => "table",
+                    ObjectType::View => "view",
+                    ObjectType::Sequence => "sequence",
+                    _ => "materialized view",
+                };
                 let binder = session.binder();
                 let Some(found) = binder.names().existing(name)? else {
                     let last = name
@@ -99,11 +158,14 @@ pub(super) fn objects(
                     session.notice(format!("{word} \"{last}\" does not exist, skipping"));
                     continue;
                 };
-                if found.as_table().is_some() != (kind == ObjectType::Table) {
+                if found.kind() != word {
                     let message = format!("\"{}\" is not a {word}", found.name());
-                    let other = if kind == ObjectType::Table { "VIEW" } else { "TABLE" };
-                    return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message)
-                        .hint(format!("Use DROP {other} to remove it.")));
+                    let (kind, article) = (found.kind(), if found.kind() == "index" { "an" } else { "a" });
+                    let hint = format!("Use DROP {} to remove {article} {kind}.", kind.to_uppercase());
+                    return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint(hint));
+                }
+                if let Some(sequence) = found.as_sequence() {
+                    release_sequence(session, sequence, cascade)?;
                 }
                 let (schema, last) = (found.schema_name().to_string(), found.name().to_string());
                 drop_relation(session, &schema, &last, cascade)?;
@@ -163,10 +225,16 @@ pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Out
                 format!("\"{}\" is not a table", found.name()),
             ));
         }
-        session
-            .transaction()?
-            .lock()
-            .truncate(found.schema_name(), found.name())?;
+        let oid = found.oid();
+        let transaction = session.transaction()?;
+        let mut transaction = transaction.lock();
+        transaction.truncate(found.schema_name(), found.name())?;
+        if truncate.identity == Some(TruncateIdentityOption::Restart) {
+            for own in transaction.owned_sequences(oid, None) {
+                let (def, owner, start) = (own.def.clone(), own.owner.clone(), own.def.start);
+                transaction.alter_sequence(&own.schema_name, &own.name, def, owner, Some(start))?;
+            }
+        }
     }
     Ok(Outcome::Command("TRUNCATE TABLE".into()))
 }

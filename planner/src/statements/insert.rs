@@ -1,8 +1,11 @@
 //! INSERT, and what all writers of rows share: defaults, conversion to the columns' types, the write itself.
 
 use super::constraints::Checks;
+use super::overriding::{self, Overriding};
+use super::returning::Columns;
+use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
-use super::{Description, conflict, parameters, query, returning};
+use super::{Description, conflict, defaults, parameters, query, returning};
 use crate::bind::{Binder, fold};
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
@@ -15,22 +18,28 @@ use crate::types::pg_type;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     self, Insert, OnConflict, OnConflictAction, OnInsert, SetExpr, TableObject, Value,
 };
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::types::NUMERIC;
-use tenon_storage::{ColumnDef, SqlType, TableVersion, TableWriter};
+use tenon_storage::{ColumnDef, Generated, SqlType, TableDefinition, TableVersion, TableWriter};
 
 /// An INSERT whose names are known.
 pub(super) struct Resolved {
     pub table: Arc<TableVersion>,
+    /// The view that the rows are inserted through.
+    pub view: Option<Through>,
     /// The table's column for each column of the source.
     targets: Vec<usize>,
+    /// Whether the statement lists them.
+    is_listed: bool,
+    overriding: Option<Overriding>,
 }
 
 pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
@@ -48,13 +57,7 @@ pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
     let TableObject::TableName(name) = &insert.table else {
         return Err(SqlError::unsupported("INSERT into anything but a table"));
     };
-    let relation = binder.names().relation(name)?;
-    let table = relation.as_table().cloned().ok_or_else(|| {
-        SqlError::new(
-            state::WRONG_OBJECT_TYPE,
-            format!("cannot insert into view \"{}\"", relation.name()),
-        )
-    })?;
+    let (table, view) = updatable::target(binder, name, Use::Insert)?;
     let definition = table.definition();
     let mut targets = Vec::new();
     for column in &insert.columns {
@@ -64,10 +67,13 @@ pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
             .and_then(|part| part.as_ident())
             .map(fold)
             .unwrap_or_default();
-        let at = definition.column_index(&name).ok_or_else(|| {
-            let message = format!("column \"{name}\" of relation \"{}\" does not exist", definition.name);
-            SqlError::new(state::UNDEFINED_COLUMN, message)
-        })?;
+        let at = match &view {
+            Some(view) => view.column(&name, Use::Insert)?,
+            None => definition.column_index(&name).ok_or_else(|| {
+                let message = format!("column \"{name}\" of relation \"{}\" does not exist", definition.name);
+                SqlError::new(state::UNDEFINED_COLUMN, message)
+            })?,
+        };
         if targets.contains(&at) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
@@ -75,9 +81,28 @@ pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
         targets.push(at);
     }
     if insert.columns.is_empty() {
-        targets = (0..definition.columns.len()).collect();
+        targets = match &view {
+            Some(view) => {
+                let wanted = match insert.source.as_deref().map(|source| source.body.as_ref()) {
+                    Some(SetExpr::Values(values)) => values.rows.first().map_or(0, |row| row.content.len()),
+                    None => 0,
+                    _ => view.columns.len(),
+                };
+                let names = view.columns.iter().take(wanted);
+                names
+                    .map(|(name, _)| view.column(name, Use::Insert))
+                    .collect::<Result<_>>()?
+            }
+            None => (0..definition.columns.len()).collect(),
+        };
     }
-    Ok(Resolved { table, targets })
+    Ok(Resolved {
+        table,
+        view,
+        targets,
+        is_listed: !insert.columns.is_empty(),
+        overriding: overriding::of(insert),
+    })
 }
 
 pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) -> Result<Description> {
@@ -97,7 +122,10 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
         params.extend(all.into_iter().skip(params.len()));
     }
     let columns = match &insert.returning {
-        Some(items) => Some(returning::describe(&binder, &resolved.table, alias(insert), items)?),
+        Some(items) => {
+            let columns = Columns::through(&resolved.table, resolved.view.as_ref(), alias(insert));
+            Some(returning::describe(&binder, &columns, items)?)
+        }
         None => None,
     };
     Ok(Description {
@@ -151,7 +179,7 @@ fn source_plan(
 ) -> Result<(LogicalPlan, Vec<FieldRef>)> {
     let definition = resolved.table.definition();
     let mut source = source.clone();
-    let mut targets = resolved.targets.clone();
+    let mut targets: Vec<Option<usize>> = resolved.targets.iter().copied().map(Some).collect();
     if let SetExpr::Values(values) = source.body.as_mut() {
         let width = values.rows.first().map_or(0, |row| row.content.len());
         if values.rows.iter().any(|row| row.content.len() != width) {
@@ -160,60 +188,60 @@ fn source_plan(
                 "VALUES lists must all be the same length",
             ));
         }
-        targets.truncate(width.max(usize::from(!targets.is_empty())));
-        if width <= resolved.targets.len() {
-            for (at, target) in targets.iter().enumerate() {
-                to_column_type(&mut values.rows, at, &definition.columns[*target])?;
-            }
+        resolved.check_width(width)?;
+        for at in 0..width {
+            let target = resolved.targets[at];
+            let column = &definition.columns[target];
+            let defaults_only = values.rows.iter().all(|row| defaults::is_default(&row.content[at]));
+            to_column_type(&mut values.rows, at, column)?;
+            let is_given = resolved.takes(column, defaults_only)?;
+            let float = matches!(column.sql_type, SqlType::Float4 | SqlType::Float8);
             for row in &mut values.rows {
-                for (expr, target) in row.content.iter_mut().zip(&targets) {
-                    let column = &definition.columns[*target];
-                    let float = matches!(column.sql_type, SqlType::Float4 | SqlType::Float8);
-                    if is_default(expr) {
-                        *expr = default_tree(column)?;
-                    } else if float && (is_number(expr) || is_text(expr)) {
-                        // One row's numerics would make the whole column numeric, which holds no 1e300 and no NaN.
-                        cast_to_float(expr, column.sql_type == SqlType::Float4);
-                    } else if is_numeric(column.sql_type) && (is_number(expr) || is_text(expr)) {
-                        cast_to_numeric(expr, column.sql_type);
-                    } else if matches!(column.sql_type, SqlType::Array(_) | SqlType::Jsonb) && is_text(expr) {
-                        // Other rows may have arrays where this one has text.
-                        *expr = parse_expression(&format!("{expr}::{}", column.sql_type))?;
-                    }
+                let expr = &mut row.content[at];
+                if !is_given {
+                    *expr = defaults::null();
+                } else if defaults::is_default(expr) {
+                    *expr = defaults::tree(binder, definition, column)?;
+                } else if float && (is_number(expr) || is_text(expr)) {
+                    // One row's numerics would make the whole column numeric, which holds no 1e300 and no NaN.
+                    cast_to_float(expr, column.sql_type == SqlType::Float4);
+                } else if is_numeric(column.sql_type) && (is_number(expr) || is_text(expr)) {
+                    cast_to_numeric(expr, column.sql_type);
+                } else if matches!(column.sql_type, SqlType::Array(_) | SqlType::Jsonb) && is_text(expr) {
+                    // Other rows may have arrays where this one has text.
+                    *expr = parse_expression(&format!("{expr}::{}", column.sql_type))?;
                 }
+            }
+            if !is_given {
+                targets[at] = None;
             }
         }
     }
+    let is_values = matches!(source.body.as_ref(), SetExpr::Values(_));
     let mut tree = ast::Statement::Query(Box::new(source));
     rewrite(&mut tree);
     let (plan, params) = parameters::plan(binder, tree, types)?;
     let width = plan.schema().fields().len();
-    if width > resolved.targets.len() {
-        return Err(SqlError::new(
-            state::SYNTAX_ERROR,
-            "INSERT has more expressions than target columns",
-        ));
-    }
-    if width < resolved.targets.len() && targets.len() > width {
-        targets.truncate(width);
-    }
-    let listed = resolved.targets.len() < definition.columns.len() || width < resolved.targets.len();
-    if listed && width < resolved.targets.len() && resolved.targets.len() != definition.columns.len() {
-        return Err(SqlError::new(
-            state::SYNTAX_ERROR,
-            "INSERT has more target columns than expressions",
-        ));
+    resolved.check_width(width)?;
+    targets.truncate(width);
+    if !is_values {
+        for target in &mut targets {
+            *target = match *target {
+                Some(at) if resolved.takes(&definition.columns[at], false)? => Some(at),
+                _ => None,
+            };
+        }
     }
     let columns = plan.schema().columns();
     let mut exprs = Vec::with_capacity(definition.columns.len());
     for (at, column) in definition.columns.iter().enumerate() {
-        let expr = match targets.iter().position(|target| *target == at) {
+        let expr = match targets.iter().position(|target| *target == Some(at)) {
             Some(from) => {
                 let given = plan.schema().field(from).data_type();
                 check_assignable(given, column)?;
                 assigned(Expr::Column(columns[from].clone()), column)
             }
-            None => default_value(binder, column)?,
+            None => defaults::value(binder, definition, column)?,
         };
         exprs.push(expr.alias(&column.name));
     }
@@ -221,16 +249,46 @@ fn source_plan(
         .project(exprs)
         .and_then(LogicalPlanBuilder::build)
         .map_err(|error| from_datafusion(&error))?;
-    Ok((plan, params))
+    Ok((defaults::generate(binder, definition, plan, 0)?, params))
 }
 
-/// The value, or the column's default where the value is the word DEFAULT.
-pub(super) fn or_default(value: ast::Expr, column: &ColumnDef) -> Result<ast::Expr> {
-    if is_default(&value) {
-        default_tree(column)
-    } else {
-        Ok(value)
+impl Resolved {
+    /// 42601 unless the source has as many columns as the list, or no list and not too many.
+    fn check_width(&self, width: usize) -> Result<()> {
+        let wanted = self.targets.len();
+        let message = match width.cmp(&wanted) {
+            Ordering::Greater => "INSERT has more expressions than target columns",
+            Ordering::Less if self.is_listed => "INSERT has more target columns than expressions",
+            _ => return Ok(()),
+        };
+        Err(SqlError::new(state::SYNTAX_ERROR, message))
     }
+
+    /// Whether the column gets the values that are given; 428C9 where it must not be given any.
+    fn takes(&self, column: &ColumnDef, defaults_only: bool) -> Result<bool> {
+        let refused = match (column.generated, self.overriding) {
+            (None, _) | (Some(Generated::ByDefault), None | Some(Overriding::System)) => return Ok(true),
+            (Some(Generated::Always), Some(Overriding::System)) => return Ok(true),
+            (Some(Generated::Always | Generated::ByDefault), Some(Overriding::User)) => return Ok(false),
+            (Some(_), _) if defaults_only => return Ok(false),
+            (Some(generated), _) => generated,
+        };
+        let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+        let error = SqlError::new(state::GENERATED_ALWAYS, message).detail(defaults::detail(&column.name, refused));
+        Err(match refused {
+            Generated::Stored => error,
+            _ => error.hint("Use OVERRIDING SYSTEM VALUE to override."),
+        })
+    }
+}
+
+/// 42809 for a table whose rows are a query's.
+pub(super) fn refuse_materialized(definition: &TableDefinition) -> Result<()> {
+    if definition.query.is_none() {
+        return Ok(());
+    }
+    let message = format!("cannot change materialized view \"{}\"", definition.name);
+    Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
 }
 
 fn is_numeric(sql_type: SqlType) -> bool {
@@ -281,10 +339,6 @@ fn is_text(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
-fn is_default(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
-}
-
 /// 42804 where PostgreSQL has no assignment cast.
 pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<()> {
     let wanted = column.sql_type.data_type();
@@ -317,36 +371,6 @@ pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
     };
     let field = Arc::new(target.field("", true));
     Expr::Cast(Cast::new_from_field(Box::new(expr), field))
-}
-
-fn default_tree(column: &ColumnDef) -> Result<ast::Expr> {
-    match &column.default {
-        Some(text) => parse_expression(text),
-        None => Ok(ast::Expr::Value(Value::Null.into())),
-    }
-}
-
-/// What a column gets where no value is given.
-pub(super) fn default_value(binder: &Binder, column: &ColumnDef) -> Result<Expr> {
-    let mut tree = default_tree(column)?;
-    rewrite(&mut tree);
-    let expr = binder.expression(tree, &DFSchema::empty())?;
-    Ok(assigned(expr, column))
-}
-
-/// A DEFAULT must be an expression over no columns.
-pub(super) fn check_default(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<()> {
-    let mut tree = expr.clone();
-    rewrite(&mut tree);
-    let expr = session
-        .binder()
-        .expression(tree, &DFSchema::empty())
-        .map_err(|error| match error.state {
-            state::UNDEFINED_COLUMN => SqlError::unsupported("a column reference in a DEFAULT expression"),
-            _ => error,
-        })?;
-    let given = datafusion::logical_expr::ExprSchemable::get_type(&expr, &DFSchema::empty());
-    check_assignable(&given.map_err(|error| from_datafusion(&error))?, column)
 }
 
 /// The plan of the rows to insert, for parameters of the declared types.
@@ -403,7 +427,10 @@ pub(super) async fn run(
         }
         None => None,
     };
-    let checks = Checks::of(&binder, table.definition())?;
+    let mut checks = Checks::of(&binder, table.definition())?;
+    for (view, condition) in resolved.view.iter().flat_map(|view| &view.checks) {
+        checks = checks.and_of_view(&binder, view, Through::over_table(condition))?;
+    }
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
@@ -421,7 +448,10 @@ pub(super) async fn run(
     .await?;
     let rows = finish(session, table.oid(), writer, Some(checks)).await?;
     match &insert.returning {
-        Some(items) => returning::rows(session, &table, alias(insert), items, kept, "INSERT 0").await,
+        Some(items) => {
+            let columns = Columns::through(&table, resolved.view.as_ref(), alias(insert));
+            returning::rows(session, &table, &columns, items, kept, "INSERT 0").await
+        }
         None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
     }
 }
@@ -456,12 +486,13 @@ fn default_row(binder: &Binder, table: &TableVersion) -> Result<LogicalPlan> {
     let columns = &table.definition().columns;
     let exprs = columns
         .iter()
-        .map(|column| Ok(default_value(binder, column)?.alias(&column.name)));
+        .map(|column| Ok(defaults::value(binder, table.definition(), column)?.alias(&column.name)));
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    LogicalPlanBuilder::empty(true)
+    let plan = LogicalPlanBuilder::empty(true)
         .project(exprs)
         .and_then(LogicalPlanBuilder::build)
-        .map_err(|error| from_datafusion(&error))
+        .map_err(|error| from_datafusion(&error))?;
+    defaults::generate(binder, table.definition(), plan, 0)
 }
 
 /// Columns that storage does not know as they are: unsigned numbers of window functions.
@@ -499,10 +530,15 @@ pub(super) async fn finish(
     let transaction = session.transaction()?;
     run::background(&session.engine, async move {
         let segments = writer.finish()?;
-        if let Some(checks) = checks {
+        if let Some(checks) = &checks {
             checks.verify(&segments)?;
         }
-        Ok(transaction.lock().append(table_oid, segments)?)
+        let mut transaction = transaction.lock();
+        let rows = transaction.append(table_oid, segments.clone())?;
+        if let Some(checks) = &checks {
+            checks.verify_written(&transaction, &segments)?;
+        }
+        Ok(rows)
     })
     .await
 }

@@ -2,29 +2,45 @@
 
 mod alter;
 pub(crate) mod analyze;
+mod assign;
 mod change;
+mod column;
+mod comment;
 mod conflict;
 mod constraints;
 pub(crate) mod copy;
 mod create;
-mod cursor;
+pub(crate) mod cursor;
+mod defaults;
+pub(crate) mod definition;
+mod domain;
 mod drop;
 mod explain;
+mod function;
+mod generated;
+pub(crate) mod identity;
 mod index;
 mod insert;
+pub(crate) mod like;
+pub(crate) mod materialized;
 mod named;
+pub(crate) mod overriding;
 mod parameters;
 mod qualify;
 mod query;
 mod returning;
 mod select;
+pub(crate) use cursor::CursorRows;
 pub(crate) use select::of as select_of;
+mod sequence;
 mod set;
 pub(crate) mod text_rows;
+mod unique;
+mod updatable;
 mod upsert;
 pub(crate) mod with;
 
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, state};
 use crate::outcome::{ColumnDesc, Outcome};
 use crate::session::{Prepared, Session};
 use crate::statement::{Kind, Statement, Utility};
@@ -32,6 +48,7 @@ use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
+use definition::Definition;
 use std::sync::Arc;
 use tenon_storage::State;
 
@@ -45,8 +62,10 @@ pub(crate) struct Description {
 
 /// Parameters and columns of a statement.
 pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u32]) -> Result<Description> {
-    let Kind::Sql(tree) = &statement.kind else {
-        return Ok(Description::default());
+    let tree = match &statement.kind {
+        Kind::Sql(tree) => tree,
+        Kind::Fetch(fetch) => return cursor::describe(session, fetch),
+        _ => return Ok(Description::default()),
     };
     describe_tree(session, tree, types)
 }
@@ -70,7 +89,6 @@ fn describe_tree(session: &mut Session, tree: &ast::Statement, types: &[u32]) ->
         ast::Statement::Update(update) => change::describe_update(session, update, None, types),
         ast::Statement::Delete(delete) => change::describe_delete(session, delete, None, types),
         outer @ ast::Statement::Explain { statement, .. } => explain::describe(session, outer, statement, types),
-        ast::Statement::Fetch { name, .. } => cursor::describe(session, name),
         ast::Statement::Execute { name, .. } => named::describe(session, name.as_ref()),
         ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
             let params = query::describe(session, query, types)?.params;
@@ -92,8 +110,10 @@ fn describe_tree(session: &mut Session, tree: &ast::Statement, types: &[u32]) ->
 pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[ScalarValue]) -> Result<Outcome> {
     let tree = match &prepared.statement.kind {
         Kind::Sql(tree) => tree,
-        Kind::Copy(copy) => return copy::run(session, copy).await,
+        Kind::Copy(copy) => return copy::run(session, prepared, copy).await,
         Kind::Analyze(analyze) => return analyze::run(session, analyze).await,
+        Kind::Fetch(fetch) => return cursor::fetch(session, fetch).await,
+        Kind::Definition(definition) => return define(session, definition).await,
         Kind::Utility(Utility::Discard) => return set::discard(session, prepared.sql()),
         _ => return Err(SqlError::internal("no statement")),
     };
@@ -122,6 +142,7 @@ async fn run_tree(
         },
         ast::Statement::Insert(insert) => insert::run(session, prepared, insert, params).await,
         ast::Statement::CreateTable(create) => create::table(session, prepared, create, params).await,
+        ast::Statement::CreateView(view) if view.materialized => materialized::create(session, view).await,
         ast::Statement::CreateView(view) => create::view(session, view),
         ast::Statement::CreateSchema {
             schema_name,
@@ -142,8 +163,6 @@ async fn run_tree(
         ast::Statement::Update(update) => change::update(session, prepared, update, None, params).await,
         ast::Statement::Delete(delete) => change::delete(session, prepared, delete, None, params).await,
         ast::Statement::CreateIndex(create) => index::create(session, create).await,
-        ast::Statement::AlterIndex { name, operation } => index::alter(session, name, operation),
-        ast::Statement::AlterTable(alter) => alter::table(session, alter).await,
         statement @ ast::Statement::Explain { statement: inner, .. } => {
             explain::run(session, prepared, statement, inner, params).await
         }
@@ -151,7 +170,6 @@ async fn run_tree(
             [one] => cursor::declare(session, prepared, one, params).await,
             _ => Err(SqlError::unsupported("DECLARE of several cursors")),
         },
-        ast::Statement::Fetch { name, direction, .. } => cursor::fetch(session, name, direction).await,
         ast::Statement::Close { cursor } => cursor::close(session, cursor),
         ast::Statement::Prepare {
             name,
@@ -162,6 +180,87 @@ async fn run_tree(
         ast::Statement::Deallocate { name, .. } => named::deallocate(session, name),
         other => Err(SqlError::unsupported(first_words(other))),
     }
+}
+
+/// What the SQL parser does not know.
+async fn define(session: &mut Session, definition: &Definition) -> Result<Outcome> {
+    match definition {
+        Definition::CreateSequence {
+            temporary,
+            if_not_exists,
+            name,
+            options,
+        } => sequence::create(session, name, options, *temporary, *if_not_exists),
+        Definition::AlterSequence {
+            if_exists,
+            name,
+            options,
+        } => sequence::alter(session, name, options, *if_exists),
+        Definition::CreateFunction(function) => function::create(session, function),
+        Definition::DropFunction { if_exists, names } => function::drop_all(session, names, *if_exists),
+        Definition::CreateDomain(domain) => domain::create(session, domain),
+        Definition::AlterDomain { name, action } => domain::alter(session, name, action).await,
+        Definition::DropDomain {
+            if_exists,
+            names,
+            cascade,
+        } => domain::drop(session, names, *if_exists, *cascade),
+        Definition::Alter(alter) => alter::run(session, alter).await,
+        Definition::Comment(comment) => comment::on(session, comment),
+        Definition::Refresh { name, with_data } => materialized::refresh(session, name, *with_data).await,
+        Definition::DropAbsent(drop) => drop_absent(session, drop),
+        Definition::Lock(names) => lock(session, names),
+    }
+}
+
+fn drop_absent(session: &mut Session, drop: &definition::DropAbsent) -> Result<Outcome> {
+    if let (Some(relation), false) = (&drop.relation, drop.if_exists) {
+        session.binder().names().textual(relation)?;
+    }
+    for object in &drop.objects {
+        if !drop.if_exists {
+            let state = if drop.is_function {
+                state::UNDEFINED_FUNCTION
+            } else {
+                state::UNDEFINED_OBJECT
+            };
+            return Err(SqlError::new(state, format!("{object} does not exist")));
+        }
+        session.notice(format!("{object} does not exist, skipping"));
+    }
+    Ok(Outcome::Command(drop.tag.clone()))
+}
+
+/// LOCK TABLE: writers do not wait for each other, they conflict (40001); what a transaction reads is a snapshot anyway.
+fn lock(session: &Session, names: &[ast::ObjectName]) -> Result<Outcome> {
+    if session.block().is_none() {
+        let message = "LOCK TABLE can only be used in transaction blocks";
+        return Err(SqlError::new(state::NO_ACTIVE_SQL_TRANSACTION, message));
+    }
+    let binder = session.binder();
+    for name in names {
+        let relation = binder.names().relation(name)?;
+        if relation.as_sequence().is_some() {
+            let message = format!("cannot lock relation \"{}\"", relation.name());
+            return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message)
+                .detail("This operation is not supported for sequences."));
+        }
+    }
+    Ok(Outcome::Command("LOCK TABLE".into()))
+}
+
+/// Whether rows of its table can be changed through a view.
+pub(crate) fn is_updatable(binder: &crate::bind::Binder, view: &tenon_storage::View) -> bool {
+    updatable::of(binder, view, updatable::Use::Insert).is_ok()
+}
+
+/// A name's last part, folded.
+fn last(name: &ast::ObjectName) -> String {
+    name.0
+        .last()
+        .and_then(|part| part.as_ident())
+        .map(crate::bind::fold)
+        .unwrap_or_default()
 }
 
 /// The statement's first words, to name it in an error.

@@ -202,11 +202,13 @@ pub(super) fn discard(session: &mut Session, sql: &str) -> Result<Outcome> {
             }
             session.named.clear();
             session.cursors.clear();
+            session.taken.lock().forget();
             session.settings = session.startup().clone();
             drop_temporary(session)?;
         }
         "TEMP" | "TEMPORARY" => drop_temporary(session)?,
-        "PLANS" | "SEQUENCES" => {}
+        "PLANS" => {}
+        "SEQUENCES" => session.taken.lock().forget(),
         _ => {
             return Err(SqlError::new(
                 crate::error::state::SYNTAX_ERROR,

@@ -5,7 +5,8 @@
 //! `excluded.c` is a column of its own; what it gives replaces the rows that are there.
 
 use super::constraints::Checks;
-use super::{change, conflict, insert, parameters, query, returning, select};
+use super::returning::Columns;
+use super::{assign, conflict, defaults, insert, parameters, query, returning, select};
 use crate::bind::Binder;
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
@@ -128,7 +129,8 @@ impl Upsert<'_> {
                 let mut order: Vec<u32> = (0..places.len() as u32).collect();
                 order.sort_by_key(|at| places[*at as usize]);
                 let rows = take_record_batch(&all, &UInt32Array::from(order)).map_err(|error| from_arrow(&error))?;
-                returning::rows(session, &self.table, self.alias, items, vec![rows], "INSERT 0").await
+                let columns = Columns::of(&self.table, self.alias.clone());
+                returning::rows(session, &self.table, &columns, items, vec![rows], "INSERT 0").await
             }
             None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
         }
@@ -162,11 +164,13 @@ impl Upsert<'_> {
             }
             let segments = writer.finish()?;
             checks.verify(&segments)?;
+            let mut transaction = transaction.lock();
             if replaces {
-                transaction.lock().replace_rows(&table, &keep, segments)?;
+                transaction.replace_rows(&table, &keep, segments.clone())?;
             } else {
-                transaction.lock().append(table.oid(), segments)?;
+                transaction.append(table.oid(), segments.clone())?;
             }
+            checks.verify_written(&transaction, &segments)?;
             Ok(rows)
         })
         .await
@@ -208,20 +212,7 @@ impl Upsert<'_> {
         let column = |column: &str| {
             ast::Expr::CompoundIdentifier(vec![Ident::with_quote('"', &name), Ident::with_quote('"', column)])
         };
-        let mut values: Vec<Option<ast::Expr>> = vec![None; definition.columns.len()];
-        for assignment in &self.update.assignments {
-            for (target, value) in change::assigned(assignment)? {
-                let at = definition.column_index(&target).ok_or_else(|| {
-                    let message = format!("column \"{target}\" of relation \"{}\" does not exist", definition.name);
-                    SqlError::new(state::UNDEFINED_COLUMN, message)
-                })?;
-                if values[at].is_some() {
-                    let message = format!("multiple assignments to same column \"{target}\"");
-                    return Err(SqlError::new(state::SYNTAX_ERROR, message));
-                }
-                values[at] = Some(insert::or_default(value, &definition.columns[at])?);
-            }
-        }
+        let values = assign::values(&binder, definition, None, &self.update.assignments)?;
         let item = |expr, name: String| SelectItem::ExprWithAlias {
             expr,
             alias: Ident::with_quote('"', name),
@@ -250,7 +241,8 @@ impl Upsert<'_> {
         let plan = LogicalPlanBuilder::from(plan)
             .project(exprs)
             .and_then(LogicalPlanBuilder::build);
-        Ok((plan.map_err(|error| from_datafusion(&error))?, params))
+        let plan = plan.map_err(|error| from_datafusion(&error))?;
+        Ok((defaults::generate(&binder, definition, plan, 1)?, params))
     }
 }
 

@@ -22,10 +22,12 @@ impl Connection {
             self.output.empty_query();
             return Ok(());
         }
-        if statements.len() > 1 {
-            self.session.begin_implicit();
-        }
+        let several = statements.len() > 1;
         for statement in statements {
+            // After a COMMIT among them the rest is a transaction again.
+            if several {
+                self.session.begin_implicit();
+            }
             match self.simple_statement(statement).await {
                 Ok(()) => {}
                 Err(Failure::Sql(error)) => {

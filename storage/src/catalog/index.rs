@@ -80,6 +80,20 @@ impl fmt::Debug for IndexSlot {
     }
 }
 
+/// An index whose keys are expressions, or that holds some of the rows only. No query reads it. A unique one is the
+/// planner's to check, which can evaluate expressions.
+#[derive(Clone, Debug)]
+pub struct ExpressionIndex {
+    pub oid: u32,
+    pub name: String,
+    pub unique: bool,
+    pub nulls_not_distinct: bool,
+    /// SQL text over the table's columns.
+    pub keys: Vec<String>,
+    /// WHERE, likewise.
+    pub predicate: Option<String>,
+}
+
 /// What CREATE INDEX asks for.
 #[derive(Clone, Debug, Default)]
 pub struct IndexDef {
@@ -147,7 +161,7 @@ impl TableDefinition {
 
 /// The name that PostgreSQL gives: `{table}_{columns}_{label}`, the longer of the first two parts cut to fit, with a
 /// number where it is taken.
-pub(super) fn default_name(table: &str, columns: &[&str], label: &str, is_free: impl Fn(&str) -> bool) -> String {
+pub fn default_name(table: &str, columns: &[&str], label: &str, is_free: impl Fn(&str) -> bool) -> String {
     let mut joined = String::new();
     for (at, column) in columns.iter().enumerate() {
         let again = columns[..at].iter().filter(|before| *before == column).count();

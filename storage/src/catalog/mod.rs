@@ -2,13 +2,17 @@
 
 pub mod database;
 pub mod index;
+pub mod objects;
+pub mod sequence;
 pub mod state;
 pub mod table;
 pub mod transaction;
 mod unique;
 
 pub use database::Database;
-pub use index::{ColumnOrder, Index, IndexDef, IndexKind, IndexSlot, quote_identifier};
-pub use state::{Relation, SchemaEntry, State, View};
-pub use table::{Check, ColumnDef, RowLocation, TableDef, TableDefinition, TableVersion};
+pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name, quote_identifier};
+pub use objects::{Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey};
+pub use sequence::{Sequence, SequenceDef, SequenceOwner};
+pub use state::{CheckOption, Relation, SchemaEntry, State, View};
+pub use table::{Check, ColumnDef, Generated, OnCommit, RowLocation, TableDef, TableDefinition, TableVersion};
 pub use transaction::Transaction;

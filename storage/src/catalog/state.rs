@@ -1,6 +1,8 @@
 //! The whole database as one immutable value.
 
-use super::index::Index;
+use super::index::{ExpressionIndex, Index};
+use super::objects::{Object, ObjectKey};
+use super::sequence::Sequence;
 use super::table::TableVersion;
 use arrow::datatypes::SchemaRef;
 use std::collections::BTreeMap;
@@ -21,6 +23,18 @@ pub struct View {
     pub sql: String,
     /// The columns that it gave when it was created.
     pub schema: SchemaRef,
+    pub check_option: CheckOption,
+}
+
+/// WITH CHECK OPTION: which new rows a view refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CheckOption {
+    #[default]
+    None,
+    /// Those that its own condition does not show.
+    Local,
+    /// Those that the conditions of the views below do not show either.
+    Cascaded,
 }
 
 /// What a name in a schema stands for.
@@ -28,6 +42,7 @@ pub struct View {
 pub enum Relation {
     Table(Arc<TableVersion>),
     View(Arc<View>),
+    Sequence(Arc<Sequence>),
 }
 
 impl Relation {
@@ -35,6 +50,7 @@ impl Relation {
         match self {
             Relation::Table(table) => table.oid(),
             Relation::View(view) => view.oid,
+            Relation::Sequence(sequence) => sequence.oid,
         }
     }
 
@@ -42,6 +58,7 @@ impl Relation {
         match self {
             Relation::Table(table) => table.name(),
             Relation::View(view) => &view.name,
+            Relation::Sequence(sequence) => &sequence.name,
         }
     }
 
@@ -49,6 +66,7 @@ impl Relation {
         match self {
             Relation::Table(table) => &table.definition().schema_name,
             Relation::View(view) => &view.schema_name,
+            Relation::Sequence(sequence) => &sequence.schema_name,
         }
     }
 
@@ -56,13 +74,38 @@ impl Relation {
         match self {
             Relation::Table(table) => table.schema(),
             Relation::View(view) => &view.schema,
+            Relation::Sequence(sequence) => &sequence.schema,
         }
     }
 
     pub fn as_table(&self) -> Option<&Arc<TableVersion>> {
         match self {
             Relation::Table(table) => Some(table),
-            Relation::View(_) => None,
+            Relation::View(_) | Relation::Sequence(_) => None,
+        }
+    }
+
+    pub fn as_view(&self) -> Option<&Arc<View>> {
+        match self {
+            Relation::View(view) => Some(view),
+            Relation::Table(_) | Relation::Sequence(_) => None,
+        }
+    }
+
+    pub fn as_sequence(&self) -> Option<&Arc<Sequence>> {
+        match self {
+            Relation::Sequence(sequence) => Some(sequence),
+            Relation::Table(_) | Relation::View(_) => None,
+        }
+    }
+
+    /// What errors call it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Relation::Table(table) if table.definition().query.is_some() => "materialized view",
+            Relation::Table(_) => "table",
+            Relation::View(_) => "view",
+            Relation::Sequence(_) => "sequence",
         }
     }
 }
@@ -75,6 +118,20 @@ pub struct SchemaEntry {
 }
 
 impl SchemaEntry {
+    /// Whether a relation or an index has this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.relations.contains_key(name) || self.index(name).is_some() || self.expression_index(name).is_some()
+    }
+
+    /// The table of an index on expressions.
+    pub fn expression_index(&self, name: &str) -> Option<(&Arc<TableVersion>, &ExpressionIndex)> {
+        let mut tables = self.relations.values().filter_map(Relation::as_table);
+        tables.find_map(|table| {
+            let mut indexes = table.definition().expression_indexes.iter();
+            Some((table, indexes.find(|index| index.name == name)?))
+        })
+    }
+
     /// An index by its name, with its table. Indexes share the names of relations.
     pub fn index(&self, name: &str) -> Option<(&Arc<TableVersion>, &Index)> {
         self.relations
@@ -91,6 +148,7 @@ impl SchemaEntry {
 #[derive(Clone, Debug)]
 pub struct State {
     pub(crate) schemas: BTreeMap<String, Arc<SchemaEntry>>,
+    pub(crate) objects: BTreeMap<ObjectKey, Object>,
 }
 
 impl Default for State {
@@ -101,6 +159,7 @@ impl Default for State {
         };
         Self {
             schemas: [(PUBLIC.to_string(), Arc::new(public))].into(),
+            objects: BTreeMap::new(),
         }
     }
 }
@@ -138,6 +197,25 @@ impl State {
     /// All relations of all schemas.
     pub fn relations(&self) -> impl Iterator<Item = &Relation> {
         self.schemas.values().flat_map(|schema| schema.relations.values())
+    }
+
+    /// What is no relation.
+    pub fn objects(&self) -> &BTreeMap<ObjectKey, Object> {
+        &self.objects
+    }
+
+    pub fn sequence(&self, schema: &str, name: &str) -> Option<&Arc<Sequence>> {
+        self.relation(schema, name)?.as_sequence()
+    }
+
+    /// The sequence behind an identity column.
+    pub fn identity(&self, table_oid: u32, column: &str) -> Option<&Arc<Sequence>> {
+        self.relations().filter_map(Relation::as_sequence).find(|sequence| {
+            sequence
+                .owner
+                .as_ref()
+                .is_some_and(|owner| owner.identity && owner.table_oid == table_oid && owner.column == column)
+        })
     }
 
     pub(crate) fn put(&mut self, relation: Relation) -> bool {

@@ -1,6 +1,6 @@
 //! A table: its definition, and one immutable version of its rows.
 
-use super::index::{ColumnOrder, Index, IndexDef, IndexKind};
+use super::index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind};
 use super::unique;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
@@ -30,6 +30,30 @@ pub struct ColumnDef {
     pub not_null: bool,
     /// The DEFAULT expression as SQL text; the planner evaluates it.
     pub default: Option<String>,
+    /// Set where the values are not the client's to give.
+    pub generated: Option<Generated>,
+    /// The domain that it was declared with: schema and name. Its conditions are checked as the domain says now.
+    pub domain: Option<(String, String)>,
+}
+
+/// Where a column's values come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generated {
+    /// `AS (expression) STORED`: `default` holds the expression, over the other columns.
+    Stored,
+    /// `ALWAYS AS IDENTITY`: from a sequence, unless INSERT says OVERRIDING SYSTEM VALUE.
+    Always,
+    /// `BY DEFAULT AS IDENTITY`.
+    ByDefault,
+}
+
+/// What becomes of a temporary table at the end of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCommit {
+    #[default]
+    PreserveRows,
+    DeleteRows,
+    Drop,
 }
 
 impl ColumnDef {
@@ -39,6 +63,8 @@ impl ColumnDef {
             sql_type,
             not_null: false,
             default: None,
+            generated: None,
+            domain: None,
         }
     }
 
@@ -59,6 +85,9 @@ pub struct TableDef {
     /// UNIQUE constraints.
     pub unique: Vec<IndexDef>,
     pub checks: Vec<Check>,
+    pub on_commit: OnCommit,
+    /// A materialized view's query.
+    pub query: Option<String>,
 }
 
 /// A CHECK constraint. The planner evaluates it.
@@ -87,7 +116,13 @@ pub struct TableDefinition {
     pub primary_key: Option<Index>,
     /// Those that are not the primary key's, in the order of their creation.
     pub indexes: Vec<Index>,
+    pub expression_indexes: Vec<ExpressionIndex>,
     pub checks: Vec<Check>,
+    pub on_commit: OnCommit,
+    /// The query whose rows a materialized view holds, as SQL text.
+    pub query: Option<String>,
+    /// False for a materialized view that has no rows yet.
+    pub is_populated: bool,
     /// The columns as Arrow fields (`SqlType::field`); not nullable where NOT NULL.
     pub schema: SchemaRef,
     /// One a string column, shared with the versions of the table before and after.
@@ -109,7 +144,11 @@ impl TableDefinition {
             columns: def.columns,
             primary_key: None,
             indexes: Vec::new(),
+            expression_indexes: Vec::new(),
             checks: def.checks,
+            on_commit: def.on_commit,
+            query: def.query,
+            is_populated: true,
             schema: Arc::new(Schema::empty()),
             dictionaries: Vec::new(),
         };
@@ -168,6 +207,26 @@ impl TableDefinition {
         }
 
         Ok(Arc::new(self))
+    }
+
+    /// The index of a PRIMARY KEY or UNIQUE constraint.
+    pub fn constraint_index(&self, name: &str) -> Option<&Index> {
+        self.all_indexes()
+            .find(|index| index.name == name && matches!(index.kind, IndexKind::Primary | IndexKind::Constraint))
+    }
+
+    /// Whether rows that others add meanwhile have to be seen before rows are added.
+    pub(super) fn checks_all_rows(&self) -> bool {
+        self.expression_indexes.iter().any(|index| index.unique)
+    }
+
+    /// The names of all constraints.
+    pub fn constraints(&self) -> impl Iterator<Item = &str> {
+        let keys = self
+            .all_indexes()
+            .filter(|index| matches!(index.kind, IndexKind::Primary | IndexKind::Constraint));
+        keys.map(|index| index.name.as_str())
+            .chain(self.checks.iter().map(|check| check.name.as_str()))
     }
 
     pub fn column_index(&self, name: &str) -> Option<usize> {

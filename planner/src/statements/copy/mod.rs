@@ -1,17 +1,19 @@
 //! COPY between a table and the client or a file.
 
+mod fill;
 mod options;
 mod sink;
 pub(crate) mod syntax;
 
 use super::constraints::Checks;
-use super::{insert, query, select};
+use super::{defaults, insert, query, select};
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::files;
 use crate::outcome::{CopyIn, CopyOut, Outcome};
 use crate::run;
-use crate::session::Session;
+use crate::session::{Prepared, Session};
+use crate::statement::Kind;
 use crate::types::describe as describe_columns;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -19,15 +21,22 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem};
+use fill::Fill;
 use options::Options;
 use sink::{Destination, Sink};
 use std::path::Path;
 use std::sync::Arc;
 use syntax::{Copy, Place, Source};
-use tenon_storage::TableVersion;
 use tenon_storage::load::{CopyFormat, CopyLoader, FileFormat, Target, load_file};
+use tenon_storage::{Generated, Relation, TableDefinition, TableVersion};
 
-pub(super) async fn run(session: &mut Session, copy: &Copy) -> Result<Outcome> {
+pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy) -> Result<Outcome> {
+    if copy.to && copy.filter.is_some() {
+        return Err(SqlError::new(
+            state::SYNTAX_ERROR,
+            "WHERE clause not allowed with COPY TO",
+        ));
+    }
     match (&copy.source, copy.to, &copy.place) {
         (_, _, Place::Program) => Err(SqlError::unsupported("COPY with PROGRAM")),
         (Source::Relation(name, columns), false, place) => from(session, copy, name, columns, place).await,
@@ -35,7 +44,17 @@ pub(super) async fn run(session: &mut Session, copy: &Copy) -> Result<Outcome> {
             .hint("Use COPY TO STDOUT, or psql's \\copy, to write a file of the client.")),
         (Source::Relation(name, columns), true, _) => {
             // An unknown relation is told of before an unknown column.
-            session.binder().names().relation(name)?;
+            let binder = session.binder();
+            let relation = binder.names().relation(name)?;
+            refuse_copy_to(relation)?;
+            let columns = &match relation.as_table() {
+                Some(table) if columns.is_empty() && !defaults::computes(table.definition()) => Vec::new(),
+                Some(table) => {
+                    let at = positions(table, columns)?.into_iter();
+                    at.map(|at| table.definition().columns[at].name.clone()).collect()
+                }
+                None => columns.clone(),
+            };
             let items = if columns.is_empty() {
                 vec![SelectItem::Wildcard(Default::default())]
             } else {
@@ -51,7 +70,30 @@ pub(super) async fn run(session: &mut Session, copy: &Copy) -> Result<Outcome> {
             to(session, copy, &query).await
         }
         (Source::Query(query), _, _) => to(session, copy, query).await,
+        (Source::Change(statement), _, _) => changed(session, prepared, copy, statement).await,
     }
+}
+
+/// `COPY (INSERT ... RETURNING ...) TO`
+async fn changed(
+    session: &mut Session,
+    prepared: &Prepared,
+    copy: &Copy,
+    statement: &ast::Statement,
+) -> Result<Outcome> {
+    let kind = Kind::Sql(Box::new(statement.clone()));
+    let inner = Prepared::without_parameters(prepared.statement.with_kind(kind));
+    let outcome = Box::pin(super::run_tree(session, &inner, statement, &[])).await?;
+    let Outcome::Rows { columns, stream, .. } = outcome else {
+        return Err(SqlError::unsupported_as("COPY query must have a RETURNING clause"));
+    };
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let format = options::read(copy, CopyFormat::Text, &names)?.output(&names)?;
+    Ok(Outcome::CopyOut(CopyOut {
+        columns,
+        stream,
+        format,
+    }))
 }
 
 async fn to(session: &mut Session, copy: &Copy, source: &ast::Query) -> Result<Outcome> {
@@ -83,9 +125,10 @@ async fn from(
     let table = relation.as_table().cloned().ok_or_else(|| {
         SqlError::new(
             state::WRONG_OBJECT_TYPE,
-            format!("cannot copy to view \"{}\"", relation.name()),
+            format!("cannot copy to {} \"{}\"", relation.kind(), relation.name()),
         )
     })?;
+    insert::refuse_materialized(table.definition())?;
     if table.definition().schema_name != session.temporary_schema() {
         session.check_writable("COPY FROM")?;
     }
@@ -94,14 +137,17 @@ async fn from(
         .iter()
         .map(|at| table.definition().columns[*at].name.clone())
         .collect();
-    let defaults = defaults(session, &table, &columns)?;
+    let (defaults, late) = constants(session, &table, &columns)?;
     let budget = session.engine.database().budget().clone();
+    let fill = Fill::of(&binder, table.definition(), &late, copy.filter.as_ref(), &budget)?;
+    let loaded = fill.as_ref().map_or(table.definition(), Fill::loaded).clone();
     let destination = Destination {
         place: match session.block() {
             Some(block) => sink::Place::Block(block.transaction.clone()),
             None => sink::Place::Database(session.engine.database().clone()),
         },
         checks: Checks::of(&binder, table.definition())?,
+        fill,
     };
     match place {
         Place::Client => {
@@ -112,7 +158,7 @@ async fn from(
                     .hint("Use COPY FROM '/path/of/the/file'."));
             }
             let binary = options.copy.format == CopyFormat::Binary;
-            let loader = CopyLoader::new(table.definition(), &columns, defaults, options.copy, &budget)?;
+            let loader = CopyLoader::new(&loaded, &columns, defaults, options.copy, &budget)?;
             let sink = Sink::start(&session.engine, loader, destination, table.oid())?;
             Ok(Outcome::CopyIn(CopyIn {
                 binary,
@@ -132,6 +178,7 @@ async fn from(
             options.copy.conventions = session.conventions();
             let load = FileLoad {
                 table,
+                loaded,
                 columns,
                 defaults,
                 budget,
@@ -146,9 +193,25 @@ async fn from(
     }
 }
 
+/// COPY TO reads tables; others by a query.
+fn refuse_copy_to(relation: &Relation) -> Result<()> {
+    let kind = relation.kind();
+    if kind == "table" {
+        return Ok(());
+    }
+    let message = format!("cannot copy from {kind} \"{}\"", relation.name());
+    let error = SqlError::new(state::WRONG_OBJECT_TYPE, message);
+    Err(match kind {
+        "sequence" => error,
+        _ => error.hint("Try the COPY (SELECT ...) TO variant."),
+    })
+}
+
 /// COPY FROM a file of the server.
 struct FileLoad {
     table: Arc<TableVersion>,
+    /// What the loader writes.
+    loaded: Arc<TableDefinition>,
     columns: Vec<usize>,
     defaults: Vec<Option<ArrayRef>>,
     budget: Arc<tenon_storage::MemoryBudget>,
@@ -167,15 +230,14 @@ impl FileLoad {
             (None, false) => self.guessed.unwrap_or(FileFormat::Csv),
         };
         let target = Target {
-            definition: self.table.definition(),
+            definition: &self.loaded,
             columns: &self.columns,
             defaults: self.defaults,
             budget: &self.budget,
         };
         // `FileFormat::Csv` stands for COPY's formats; which one the options say.
         let loaded = load_file(path, format, self.options.copy, target, &|_, _| {})?;
-        destination.publish(self.table.oid(), loaded.segments)?;
-        Ok(loaded.rows)
+        Ok(destination.publish(self.table.oid(), loaded)?)
     }
 }
 
@@ -194,35 +256,46 @@ fn positions(table: &TableVersion, listed: &[String]) -> Result<Vec<usize>> {
         }
         positions.push(at);
     }
+    let is_computed = |at: &usize| definition.columns[*at].generated == Some(Generated::Stored);
+    if let Some(at) = positions.iter().copied().find(is_computed) {
+        let message = format!("column \"{}\" is a generated column", definition.columns[at].name);
+        return Err(
+            SqlError::new(state::INVALID_COLUMN_REFERENCE, message).detail("Generated columns cannot be used in COPY.")
+        );
+    }
     if listed.is_empty() {
-        positions = (0..definition.columns.len()).collect();
+        positions = (0..definition.columns.len()).filter(|at| !is_computed(at)).collect();
     }
     Ok(positions)
 }
 
-/// The value of each column that the data does not fill, as an array of one; None is NULL.
-fn defaults(session: &Session, table: &TableVersion, filled: &[usize]) -> Result<Vec<Option<ArrayRef>>> {
+/// The value of each column that the data does not fill, as an array of one; None is NULL. Beside them, the columns whose
+/// values are not all the same.
+fn constants(session: &Session, table: &TableVersion, filled: &[usize]) -> Result<(Vec<Option<ArrayRef>>, Vec<usize>)> {
     let binder = session.binder();
     let context = SimplifyContext::builder().with_config_options(session.engine.state.config_options().clone());
     let simplifier = ExprSimplifier::new(context.build());
     let schema = DFSchema::empty();
-    let columns = table.definition().columns.iter().enumerate();
-    let value = |(at, column): (usize, &tenon_storage::ColumnDef)| {
-        if filled.contains(&at) || column.default.is_none() {
-            return Ok(None);
+    let definition = table.definition();
+    let (mut values, mut late) = (Vec::new(), Vec::new());
+    for (at, column) in definition.columns.iter().enumerate() {
+        let is_null = column.default.is_none() && column.generated.is_none() && column.domain.is_none();
+        if filled.contains(&at) || is_null || column.generated == Some(Generated::Stored) {
+            values.push(None);
+            continue;
         }
-        let expr = insert::default_value(&binder, column)?;
+        let expr = defaults::value(&binder, definition, column)?;
         let expr = simplifier
             .coerce(expr, &schema)
             .and_then(|expr| simplifier.simplify(expr));
-        match expr.map_err(|error| from_datafusion(&error))? {
-            Expr::Literal(ScalarValue::Null, _) => Ok(None),
-            Expr::Literal(value, _) => Ok(Some(value.to_array().map_err(|error| from_datafusion(&error))?)),
-            _ => Err(SqlError::unsupported(format!(
-                "COPY that leaves column \"{}\" to a DEFAULT that differs from row to row",
-                column.name
-            ))),
-        }
-    };
-    columns.map(value).collect()
+        values.push(match expr.map_err(|error| from_datafusion(&error))? {
+            Expr::Literal(ScalarValue::Null, _) => None,
+            Expr::Literal(value, _) => Some(value.to_array().map_err(|error| from_datafusion(&error))?),
+            _ => {
+                late.push(at);
+                None
+            }
+        });
+    }
+    Ok((values, late))
 }

@@ -1,5 +1,6 @@
 //! `COPY FROM STDIN`: the client's bytes go to a thread that feeds storage's loader.
 
+use super::fill::Fill;
 use crate::engine::Engine;
 use crate::error::{Result, SqlError, state};
 use crate::outcome::CopySink;
@@ -23,6 +24,7 @@ const ATTEMPTS_MAX: usize = 20;
 pub(super) struct Destination {
     pub place: Place,
     pub checks: Checks,
+    pub fill: Option<Fill>,
 }
 
 pub(super) enum Place {
@@ -33,19 +35,30 @@ pub(super) enum Place {
 }
 
 impl Destination {
-    /// Adds the rows: all of them, or none.
-    pub(super) fn publish(&self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<()> {
+    /// Adds the rows: all of them, or none. Gives their number.
+    pub(super) fn publish(&self, table_oid: u32, loaded: Loaded) -> Result<u64> {
+        let (segments, rows) = match &self.fill {
+            Some(fill) => fill.apply(&loaded.segments)?,
+            None => (loaded.segments, loaded.rows),
+        };
         self.checks.verify(&segments)?;
+        self.add(table_oid, segments)?;
+        Ok(rows)
+    }
+
+    fn add(&self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<()> {
         match &self.place {
             Place::Block(transaction) => {
-                transaction.lock().append(table_oid, segments)?;
-                Ok(())
+                let mut transaction = transaction.lock();
+                transaction.append(table_oid, segments.clone())?;
+                self.checks.verify_written(&transaction, &segments)
             }
             Place::Database(database) => {
                 let mut attempt = 1;
                 loop {
                     let mut transaction = database.begin();
                     transaction.append(table_oid, segments.clone())?;
+                    self.checks.verify_written(&transaction, &segments)?;
                     match transaction.commit().map_err(SqlError::from) {
                         Err(error) if error.state == state::SERIALIZATION_FAILURE && attempt < ATTEMPTS_MAX => {
                             attempt += 1;
@@ -127,10 +140,7 @@ impl CopySink for Sink {
         } = *self;
         let loaded = load.await.map_err(SqlError::internal)??;
         let loaded = loaded.ok_or_else(|| SqlError::internal("the load ended before its data"))?;
-        let publish = move || destination.publish(table_oid, loaded.segments);
-        tokio::task::spawn_blocking(publish)
-            .await
-            .map_err(SqlError::internal)??;
-        Ok(loaded.rows)
+        let publish = move || destination.publish(table_oid, loaded);
+        tokio::task::spawn_blocking(publish).await.map_err(SqlError::internal)?
     }
 }

@@ -1,7 +1,7 @@
 //! The grammar of COPY, in PostgreSQL's new spelling (options in parentheses) and its old one (`CSV HEADER`).
 
 use crate::bind::fold;
-use datafusion::sql::sqlparser::ast::{ObjectName, Query};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Statement};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -14,6 +14,8 @@ pub(crate) struct Copy {
     pub place: Place,
     /// Names in lower case with their values, in the order given.
     pub options: Vec<(String, OptionValue)>,
+    /// WHERE, of COPY FROM.
+    pub filter: Option<Expr>,
 }
 
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub(crate) enum Source {
     /// A relation with the listed columns; none listed: all.
     Relation(ObjectName, Vec<String>),
     Query(Box<Query>),
+    /// INSERT, UPDATE or DELETE with RETURNING.
+    Change(Box<Statement>),
 }
 
 #[derive(Clone, Debug)]
@@ -46,9 +50,14 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Copy, ParserError> {
     parser.expect_keyword_is(Keyword::COPY)?;
     let binary = parser.parse_keyword(Keyword::BINARY);
     let source = if parser.consume_token(&Token::LParen) {
-        let query = parser.parse_query()?;
+        let changes = [Keyword::INSERT, Keyword::UPDATE, Keyword::DELETE];
+        let source = if changes.iter().any(|word| parser.peek_keyword(*word)) {
+            Source::Change(Box::new(parser.parse_statement()?))
+        } else {
+            Source::Query(parser.parse_query()?)
+        };
         parser.expect_token(&Token::RParen)?;
-        Source::Query(query)
+        source
     } else {
         let name = parser.parse_object_name(false)?;
         Source::Relation(name, columns(parser, IsOptional::Optional)?)
@@ -57,7 +66,7 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Copy, ParserError> {
         Some(keyword) => keyword == Keyword::TO,
         None => return parser.expected("FROM or TO", parser.peek_token()),
     };
-    if matches!(source, Source::Query(_)) && !to {
+    if !matches!(source, Source::Relation(..)) && !to {
         return parser.expected("TO", parser.peek_token());
     }
     let place = if parser.parse_keyword(Keyword::STDIN) || parser.parse_keyword(Keyword::STDOUT) {
@@ -82,15 +91,20 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Copy, ParserError> {
         }
         parser.expect_token(&Token::RParen)?;
     } else {
-        while parser.peek_token().token != Token::EOF {
+        while parser.peek_token().token != Token::EOF && !parser.peek_keyword(Keyword::WHERE) {
             options.push(old_option(parser)?);
         }
     }
+    let filter = match parser.parse_keyword(Keyword::WHERE) {
+        true => Some(parser.parse_expr()?),
+        false => None,
+    };
     Ok(Copy {
         source,
         to,
         place,
         options,
+        filter,
     })
 }
 

@@ -1,10 +1,11 @@
 //! ALTER TABLE: columns and constraints.
 
-use super::super::index::IndexKind;
+use super::super::index::{ExpressionIndex, IndexKind};
 use super::super::table::{Check, ColumnDef, TableDefinition, TableVersion};
 use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::array::{Array, ArrayRef};
+use std::sync::Arc;
 
 impl Transaction {
     pub fn rename_column(&mut self, schema: &str, table: &str, column: &str, to: &str) -> Result<()> {
@@ -16,7 +17,9 @@ impl Transaction {
             }
             definition.columns[index].name = to.to_string();
             Ok(())
-        })
+        })?;
+        let oid = self.table(schema, table)?.oid();
+        self.rename_owner(oid, column, to)
     }
 
     /// ALTER COLUMN ... SET DEFAULT or, with None, DROP DEFAULT.
@@ -106,6 +109,14 @@ impl Transaction {
         })
     }
 
+    /// Gives the table other indexes on expressions, whose texts follow its columns.
+    pub fn set_expression_indexes(&mut self, schema: &str, table: &str, indexes: Vec<ExpressionIndex>) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            definition.expression_indexes = indexes;
+            Ok(())
+        })
+    }
+
     /// ALTER TABLE ... DROP CONSTRAINT; the columns of a primary key stay NOT NULL. False where the table has none of
     /// that name.
     pub fn drop_constraint(&mut self, schema: &str, table: &str, name: &str) -> Result<bool> {
@@ -161,6 +172,7 @@ impl Transaction {
         let current = self.table(schema, table)?;
         let mut definition = (**current.definition()).clone();
         let index = column_of(&definition, column)?;
+        self.drop_owned_sequences(current.oid(), Some(column))?;
         definition.columns.remove(index);
         definition.dictionaries.remove(index);
         definition.drop_from_indexes(index);
@@ -173,6 +185,64 @@ impl Transaction {
         let next = TableVersion::new(definition.checked()?, segments);
         self.rewritten(&current, next);
         Ok(())
+    }
+
+    /// RENAME CONSTRAINT. False where the table has none of that name.
+    pub fn rename_constraint(&mut self, schema: &str, table: &str, name: &str, to: &str) -> Result<bool> {
+        let current = self.table(schema, table)?;
+        let definition = current.definition();
+        if definition.constraints().any(|known| known == to) {
+            let message = format!("constraint \"{to}\" for relation \"{table}\" already exists");
+            return Err(StorageError::new(ErrorKind::DuplicateObject, message));
+        }
+        if definition.constraint_index(name).is_some() {
+            self.rename_index(schema, name, to)?;
+            return Ok(true);
+        }
+        let mut found = false;
+        self.redefine(schema, table, |definition| {
+            for check in definition.checks.iter_mut().filter(|check| check.name == name) {
+                check.name = to.into();
+                found = true;
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Changes what a column is declared with beside its name and its type.
+    pub fn change_column(
+        &mut self,
+        schema: &str,
+        table: &str,
+        column: &str,
+        change: impl FnOnce(&mut ColumnDef),
+    ) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            let index = column_of(definition, column)?;
+            change(&mut definition.columns[index]);
+            Ok(())
+        })
+    }
+
+    /// Gives the table other columns in the places of those it has, and no rows: the caller writes them anew.
+    pub fn retype(&mut self, schema: &str, table: &str, columns: Vec<ColumnDef>) -> Result<Arc<TableVersion>> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        definition.columns = columns;
+        definition.dictionaries.clear();
+        definition.forget_index_data();
+        let next = TableVersion::new(definition.checked()?, Vec::new());
+        self.rewritten(&current, next);
+        self.table(schema, table)
+    }
+
+    /// Notes whether a materialized view has rows.
+    pub fn set_populated(&mut self, schema: &str, table: &str, is_populated: bool) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            definition.is_populated = is_populated;
+            Ok(())
+        })
     }
 
     fn redefine(

@@ -1,6 +1,6 @@
 //! CREATE, DROP and ALTER INDEX.
 
-use super::super::index::{Index, IndexDef, IndexKind, default_name};
+use super::super::index::{ExpressionIndex, Index, IndexDef, IndexKind, default_name};
 use super::super::table::{TableDefinition, TableVersion};
 use super::super::unique;
 use super::Transaction;
@@ -62,6 +62,53 @@ impl Transaction {
         let next = current.redefined(definition.checked()?);
         self.rewritten(&current, next);
         Ok(())
+    }
+
+    /// Creates an index on expressions; the rows that are there are the caller's to check. Gives its name.
+    pub fn create_expression_index(
+        &mut self,
+        schema: &str,
+        table: &str,
+        index: ExpressionIndex,
+        columns: &[&str],
+    ) -> Result<String> {
+        let current = self.table(schema, table)?;
+        let mut definition = (**current.definition()).clone();
+        let name = if index.name.is_empty() {
+            default_name(table, columns, "idx", |name| self.check_free(schema, name).is_ok())
+        } else {
+            self.check_free(schema, &index.name)?;
+            index.name
+        };
+        definition.expression_indexes.push(ExpressionIndex {
+            oid: self.database.new_oid(),
+            name: name.clone(),
+            ..index
+        });
+        let next = current.redefined(definition.checked()?);
+        self.rewritten(&current, next);
+        Ok(name)
+    }
+
+    /// Drops an index on expressions, or with `to` renames it. False where there is none of that name.
+    pub fn change_expression_index(&mut self, schema: &str, name: &str, to: Option<&str>) -> Result<bool> {
+        let found = self.state.schema(schema).and_then(|entry| entry.expression_index(name));
+        let Some(current) = found.map(|(table, _)| table.clone()) else {
+            return Ok(false);
+        };
+        let mut definition = (**current.definition()).clone();
+        match to {
+            None => definition.expression_indexes.retain(|index| index.name != name),
+            Some(to) => {
+                self.check_free(schema, to)?;
+                let own = definition.expression_indexes.iter_mut();
+                own.filter(|index| index.name == name)
+                    .for_each(|index| index.name = to.to_string());
+            }
+        }
+        let next = current.redefined(definition.checked()?);
+        self.rewritten(&current, next);
+        Ok(true)
     }
 
     /// Renames an index, and the constraint that it belongs to.

@@ -85,6 +85,9 @@ impl Transaction {
                 (Relation::View(base), Relation::View(theirs)) if Arc::ptr_eq(base, theirs) => {
                     finals.extend(own.cloned())
                 }
+                (Relation::Sequence(base), Relation::Sequence(theirs)) if Arc::ptr_eq(base, theirs) => {
+                    finals.extend(own.cloned())
+                }
                 _ => return Err(StorageError::serialization()),
             }
         }
@@ -94,7 +97,7 @@ impl Transaction {
             for name in own_indexes.map(|index| index.name.as_str()).chain([relation.name()]) {
                 let taken = next
                     .schema(relation.schema_name())
-                    .is_some_and(|schema| schema.relations.contains_key(name) || schema.index(name).is_some());
+                    .is_some_and(|schema| schema.has(name));
                 if taken {
                     return Err(StorageError::duplicate_table(name));
                 }
@@ -102,6 +105,20 @@ impl Transaction {
             if !next.put(relation) {
                 return Err(StorageError::serialization());
             }
+        }
+        for (key, before) in &self.objects {
+            let theirs = next.objects.get(key);
+            let same = match (before, theirs) {
+                (Some(before), Some(theirs)) => before.is(theirs),
+                (before, theirs) => before.is_none() && theirs.is_none(),
+            };
+            if !same {
+                return Err(StorageError::serialization());
+            }
+            match self.state.objects.get(key) {
+                Some(own) => next.objects.insert(key.clone(), own.clone()),
+                None => next.objects.remove(key),
+            };
         }
         for name in &self.schemas_dropped {
             if next.schema(name).is_none_or(|schema| !schema.relations.is_empty()) {

@@ -7,10 +7,13 @@
 mod alter;
 mod index;
 mod merge;
+mod objects;
 
 use super::database::Database;
 use super::index::default_name;
-use super::state::{PUBLIC, Relation, SchemaEntry, State, View};
+use super::objects::{Object, ObjectKey};
+use super::sequence::Sequence;
+use super::state::{CheckOption, PUBLIC, Relation, SchemaEntry, State, View};
 use super::table::{TableDef, TableDefinition, TableVersion, compact};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
@@ -37,6 +40,8 @@ pub struct Transaction {
     base: Arc<State>,
     state: Arc<State>,
     touched: BTreeMap<u32, Touch>,
+    /// Objects that it has changed, as they were before.
+    objects: BTreeMap<ObjectKey, Option<Object>>,
     schemas_created: BTreeSet<String>,
     schemas_dropped: BTreeSet<String>,
 }
@@ -48,6 +53,7 @@ impl Transaction {
             state: base.clone(),
             base,
             touched: BTreeMap::new(),
+            objects: BTreeMap::new(),
             schemas_created: BTreeSet::new(),
             schemas_dropped: BTreeSet::new(),
         }
@@ -64,7 +70,10 @@ impl Transaction {
 
     /// Whether anything was changed.
     pub fn is_dirty(&self) -> bool {
-        !(self.touched.is_empty() && self.schemas_created.is_empty() && self.schemas_dropped.is_empty())
+        !(self.touched.is_empty()
+            && self.objects.is_empty()
+            && self.schemas_created.is_empty()
+            && self.schemas_dropped.is_empty())
     }
 
     pub fn create_schema(&mut self, name: &str) -> Result<()> {
@@ -102,8 +111,12 @@ impl Transaction {
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         for relation in schema.relations.keys() {
-            self.drop_relation(name, relation)?;
+            // A table takes its sequences with it.
+            if self.state.relation(name, relation).is_some() {
+                self.drop_relation(name, relation)?;
+            }
         }
+        self.drop_objects_of(name);
         self.state_mut().schemas.remove(name);
         if !self.schemas_created.remove(name) {
             self.schemas_dropped.insert(name.to_string());
@@ -158,6 +171,7 @@ impl Transaction {
             name: name.into(),
             sql: sql.into(),
             schema: columns,
+            check_option: CheckOption::None,
         };
         self.put(Relation::View(Arc::new(view)));
         Ok(())
@@ -188,14 +202,32 @@ impl Transaction {
             name: name.into(),
             sql: sql.into(),
             schema: columns,
+            check_option: CheckOption::None,
         };
         self.put(Relation::View(Arc::new(view)));
         Ok(())
     }
 
-    /// Drops a table or a view.
+    /// WITH CHECK OPTION of a view that is there.
+    pub fn set_check_option(&mut self, schema: &str, name: &str, check_option: CheckOption) -> Result<()> {
+        let relation = self.relation(schema, name)?;
+        if let Relation::View(view) = &relation {
+            self.touch(&relation).rewritten = true;
+            self.put(Relation::View(Arc::new(View {
+                check_option,
+                ..(**view).clone()
+            })));
+        }
+        Ok(())
+    }
+
+    /// Drops a relation. A table takes its sequences with it.
     pub fn drop_relation(&mut self, schema: &str, name: &str) -> Result<()> {
         let relation = self.relation(schema, name)?;
+        if relation.as_table().is_some() {
+            self.drop_owned_sequences(relation.oid(), None)?;
+        }
+        self.drop_comments(relation.oid());
         let touch = self.touch(&relation);
         touch.rewritten = true;
         touch.appended.clear();
@@ -207,24 +239,37 @@ impl Transaction {
     }
 
     pub fn rename_relation(&mut self, schema: &str, name: &str, to: &str) -> Result<()> {
+        self.move_relation(schema, name, schema, to)
+    }
+
+    /// RENAME TO and SET SCHEMA.
+    pub fn move_relation(&mut self, schema: &str, name: &str, to_schema: &str, to: &str) -> Result<()> {
         let relation = self.relation(schema, name)?;
-        self.check_free(schema, to)?;
-        let renamed = match &relation {
+        self.check_free(to_schema, to)?;
+        let (name_now, schema_now) = (to.to_string(), to_schema.to_string());
+        let moved = match &relation {
             Relation::Table(table) => {
                 let definition = TableDefinition {
-                    name: to.to_string(),
+                    name: name_now,
+                    schema_name: schema_now,
                     ..(**table.definition()).clone()
                 };
                 Relation::Table(table.redefined(Arc::new(definition)))
             }
             Relation::View(view) => Relation::View(Arc::new(View {
-                name: to.to_string(),
+                name: name_now,
+                schema_name: schema_now,
                 ..(**view).clone()
+            })),
+            Relation::Sequence(sequence) => Relation::Sequence(Arc::new(Sequence {
+                name: name_now,
+                schema_name: schema_now,
+                ..(**sequence).clone()
             })),
         };
         self.touch(&relation).rewritten = true;
         self.state_mut().remove(schema, name);
-        self.put(renamed);
+        self.put(moved);
         Ok(())
     }
 
@@ -252,6 +297,7 @@ impl Transaction {
         let rows = next.rows() - current.rows();
         let (definition, budget) = (current.definition().clone(), self.database.budget().clone());
         let touch = self.touch(&Relation::Table(current));
+        touch.rewritten |= definition.checks_all_rows();
         if !touch.rewritten {
             for segment in segments {
                 touch.appended.push(segment);
@@ -327,7 +373,7 @@ impl Transaction {
     fn table(&self, schema: &str, name: &str) -> Result<Arc<TableVersion>> {
         match self.relation(schema, name)? {
             Relation::Table(table) => Ok(table),
-            Relation::View(_) => Err(StorageError::new(
+            Relation::View(_) | Relation::Sequence(_) => Err(StorageError::new(
                 ErrorKind::WrongObjectType,
                 format!("\"{name}\" is not a table"),
             )),
@@ -346,7 +392,7 @@ impl Transaction {
             .state
             .schema(schema)
             .ok_or_else(|| StorageError::undefined_schema(schema))?;
-        if schema.relations.contains_key(name) || schema.index(name).is_some() {
+        if schema.has(name) {
             Err(StorageError::duplicate_table(name))
         } else {
             Ok(())
@@ -382,6 +428,9 @@ fn qualified(schema: &str, name: &str) -> String {
 }
 
 fn describe(relation: &Relation) -> String {
-    let kind = if relation.as_table().is_some() { "table" } else { "view" };
-    format!("{kind} {}", qualified(relation.schema_name(), relation.name()))
+    format!(
+        "{} {}",
+        relation.kind(),
+        qualified(relation.schema_name(), relation.name())
+    )
 }

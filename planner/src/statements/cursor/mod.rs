@@ -1,4 +1,9 @@
-//! DECLARE, FETCH and CLOSE: a query that gives its rows piece by piece.
+//! DECLARE, FETCH, MOVE and CLOSE: a query that gives its rows piece by piece.
+
+mod rows;
+pub(crate) mod syntax;
+
+pub(crate) use rows::CursorRows;
 
 use super::{Description, query};
 use crate::bind::fold;
@@ -9,8 +14,12 @@ use crate::session::{Cursor, Prepared, Session};
 use crate::types::describe as describe_columns;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, FetchDirection, Ident, Value, ValueWithSpan};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{CloseCursor, Declare};
 use futures::StreamExt;
+use rows::Scroll;
+use syntax::Fetch;
 use tenon_storage::heap::Account;
 
 pub(super) async fn declare(
@@ -23,9 +32,6 @@ pub(super) async fn declare(
         return Err(SqlError::unsupported("DECLARE without a query"));
     };
     let hold = declare.hold == Some(true);
-    if declare.scroll == Some(true) {
-        return Err(SqlError::unsupported("SCROLL cursors"));
-    }
     if session.block().is_none() && !hold {
         let message = "DECLARE CURSOR can only be used in transaction blocks";
         return Err(SqlError::new(state::NO_ACTIVE_SQL_TRANSACTION, message));
@@ -42,15 +48,22 @@ pub(super) async fn declare(
     let mut own = session.run();
     own.cancel = Default::default();
     own.account = Account::new(own.cancel.clone());
+    let scroll = match declare.scroll {
+        Some(true) => Scroll::Always,
+        None if goes_back(&plan) => Scroll::WhileSmall,
+        _ => Scroll::Never,
+    };
+    let memory = MemoryConsumer::new("cursor").register(own.task.memory_pool());
     let stream = run::start(&own, plan).await?;
+    let is_held = hold && session.block().is_none();
     session.cursors.insert(
         name,
         Cursor {
             columns,
-            stream: parking_lot::Mutex::new(stream),
+            rows: CursorRows::new(stream, scroll, memory),
             account: own.account,
-            ahead: None,
             hold,
+            is_held,
             binary: declare.binary == Some(true),
         },
     );
@@ -69,70 +82,49 @@ pub(super) fn describe_declared(session: &mut Session, declare: &Declare, types:
     })
 }
 
-fn find<'a>(session: &'a mut Session, name: &Ident) -> Result<&'a mut Cursor> {
-    let name = fold(name);
+/// Whether PostgreSQL's plan of such a query would run backwards without being told to.
+fn goes_back(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Sort(_) | LogicalPlan::TableScan(_) | LogicalPlan::Values(_) | LogicalPlan::EmptyRelation(_) => {
+            true
+        }
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Union(_) => plan.inputs().into_iter().all(goes_back),
+        _ => false,
+    }
+}
+
+fn find<'a>(session: &'a mut Session, name: &str) -> Result<&'a mut Cursor> {
     session
         .cursors
-        .get_mut(&name)
+        .get_mut(name)
         .ok_or_else(|| SqlError::new(state::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
 }
 
-pub(super) fn describe(session: &mut Session, name: &Ident) -> Result<Description> {
-    let columns = find(session, name)?.columns.clone();
+pub(super) fn describe(session: &mut Session, fetch: &Fetch) -> Result<Description> {
+    let columns = find(session, &fetch.cursor)?.columns.clone();
     Ok(Description {
-        columns: Some(columns),
+        columns: Some(columns).filter(|_| !fetch.is_move),
         ..Description::default()
     })
 }
 
-/// How many rows a direction asks for; None: all.
-fn count(direction: &FetchDirection) -> Result<Option<usize>> {
-    let number = |value: &ValueWithSpan| match &value.value {
-        Value::Number(digits, _) => digits
-            .parse::<usize>()
-            .map_err(|_| SqlError::unsupported("fetching backwards")),
-        other => Err(SqlError::new(
-            state::SYNTAX_ERROR,
-            format!("syntax error at or near \"{other}\""),
-        )),
-    };
-    match direction {
-        FetchDirection::Next | FetchDirection::Forward { limit: None } => Ok(Some(1)),
-        FetchDirection::Count { limit } | FetchDirection::Forward { limit: Some(limit) } => number(limit).map(Some),
-        FetchDirection::All | FetchDirection::ForwardAll => Ok(None),
-        _ => Err(SqlError::unsupported("fetching backwards or at a position")),
-    }
-}
-
-pub(super) async fn fetch(session: &mut Session, name: &Ident, direction: &FetchDirection) -> Result<Outcome> {
-    let wanted = count(direction)?;
+pub(super) async fn fetch(session: &mut Session, fetch: &Fetch) -> Result<Outcome> {
     let cancel = session.cancel().clone();
-    let cursor = find(session, name)?;
+    let cursor = find(session, &fetch.cursor)?;
     let columns = cursor.columns.clone();
-    let mut left = wanted.unwrap_or(usize::MAX);
-    let mut batches: Vec<Result<RecordBatch>> = Vec::new();
-    while left > 0 {
-        let batch = match cursor.ahead.take() {
-            Some(batch) => batch,
-            None => tokio::select! {
-                next = cursor.stream.get_mut().next() => match next {
-                    Some(batch) => batch?,
-                    None => break,
-                },
-                _ = cancel.cancelled() => return Err(run::canceled()),
-            },
-        };
-        let rows = batch.num_rows().min(left);
-        if rows < batch.num_rows() {
-            cursor.ahead = Some(batch.slice(rows, batch.num_rows() - rows));
-        }
-        left -= rows;
-        batches.push(Ok(batch.slice(0, rows)));
+    let batches = cursor.rows.go(fetch.direction, &cancel).await?;
+    if fetch.is_move {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        return Ok(Outcome::Command(format!("MOVE {rows}")));
     }
     // What the rows take was taken by the cursor's query.
     let account = cursor.account.clone();
     session.set_account(account);
-    let stream: BatchStream = futures::stream::iter(batches).boxed();
+    let stream: BatchStream = futures::stream::iter(batches.into_iter().map(Ok)).boxed();
     Ok(Outcome::Rows {
         columns,
         stream,
@@ -147,8 +139,9 @@ pub(super) fn close(session: &mut Session, cursor: &CloseCursor) -> Result<Outco
             Ok(Outcome::Command("CLOSE CURSOR ALL".into()))
         }
         CloseCursor::Specific { name } => {
-            find(session, name)?;
-            session.cursors.remove(&fold(name));
+            let name = fold(name);
+            find(session, &name)?;
+            session.cursors.remove(&name);
             Ok(Outcome::Command("CLOSE CURSOR".into()))
         }
     }

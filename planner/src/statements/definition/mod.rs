@@ -1,0 +1,189 @@
+//! Statements about what is stored that the SQL parser does not know, or not whole: their grammar is here.
+
+pub(crate) mod absent;
+pub(crate) mod alter;
+pub(crate) mod comment;
+pub(crate) mod domain;
+pub(crate) mod function;
+pub(crate) mod sequence;
+
+pub(crate) use absent::DropAbsent;
+pub(crate) use alter::{Action, Alter, AlterKind, ColumnChange};
+pub(crate) use comment::{Comment, Commented};
+pub(crate) use domain::{CreateDomain, DomainAction};
+pub(crate) use function::CreateFunction;
+pub(crate) use sequence::SequenceOptions;
+
+use datafusion::sql::sqlparser::ast::ObjectName;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Definition {
+    CreateSequence {
+        temporary: bool,
+        if_not_exists: bool,
+        name: ObjectName,
+        options: SequenceOptions,
+    },
+    AlterSequence {
+        if_exists: bool,
+        name: ObjectName,
+        options: SequenceOptions,
+    },
+    Alter(Alter),
+    Comment(Comment),
+    DropAbsent(Box<DropAbsent>),
+    CreateFunction(Box<CreateFunction>),
+    DropFunction {
+        if_exists: bool,
+        /// With the types of the arguments, where they are given.
+        names: Vec<(ObjectName, Option<Vec<String>>)>,
+    },
+    CreateDomain(Box<CreateDomain>),
+    AlterDomain {
+        name: ObjectName,
+        action: DomainAction,
+    },
+    DropDomain {
+        if_exists: bool,
+        names: Vec<ObjectName>,
+        cascade: bool,
+    },
+    Refresh {
+        name: ObjectName,
+        with_data: bool,
+    },
+    Lock(Vec<ObjectName>),
+}
+
+/// Whether a statement with these first words is parsed here.
+pub(crate) fn knows(words: &[String]) -> bool {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    match (word(0), word(1)) {
+        ("CREATE", "SEQUENCE") => true,
+        ("CREATE" | "ALTER" | "DROP", "DOMAIN") | ("CREATE" | "DROP", "FUNCTION" | "PROCEDURE") => true,
+        ("CREATE", "OR") => matches!(word(3), "FUNCTION" | "PROCEDURE"),
+        ("CREATE", "TEMP" | "TEMPORARY" | "UNLOGGED") => word(2) == "SEQUENCE",
+        ("ALTER", "SEQUENCE" | "TABLE" | "VIEW" | "INDEX" | "MATERIALIZED") => true,
+        ("COMMENT", "ON") | ("REFRESH", _) | ("LOCK", _) => true,
+        ("DROP", _) => absent::knows(words),
+        _ => false,
+    }
+}
+
+/// Parses a statement from its first word.
+pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
+    for (words, or_replace, is_procedure) in [
+        (["create", "function"].as_slice(), false, false),
+        (&["create", "procedure"], false, true),
+        (&["create", "or", "replace", "function"], true, false),
+        (&["create", "or", "replace", "procedure"], true, true),
+    ] {
+        if take_words(parser, words) {
+            return function::create(parser, or_replace, is_procedure);
+        }
+    }
+    if super::definition::is_word(parser, "drop") && absent_next(parser) {
+        parser.next_token();
+        return absent::parse(parser);
+    }
+    if take_words(parser, &["drop", "function"]) || take_words(parser, &["drop", "procedure"]) {
+        return function::drop(parser);
+    }
+    if take_words(parser, &["create", "domain"]) {
+        return domain::create(parser);
+    }
+    if take_words(parser, &["alter", "domain"]) {
+        return domain::alter(parser);
+    }
+    if take_words(parser, &["drop", "domain"]) {
+        return domain::drop(parser);
+    }
+    if parser.parse_keyword(Keyword::CREATE) {
+        let temporary = parser
+            .parse_one_of_keywords(&[Keyword::TEMP, Keyword::TEMPORARY])
+            .is_some();
+        let _ = parser.parse_keyword(Keyword::UNLOGGED);
+        parser.expect_keyword_is(Keyword::SEQUENCE)?;
+        let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
+        let name = parser.parse_object_name(false)?;
+        let options = sequence::options(parser)?;
+        return Ok(Definition::CreateSequence {
+            temporary,
+            if_not_exists,
+            name,
+            options,
+        });
+    }
+    if parser.parse_keyword(Keyword::ALTER) {
+        return alter::parse(parser);
+    }
+    if parser.parse_keyword(Keyword::COMMENT) {
+        return comment::parse(parser).map(Definition::Comment);
+    }
+    if parser.parse_keyword(Keyword::LOCK) {
+        return lock(parser);
+    }
+    parser.expect_keyword_is(Keyword::REFRESH)?;
+    parser.expect_keywords(&[Keyword::MATERIALIZED, Keyword::VIEW])?;
+    let _ = parser.parse_keyword(Keyword::CONCURRENTLY);
+    let name = parser.parse_object_name(false)?;
+    let with_data = !parser.parse_keywords(&[Keyword::WITH, Keyword::NO, Keyword::DATA]);
+    let _ = parser.parse_keywords(&[Keyword::WITH, Keyword::DATA]);
+    Ok(Definition::Refresh { name, with_data })
+}
+
+/// Whether DROP is of a kind that nobody has.
+fn absent_next(parser: &Parser<'_>) -> bool {
+    let words: Vec<String> = (0..4).map(|at| parser.peek_nth_token(at).token.to_string()).collect();
+    absent::knows(&words)
+}
+
+/// `LOCK [TABLE] [ONLY] name [*], ... [IN mode MODE] [NOWAIT]`
+fn lock(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
+    let _ = parser.parse_keyword(Keyword::TABLE);
+    let names = parser.parse_comma_separated(relation_name)?;
+    if parser.parse_keyword(Keyword::IN) {
+        while !is_word(parser, "mode") {
+            let next = parser.next_token();
+            let known = ["access", "row", "share", "update", "exclusive"];
+            if !known.contains(&next.token.to_string().to_lowercase().as_str()) {
+                return parser.expected("a lock mode", next);
+            }
+        }
+        parser.next_token();
+    }
+    let _ = parser.parse_keyword(Keyword::NOWAIT);
+    Ok(Definition::Lock(names))
+}
+
+/// `[ONLY] name [*]`
+fn relation_name(parser: &mut Parser<'_>) -> Result<ObjectName, ParserError> {
+    use datafusion::sql::sqlparser::tokenizer::Token;
+    let _ = parser.parse_keyword(Keyword::ONLY);
+    let name = parser.parse_object_name(false)?;
+    let _ = parser.consume_token(&Token::Mul);
+    Ok(name)
+}
+
+/// Whether the next token is this word, unquoted.
+pub(super) fn is_word(parser: &Parser<'_>, word: &str) -> bool {
+    is_word_at(parser, 0, word)
+}
+
+pub(super) fn is_word_at(parser: &Parser<'_>, at: usize, word: &str) -> bool {
+    use datafusion::sql::sqlparser::tokenizer::Token;
+    matches!(&parser.peek_nth_token(at).token, Token::Word(own) if own.quote_style.is_none() && own.value.eq_ignore_ascii_case(word))
+}
+
+/// Takes the words if they come next.
+pub(crate) fn take_words(parser: &mut Parser<'_>, words: &[&str]) -> bool {
+    let all = words.iter().enumerate().all(|(at, word)| is_word_at(parser, at, word));
+    if all {
+        words.iter().for_each(|_| {
+            parser.next_token();
+        });
+    }
+    all
+}

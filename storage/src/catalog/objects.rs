@@ -1,0 +1,103 @@
+//! What a database holds that is no relation: domains, functions, comments.
+
+use crate::types::SqlType;
+use std::sync::Arc;
+
+/// How an object is found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObjectKey {
+    Domain {
+        schema: String,
+        name: String,
+    },
+    /// `arguments`: the types of the arguments as PostgreSQL prints them.
+    Function {
+        schema: String,
+        name: String,
+        arguments: Vec<String>,
+    },
+    /// On the object of an oid, or with a number from 1 on one of its columns.
+    Comment {
+        oid: u32,
+        column: u32,
+    },
+}
+
+impl ObjectKey {
+    /// The schema that an object goes with.
+    pub(super) fn schema(&self) -> Option<&str> {
+        match self {
+            ObjectKey::Domain { schema, .. } | ObjectKey::Function { schema, .. } => Some(schema),
+            ObjectKey::Comment { .. } => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Object {
+    Domain(Arc<Domain>),
+    Function(Arc<Function>),
+    Comment(Arc<str>),
+}
+
+impl Object {
+    /// Whether two are one and the same version.
+    pub(super) fn is(&self, other: &Object) -> bool {
+        match (self, other) {
+            (Object::Domain(a), Object::Domain(b)) => Arc::ptr_eq(a, b),
+            (Object::Function(a), Object::Function(b)) => Arc::ptr_eq(a, b),
+            (Object::Comment(a), Object::Comment(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// A type with conditions of its own. Columns have its base type, and the conditions as theirs.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    pub oid: u32,
+    pub schema_name: String,
+    pub name: String,
+    pub base: SqlType,
+    /// The base type as it was declared: another domain's name, or a type's.
+    pub declared: String,
+    pub not_null: bool,
+    /// SQL text.
+    pub default: Option<String>,
+    /// Names and conditions, in which the value is called VALUE.
+    pub checks: Vec<(String, String)>,
+}
+
+/// A function in SQL, put in the place of its calls.
+#[derive(Clone, Debug)]
+pub struct Function {
+    pub oid: u32,
+    pub schema_name: String,
+    pub name: String,
+    pub arguments: Vec<FunctionArgument>,
+    pub returns: FunctionResult,
+    /// The statements, each of which may name the arguments or number them.
+    pub body: String,
+    /// Returns NULL where an argument is NULL.
+    pub strict: bool,
+    /// `i`, `s` or `v`, as pg_proc has it.
+    pub volatility: char,
+}
+
+#[derive(Clone, Debug)]
+pub struct FunctionArgument {
+    pub name: Option<String>,
+    /// As declared.
+    pub sql_type: String,
+    pub default: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub enum FunctionResult {
+    /// One value of this type, as declared.
+    Scalar(String),
+    /// Values of this type.
+    Set(String),
+    /// Rows of these columns: names and types.
+    Table(Vec<(String, String)>),
+}

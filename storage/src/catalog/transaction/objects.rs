@@ -1,0 +1,134 @@
+//! Sequences, and what is no relation.
+
+use super::super::objects::{Object, ObjectKey};
+use super::super::sequence::{Sequence, SequenceDef, SequenceOwner};
+use super::super::state::Relation;
+use super::{Touch, Transaction};
+use crate::error::{ErrorKind, Result, StorageError};
+use std::sync::Arc;
+
+impl Transaction {
+    pub fn create_sequence(
+        &mut self,
+        schema: &str,
+        name: &str,
+        def: SequenceDef,
+        owner: Option<SequenceOwner>,
+    ) -> Result<Arc<Sequence>> {
+        self.check_free(schema, name)?;
+        let oid = self.database.new_oid();
+        self.touched.insert(
+            oid,
+            Touch {
+                rewritten: true,
+                ..Touch::default()
+            },
+        );
+        let sequence = Arc::new(Sequence::new(oid, schema, name, def, owner));
+        self.put(Relation::Sequence(sequence.clone()));
+        Ok(sequence)
+    }
+
+    /// ALTER SEQUENCE: another definition and, with `restart`, another next value.
+    pub fn alter_sequence(
+        &mut self,
+        schema: &str,
+        name: &str,
+        def: SequenceDef,
+        owner: Option<SequenceOwner>,
+        restart: Option<i64>,
+    ) -> Result<()> {
+        let relation = self.relation(schema, name)?;
+        let Relation::Sequence(current) = &relation else {
+            let message = format!("\"{name}\" is not a sequence");
+            return Err(StorageError::new(ErrorKind::WrongObjectType, message));
+        };
+        let next = Sequence {
+            def,
+            owner,
+            ..(**current).clone()
+        };
+        let next = restart.map_or_else(|| next.clone(), |at| next.restarted(at));
+        self.touch(&relation).rewritten = true;
+        self.put(Relation::Sequence(Arc::new(next)));
+        Ok(())
+    }
+
+    /// The sequences that belong to a table, or to one of its columns.
+    pub fn owned_sequences(&self, table_oid: u32, column: Option<&str>) -> Vec<Arc<Sequence>> {
+        let owned = |sequence: &&Arc<Sequence>| {
+            sequence
+                .owner
+                .as_ref()
+                .is_some_and(|owner| owner.table_oid == table_oid && column.is_none_or(|column| owner.column == column))
+        };
+        self.state
+            .relations()
+            .filter_map(Relation::as_sequence)
+            .filter(owned)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn drop_owned_sequences(&mut self, table_oid: u32, column: Option<&str>) -> Result<()> {
+        for sequence in self.owned_sequences(table_oid, column) {
+            self.drop_relation(&sequence.schema_name, &sequence.name)?;
+        }
+        Ok(())
+    }
+
+    /// Has the sequences of a column follow its new name.
+    pub(super) fn rename_owner(&mut self, table_oid: u32, column: &str, to: &str) -> Result<()> {
+        for sequence in self.owned_sequences(table_oid, Some(column)) {
+            let owner = sequence.owner.clone().map(|owner| SequenceOwner {
+                column: to.into(),
+                ..owner
+            });
+            let def = sequence.def.clone();
+            self.alter_sequence(&sequence.schema_name, &sequence.name, def, owner, None)?;
+        }
+        Ok(())
+    }
+
+    pub fn new_oid(&self) -> u32 {
+        self.database.new_oid()
+    }
+
+    /// Puts an object in the place of the one there, if any; None drops it.
+    pub fn put_object(&mut self, key: ObjectKey, object: Option<Object>) {
+        let before = self.state.objects.get(&key).cloned();
+        self.objects.entry(key.clone()).or_insert(before);
+        let objects = &mut self.state_mut().objects;
+        match object {
+            Some(object) => objects.insert(key, object),
+            None => objects.remove(&key),
+        };
+    }
+
+    /// Drops what is said of an object that goes.
+    pub(super) fn drop_comments(&mut self, of: u32) {
+        let first = ObjectKey::Comment { oid: of, column: 0 };
+        let last = ObjectKey::Comment {
+            oid: of,
+            column: u32::MAX,
+        };
+        let keys: Vec<ObjectKey> = self
+            .state
+            .objects
+            .range(first..=last)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in keys {
+            self.put_object(key, None);
+        }
+    }
+
+    /// Drops what a schema holds beside its relations.
+    pub(super) fn drop_objects_of(&mut self, schema: &str) {
+        let own = |key: &&ObjectKey| key.schema() == Some(schema);
+        let keys: Vec<ObjectKey> = self.state.objects.keys().filter(own).cloned().collect();
+        for key in keys {
+            self.put_object(key, None);
+        }
+    }
+}
