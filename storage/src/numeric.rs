@@ -111,6 +111,12 @@ fn display_scale(a: (i32, u32), b: (i32, u32), operands: i8, held: i8) -> i8 {
     (SIGNIFICANT_MIN - 4 * weight).clamp(i32::from(operands), i32::from(held)) as i8
 }
 
+/// Digits after the point that PostgreSQL gives `a / b`, of `held` at most.
+pub fn quotient_digits(a: (i256, i8), b: (i256, i8), held: i8) -> i8 {
+    let operands = a.1.max(b.1).min(held);
+    display_scale(leading_wide(a.0, a.1), leading_wide(b.0, b.1), operands, held)
+}
+
 /// `a / b` rounded as PostgreSQL rounds it (half away from zero, at its display scale), with `held` digits after the
 /// point. None where it does not fit. `b` is not zero.
 pub fn divide(a: (i256, i8), b: (i256, i8), held: i8) -> Option<i256> {

@@ -7,6 +7,7 @@ mod recursion;
 mod relations;
 mod sample;
 mod view;
+mod whole_rows;
 mod windows;
 mod with;
 

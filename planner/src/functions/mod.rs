@@ -34,6 +34,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     {
         state.register_udf(Arc::new(function))?;
     }
+    // Of a later version of PostgreSQL.
+    state.deregister_udaf("any_value")?;
     for function in aggregate::functions() {
         state.register_udaf(Arc::new(function))?;
     }

@@ -22,6 +22,7 @@ mod floats;
 mod in_lists;
 mod limits;
 mod parse;
+mod peers;
 mod sets;
 mod subqueries;
 mod to_integer;
@@ -46,6 +47,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(unseen_orders::DropUnseenOrders),
         Arc::new(DropImpliedEqualities),
         Arc::new(floats::FloatsStay),
+        Arc::new(peers::FramesOfPeers),
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(PostgresSemantics));
@@ -86,10 +88,15 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         schema.merge(&source);
     }
     let names = NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expr| {
+    let own = |expr: Expr| {
         let name = names.save(&expr);
         let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema))?;
         Ok(expr.update_data(|expr| name.restore(expr)))
+    };
+    let rewritten = plan.map_expressions(|expr| match expr {
+        // Each key of the sets is a column above.
+        sets @ Expr::GroupingSet(_) => sets.map_children(own),
+        expr => own(expr),
     })?;
     if rewritten.transformed {
         return Ok(Transformed::yes(rewritten.data.recompute_schema()?));
