@@ -78,6 +78,7 @@ fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
     let mut planners = vec![
         crate::functions::operators::planner(),
         crate::functions::window::planner(),
+        crate::functions::aggregate::planner::planner(),
     ];
     planners.extend(SessionStateDefaults::default_expr_planners());
     planners

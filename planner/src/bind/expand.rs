@@ -4,7 +4,7 @@
 //!   JOIN the second; `*` shows merged columns first. They become `ON`, and references to merged columns what they mean.
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
-use super::{Binder, fold, windows};
+use super::{Binder, fold, whole_rows, windows};
 use crate::error::{Result, SqlError, state};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
@@ -134,6 +134,11 @@ impl Expander<'_> {
         let SetExpr::Select(select) = query.body.as_mut() else {
             return Ok(());
         };
+        let mut keys: Vec<&mut Expr> = match query.order_by.as_mut().map(|order| &mut order.kind) {
+            Some(OrderByKind::Expressions(keys)) => keys.iter_mut().map(|key| &mut key.expr).collect(),
+            _ => Vec::new(),
+        };
+        whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         let Some(scope) = self.using(select)? else {
             return Ok(());
         };
@@ -164,6 +169,7 @@ impl Expander<'_> {
         for side in [left.as_mut(), right.as_mut()] {
             self.body(side)?;
             if let SetExpr::Select(select) = side {
+                whole_rows::resolve(select, &mut [], |factor| self.columns(|_| factor))?;
                 self.using(select)?;
             }
         }

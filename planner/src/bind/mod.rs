@@ -8,6 +8,7 @@ mod recursion;
 mod relations;
 mod sample;
 mod view;
+mod whole_rows;
 mod windows;
 mod with;
 

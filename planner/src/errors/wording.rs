@@ -18,6 +18,16 @@ pub(super) fn plan(message: &str) -> SqlError {
     if first.contains("Aggregate function calls cannot be nested") {
         return SqlError::new(state::GROUPING_ERROR, "aggregate function calls cannot be nested");
     }
+    if first.contains("Aggregate function calls cannot contain window function calls") {
+        let message = "aggregate function calls cannot contain window function calls";
+        return SqlError::new(state::GROUPING_ERROR, message);
+    }
+    if first.contains("Window function calls cannot be nested") {
+        return SqlError::new(SqlState("42P20"), "window function calls cannot be nested");
+    }
+    if let Some(told) = between(first, "Invalid function '", "'").and_then(without_clause) {
+        return told;
+    }
     if let Some(name) = between(first, "Invalid function '", "'") {
         let told = SqlError::new(
             state::UNDEFINED_FUNCTION,
@@ -326,6 +336,19 @@ pub(super) fn cast(message: &str) -> SqlError {
         return SqlError::new(CANNOT_COERCE, message);
     }
     SqlError::new(state::INVALID_TEXT_REPRESENTATION, message)
+}
+
+/// A function that is called without a clause that it needs.
+fn without_clause(name: &str) -> Option<SqlError> {
+    let message = match name {
+        "rank" | "dense_rank" | "percent_rank" | "cume_dist" | "row_number" | "ntile" | "lag" | "lead"
+        | "nth_value" => {
+            format!("window function {name} requires an OVER clause")
+        }
+        "mode" | "percentile_disc" => format!("WITHIN GROUP is required for ordered-set aggregate {name}"),
+        _ => return None,
+    };
+    Some(SqlError::new(SqlState("42809"), message))
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {

@@ -72,6 +72,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     }
     let to_char = state.udf("to_char")?;
     state.register_udf(Arc::new(number_format::with(to_char)))?;
+    // Of a later version of PostgreSQL.
+    state.deregister_udaf("any_value")?;
     for function in aggregate::functions() {
         state.register_udaf(Arc::new(function))?;
     }

@@ -430,7 +430,6 @@ fn synonym(name: &str) -> Option<&'static str> {
     Some(match name.to_lowercase().as_str() {
         "every" => "bool_and",
         "sign" => "signum",
-        "variance" => "var_samp",
         "ceiling" => "ceil",
         "pow" => "power",
         _ => return None,

@@ -26,6 +26,7 @@ mod in_lists;
 mod intervals;
 mod limits;
 mod parse;
+mod peers;
 pub(crate) mod resolve;
 mod sets;
 mod subqueries;
@@ -60,6 +61,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(DropImpliedEqualities),
         Arc::new(resolve::LiteralsTakeTypes),
         Arc::new(NumbersOfOneType),
+        Arc::new(peers::FramesOfPeers),
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(PostgresSemantics));
@@ -138,10 +140,15 @@ fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transfor
         schema.merge(&source);
     }
     let names = NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expr| {
+    let own = |expr: Expr| {
         let name = names.save(&expr);
         let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
         Ok(expr.update_data(|expr| name.restore(expr)))
+    };
+    let rewritten = plan.map_expressions(|expr| match expr {
+        // Each key of the sets is a column above.
+        sets @ Expr::GroupingSet(_) => sets.map_children(own),
+        expr => own(expr),
     })?;
     if rewritten.transformed {
         return Ok(Transformed::yes(rewritten.data.recompute_schema()?));

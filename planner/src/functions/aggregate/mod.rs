@@ -6,14 +6,19 @@ mod average;
 mod collect;
 mod intervals;
 mod moments;
+pub(crate) mod planner;
+mod regression;
 pub(crate) mod single;
 mod sum;
 mod variance;
 
 use super::window;
+use crate::error::{SqlError, state};
+use crate::errors::to_datafusion;
 use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::error::DataFusionError;
 use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{
@@ -26,7 +31,12 @@ pub(super) fn functions() -> Vec<AggregateUDF> {
     let mut functions = vec![sum::udaf(), average::udaf()];
     functions.extend(variance::functions());
     functions.extend(collect::functions());
+    functions.extend(regression::functions());
     functions
+}
+
+fn fail_out_of_range(message: &str) -> DataFusionError {
+    to_datafusion(SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, message))
 }
 
 /// The type in which `sum` and `avg` take their one argument: integers in the width that PostgreSQL knows, decimals in
@@ -93,6 +103,7 @@ pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -
 }
 
 pub(crate) fn lower(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    planner::check_types(&call, schema)?;
     let lowered = lowered(&call.func, &mut call.params, schema)?;
     let found = lowered.is_some();
     if let Some(function) = lowered {

@@ -1,11 +1,10 @@
-//! Variances and standard deviations: numerics of exact numbers, floats of floats, where they are DataFusion's.
+//! Variances and standard deviations: numerics of exact numbers, floats of floats.
 
 use super::moments::{self, Kind};
+use super::regression::of_floats;
 use crate::numeric::Class;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DFSchema, Result, plan_err};
-use datafusion::functions_aggregate::stddev::{stddev_pop_udaf, stddev_udaf};
-use datafusion::functions_aggregate::variance::{var_pop_udaf, var_samp_udaf};
 use datafusion::logical_expr::expr::AggregateFunctionParams;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, ExprSchemable, Signature, Volatility};
@@ -31,15 +30,6 @@ pub(super) fn functions() -> Vec<AggregateUDF> {
             })
         })
         .into()
-}
-
-fn of_floats(kind: Kind) -> Arc<AggregateUDF> {
-    match kind {
-        Kind::Variance { sample: true } => var_samp_udaf(),
-        Kind::Variance { .. } => var_pop_udaf(),
-        Kind::Deviation { sample: false } => stddev_pop_udaf(),
-        _ => stddev_udaf(),
-    }
 }
 
 /// The function that computes a coerced call of one of these.

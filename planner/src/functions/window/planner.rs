@@ -57,6 +57,10 @@ impl ExprPlanner for Windows {
         if call.distinct {
             return Err(fail("0A000", "DISTINCT is not implemented for window functions"));
         }
+        if call.func_def.name() == "count" && call.args.is_empty() {
+            let message = "count(*) must be used to call a parameterless aggregate function";
+            return Err(fail("42809", message));
+        }
         let marked = match call.args.last() {
             Some(Expr::ScalarFunction(function)) if function.func.name() == FRAME => call.args.pop(),
             _ => None,
