@@ -19,8 +19,8 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema) -> Result<Transformed<Expr>
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
     let declared = SqlType::from_field(&cast.field);
-    if let ((own, 1..), (wanted, 1..)) = (array::leaf(&from), array::leaf(&to))
-        && own != wanted
+    if let ((own, depth @ 1..), (wanted, wanted_depth @ 1..)) = (array::leaf(&from), array::leaf(&to))
+        && (own != wanted || depth != wanted_depth)
         && !own.is_null()
     {
         let item = |one: Cast, schema: &DFSchema| Ok(rewrite(one, schema)?.data);

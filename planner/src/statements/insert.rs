@@ -172,7 +172,7 @@ fn source_plan(
                         cast_to_float(expr);
                     } else if matches!(column.sql_type, SqlType::Array(_) | SqlType::Jsonb) && is_text(expr) {
                         // Other rows may have arrays where this one has text.
-                        *expr = parse_expression(&format!("{expr}::{}", column.sql_type))?;
+                        *expr = parse_expression(&format!("({expr})::{}", column.sql_type))?;
                     }
                 }
             }
@@ -243,6 +243,14 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
         || (number(given) && wanted == DataType::Boolean)
         || (number(given) && (wanted.is_temporal() || matches!(wanted, DataType::BinaryView)))
         || (given.is_temporal() && number(&wanted));
+    if let (SqlType::Array(of), depth @ 1..) = (column.sql_type, crate::functions::array::leaf(given).1)
+        && depth != of.dimensions()
+    {
+        let message = format!("an array of {depth} dimensions in a column of type {of}");
+        return Err(
+            SqlError::unsupported(message).hint("Declare as many pairs of brackets as the arrays have dimensions.")
+        );
+    }
     if !wrong {
         return Ok(());
     }
