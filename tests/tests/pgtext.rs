@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::error::Error;
 use std::fmt::Write as _;
-use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::types::{FromSql, Kind, Type};
 
 /// A value's bytes, whatever its type.
 pub struct Value(pub Vec<u8>);
@@ -61,23 +61,19 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
             text
         }),
         Type::UUID => uuid::Uuid::from_bytes(fixed(raw)?).to_string(),
-        Type::BOOL_ARRAY => array(&Type::BOOL, raw)?,
-        Type::INT2_ARRAY => array(&Type::INT2, raw)?,
-        Type::INT4_ARRAY => array(&Type::INT4, raw)?,
-        Type::INT8_ARRAY => array(&Type::INT8, raw)?,
-        Type::FLOAT8_ARRAY => array(&Type::FLOAT8, raw)?,
-        Type::NUMERIC_ARRAY => array(&Type::NUMERIC, raw)?,
-        Type::TEXT_ARRAY => array(&Type::TEXT, raw)?,
-        Type::VARCHAR_ARRAY => array(&Type::VARCHAR, raw)?,
-        Type::DATE_ARRAY => array(&Type::DATE, raw)?,
-        Type::TIMESTAMP_ARRAY => array(&Type::TIMESTAMP, raw)?,
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::JSON | Type::UNKNOWN => {
             String::from_utf8(raw.to_vec())?
         }
         // The vectors of system tables: arrays in binary, words in text.
         Type::INT2_VECTOR => vector(&Type::INT2, raw)?,
         Type::OID_VECTOR => vector(&Type::OID, raw)?,
-        ref other => bail!("the test cannot write type {other}"),
+        // A version, then the text.
+        Type::JSONB => String::from_utf8(raw.get(1..).context("truncated")?.to_vec())?,
+        Type::RECORD => record(raw)?,
+        ref other => match other.kind() {
+            Kind::Array(element) => array(element, raw)?,
+            _ => bail!("the test cannot write type {other}"),
+        },
     })
 }
 
@@ -253,13 +249,16 @@ fn vector(element: &Type, raw: &[u8]) -> Result<String> {
 /// One-dimensional arrays.
 fn array(element: &Type, raw: &[u8]) -> Result<String> {
     let word = |at: usize| -> Result<i32> { Ok(i32::from_be_bytes(fixed(raw.get(at..at + 4).context("truncated")?)?)) };
-    if word(0)? == 0 {
+    let dimensions = word(0)? as usize;
+    if dimensions == 0 {
         return Ok("{}".into());
     }
-    ensure!(word(0)? == 1, "an array of {} dimensions", word(0)?);
-    let mut at = 20;
+    let sizes: Vec<usize> = (0..dimensions)
+        .map(|dimension| Ok(word(12 + 8 * dimension)? as usize))
+        .collect::<Result<_>>()?;
+    let mut at = 12 + 8 * dimensions;
     let mut parts = Vec::new();
-    for _ in 0..word(12)? {
+    for _ in 0..sizes.iter().product() {
         let length = word(at)?;
         at += 4;
         if length < 0 {
@@ -277,5 +276,35 @@ fn array(element: &Type, raw: &[u8]) -> Result<String> {
             format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
         });
     }
-    Ok(format!("{{{}}}", parts.join(",")))
+    // The innermost dimension first.
+    for size in sizes.iter().rev() {
+        parts = parts
+            .chunks(*size)
+            .map(|items| format!("{{{}}}", items.join(",")))
+            .collect();
+    }
+    Ok(parts.concat())
+}
+
+/// Fields, each with its type.
+fn record(raw: &[u8]) -> Result<String> {
+    let word = |at: usize| -> Result<i32> { Ok(i32::from_be_bytes(fixed(raw.get(at..at + 4).context("truncated")?)?)) };
+    let (mut at, mut parts) = (4, Vec::new());
+    for _ in 0..word(0)? {
+        let (oid, length) = (word(at)? as u32, word(at + 4)?);
+        at += 8;
+        if length < 0 {
+            parts.push(String::new());
+            continue;
+        }
+        let field = Type::from_oid(oid).context("a field of an unknown type")?;
+        let value = pg_text(&field, raw.get(at..at + length as usize).context("truncated")?)?;
+        at += length as usize;
+        let quoted = value.is_empty() || value.contains(|c: char| "(),\"\\".contains(c) || c.is_whitespace());
+        parts.push(match quoted {
+            true => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\"\"")),
+            false => value,
+        });
+    }
+    Ok(format!("({})", parts.join(",")))
 }

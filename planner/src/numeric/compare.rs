@@ -4,7 +4,7 @@
 use super::convert::to_numeric;
 use super::operators::{is_constant, plain};
 use crate::functions::simple::function;
-use datafusion::arrow::array::{ArrayRef, AsArray, BinaryArray, Decimal128Array, LargeBinaryArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, BinaryArray, Decimal128Array, LargeBinaryArray, StringArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
@@ -46,6 +46,38 @@ static ABOVE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Ok(bounds(args, above))
     }))
 });
+
+/// The key in letters: DataFusion orders window frames by no bytes.
+static LETTERS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(function("numeric_order", signature, DataType::Utf8, |args, _| {
+        let letters = |value: &[u8]| {
+            let digit = |half: u8| char::from(b'a' + half);
+            let halves = compare_key(value).iter().flat_map(|byte| [byte >> 4, byte & 15]);
+            halves.map(digit).collect::<String>()
+        };
+        let values = args[0].as_binary::<i64>().iter();
+        Ok(Arc::new(StringArray::from_iter(values.map(|value| value.map(letters)))))
+    }))
+});
+
+/// One display scale for equal values: as few digits as show them.
+static TRIMMED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(function("numeric_trimmed", signature, NUMERIC, |args, _| {
+        super::operators::map1(args, |value| Ok(value.trim_scale()))
+    }))
+});
+
+/// What a window orders a numeric by.
+pub(super) fn letters(expr: Expr) -> Expr {
+    LETTERS.call(vec![expr])
+}
+
+/// A numeric whose bytes are those of all values equal to it.
+pub(super) fn trimmed(expr: Expr) -> Expr {
+    TRIMMED.call(vec![expr])
+}
 
 /// The key of a numeric.
 pub(crate) fn key(expr: Expr) -> Expr {

@@ -1,7 +1,7 @@
 //! Where a plan itself asks which values are equal, or in which order they are, numerics are asked by their keys: values
 //! that differ in their display scale alone are equal. A group shows one of its values.
 
-use super::compare::key;
+use super::compare::{key, letters, trimmed};
 use super::unify::{is_numeric, keyed};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Result};
@@ -90,9 +90,11 @@ pub(super) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
     match expr {
         Expr::AggregateFunction(mut call) => {
             let mut changed = by_keys(&mut call.params.order_by, schema);
-            if call.params.distinct && call.func.name() == "count" {
+            if call.params.distinct {
+                let counts = call.func.name() == "count";
                 for arg in call.params.args.iter_mut().filter(|arg| is_numeric(arg, schema)) {
-                    *arg = key(std::mem::take(arg));
+                    let own = std::mem::take(arg);
+                    *arg = if counts { key(own) } else { trimmed(own) };
                     changed = true;
                 }
             }
@@ -101,7 +103,12 @@ pub(super) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
         Expr::WindowFunction(call) => {
             let WindowFunction { fun, mut params } = *call;
             // The key of RANGE with an offset is reckoned with.
-            let mut changed = !has_offset(&params.window_frame) && by_keys(&mut params.order_by, schema);
+            let mut changed = false;
+            let ordered = params.order_by.iter_mut().filter(|sort| is_numeric(&sort.expr, schema));
+            for sort in ordered.filter(|_| !has_offset(&params.window_frame)) {
+                sort.expr = letters(std::mem::take(&mut sort.expr));
+                changed = true;
+            }
             for expr in params.partition_by.iter_mut().filter(|expr| is_numeric(expr, schema)) {
                 *expr = key(std::mem::take(expr));
                 changed = true;

@@ -265,18 +265,18 @@ fn element_of(data_type: &DataType) -> (&DataType, usize) {
     }
 }
 
-/// How many dimensions an expression has, where it says so itself.
+/// How many dimensions an expression has, where it says so itself. A literal in parentheses has those of its type.
 fn dimensions_of(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(parse_array(text).ok()?.sizes.len().max(1)),
+            Value::SingleQuotedString(text) => Some(parse_array(text).ok()?.sizes.len()).filter(|depth| *depth > 0),
             _ => None,
         },
         Expr::Array(array) => match array.elem.first() {
             Some(first @ Expr::Array(_)) => Some(dimensions_of(first)? + 1),
             _ => Some(1),
         },
-        Expr::Nested(inner) => dimensions_of(inner),
+        Expr::Nested(inner) if !matches!(inner.as_ref(), Expr::Value(_)) => dimensions_of(inner),
         Expr::Cast { data_type, .. } => Some(element_of(data_type).1).filter(|depth| *depth > 0),
         _ => None,
     }

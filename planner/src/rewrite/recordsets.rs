@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 
 /// Puts the query in the function's place.
 pub(super) fn expand(factor: &mut TableFactor) {
-    let (name, args, alias) = match factor {
+    let (name, args, alias) = match &*factor {
         TableFactor::Table {
             name,
             args: Some(args),

@@ -209,7 +209,7 @@ fn source_plan(
                     cast_to_numeric(expr, column.sql_type);
                 } else if matches!(column.sql_type, SqlType::Array(_) | SqlType::Jsonb) && is_text(expr) {
                     // Other rows may have arrays where this one has text.
-                    *expr = parse_expression(&format!("{expr}::{}", column.sql_type))?;
+                    *expr = parse_expression(&format!("({expr})::{}", column.sql_type))?;
                 }
             }
             if !is_given {
@@ -349,6 +349,14 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
         || (given.is_temporal() && number(&wanted))
         // A string of the statement itself has another type.
         || (*given == DataType::Utf8View && !wanted.is_string());
+    if let (SqlType::Array(of), depth @ 1..) = (column.sql_type, crate::functions::array::leaf(given).1)
+        && depth != of.dimensions()
+    {
+        let message = format!("an array of {depth} dimensions in a column of type {of}");
+        return Err(
+            SqlError::unsupported(message).hint("Declare as many pairs of brackets as the arrays have dimensions.")
+        );
+    }
     if !wrong {
         return Ok(());
     }

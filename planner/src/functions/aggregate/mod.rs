@@ -20,11 +20,12 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionDefinition,
 };
-use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable};
+use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable, SortExpr};
 use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<AggregateUDF> {
@@ -102,8 +103,30 @@ pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -
     }
 }
 
+/// `min` and `max` of arrays are the first ones in order, which DataFusion's do not know.
+fn of_arrays(call: &mut AggregateFunction, schema: &DFSchema) -> Result<bool> {
+    let ascending = match call.func.name() {
+        "min" => true,
+        "max" => false,
+        _ => return Ok(false),
+    };
+    let [value] = call.params.args.as_slice() else {
+        return Ok(false);
+    };
+    if !matches!(value.get_type(schema)?, DataType::List(_)) {
+        return Ok(false);
+    }
+    call.params.order_by = vec![SortExpr::new(value.clone(), ascending, false)];
+    call.params.distinct = false;
+    call.func = first_value_udaf();
+    Ok(true)
+}
+
 pub(crate) fn lower(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     planner::check_types(&call, schema)?;
+    if of_arrays(&mut call, schema)? {
+        return Ok(Transformed::yes(Expr::AggregateFunction(call)));
+    }
     let lowered = lowered(&call.func, &mut call.params, schema)?;
     let found = lowered.is_some();
     if let Some(function) = lowered {

@@ -64,12 +64,7 @@ pub(super) fn function(name: &str) -> Arc<ScalarUDF> {
 }
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    let mut all = vec![
-        subquery::OrEmpty::udf(),
-        construct::fill(),
-        even::function(),
-        flat::function(),
-    ];
+    let mut all = vec![subquery::OrEmpty::udf(), construct::fill(), even::function()];
     all.extend(assign::functions());
     all.extend(build::functions());
     all.extend(measure::functions());

@@ -34,7 +34,13 @@ fn field<'a>(row: &Row<'a>) -> Result<Option<&'a str>> {
 }
 
 fn element<'a>(row: &Row<'a>) -> Option<&'a str> {
-    scan::element(row.text(0), row.int(1).into())
+    let text = row.text(0);
+    // A scalar of jsonb is an array of one here.
+    match scan::kind(text) {
+        "array" | "object" => scan::element(text, row.int(1).into()),
+        _ if row.is_jsonb(0) && matches!(row.int(1), 0 | -1) => Some(text),
+        _ => None,
+    }
 }
 
 /// One step of a path: a key of an object, or the position of an element.

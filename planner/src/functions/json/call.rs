@@ -84,6 +84,12 @@ impl<'a> Row<'a> {
         self.arrays.get(at).is_some_and(|array| array.is_valid(self.row))
     }
 
+    pub(super) fn is_jsonb(&self, at: usize) -> bool {
+        self.arrays
+            .get(at)
+            .is_some_and(|array| *array.data_type() == DataType::LargeUtf8)
+    }
+
     pub(super) fn count(&self) -> usize {
         self.arrays.len()
     }

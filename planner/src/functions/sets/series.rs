@@ -4,15 +4,16 @@ use super::{SetFunction, SetRows, undefined};
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use chrono::{DateTime, Months};
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, Int32Array, Int64Array, TimestampMicrosecondArray,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, TimestampMicrosecondArray};
 use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Field, FieldRef, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    IntervalUnit, TimeUnit, TimestampMicrosecondType,
+    DataType, Field, FieldRef, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::Result;
 use std::sync::Arc;
+use tenon_storage::numeric::Numeric;
+use tenon_storage::numeric::column::{Values, collect};
+use tenon_storage::types::NUMERIC;
 
 #[derive(Debug)]
 pub(super) struct GenerateSeries;
@@ -34,16 +35,16 @@ fn series_type(types: &[DataType]) -> Option<DataType> {
             text if is_text(text) => continue,
             DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::UInt8 | DataType::UInt16 => DataType::Int32,
             DataType::Int64 | DataType::UInt32 => DataType::Int64,
-            DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
+            DataType::Decimal128(..) | DataType::LargeBinary => NUMERIC,
             DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
             DataType::Date32 => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             _ => return None,
         };
         found = Some(match (found, own) {
             (None, own) => own,
-            (Some(DataType::Decimal128(_, a)), DataType::Decimal128(_, b)) => DataType::Decimal128(38, a.max(b)),
-            (Some(known @ DataType::Decimal128(..)), DataType::Int32 | DataType::Int64) => known,
-            (Some(DataType::Int32 | DataType::Int64), own @ DataType::Decimal128(..)) => own,
+            (Some(NUMERIC), DataType::Int32 | DataType::Int64) | (Some(DataType::Int32 | DataType::Int64), NUMERIC) => {
+                NUMERIC
+            }
             (Some(DataType::Int32 | DataType::Int64), DataType::Int64) => DataType::Int64,
             (Some(DataType::Int64), DataType::Int32) => DataType::Int64,
             // The one with a zone is the preferred type.
@@ -73,6 +74,11 @@ impl SetFunction for GenerateSeries {
                 Ok(vec![series.clone(), series, INTERVAL])
             }
             [_, _] | [_, _, _] => match series_type(types) {
+                // Numbers are numerics row by row.
+                Some(NUMERIC) => {
+                    let own = |own: &DataType| if is_text(own) { NUMERIC } else { own.clone() };
+                    Ok(types.iter().map(own).collect())
+                }
                 Some(series) if !of_times(&series) => Ok(vec![series; types.len()]),
                 _ => Err(wrong()),
             },
@@ -81,7 +87,9 @@ impl SetFunction for GenerateSeries {
     }
 
     fn field(&self, args: &[FieldRef]) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.iter().map(|arg| arg.data_type().clone()).collect();
         let field = match args.first() {
+            Some(_) if series_type(&types) == Some(NUMERIC) => Field::new(self.name(), NUMERIC, true),
             Some(first) => Field::new(self.name(), first.data_type().clone(), true),
             None => return Err(undefined(self.name(), &[])),
         };
@@ -89,6 +97,10 @@ impl SetFunction for GenerateSeries {
     }
 
     fn rows(&self, args: &[ArrayRef], row: usize) -> Result<Box<dyn SetRows>> {
+        let types: Vec<DataType> = args.iter().map(|array| array.data_type().clone()).collect();
+        if series_type(&types) == Some(NUMERIC) {
+            return Ok(Box::new(Numerics::of(args, row)?));
+        }
         let data_type = args[0].data_type().clone();
         Ok(match &data_type {
             DataType::Timestamp(..) => {
@@ -109,14 +121,9 @@ impl SetFunction for GenerateSeries {
             numbers => {
                 let value = |array: &ArrayRef| match numbers {
                     DataType::Int32 => i128::from(array.as_primitive::<Int32Type>().value(row)),
-                    DataType::Int64 => i128::from(array.as_primitive::<Int64Type>().value(row)),
-                    _ => array.as_primitive::<Decimal128Type>().value(row),
+                    _ => i128::from(array.as_primitive::<Int64Type>().value(row)),
                 };
-                let one = match numbers {
-                    DataType::Decimal128(_, scale) => 10i128.pow(u32::from(scale.unsigned_abs())),
-                    _ => 1,
-                };
-                let step = args.get(2).map_or(one, value);
+                let step = args.get(2).map_or(1, value);
                 if step == 0 {
                     return Err(zero_step("step size cannot equal zero"));
                 }
@@ -162,9 +169,58 @@ impl SetRows for Numbers {
         let values = std::iter::from_fn(|| self.step()).take(most);
         Ok(match &data_type {
             DataType::Int32 => Arc::new(Int32Array::from_iter_values(values.map(|value| value as i32))),
-            DataType::Int64 => Arc::new(Int64Array::from_iter_values(values.map(|value| value as i64))),
-            decimal => Arc::new(Decimal128Array::from_iter_values(values).with_data_type(decimal.clone())),
+            _ => Arc::new(Int64Array::from_iter_values(values.map(|value| value as i64))),
         })
+    }
+}
+
+struct Numerics {
+    next: Option<Numeric>,
+    last: Numeric,
+    step: Numeric,
+}
+
+impl Numerics {
+    fn of(args: &[ArrayRef], row: usize) -> Result<Self> {
+        let value = |at: usize, what: &str| -> Result<Numeric> {
+            let value = Values::of(&args[at]).and_then(|values| values.get(row));
+            let value = value.unwrap_or(Numeric::NaN);
+            match value.scale() {
+                Some(_) => Ok(value),
+                None if value.is_nan() => Err(zero_step(&format!("{what} cannot be NaN"))),
+                None => Err(zero_step(&format!("{what} cannot be infinity"))),
+            }
+        };
+        let (next, last) = (value(0, "start value")?, value(1, "stop value")?);
+        let step = match args.len() {
+            2 => Numeric::from(1),
+            _ => value(2, "step size")?,
+        };
+        if step.is_zero() {
+            return Err(zero_step("step size cannot equal zero"));
+        }
+        let next = Some(next);
+        Ok(Self { next, last, step })
+    }
+
+    fn step(&mut self) -> Option<Numeric> {
+        let value = self.next.take()?;
+        let within = match self.step.signum() > 0 {
+            true => value.cmp(&self.last).is_le(),
+            false => value.cmp(&self.last).is_ge(),
+        };
+        if !within {
+            return None;
+        }
+        self.next = value.add(&self.step).ok();
+        Some(value)
+    }
+}
+
+impl SetRows for Numerics {
+    fn next(&mut self, most: usize) -> Result<ArrayRef> {
+        let values: Vec<Option<Numeric>> = std::iter::from_fn(|| self.step()).take(most).map(Some).collect();
+        Ok(collect(values.into_iter()))
     }
 }
 

@@ -166,7 +166,7 @@ impl Evaluator<'_> {
                         digits
                     }));
                 }
-                out
+                return Ok(());
             }
             Expr::Steps(base, steps) => {
                 let mut bases = Vec::new();

@@ -4,8 +4,9 @@ use super::lex::{Token, syntax, tokens};
 use super::{Expr, Method, Operator, Path, PathError, Result, Step};
 use crate::json::{Json, number};
 
-/// Deepest nesting of a path.
+/// Deepest nesting of a path, and most operators and steps that it has: each is a level of its tree.
 const DEPTH_MAX: usize = 200;
+const NODES_MAX: usize = 1_000;
 
 impl Path {
     pub fn parse(text: &str) -> std::result::Result<Path, PathError> {
@@ -17,6 +18,7 @@ impl Path {
             tokens: tokens(text)?,
             at: 0,
             depth: 0,
+            nodes: 0,
             filters: 0,
             subscripts: 0,
         };
@@ -36,6 +38,7 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
+    nodes: usize,
     /// How many filters and subscripts are open.
     filters: usize,
     subscripts: usize,
@@ -63,6 +66,15 @@ fn binary(token: &Token) -> Option<(u8, Operator)> {
 }
 
 impl Parser {
+    /// One operator or step more.
+    fn node(&mut self) -> Result<()> {
+        self.nodes += 1;
+        match self.nodes > NODES_MAX {
+            true => Err(PathError::Hard("54001", "stack depth limit exceeded".into())),
+            false => Ok(()),
+        }
+    }
+
     fn peek(&self) -> &Token {
         self.tokens.get(self.at).unwrap_or(&Token::End)
     }
@@ -111,6 +123,7 @@ impl Parser {
         loop {
             if least <= 4 && matches!(self.peek(), Token::Word(_)) {
                 if self.word("starts") {
+                    self.node()?;
                     if !self.word("with") {
                         return self.unexpected();
                     }
@@ -126,6 +139,7 @@ impl Parser {
                     continue;
                 }
                 if self.word("like_regex") {
+                    self.node()?;
                     left = self.like_regex(left)?;
                     continue;
                 }
@@ -133,6 +147,7 @@ impl Parser {
             let Some((binds, op)) = binary(self.peek()).filter(|(binds, _)| *binds > least) else {
                 break;
             };
+            self.node()?;
             let operator = self.at;
             self.at += 1;
             // Comparisons do not chain.
@@ -177,6 +192,7 @@ impl Parser {
 
     fn unary(&mut self) -> Result<Expr> {
         if self.symbol("!") {
+            self.node()?;
             let inner = self.unary()?;
             return match inner.is_predicate() && !matches!(inner, Expr::Not(_)) {
                 true => Ok(Expr::Not(Box::new(inner))),
@@ -267,6 +283,9 @@ impl Parser {
     fn steps(&mut self, base: Expr) -> Result<Expr> {
         let mut steps = Vec::new();
         loop {
+            if matches!(self.peek(), Token::Symbol("?" | "[" | ".")) {
+                self.node()?;
+            }
             if self.symbol("?") {
                 self.expect("(")?;
                 self.filters += 1;
