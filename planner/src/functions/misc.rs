@@ -1,10 +1,8 @@
 //! Small functions of PostgreSQL's that DataFusion lacks.
 
 use super::simple::{TypeOf, function};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray, Int32Array};
-use datafusion::arrow::compute::cast;
+use datafusion::arrow::array::{Array, ArrayRef, FixedSizeBinaryArray, Int32Array};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::Result;
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::Arc;
 
@@ -17,8 +15,6 @@ fn nulls(args: &[ArrayRef], rows: usize) -> Vec<i32> {
                 .count() as i32
         })
         .collect()
-}
-
 }
 
 pub(super) fn functions() -> Vec<ScalarUDF> {

@@ -302,7 +302,7 @@ fn is_numeric(sql_type: SqlType) -> bool {
 fn to_column_type(rows: &mut [ast::Parens<Vec<ast::Expr>>], at: usize, column: &ColumnDef) -> Result<()> {
     let own =
         |row: &ast::Parens<Vec<ast::Expr>>, wanted: fn(&ast::Expr) -> bool| row.content.get(at).is_some_and(wanted);
-    let other = |expr: &ast::Expr| !is_text(expr) && !is_default(expr) && !is_null(expr);
+    let other = |expr: &ast::Expr| !is_text(expr) && !defaults::is_default(expr) && !is_null(expr);
     if !rows.iter().any(|row| own(row, is_text)) || !rows.iter().any(|row| own(row, other)) {
         return Ok(());
     }
@@ -315,7 +315,7 @@ fn to_column_type(rows: &mut [ast::Parens<Vec<ast::Expr>>], at: usize, column: &
     let shape = parse_expression(&format!("NULL::{target}"))?;
     for expr in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
         if is_text(expr) != of_strings
-            && !is_default(expr)
+            && !defaults::is_default(expr)
             && !is_null(expr)
             && let ast::Expr::Cast { data_type, .. } = &shape
         {

@@ -3,6 +3,7 @@
 use super::lists::{Builder, Lists};
 use super::poly::{Param, Poly, Returns};
 use crate::semantics::to_text::output;
+use tenon_storage::datetime::Conventions;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
@@ -16,7 +17,7 @@ fn optional(array: Option<&ArrayRef>, row: usize) -> Option<&str> {
 
 fn to_string(args: &[ArrayRef], rows: usize, _: &DataType) -> Result<ArrayRef> {
     let lists = Lists::of(&args[0])?;
-    let items = output(&lists.items)?;
+    let items = output(&lists.items, &Conventions::default())?;
     let items = items.as_string_view();
     let out = (0..rows).map(|row| {
         let separator = optional(args.get(1), row)?;

@@ -7,6 +7,7 @@ use crate::errors::to_datafusion;
 use crate::functions::array::{leaf, type_name};
 use crate::rewrite::displayed_name;
 use crate::semantics::to_text::output;
+use tenon_storage::datetime::Conventions;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -113,7 +114,7 @@ fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str) -> 
             let padded = padded.map(|text| text.map(|text| format!("{text:width$}", width = width as usize)));
             Arc::new(StringViewArray::from_iter(padded)) as ArrayRef
         }
-        _ => output(array)?,
+        _ => output(array, &Conventions::default())?,
     };
     let text = move |row: usize| texts.as_string_view().value(row).to_owned();
     Ok(match array.data_type() {
@@ -188,7 +189,7 @@ fn keys(array: &ArrayRef, null: impl Fn(usize) -> Result<()>, rows: usize) -> Re
     }
     let texts = match array.data_type() {
         DataType::Boolean => cast(&cast(array, &DataType::Utf8)?, &DataType::Utf8View)?,
-        _ => output(array)?,
+        _ => output(array, &Conventions::default())?,
     };
     let texts = texts.as_string_view();
     (0..rows)

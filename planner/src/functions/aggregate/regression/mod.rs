@@ -166,7 +166,7 @@ impl AggregateUDFImpl for Moments {
         !args.is_distinct
     }
 
-    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+    fn create_groups_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         Ok(Box::new(self.groups()))
     }
 
