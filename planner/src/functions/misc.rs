@@ -19,8 +19,6 @@ fn nulls(args: &[ArrayRef], rows: usize) -> Vec<i32> {
         .collect()
 }
 
-}
-
 pub(super) fn functions() -> Vec<ScalarUDF> {
     let immutable = Volatility::Immutable;
     vec![

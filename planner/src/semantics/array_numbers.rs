@@ -57,7 +57,11 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if !array::unifies(&call.func) {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     }
-    let types = call.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let types = call
+        .args
+        .iter()
+        .map(|arg| arg.get_type(schema))
+        .collect::<Result<Vec<_>>>()?;
     let wanted = call.func.coerce_types(&types)?;
     let mut changed = false;
     for (at, (own, wanted)) in types.iter().zip(&wanted).enumerate() {
@@ -66,7 +70,9 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         if !numbers || leaf == target || (*leaf != NUMERIC && *target != NUMERIC) {
             continue;
         }
-        let Some(to) = SqlType::from_data_type(target) else { continue };
+        let Some(to) = SqlType::from_data_type(target) else {
+            continue;
+        };
         let arg = std::mem::take(&mut call.args[at]);
         call.args[at] = match depth {
             0 => convert::call(arg, to),

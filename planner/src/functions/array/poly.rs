@@ -115,7 +115,9 @@ pub(super) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
         (false, true) => a.clone(),
         // A float beside a numeric stays one.
         _ if is_number(a) && is_number(b) && (a.is_floating() || b.is_floating()) => DataType::Float64,
-        _ if is_number(a) && is_number(b) && (*a == NUMERIC || *b == NUMERIC || differ(&[a.clone(), b.clone()])) => NUMERIC,
+        _ if is_number(a) && is_number(b) && (*a == NUMERIC || *b == NUMERIC || differ(&[a.clone(), b.clone()])) => {
+            NUMERIC
+        }
         _ => comparison_coercion(a, b)?,
     })
 }

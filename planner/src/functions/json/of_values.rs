@@ -16,8 +16,8 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 use tenon_storage::SqlType;
-use tenon_storage::types::NUMERIC;
 use tenon_storage::json::{Json, write_string};
+use tenon_storage::types::NUMERIC;
 
 /// Names that no client can write: JSON of arrays, as the aggregates gather them. A `b` at the end: as jsonb.
 
