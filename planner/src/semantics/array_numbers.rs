@@ -57,12 +57,18 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if !array::unifies(&call.func) {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     }
+    // What has no type yet, or fits no function, is told of by the rules that follow.
     let types = call
         .args
         .iter()
         .map(|arg| arg.get_type(schema))
-        .collect::<Result<Vec<_>>>()?;
-    let wanted = call.func.coerce_types(&types)?;
+        .collect::<Result<Vec<_>>>();
+    let Ok(types) = types else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
+    let Ok(wanted) = call.func.coerce_types(&types) else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
     let mut changed = false;
     for (at, (own, wanted)) in types.iter().zip(&wanted).enumerate() {
         let ((leaf, depth), (target, _)) = (array::leaf(own), array::leaf(wanted));
