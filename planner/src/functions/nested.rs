@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 use tenon_storage::SqlType;
 use tenon_storage::parse::parse_array;
+use tenon_storage::types::NUMERIC;
 
 /// The call that an operator is, where one of its operands is an array or json.
 pub(super) fn plan(expr: &RawBinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
@@ -50,7 +51,11 @@ fn of_arrays(expr: &RawBinaryExpr, fields: (&FieldRef, &FieldRef), depths: [usiz
         BinaryOperator::ArrowAt if both => Some(array::contains(right, left)),
         BinaryOperator::PGOverlap if both => Some(array::overlaps(left, right)),
         // What joins, groups and indexes know stays an operator.
-        BinaryOperator::Eq if fields.0.data_type() == fields.1.data_type() => None,
+        BinaryOperator::Eq
+            if fields.0.data_type() == fields.1.data_type() && *array::leaf(fields.0.data_type()).0 != NUMERIC =>
+        {
+            None
+        }
         op => match array::comparison(op) {
             Some(function) if both => Some(function.call(vec![left, right])),
             Some(_) => return Err(no_operator(op, fields.0, fields.1)),

@@ -19,6 +19,7 @@
 //! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
 
 mod arithmetic;
+mod array_numbers;
 mod casts;
 mod correlated;
 mod filtered;
@@ -60,6 +61,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(intervals::LiteralsBesideIntervals),
         Arc::new(DropImpliedEqualities),
         Arc::new(resolve::LiteralsTakeTypes),
+        Arc::new(array_numbers::NumbersInArrays),
         Arc::new(NumbersOfOneType),
         Arc::new(peers::FramesOfPeers),
     ];

@@ -40,7 +40,12 @@ impl AnalyzerRule for SetsInLists {
             return Ok(plan);
         }
         let names = AliasGenerator::new();
-        plan.transform_down_with_subqueries(|node| rewrite(node, &names)).data()
+        let plan = plan
+            .transform_down_with_subqueries(|node| rewrite(node, &names))
+            .data()?;
+        // What was unique below a set is not above it: the schemas still say so.
+        plan.transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
+            .data()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Arrays made of other arrays.
 
-use super::lists::{Builder, Lists, item_of};
+use super::lists::{Builder, Lists, comparable, item_of};
 use super::poly::{Param, Poly, Returns};
 use crate::error::{SqlError, SqlState, state};
 use crate::errors::to_datafusion;
@@ -104,7 +104,7 @@ pub(super) fn matches(lists: &Lists, element: &ArrayRef) -> Result<Vec<bool>> {
     if own.is_empty() {
         return Ok(found);
     }
-    let same = cmp::not_distinct(&own, &wanted)?;
+    let same = cmp::not_distinct(&comparable(&own), &comparable(&wanted))?;
     for (at, item) in items.values().iter().enumerate() {
         found[*item as usize] = same.value(at);
     }

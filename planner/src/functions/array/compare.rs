@@ -1,6 +1,6 @@
 //! Arrays compared: item by item, NULL above all others and equal to itself, then by their sizes.
 
-use super::lists::Lists;
+use super::lists::{Lists, comparable};
 use super::poly::{Param, Poly, Returns};
 use super::search::order_of_items;
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
@@ -13,7 +13,8 @@ use std::sync::{Arc, LazyLock};
 
 fn compared(args: &[ArrayRef], rows: usize, holds: fn(Ordering) -> bool) -> Result<ArrayRef> {
     let (left, right) = (Lists::of(&args[0])?, Lists::of(&args[1])?);
-    let items = order_of_items(&left.items, &right.items)?;
+    let (own, other) = (comparable(&left.items), comparable(&right.items));
+    let items = order_of_items(&own, &other)?;
     let out = (0..rows).map(|row| {
         if left.is_null(row) || right.is_null(row) {
             return None;

@@ -2,13 +2,14 @@
 
 use super::leaf;
 use crate::errors::to_datafusion;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, UInt32Array};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{cast, interleave};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, plan_err};
 use std::ops::Range;
 use std::sync::Arc;
+use tenon_storage::numeric::compare_key;
 use tenon_storage::parse::nested_offsets;
 
 /// A column of arrays.
@@ -92,6 +93,17 @@ impl Lists {
             at = offsets[at] as usize;
         }
         sizes
+    }
+}
+
+/// What is compared of items: of numerics their keys, which do not tell scales apart.
+pub(super) fn comparable(items: &ArrayRef) -> ArrayRef {
+    match items.data_type() {
+        DataType::LargeBinary => {
+            let keys = items.as_binary::<i64>().iter().map(|value| value.map(compare_key));
+            Arc::new(LargeBinaryArray::from_iter(keys))
+        }
+        _ => items.clone(),
     }
 }
 

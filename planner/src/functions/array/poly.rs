@@ -5,12 +5,14 @@ use super::leaf;
 use super::lists::list_type;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
+use crate::numeric::unify::differ;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use std::hash::{Hash, Hasher};
+use tenon_storage::types::NUMERIC;
 
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +90,18 @@ fn is_unknown(data_type: &DataType) -> bool {
     is_text(data_type) || data_type.is_null()
 }
 
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_numeric() || *data_type == NUMERIC
+}
+
 /// Text, which jsonb is not.
 pub(super) fn is_text(data_type: &DataType) -> bool {
     data_type.is_string() && *data_type != DataType::LargeUtf8
+}
+
+/// Whether a function gives its arguments' elements one type.
+pub(crate) fn unifies(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<Function>().is_some()
 }
 
 /// The type that elements of both types get: another than text wins, since text may be a literal.
@@ -103,7 +114,10 @@ pub(super) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
         (true, false) => b.clone(),
         (false, true) => a.clone(),
         // A float beside a numeric stays one.
-        _ if a.is_numeric() && b.is_numeric() && (a.is_floating() || b.is_floating()) => DataType::Float64,
+        _ if is_number(a) && is_number(b) && (a.is_floating() || b.is_floating()) => DataType::Float64,
+        _ if is_number(a) && is_number(b) && (*a == NUMERIC || *b == NUMERIC || differ(&[a.clone(), b.clone()])) => {
+            NUMERIC
+        }
         _ => comparison_coercion(a, b)?,
     })
 }

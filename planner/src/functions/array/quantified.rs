@@ -1,6 +1,6 @@
 //! `x op ANY (array)` and `x op ALL (array)`.
 
-use super::lists::{Lists, repeated};
+use super::lists::{Lists, comparable, repeated};
 use super::poly::{Param, Poly, Returns};
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use datafusion::arrow::compute::kernels::cmp;
@@ -22,7 +22,7 @@ fn quantified(args: &[ArrayRef], rows: usize, all: bool, compare: Compare) -> Re
     let (of, items) = repeated(&lists);
     let items = UInt32Array::from_iter_values(items.into_iter().map(|at| at as u32));
     let (left, right) = (take(element, &of, None)?, take(&lists.items, &items, None)?);
-    let holds = compare(&left, &right)?;
+    let holds = compare(&comparable(&left), &comparable(&right))?;
     let mut next = 0;
     let out = (0..rows).map(|row| {
         let own = next..next + lists.span(row).len();

@@ -1,7 +1,7 @@
 //! Elements looked for in arrays, and arrays in arrays.
 
 use super::build::{error, matches};
-use super::lists::{Builder, Lists};
+use super::lists::{Builder, Lists, comparable};
 use super::poly::{Param, Poly, Returns};
 use crate::error::{SqlState, state};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, make_comparator};
@@ -76,8 +76,9 @@ fn compared(args: &[ArrayRef], rows: usize, all: bool) -> Result<ArrayRef> {
         descending: false,
         nulls_first: false,
     };
-    let within = make_comparator(&left.items, &left.items, options)?;
-    let across = make_comparator(&left.items, &right.items, options)?;
+    let (own_items, other_items) = (comparable(&left.items), comparable(&right.items));
+    let within = make_comparator(&own_items, &own_items, options)?;
+    let across = make_comparator(&own_items, &other_items, options)?;
     let out = (0..rows).map(|row| {
         if left.is_null(row) || right.is_null(row) {
             return None;

@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 use tenon_storage::SqlType;
 use tenon_storage::json::{Json, write_string};
+use tenon_storage::types::NUMERIC;
 
 /// Names that no client can write: JSON of arrays, as the aggregates gather them. A `b` at the end: as jsonb.
 
@@ -122,7 +123,7 @@ fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str) -> 
             let values = array.as_boolean();
             Box::new(move |row, out| out.push_str(if values.value(row) { "true" } else { "false" }))
         }
-        number if number.is_numeric() => Box::new(move |row, out| {
+        number if number.is_numeric() || *number == NUMERIC => Box::new(move |row, out| {
             let text = text(row);
             match text.contains(['N', 'I']) {
                 true => out.push_str(&format!("\"{text}\"")),
