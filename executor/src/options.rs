@@ -97,6 +97,8 @@ extensions_options! {
         pub index_joins: bool, default = true
         /// Whether they do so wherever there is one.
         pub index_joins_always: bool, default = false
+        /// Whether the plan's operators are to be those that go on through files where memory is short.
+        pub spill: bool, default = false
         /// Whether joins may run on the GPU instead.
         pub gpu_joins: bool, default = true
     }

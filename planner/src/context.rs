@@ -47,7 +47,7 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     };
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(pool)
-        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+        .with_disk_manager_builder(disk(options))
         .build_arc()
         .map_err(|error| from_datafusion(&error))?;
     let builder = SessionStateBuilder::new_with_default_features()
@@ -62,6 +62,15 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     let mut state = semantics::install(builder).build();
     crate::functions::register(&mut state).map_err(|error| from_datafusion(&error))?;
     Ok(state)
+}
+
+fn disk(options: &EngineOptions) -> DiskManagerBuilder {
+    match &options.spill {
+        None => DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+        Some(spill) => DiskManagerBuilder::default()
+            .with_mode(DiskManagerMode::Directories(vec![spill.directory.clone()]))
+            .with_max_temp_directory_size(spill.limit_bytes),
+    }
 }
 
 /// DataFusion's, after the operators that PostgreSQL types otherwise.

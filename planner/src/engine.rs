@@ -1,9 +1,11 @@
 //! What all sessions share: the database, the planner's state, and the threads that queries run on.
 
+use crate::admission::Admission;
 use crate::context;
 use crate::error::{Result, SqlError, state};
 use crate::plan_cache::PlanCache;
 use crate::session::{Session, SessionInfo};
+use crate::tasks;
 use datafusion::execution::{SessionState, TaskContext};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,9 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
-use tenon_storage::{Database, MemoryBudget};
+use tenon_storage::{Database, MemoryBudget, heap};
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -32,6 +33,16 @@ pub struct EngineOptions {
     pub query_threads: usize,
     /// Queries that run at a time; others wait.
     pub max_concurrent_queries: usize,
+    /// Where queries go on that have too little memory; None: they fail.
+    pub spill: Option<Spill>,
+}
+
+/// Files of queries that have too little memory.
+#[derive(Clone, Debug)]
+pub struct Spill {
+    pub directory: PathBuf,
+    /// Of all files together.
+    pub limit_bytes: u64,
 }
 
 impl Default for EngineOptions {
@@ -45,8 +56,14 @@ impl Default for EngineOptions {
             target_partitions: cores,
             query_threads: cores,
             max_concurrent_queries: (2 * cores).max(8),
+            spill: None,
         }
     }
+}
+
+/// What queries may hold past the limit, bytes: operators reserve what they keep, and not the batches on their way.
+fn margin(limit_bytes: usize) -> usize {
+    (limit_bytes / 8).max(48 << 20)
 }
 
 /// One a server.
@@ -55,7 +72,7 @@ pub struct Engine {
     database: Arc<Database>,
     pub(crate) state: Arc<SessionState>,
     pub(crate) task: Arc<TaskContext>,
-    pub(crate) admission: Arc<Semaphore>,
+    pub(crate) admission: Admission,
     pub(crate) plans: PlanCache,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
@@ -81,6 +98,10 @@ impl Engine {
             .build()
             .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))?;
         let state = Arc::new(context::build(&options)?);
+        tasks::inherit_accounts();
+        if options.query_memory_limit_bytes < usize::MAX {
+            heap::limit(options.query_memory_limit_bytes + margin(options.query_memory_limit_bytes));
+        }
         device::configure(DeviceWish {
             kind: None,
             budget_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
@@ -90,7 +111,7 @@ impl Engine {
             database: Database::new(MemoryBudget::new(options.memory_limit_bytes)),
             task: task(&state),
             state,
-            admission: Arc::new(Semaphore::new(options.max_concurrent_queries.max(1))),
+            admission: Admission::new(options.max_concurrent_queries, options.query_threads),
             plans: PlanCache::default(),
             runtime: Some(runtime),
             sessions: AtomicU64::new(0),

@@ -1,6 +1,8 @@
 //! SQL sessions: parsing, catalog binding, statistics, join ordering and plans.
 
+mod admission;
 mod bind;
+mod bounds;
 mod catalog;
 mod context;
 pub mod engine;
@@ -16,12 +18,14 @@ mod parse;
 mod plan_cache;
 mod planning;
 mod rewrite;
-mod run;
+pub mod run;
 mod semantics;
 pub mod session;
 pub mod settings;
+mod spill;
 pub mod statement;
 mod statements;
+mod tasks;
 mod tokens;
 mod types;
 

@@ -1,13 +1,16 @@
 //! Running a plan: on the query threads, a bounded number at a time, its batches forwarded with back-pressure.
 
-use crate::engine::Engine;
+use crate::admission::Place;
+use crate::bounds;
+use crate::engine::{self, Engine};
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::explain;
 use crate::optimizer;
 use crate::outcome::BatchStream;
-use crate::plan_cache::{Keeper, Mode, fresh, is_fillable, opened, shares_state};
+use crate::plan_cache::{Keeper, Mode, Slot, fresh, is_fillable, opened, shares_state};
 use crate::planning;
+use crate::spill::Spilling;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, ParamValues, Result as DataFusionResult, ScalarValue};
@@ -20,11 +23,16 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use tenon_storage::heap::{self, Account};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// Batches that may wait for the client.
 const BATCHES_AHEAD: usize = 4;
+/// Of a query that holds this much, one batch waits at a time, bytes.
+const HELD_BYTES_LARGE: usize = 8 << 20;
+/// A client that reads on so soon holds up nothing.
+const CLIENT_GRACE: Duration = Duration::from_millis(10);
 
 /// What a statement's plans are made and run with.
 #[derive(Clone)]
@@ -34,6 +42,8 @@ pub(crate) struct Run {
     pub state: Arc<SessionState>,
     pub task: Arc<TaskContext>,
     pub cancel: CancellationToken,
+    /// What the statement holds.
+    pub account: Arc<Account>,
     /// Set where EXPLAIN ANALYZE wants to see the plans that run.
     pub watch: Option<Arc<Watch>>,
 }
@@ -64,6 +74,19 @@ impl Watch {
     }
 }
 
+/// Why a statement ends that was stopped.
+pub(crate) fn stopped(account: &Account) -> SqlError {
+    if account.is_over() { out_of_memory() } else { canceled() }
+}
+
+/// The statement holds, or was about to take, more than queries may.
+pub fn out_of_memory() -> SqlError {
+    let limit_mib = heap::limit_bytes() >> 20;
+    SqlError::new(state::OUT_OF_MEMORY, "out of memory")
+        .detail(format!("Running queries may hold {limit_mib} MiB together."))
+        .hint("See the server's setting query_memory_limit.")
+}
+
 pub(crate) fn canceled() -> SqlError {
     SqlError::new(state::QUERY_CANCELED, "canceling statement due to user request")
 }
@@ -91,8 +114,29 @@ pub(crate) enum Source {
         keeper: Keeper,
         mode: Mode,
     },
-    /// A plan that was kept.
-    Physical(Arc<dyn ExecutionPlan>),
+    /// A plan that was kept, and for which statement.
+    Physical(Arc<dyn ExecutionPlan>, Arc<Slot>),
+}
+
+impl Source {
+    /// What to plan once more, and the statement whose plans are kept.
+    fn again(&self) -> Result<(Option<LogicalPlan>, Option<Arc<Slot>>)> {
+        Ok(match self {
+            Self::Logical(plan) => (Some((**plan).clone()), None),
+            Self::Kept { plan, keeper, .. } => (Some((**plan).clone()), Some(keeper.slot.clone())),
+            Self::Open {
+                plan, values, keeper, ..
+            } => {
+                let bound = plan
+                    .as_ref()
+                    .clone()
+                    .replace_params_with_values(&ParamValues::from(values.clone()));
+                let bound = bound.map_err(|error| from_datafusion(&error))?;
+                (Some(bound), Some(keeper.slot.clone()))
+            }
+            Self::Physical(_, slot) => (None, Some(slot.clone())),
+        })
+    }
 }
 
 pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStream> {
@@ -111,7 +155,7 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
         let job = produce(&own, source, &batches, &mut planned);
         let result = tokio::select! {
             biased;
-            _ = stop.cancelled() => Err(canceled()),
+            _ = stop.cancelled() => Err(stopped(&own.account)),
             _ = batches.closed() => Ok(()),
             result = AssertUnwindSafe(job).catch_unwind() => result.unwrap_or_else(|panic| Err(panicked(&*panic))),
         };
@@ -121,6 +165,7 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
             (None, Ok(())) => {}
         }
     };
+    let work = heap::within(Some(run.account.clone()), false, work);
     run.engine.handle()?.spawn(work);
     // Planning is not to be interrupted: who no longer waits for it leaves it to find out.
     tokio::select! {
@@ -129,7 +174,7 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
             Ok(result) => result?,
             Err(_) => return Err(SqlError::internal("the query ended without a result")),
         },
-        _ = run.cancel.cancelled() => return Err(canceled()),
+        _ = run.cancel.cancelled() => return Err(stopped(&run.account)),
     }
     Ok(futures::stream::unfold(receiver, |mut receiver| async move {
         let next = receiver.recv().await?;
@@ -139,20 +184,49 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
     .boxed())
 }
 
+/// Runs a plan. One that has too little memory runs once more, with operators that go on through files, where the server
+/// has a directory for these and no row was sent.
 async fn produce(
     run: &Run,
     source: Source,
     batches: &mpsc::Sender<Result<RecordBatch>>,
     planned: &mut Option<oneshot::Sender<Result<()>>>,
 ) -> Result<()> {
-    let _permit = run.engine.admission.acquire().await.map_err(SqlError::internal)?;
-    // Runs of one plan know each other apart by their context.
-    let task = match &source {
-        Source::Logical(_) | Source::Kept { .. } => run.task.clone(),
-        Source::Open { .. } | Source::Physical(_) => crate::engine::task(&run.state),
+    let (again, slot) = match run.engine.options().spill {
+        Some(_) => source.again()?,
+        None => (None, None),
     };
+    let mut sent = false;
+    match attempt(run, source, batches, planned, &mut sent).await {
+        Err(error) if error.state == state::OUT_OF_MEMORY && !run.account.is_over() => {
+            if let Some(slot) = slot {
+                slot.note_spilling();
+            }
+            match again {
+                Some(plan) if !sent => {
+                    tracing::debug!("a query goes on through files: {error}");
+                    let spilling = Spilling::of(run, &error)?;
+                    let source = Source::Logical(Box::new(plan));
+                    attempt(&spilling.run, source, batches, planned, &mut sent).await
+                }
+                _ => Err(error),
+            }
+        }
+        result => result,
+    }
+}
+
+async fn attempt(
+    run: &Run,
+    source: Source,
+    batches: &mpsc::Sender<Result<RecordBatch>>,
+    planned: &mut Option<oneshot::Sender<Result<()>>>,
+    sent: &mut bool,
+) -> Result<()> {
+    let mut place = run.engine.admission.place(&run.account);
+    place.take().await;
     let begin = Instant::now();
-    let plan = planning::under(run.cancel.clone(), plan_of(run, source)).await?;
+    let Ready { plan, task } = planning::under(run.cancel.clone(), plan_of(run, source)).await?;
     if let Some(watch) = &run.watch {
         watch.note(&plan, begin.elapsed());
     }
@@ -160,31 +234,73 @@ async fn produce(
     if let Some(planned) = planned.take() {
         let _ = planned.send(Ok(()));
     }
-    while let Some(batch) = stream.next().await {
+    place.restart();
+    while let Some(batch) = place.run(stream.next()).await {
         let batch = batch.map_err(|error| from_datafusion(&error))?;
         if run.cancel.is_cancelled() {
-            return Err(canceled());
+            return Err(stopped(&run.account));
         }
-        if batch.num_rows() > 0 && batches.send(Ok(batch)).await.is_err() {
-            break;
+        if batch.num_rows() > 0 {
+            *sent = true;
+            if !forward(&mut place, batches, batch).await {
+                break;
+            }
         }
     }
     Ok(())
 }
 
+/// Hands a batch on, without a turn where the client keeps it waiting. Says whether anybody is there to take it.
+async fn forward(place: &mut Place<'_>, batches: &mpsc::Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
+    let room = match place.account().bytes() >= HELD_BYTES_LARGE {
+        true => BATCHES_AHEAD,
+        false => 1,
+    };
+    let mut waiting = std::pin::pin!(batches.reserve_many(room));
+    let reserved = match tokio::time::timeout(CLIENT_GRACE, &mut waiting).await {
+        Ok(reserved) => reserved,
+        Err(_) => {
+            place.leave();
+            waiting.await
+        }
+    };
+    match reserved {
+        Ok(mut permits) => {
+            if let Some(permit) = permits.next() {
+                permit.send(Ok(batch));
+            }
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// A plan, and what to run it with.
+pub(crate) struct Ready {
+    pub plan: Arc<dyn ExecutionPlan>,
+    pub task: Arc<TaskContext>,
+}
+
 /// The plan to run.
-pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Ready> {
     let told = |error| from_datafusion(&error);
     match source {
-        Source::Physical(plan) => Ok(plan),
+        // Runs of one plan know each other apart by their context.
+        Source::Physical(plan, _) => Ok(Ready {
+            plan,
+            task: engine::task(&run.state),
+        }),
         Source::Logical(plan) => physical(run, &plan).await,
         Source::Kept { plan, values, keeper } => {
-            let plan = physical(run, &plan).await?;
+            let ready = physical(run, &plan).await?;
             if !values.is_empty() {
-                keeper.slot.note_custom(keeper.basis.tables(), cost(&plan));
+                keeper.slot.note_custom(keeper.basis.tables(), cost(&ready.plan));
             }
-            run.engine.plans.keep(keeper, &plan, Some(values));
-            Ok(plan)
+            // With long constants it runs by short batches.
+            if Arc::ptr_eq(&ready.task, &run.task) {
+                run.engine.plans.keep(keeper, &ready.plan, Some(values));
+            }
+            Ok(ready)
         }
         Source::Open {
             plan,
@@ -197,9 +313,10 @@ pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Arc<dyn Executi
             if let Some(open) = open.as_ref().filter(|open| !shares_state(open))
                 && keeper.slot.note_generic(Some(cost(open)), mode)
             {
-                let filled = fresh(open, Some(&values)).map_err(told)?;
+                let plan = fresh(open, Some(&values)).map_err(told)?;
                 run.engine.plans.keep(keeper, open, None);
-                return Ok(filled);
+                let task = engine::task(&run.state);
+                return Ok(Ready { plan, task });
             }
             if open.is_none() {
                 keeper.slot.note_generic(None, mode);
@@ -207,10 +324,10 @@ pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Arc<dyn Executi
             let bound = plan
                 .replace_params_with_values(&ParamValues::from(values.clone()))
                 .map_err(told)?;
-            let plan = physical(run, &bound).await?;
-            keeper.slot.note_custom(keeper.basis.tables(), cost(&plan));
-            run.engine.plans.keep(keeper, &plan, Some(values));
-            Ok(plan)
+            let ready = physical(run, &bound).await?;
+            keeper.slot.note_custom(keeper.basis.tables(), cost(&ready.plan));
+            run.engine.plans.keep(keeper, &ready.plan, Some(values));
+            Ok(ready)
         }
     }
 }
@@ -222,18 +339,35 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> f64 {
 
 /// The physical plan of a logical one that leaves its parameters open; None where there is none.
 async fn open(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
-    let plan = optimizer::prepared(run.state.optimize(plan)?)?;
+    let plan = bounds::planning(|| optimizer::prepared(run.state.optimize(plan)?))?;
     let Some(plan) = opened(plan)? else { return Ok(None) };
     let plan = optimizer::physical(&plan, run.state.as_ref()).await?;
     Ok(is_fillable(&plan)?.then_some(plan))
 }
 
 /// The physical plan of a logical one.
-pub(crate) async fn physical(run: &Run, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
-    run.state
-        .create_physical_plan(plan)
-        .await
-        .map_err(|error| from_datafusion(&error))
+pub(crate) async fn physical(run: &Run, plan: &LogicalPlan) -> Result<Ready> {
+    ready(run, plan).await.map_err(|error| from_datafusion(&error))
+}
+
+async fn ready(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Ready> {
+    let plan = bounds::planning(|| run.state.optimize(plan))?;
+    let rows = run.state.config().batch_size();
+    let fitting = bounds::batch_rows(bounds::longest_constant(&plan)?, rows);
+    let (state, task) = if fitting == rows {
+        (run.state.clone(), run.task.clone())
+    } else {
+        let mut state = (*run.state).clone();
+        let config = state.config_mut();
+        *config = config.clone().with_batch_size(fitting);
+        let task = engine::task(&state);
+        (Arc::new(state), task)
+    };
+    let plan = state
+        .query_planner()
+        .create_physical_plan(&plan, state.as_ref())
+        .await?;
+    Ok(Ready { plan, task })
 }
 
 /// The columns that a plan gives. Before analysis a UNION has the types of its first input, and a CASE those of its first
@@ -281,7 +415,8 @@ pub(crate) async fn background<T: Send + 'static>(
     engine: &Engine,
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    match engine.handle()?.spawn(AssertUnwindSafe(work).catch_unwind()).await {
+    let work = heap::within(heap::current(), false, AssertUnwindSafe(work).catch_unwind());
+    match engine.handle()?.spawn(work).await {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => Err(panicked(&*panic)),
         Err(error) => Err(SqlError::internal(error)),

@@ -8,11 +8,12 @@ use anyhow::Context;
 use clap::Parser;
 use std::process::ExitCode;
 use tenon_executor::join::calibrate;
+use tenon_storage::heap::Counting;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 /// Runs the command line of this process. Exit code 1 is a failure, 2 a wrong command line.
 pub fn main_entry() -> ExitCode {

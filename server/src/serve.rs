@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
-use tenon_planner::engine::{Engine, EngineOptions};
+use tenon_planner::engine::{Engine, EngineOptions, Spill};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,7 @@ pub struct Server {
     /// Cancelled when the server stops.
     pub shutdown: CancellationToken,
     pub statement_timeout: Option<Duration>,
+    pub client_stalled_timeout: Duration,
     /// One permit a socket, connected or starting.
     sockets: Arc<Semaphore>,
     sockets_max: usize,
@@ -63,6 +64,10 @@ impl Server {
             target_partitions: config.target_partitions,
             query_threads: config.threads,
             max_concurrent_queries: config.max_concurrent_queries,
+            spill: config.spill_directory.clone().map(|directory| Spill {
+                directory,
+                limit_bytes: config.spill_limit_bytes as u64,
+            }),
         })?;
         Ok(Arc::new(Self {
             engine,
@@ -72,6 +77,7 @@ impl Server {
             connections: Arc::new(Semaphore::new(config.max_connections)),
             shutdown: CancellationToken::new(),
             statement_timeout: config.statement_timeout,
+            client_stalled_timeout: config.client_stalled_timeout,
             sockets: Arc::new(Semaphore::new(config.max_connections + STARTING_MAX)),
             sockets_max: config.max_connections + STARTING_MAX,
         }))
@@ -127,7 +133,7 @@ impl Server {
             return;
         };
         let _ = socket.set_nodelay(true);
-        keep_alive(&socket);
+        keep_alive(&socket, self.client_stalled_timeout);
         tracing::debug!(%peer, "connection");
         let server = self.clone();
         tokio::spawn(async move {
@@ -147,21 +153,49 @@ impl Server {
     }
 }
 
-/// Lets the kernel notice clients whose machine has gone without a word.
-fn keep_alive(socket: &TcpStream) {
-    let on: libc::c_int = 1;
-    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the option's value is the `c_int` that
-    // SO_KEEPALIVE takes, of the size given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_KEEPALIVE,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
-        )
-    };
-    if result != 0 {
-        tracing::debug!("no keep-alive: {}", std::io::Error::last_os_error());
+/// A client's machine that says nothing for so long is asked whether it is there, every so often.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(120);
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_QUESTIONS: libc::c_int = 4;
+
+/// Lets the kernel notice clients whose machine has gone without a word, or that leave what they were sent unread.
+fn keep_alive(socket: &TcpStream, stalled: Duration) {
+    let number = |time: u128| libc::c_int::try_from(time).unwrap_or(libc::c_int::MAX);
+    let mut options = vec![(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)];
+    #[cfg(target_os = "linux")]
+    options.extend([
+        (
+            libc::IPPROTO_TCP,
+            libc::TCP_KEEPIDLE,
+            number(KEEP_ALIVE_AFTER.as_secs().into()),
+        ),
+        (
+            libc::IPPROTO_TCP,
+            libc::TCP_KEEPINTVL,
+            number(KEEP_ALIVE_EVERY.as_secs().into()),
+        ),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, KEEP_ALIVE_QUESTIONS),
+    ]);
+    // A while more than the server's own limit, which tells what happened.
+    #[cfg(target_os = "linux")]
+    if !stalled.is_zero() {
+        let limit = (stalled + KEEP_ALIVE_AFTER).as_millis();
+        options.push((libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, number(limit)));
+    }
+    for (level, name, value) in options {
+        // SAFETY: the descriptor is open as long as `socket` is borrowed, and the option's value is the `c_int` that it
+        // takes, of the size given.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                level,
+                name,
+                (&raw const value).cast(),
+                size_of_val(&value) as libc::socklen_t,
+            )
+        };
+        if result != 0 {
+            tracing::debug!("socket option {name}: {}", std::io::Error::last_os_error());
+        }
     }
 }

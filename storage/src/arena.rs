@@ -4,6 +4,7 @@
 //! and touched by the threads that fill it. Observers (a GPU that registers host memory) learn of each large region.
 
 use crate::error::{Result, StorageError};
+use crate::heap;
 use crate::memory::{MemoryBudget, Reservation};
 use arrow::buffer::Buffer;
 use std::alloc::Layout;
@@ -53,7 +54,12 @@ impl Region {
         let refused = || StorageError::out_of_memory(bytes, budget.in_use_bytes(), budget.limit_bytes());
         let bytes = rounded.ok_or_else(refused)?;
         let reservation = budget.reserve(bytes)?;
-        let start = if mapped { map(bytes) } else { allocate(bytes) }.ok_or_else(refused)?;
+        let start = if mapped {
+            map(bytes)
+        } else {
+            heap::apart(|| allocate(bytes))
+        }
+        .ok_or_else(refused)?;
         Ok(Region {
             start,
             bytes,
@@ -74,7 +80,7 @@ impl Drop for Region {
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
         } else if let Ok(layout) = Layout::from_size_align(self.bytes, ALIGNMENT) {
             // SAFETY: `allocate` got it with this layout.
-            unsafe { std::alloc::dealloc(self.start.as_ptr(), layout) };
+            heap::apart(|| unsafe { std::alloc::dealloc(self.start.as_ptr(), layout) });
         }
     }
 }

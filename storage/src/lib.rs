@@ -10,6 +10,7 @@
 //! | how strings become codes | `segment::dictionary` |
 //! | where the bytes are, and who is told of them | `arena` |
 //! | what the memory limit counts | `memory` |
+//! | what running statements hold, and who is stopped where that is too much | `heap` |
 //! | minimum, maximum, distinct count, order; common values and histograms | `statistics` |
 //! | what is shown of a numeric; quotients | `numeric` |
 //! | text and binary input of each type | `parse` |
@@ -19,6 +20,7 @@
 pub mod arena;
 pub mod catalog;
 pub mod error;
+pub mod heap;
 pub mod load;
 pub mod memory;
 pub mod numeric;

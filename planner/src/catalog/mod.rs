@@ -37,7 +37,8 @@ pub(crate) const PG_CATALOG: &str = "pg_catalog";
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 /// oids of the system schemas.
 const PG_CATALOG_OID: u32 = 11;
-const INFORMATION_SCHEMA_OID: u32 = 13_000;
+/// As the functions of `pg_proc` have it.
+const INFORMATION_SCHEMA_OID: u32 = 13_283;
 /// oid of the one database and of the one role.
 const DATABASE_OID: u32 = 5;
 const ROLE_OID: u32 = 10;

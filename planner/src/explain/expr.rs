@@ -75,6 +75,7 @@ pub(super) fn text(expr: &Arc<dyn PhysicalExpr>, names: &[String]) -> String {
     if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
         let arguments: Vec<String> = call.args().iter().map(&text).collect();
         let operator = match call.name() {
+            "textcat" => Some("||"),
             "checked_add" => Some("+"),
             "checked_subtract" => Some("-"),
             "checked_multiply" => Some("*"),

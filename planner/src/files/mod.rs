@@ -57,7 +57,7 @@ pub(crate) async fn in_background<T: Send + 'static>(
     cancel: &CancellationToken,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let work = engine.handle()?.spawn_blocking(work);
+    let work = engine.handle()?.spawn_blocking(tenon_storage::heap::carry(work));
     tokio::select! {
         () = cancel.cancelled() => Err(canceled()),
         done = work => done.map_err(SqlError::internal)?,

@@ -100,6 +100,7 @@ fn replace(
         options.extensions.get::<PlanOptions>(),
         options.execution.target_partitions,
     );
+    let spills = plan_options.is_some_and(|plan| plan.spill);
     let node = if plan_options.is_none_or(|plan| plan.index_joins) {
         let setting = index_joins::Setting {
             options: plan_options.map_or_else(JoinOptions::default, PlanOptions::join_options),
@@ -111,7 +112,8 @@ fn replace(
         node
     };
     let node = joins::replace(node, cores)?;
-    unordered::below_grouping_sets(aggregates::replace(node)?)
+    let node = if spills { node } else { aggregates::replace(node)? };
+    unordered::below_grouping_sets(node)
 }
 
 /// Replaces DataFusion's nodes by Tenon's where those compute the same, and places runtime filters.

@@ -47,6 +47,8 @@ struct Plans {
     generic: Weak<KeptPlan>,
     executions: usize,
     history: History,
+    /// Its query has needed more memory than there was: it is planned anew each time, so that it can go on through files.
+    spills: bool,
 }
 
 /// What plans have cost.
@@ -81,6 +83,15 @@ impl Slot {
         own.executions > 1
     }
 
+    /// The query has needed more memory than there was.
+    pub fn note_spilling(&self) {
+        self.0.lock().spills = true;
+    }
+
+    pub fn spills(&self) -> bool {
+        self.0.lock().spills
+    }
+
     /// Whether the next plan is to be one for any values.
     pub fn wants_generic(&self, mode: Mode) -> bool {
         self.0.lock().history.wants_generic(mode)
@@ -96,6 +107,9 @@ impl Slot {
     ) -> Option<Result<Arc<dyn ExecutionPlan>>> {
         let (custom, generic) = {
             let own = self.0.lock();
+            if own.spills {
+                return None;
+            }
             let generic = own.history.wants_generic(mode) && !values.is_empty();
             let generic = if generic { own.generic.upgrade() } else { None };
             let custom = (mode != Mode::Generic || values.is_empty()).then(|| own.custom.upgrade());

@@ -12,6 +12,7 @@
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
 //! - functions that return sets: `sets`;
 //! - subqueries stand anywhere, and give one row: `subqueries`;
+//! - calls of functions and `||` look before they make something long: `bounds`;
 //! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
 
 mod arithmetic;
@@ -26,8 +27,10 @@ mod sets;
 mod subqueries;
 mod to_integer;
 mod to_text;
+mod unions;
 mod unseen_orders;
 
+use crate::bounds;
 use crate::functions::aggregate;
 use crate::optimizer::implied_equalities::DropImpliedEqualities;
 use datafusion::common::config::ConfigOptions;
@@ -36,7 +39,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
 
@@ -65,8 +68,11 @@ impl AnalyzerRule for PostgresSemantics {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite_node)
-            .map(|rewritten| rewritten.data)
+        let rewritten = plan.transform_up_with_subqueries(rewrite_node)?;
+        match rewritten.transformed {
+            true => unions::renewed(rewritten.data),
+            false => Ok(rewritten.data),
+        }
     }
 }
 
@@ -99,8 +105,10 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn is_candidate(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryExpr(binary) => arithmetic::is_candidate(binary.op) || in_lists::is_candidate(binary),
-        Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
+        Expr::BinaryExpr(binary) => {
+            binary.op == Operator::StringConcat || arithmetic::is_candidate(binary.op) || in_lists::is_candidate(binary)
+        }
+        Expr::ScalarFunction(_) | Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
         _ => false,
     }
 }
@@ -109,6 +117,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Cast(cast) => casts::rewrite(cast, schema),
         Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => Ok(in_lists::rewrite(binary)),
+        Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
         Expr::AggregateFunction(call) => {
             let call = filtered::aggregate(call)?;
@@ -126,6 +135,16 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 lowered.transformed || call.transformed,
             ))
         }
+        Expr::ScalarFunction(call) => Ok(bounds::bounded(call)),
         other => Ok(Transformed::no(other)),
     }
+}
+
+fn texts_joined(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_text = |expr: &Expr| Ok::<_, datafusion::error::DataFusionError>(expr.get_type(schema)?.is_string());
+    if !is_text(&binary.left)? || !is_text(&binary.right)? {
+        return Ok(Transformed::no(Expr::BinaryExpr(binary)));
+    }
+    let joined = bounds::concat::function().call(vec![*binary.left, *binary.right]);
+    Ok(Transformed::yes(joined))
 }

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_storage::Transaction;
+use tenon_storage::heap::Account;
 use tokio_util::sync::CancellationToken;
 
 /// Where the session's transaction block stands, as ReadyForQuery reports it.
@@ -53,6 +54,8 @@ pub(crate) struct Cursor {
     pub columns: Vec<ColumnDesc>,
     /// In a lock because a session is shared between threads while a statement runs, and streams are not.
     pub stream: Mutex<BatchStream>,
+    /// What the query holds, for as long as it is open.
+    pub account: Arc<Account>,
     pub ahead: Option<datafusion::arrow::record_batch::RecordBatch>,
     /// WITH HOLD: lives on after its transaction.
     pub hold: bool,
@@ -86,6 +89,8 @@ pub struct Session {
     /// The transaction of a statement outside a block, while it runs.
     single: Option<Arc<Mutex<Transaction>>>,
     cancel: CancellationToken,
+    /// What the statement holds, or the cursor that it reads.
+    account: Arc<Account>,
     pub(crate) named: HashMap<String, Named>,
     pub(crate) cursors: HashMap<String, Cursor>,
     /// `set_config` calls of the last statement, not carried out yet.
@@ -110,6 +115,7 @@ impl Session {
                 crate::settings::bytes_text(limit_bytes),
             );
         }
+        let cancel = CancellationToken::new();
         Self {
             engine,
             info: Arc::new(info),
@@ -120,7 +126,8 @@ impl Session {
             notices: Vec::new(),
             block: None,
             single: None,
-            cancel: CancellationToken::new(),
+            account: Account::new(cancel.clone()),
+            cancel,
             named: HashMap::new(),
             cursors: HashMap::new(),
             assignments: Arc::default(),
@@ -148,7 +155,22 @@ impl Session {
     /// vanished) ends that statement with 57014.
     pub fn cancel_token(&mut self) -> CancellationToken {
         self.cancel = CancellationToken::new();
+        self.account = Account::new(self.cancel.clone());
         self.cancel.clone()
+    }
+
+    /// The statement is over: what it left behind is not counted as its own any more.
+    pub fn rest(&mut self) {
+        self.account = Account::new(self.cancel.clone());
+    }
+
+    /// The memory of the statement that runs; of the cursor, while its rows are sent.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    pub(crate) fn set_account(&mut self, account: Arc<Account>) {
+        self.account = account;
     }
 
     pub(crate) fn cancel(&self) -> &CancellationToken {

@@ -83,6 +83,7 @@ impl Session {
             state,
             task,
             cancel: self.cancel().clone(),
+            account: self.account().clone(),
             watch: self.watch.clone(),
         }
     }

@@ -11,6 +11,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, FetchDirection, Ident, Value, ValueWithSpan};
 use futures::StreamExt;
+use tenon_storage::heap::Account;
 
 pub(super) async fn declare(
     session: &mut Session,
@@ -40,12 +41,14 @@ pub(super) async fn declare(
     // The cursor outlives the statement, so the statement's cancel token must not be its.
     let mut own = session.run();
     own.cancel = Default::default();
+    own.account = Account::new(own.cancel.clone());
     let stream = run::start(&own, plan).await?;
     session.cursors.insert(
         name,
         Cursor {
             columns,
             stream: parking_lot::Mutex::new(stream),
+            account: own.account,
             ahead: None,
             hold,
             binary: declare.binary == Some(true),
@@ -126,6 +129,9 @@ pub(super) async fn fetch(session: &mut Session, name: &Ident, direction: &Fetch
         left -= rows;
         batches.push(Ok(batch.slice(0, rows)));
     }
+    // What the rows take was taken by the cursor's query.
+    let account = cursor.account.clone();
+    session.set_account(account);
     let stream: BatchStream = futures::stream::iter(batches).boxed();
     Ok(Outcome::Rows {
         columns,

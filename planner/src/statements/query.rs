@@ -90,7 +90,7 @@ pub(super) fn ready(
 ) -> Result<(Vec<ColumnDesc>, Source)> {
     let (state, purpose, mode) = (session.state(), session.purpose(), Mode::of(&session.settings));
     if let (Some(kept), Some(columns)) = (prepared.slot.find(&purpose, params, mode, &state), &prepared.columns) {
-        return Ok((columns.clone(), Source::Physical(kept?)));
+        return Ok((columns.clone(), Source::Physical(kept?, prepared.slot.clone())));
     }
     let cached = prepared
         .plan
@@ -106,7 +106,7 @@ pub(super) fn ready(
             (plan, None, binder.reusable())
         }
     };
-    reusable &= prepared.slot.is_repeated() && !names_a_moment(prepared.sql());
+    reusable &= prepared.slot.is_repeated() && !prepared.slot.spills() && !names_a_moment(prepared.sql());
     reusable &= Arc::ptr_eq(&state, &session.engine.database().snapshot());
     let columns = match described {
         Some(columns) => columns,

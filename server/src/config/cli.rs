@@ -73,7 +73,7 @@ pub struct SettingArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     demo: Option<String>,
 
-    /// Memory for tables: 16GiB, or 60% of the machine's [default: 60%]
+    /// Memory for tables: 16GiB, or 60% of what the machine, or the process's control group, has [default: 60%]
     #[arg(long, value_name = "SIZE", help_heading = "Settings")]
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_limit: Option<String>,
@@ -97,6 +97,21 @@ pub struct SettingArgs {
     #[arg(long, value_name = "TIME", help_heading = "Settings")]
     #[serde(skip_serializing_if = "Option::is_none")]
     statement_timeout: Option<String>,
+
+    /// Longest time for which a client may read nothing of its result; 0 for none. Sessions can SET it [default: 15min]
+    #[arg(long, value_name = "TIME", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_stalled_timeout: Option<String>,
+
+    /// Directory for what queries write to disk where they have too little memory; without one they fail [default: none]
+    #[arg(long, value_name = "DIR", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spill_dir: Option<String>,
+
+    /// Disk space for all running queries together [default: 100GiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spill_limit: Option<String>,
 
     /// Directory whose files SQL may read (COPY t FROM 'file'); may be given more than once [default: none]
     #[arg(long, value_name = "DIR", help_heading = "Settings")]
@@ -166,6 +181,9 @@ impl SettingArgs {
         "gpu_memory_limit",
         "max_connections",
         "statement_timeout",
+        "client_stalled_timeout",
+        "spill_dir",
+        "spill_limit",
         "data_dir",
         "password_file",
         "insecure_trust",

@@ -2,6 +2,7 @@
 //! and what is allowed in the message.
 
 pub mod cli;
+mod machine;
 pub mod value;
 
 use anyhow::{Context, bail};
@@ -28,6 +29,12 @@ pub struct Config {
     pub gpu_memory_limit_bytes: Option<usize>,
     pub max_connections: usize,
     pub statement_timeout: Option<Duration>,
+    /// How long a client may read nothing; zero: for ever.
+    pub client_stalled_timeout: Duration,
+    /// Where queries write what does not fit in memory.
+    pub spill_directory: Option<PathBuf>,
+    /// Bytes of disk for it, all together.
+    pub spill_limit_bytes: usize,
     pub data_directories: Vec<PathBuf>,
     pub password_file: Option<PathBuf>,
     pub insecure_trust: bool,
@@ -91,10 +98,10 @@ impl Config {
     }
 
     fn check(layers: &Layers) -> anyhow::Result<Self> {
-        let memory_bytes = value::machine_memory_bytes();
+        let memory_bytes = machine::memory_bytes();
         let size = |text: &str| value::size(text, memory_bytes);
         let positive = |text: &str| text.parse().ok().filter(|n| *n > 0);
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let cores = machine::cores();
         let count = "a whole number from 1";
         let sizes = "a size such as 512MiB, 16GB or 60% (of the machine's memory)";
 
@@ -128,6 +135,19 @@ impl Config {
                     value::duration,
                 )?
                 .filter(|timeout| !timeout.is_zero()),
+            client_stalled_timeout: layers
+                .get(
+                    "client_stalled_timeout",
+                    "a time such as 30s or 5min; 0 for none",
+                    value::duration,
+                )?
+                .unwrap_or(Duration::from_secs(15 * 60)),
+            spill_directory: layers.get("spill_dir", "an existing directory", |text| {
+                Some(PathBuf::from(text)).filter(|path| path.is_dir())
+            })?,
+            spill_limit_bytes: layers
+                .get("spill_limit", "a size such as 16GiB", |text| value::size(text, 0))?
+                .unwrap_or(100 << 30),
             data_directories: layers.directories()?,
             password_file: layers.get("password_file", "a path", |text| Some(PathBuf::from(text)))?,
             insecure_trust: layers

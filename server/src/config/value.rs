@@ -33,23 +33,6 @@ pub fn addresses(text: &str) -> Option<Vec<SocketAddr>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// Memory that this process may use: the machine's, or less where a control group says so.
-pub fn machine_memory_bytes() -> usize {
-    let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-        line.split_whitespace()
-            .nth(1)?
-            .parse::<usize>()
-            .ok()
-            .map(|kib| kib * 1024)
-    });
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
-        .ok()
-        .and_then(|text| text.trim().parse().ok());
-    let total = total.unwrap_or(8 << 30);
-    group.map_or(total, |group: usize| group.min(total))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +49,5 @@ mod tests {
         assert_eq!(duration("250"), Some(Duration::from_millis(250)));
         assert_eq!(duration("2 min"), Some(Duration::from_secs(120)));
         assert_eq!(duration("soon"), None);
-        assert!(machine_memory_bytes() > 64 << 20);
     }
 }

@@ -8,6 +8,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use tenon_planner::error::{SqlError, state};
+use tenon_planner::run::out_of_memory;
+use tenon_storage::heap::{Account, within};
 use tokio::io::AsyncRead;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -39,15 +41,23 @@ impl Reason {
 /// One statement while it runs.
 pub struct Running {
     token: CancellationToken,
+    /// What it holds; too much ends it by the token.
+    account: Arc<Account>,
     reason: Mutex<Option<Reason>>,
     deadline: Option<Instant>,
     shutdown: CancellationToken,
 }
 
 impl Running {
-    pub fn new(token: CancellationToken, deadline: Option<Instant>, shutdown: CancellationToken) -> Arc<Self> {
+    pub fn new(
+        token: CancellationToken,
+        account: Arc<Account>,
+        deadline: Option<Instant>,
+        shutdown: CancellationToken,
+    ) -> Arc<Self> {
         Arc::new(Self {
             token,
+            account,
             reason: Mutex::new(None),
             deadline,
             shutdown,
@@ -81,12 +91,27 @@ impl Running {
 
     /// The error of a statement that was stopped.
     pub fn stop_error(&self) -> SqlError {
-        self.reason().unwrap_or(Reason::User).error()
+        match self.reason() {
+            None if self.account.is_over() => out_of_memory(),
+            reason => reason.unwrap_or(Reason::User).error(),
+        }
     }
 
     /// The error of a stopped statement in place of whatever the stop led to.
     pub fn explain(&self, error: SqlError) -> SqlError {
         self.reason().map_or(error, Reason::error)
+    }
+
+    /// An error where the statement is stopped or its time is up. Where rows come and go without a pause, a task's budget may
+    /// end before its timers are looked at, each time anew.
+    pub fn check(&self) -> Result<(), SqlError> {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) && !self.token.is_cancelled() {
+            self.stop(Reason::Timeout);
+        }
+        match self.token.is_cancelled() {
+            true => Err(self.stop_error()),
+            false => Ok(()),
+        }
     }
 
     /// Runs work that notices the token by itself, stopping the statement where its client goes away, its time is up
@@ -106,6 +131,7 @@ impl Running {
             }
             pending::<T>().await
         };
+        let work = within(Some(self.account.clone()), false, work);
         tokio::select! {
             biased;
             result = work => result,
@@ -229,7 +255,12 @@ mod tests {
     fn only_the_right_key_cancels() {
         let backends = Arc::new(Backends::default());
         let backend = backends.register(4);
-        let running = Running::new(CancellationToken::new(), None, CancellationToken::new());
+        let running = || {
+            let token = CancellationToken::new();
+            Running::new(token.clone(), Account::new(token), None, CancellationToken::new())
+        };
+        let later = running();
+        let running = running();
         let entered = backend.enter(running.clone());
         backends.cancel(backend.pid, b"????");
         backends.cancel(backend.pid, &backend.secret[..3]);
@@ -239,7 +270,6 @@ mod tests {
         assert_eq!(running.reason(), Some(Reason::User));
         assert_eq!(running.explain(SqlError::internal("x")).state.0, "57014");
         drop(entered);
-        let later = Running::new(CancellationToken::new(), None, CancellationToken::new());
         backends.cancel(backend.pid, &backend.secret);
         assert_eq!(later.reason(), None);
         let pid = backend.pid;

@@ -9,13 +9,14 @@ use super::startup::{self, Started};
 use crate::encode::Style;
 use crate::serve::Server;
 use pgwire::messages::startup::{BackendKeyData, SecretKey};
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::session::{Session, SessionInfo, TransactionStatus};
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// A client must be through with startup and authentication after this time.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -46,6 +47,10 @@ impl From<SqlError> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
+        // The client does not read, see `Output::flush`.
+        if let Some(stalled) = error.get_ref().and_then(|inner| inner.downcast_ref::<SqlError>()) {
+            return Self::Fatal(stalled.clone());
+        }
         Self::Gone(Some(error))
     }
 }
@@ -155,9 +160,17 @@ impl Connection {
     async fn run(&mut self) -> Step<()> {
         loop {
             let shutdown = self.server.shutdown.clone();
+            let (idle, timed_out) = match self.idle_limit() {
+                Some((limit, error)) => (Some(limit), Some(error)),
+                None => (None, None),
+            };
             let message = tokio::select! {
                 biased;
                 message = self.input.next() => message,
+                () = async { match idle {
+                    Some(limit) => sleep(limit).await,
+                    None => pending().await,
+                } } => return Err(timed_out.map_or(Failure::Gone(None), Failure::Fatal)),
                 () = shutdown.cancelled() => return Err(Failure::Fatal(Reason::Shutdown.error())),
             };
             let message = match message {
@@ -226,6 +239,7 @@ impl Connection {
             TransactionStatus::InTransaction => b'T',
             TransactionStatus::Failed => b'E',
         };
+        self.session.rest();
         self.tell();
         self.output.put_raw(b'Z', &[status]);
         Ok(self.output.flush().await?)
@@ -265,14 +279,36 @@ impl Connection {
         }
     }
 
+    /// A setting that is a limit of time; none where it is 0.
+    fn limit(&self, name: &str) -> Option<Duration> {
+        let text = self.session.setting(name)?;
+        let limit = tenon_planner::settings::milliseconds(&text).filter(|ms| *ms > 0)?;
+        Some(Duration::from_millis(limit))
+    }
+
+    /// The end of a client that leaves its session idle for too long.
+    fn idle_limit(&self) -> Option<(Duration, SqlError)> {
+        let (name, state, message) = match self.session.transaction_status() {
+            TransactionStatus::Idle => (
+                "idle_session_timeout",
+                state::IDLE_SESSION_TIMEOUT,
+                "terminating connection due to idle-session timeout",
+            ),
+            TransactionStatus::InTransaction | TransactionStatus::Failed => (
+                "idle_in_transaction_session_timeout",
+                state::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                "terminating connection due to idle-in-transaction timeout",
+            ),
+        };
+        Some((self.limit(name)?, SqlError::new(state, message)))
+    }
+
     /// Starts the clock of a statement and lets cancel requests reach it.
     pub(super) fn begin_statement(&mut self) -> (Arc<Running>, Entered) {
-        let timeout = self.session.setting("statement_timeout");
-        let timeout = timeout
-            .and_then(|text| tenon_planner::settings::milliseconds(&text))
-            .filter(|ms| *ms > 0);
-        let deadline = timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
-        let running = Running::new(self.session.cancel_token(), deadline, self.server.shutdown.clone());
+        let deadline = self.limit("statement_timeout").map(|limit| Instant::now() + limit);
+        let (token, shutdown) = (self.session.cancel_token(), self.server.shutdown.clone());
+        let running = Running::new(token, self.session.account().clone(), deadline, shutdown);
+        self.output.stalled_after = self.limit("tenon.client_stalled_timeout");
         let entered = self.backend.enter(running.clone());
         (running, entered)
     }

@@ -8,6 +8,7 @@ use super::results::{next_batch, run};
 use crate::encode::copy::CopyEncoder;
 use tenon_planner::error::{SqlError, state};
 use tenon_planner::outcome::{CopyIn, CopyOut, CopyOutFormat};
+use tenon_storage::heap;
 
 impl Connection {
     /// `COPY FROM STDIN`: data to the sink as it comes, waiting where the sink is slower. Whatever ends it early drops
@@ -42,6 +43,11 @@ impl Connection {
 
     /// `COPY TO STDOUT`.
     pub(super) async fn copy_out(&mut self, copy: CopyOut, running: &Running) -> Step<String> {
+        let account = Some(self.session.account().clone());
+        heap::within(account, false, self.send_copy(copy, running)).await
+    }
+
+    async fn send_copy(&mut self, copy: CopyOut, running: &Running) -> Step<String> {
         let CopyOut {
             columns,
             mut stream,
@@ -58,6 +64,7 @@ impl Connection {
             while row < batch.num_rows() {
                 row = rows.write(row, FLUSH_BYTES, &mut self.output.buffer)?;
                 if self.output.is_full() {
+                    running.check()?;
                     running
                         .drive_until_stopped(&mut self.input, self.output.flush())
                         .await??;

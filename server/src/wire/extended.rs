@@ -203,12 +203,14 @@ impl Connection {
                 let outcome = run(&running, input, session.execute(&statement, values)).await?;
                 let tag = match outcome {
                     Outcome::Rows { columns, stream, tag } => {
+                        let account = self.session.account().clone();
                         let encoder = RowEncoder::new(&columns, &results.expand(columns.len())?, style);
                         return self
                             .send_portion(
                                 name,
                                 Rows {
                                     stream,
+                                    account,
                                     encoder,
                                     tag,
                                     pending: None,

@@ -4,9 +4,11 @@ use crate::encode::{Format, oid};
 use bytes::BytesMut;
 use pgwire::messages::Message;
 use std::io;
-use tenon_planner::error::SqlError;
+use std::time::Duration;
+use tenon_planner::error::{SqlError, state};
 use tenon_planner::outcome::ColumnDesc;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
 
 /// The buffer is flushed once it holds this much, bytes.
 pub const FLUSH_BYTES: usize = 64 << 10;
@@ -18,12 +20,22 @@ pub enum Severity {
     Fatal,
 }
 
+fn stalled(limit: Duration) -> io::Error {
+    let message = format!("terminating connection: the client has read nothing for {limit:?}");
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        SqlError::new(state::CONNECTION_FAILURE, message),
+    )
+}
+
 /// The write half of a connection.
 pub struct Output<W> {
     socket: W,
     pub buffer: Vec<u8>,
     /// Bytes of `buffer` already sent: a flush that was interrupted goes on here.
     sent: usize,
+    /// How long a client may read nothing of what it is sent.
+    pub stalled_after: Option<Duration>,
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
@@ -32,6 +44,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
             socket,
             buffer: Vec::with_capacity(FLUSH_BYTES + (FLUSH_BYTES >> 2)),
             sent: 0,
+            stalled_after: None,
         }
     }
 
@@ -43,10 +56,16 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.buffer.len() - self.sent >= FLUSH_BYTES
     }
 
-    /// Sends everything, waiting as long as the client does not read. Cancel-safe: unsent bytes stay.
+    /// Sends everything, waiting as long as the client does not read but for `stalled_after`. Cancel-safe: unsent bytes
+    /// stay.
     pub async fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.buffer.len() {
-            match self.socket.write(&self.buffer[self.sent..]).await? {
+            let written = self.socket.write(&self.buffer[self.sent..]);
+            let written = match self.stalled_after {
+                Some(limit) => timeout(limit, written).await.map_err(|_| stalled(limit))?,
+                None => written.await,
+            };
+            match written? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 bytes => self.sent += bytes,
             }

@@ -9,13 +9,18 @@ use arrow::record_batch::RecordBatch;
 use futures::{FutureExt, StreamExt};
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use tenon_planner::error::{Result, SqlError};
 use tenon_planner::outcome::{BatchStream, RowsTag};
+use tenon_planner::run::out_of_memory;
+use tenon_storage::heap::{self, Account};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Rows on their way: a running query with what was made and not yet sent.
 pub struct Rows {
     pub stream: BatchStream,
+    /// What the query and its rows take.
+    pub account: Arc<Account>,
     pub encoder: RowEncoder,
     pub tag: RowsTag,
     /// A batch and the first of its rows that was not sent.
@@ -31,8 +36,20 @@ impl Rows {
         input: &mut Input<R>,
         output: &mut Output<W>,
     ) -> Step<(usize, bool)> {
+        let account = Some(self.account.clone());
+        heap::within(account, false, self.send_rows(limit, running, input, output)).await
+    }
+
+    async fn send_rows<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        &mut self,
+        limit: usize,
+        running: &Running,
+        input: &mut Input<R>,
+        output: &mut Output<W>,
+    ) -> Step<(usize, bool)> {
         let mut sent = 0;
         loop {
+            running.check()?;
             let (batch, mut row) = match self.pending.take() {
                 Some(pending) => pending,
                 None => match next_batch(&mut self.stream, running, input).await? {
@@ -40,6 +57,7 @@ impl Rows {
                     None => return Ok((sent, true)),
                 },
             };
+            check_room(&batch)?;
             let rows = self.encoder.bind(&batch)?;
             while row < batch.num_rows() && sent < limit {
                 let end = batch.num_rows().min(row.saturating_add(limit - sent));
@@ -47,6 +65,7 @@ impl Rows {
                 sent += next - row;
                 row = next;
                 if output.is_full() {
+                    running.check()?;
                     running.drive_until_stopped(input, output.flush()).await??;
                 }
             }
@@ -59,6 +78,15 @@ impl Rows {
             }
         }
     }
+}
+
+/// A row is written whole: there must be memory for it where its values are large.
+fn check_room(batch: &RecordBatch) -> Result<()> {
+    let bytes = batch.get_array_memory_size() / batch.num_rows().max(1);
+    if bytes > FLUSH_BYTES && !heap::ask(2 * bytes) {
+        return Err(out_of_memory());
+    }
+    Ok(())
 }
 
 /// The command tag after `sent` rows.

@@ -13,6 +13,8 @@ pub fn apply(session: &mut Session, server: &Server, settings: Vec<(String, Stri
     if let Some(timeout) = server.statement_timeout {
         session.set_startup("statement_timeout", &timeout.as_millis().to_string())?;
     }
+    let stalled = server.client_stalled_timeout.as_millis().to_string();
+    session.set_startup("tenon.client_stalled_timeout", &stalled)?;
     settings
         .iter()
         .try_for_each(|(name, value)| session.set_startup(name, value))

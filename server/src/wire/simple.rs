@@ -57,11 +57,13 @@ impl Connection {
             Outcome::Rows { columns, stream, tag } => {
                 let formats = vec![format; columns.len()];
                 self.output.row_description(&columns, &formats);
+                let account = self.session.account().clone();
                 let encoder = RowEncoder::new(&columns, &formats, self.style());
                 return self
                     .send_all(
                         Rows {
                             stream,
+                            account,
                             encoder,
                             tag,
                             pending: None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use tenon_gpu::cpu::Stop;
+use tenon_storage::heap;
 
 use super::join::{CollectedJoin, Setting};
 use super::on_device::Gpu;
@@ -42,7 +43,7 @@ pub async fn start(
     let join = Arc::new(join);
     let (guard, cancelled) = CancelOnDrop::new();
     let driven = Arc::clone(&join);
-    tokio::task::spawn_blocking(move || {
+    tokio::task::spawn_blocking(heap::carry(move || {
         let find = || -> Result<()> {
             let gpu = Gpu {
                 device,
@@ -62,7 +63,7 @@ pub async fn start(
             Ok(Err(error)) => End::Failed(Arc::new(error)),
             Err(payload) => End::Panicked(Some(payload)),
         });
-    });
+    }));
     join.pieces.begun().await;
     listeners.keep(guard);
     Ok(join)

@@ -10,6 +10,7 @@ use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use tenon_gpu::cpu::join::PAIRS_MAX;
+use tenon_storage::heap;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
@@ -70,12 +71,12 @@ impl Metrics {
 pub fn spawn(join: Arc<CollectedJoin>, metrics: &ExecutionPlanMetricsSet, partition: usize) -> Worker {
     let (sender, batches) = channel(BATCHES_AHEAD);
     let metrics = Metrics::new(metrics, partition);
-    let thread = tokio::task::spawn_blocking(move || {
+    let thread = tokio::task::spawn_blocking(heap::carry(move || {
         if let Err(error) = work(&join, &sender, &metrics) {
             // Nobody listens: the query is over.
             let _ = sender.blocking_send(Err(error));
         }
-    });
+    }));
     Worker {
         batches,
         thread: Some(thread),

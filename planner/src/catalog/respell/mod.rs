@@ -40,6 +40,12 @@ impl VisitorMut for Respeller {
                 args.truncate(1);
                 *expr = call("unnest", vec![call(super::functions::SUBSCRIPTS, args)]);
             }
+            // An oidvector, which is text here.
+            Expr::Function(function) if is_named(function, "unnest") && of_arguments(function) => {
+                let mut args = arguments(function);
+                args.push(Expr::Value(Value::SingleQuotedString(" ".into()).into()));
+                *expr = call("unnest", vec![call("string_to_array", args)]);
+            }
             Expr::Function(function) if is_named(function, "_pg_expandarray") => {
                 let args = arguments(function);
                 *expr = call("unnest", vec![call(super::functions::EXPANDED, args)]);
@@ -164,4 +170,13 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
         over: None,
         within_group: Vec::new(),
     })
+}
+
+/// Whether the argument is the column of a function's argument types.
+fn of_arguments(function: &Function) -> bool {
+    match arguments(function).as_slice() {
+        [Expr::Identifier(name)] => fold(name) == "proargtypes",
+        [Expr::CompoundIdentifier(parts)] => parts.last().is_some_and(|name| fold(name) == "proargtypes"),
+        _ => false,
+    }
 }

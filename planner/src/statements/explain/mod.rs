@@ -162,7 +162,7 @@ async fn planned(
     let bound = begin.elapsed();
     run::background(&session.engine, async move {
         let begin = Instant::now();
-        let physical = run::plan_of(&own, source).await?;
+        let physical = run::plan_of(&own, source).await?.plan;
         let planning = bound + begin.elapsed();
         let begin = Instant::now();
         if analyze {
@@ -176,7 +176,7 @@ async fn planned(
 
 /// Runs a plan to its end for the account that it leaves.
 async fn exhaust(run: &Run, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-    let _permit = run.engine.admission.acquire().await.map_err(SqlError::internal)?;
+    let mut place = run.engine.admission.place(&run.account);
     let told = |error| crate::errors::from_datafusion(&error);
     // A context of its own: a kept plan has run under others.
     let task = crate::engine::task(&run.state);
@@ -184,8 +184,8 @@ async fn exhaust(run: &Run, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     loop {
         tokio::select! {
             biased;
-            _ = run.cancel.cancelled() => return Err(run::canceled()),
-            batch = stream.next() => match batch {
+            _ = run.cancel.cancelled() => return Err(run::stopped(&run.account)),
+            batch = place.run(stream.next()) => match batch {
                 Some(batch) => drop(batch.map_err(told)?),
                 None => return Ok(()),
             },

@@ -1,0 +1,183 @@
+//! Which queries run at a time.
+//!
+//! A query takes one of the turns for long queries where one is free. Else it begins on one of the turns for short ones,
+//! so that it need not wait for those that run for minutes; where it is not through after a moment it waits for a long
+//! turn after all, with all its tasks held back. While it waits for its client it has no turn.
+//!
+//! ```text
+//!   wanted ---> short ---- its moment is over ---> waits ---> long
+//!      \----------------- one is free -----------------------/ |
+//!         ^                                                    |
+//!         +------------- the client reads again ---- away <----+
+//! ```
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tenon_storage::heap::Account;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep_until};
+
+/// What a short query takes at most.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// The turns of a server.
+pub(crate) struct Admission {
+    long: Semaphore,
+    short: Semaphore,
+}
+
+impl Admission {
+    pub fn new(queries: usize, threads: usize) -> Self {
+        Self {
+            long: Semaphore::new(queries.max(1)),
+            short: Semaphore::new((2 * threads).max(4)),
+        }
+    }
+
+    /// A place in which a query of the account's statement runs. It has no turn yet.
+    pub fn place(&self, account: &Arc<Account>) -> Place<'_> {
+        account.gate.begin();
+        account.gate.pause();
+        Place {
+            admission: self,
+            account: account.clone(),
+            turn: Turn::None,
+        }
+    }
+}
+
+enum Turn<'a> {
+    None,
+    /// Until then.
+    Short {
+        _permit: SemaphorePermit<'a>,
+        end: Instant,
+    },
+    Long {
+        _permit: SemaphorePermit<'a>,
+    },
+}
+
+/// A query that runs, or waits to.
+pub(crate) struct Place<'a> {
+    admission: &'a Admission,
+    account: Arc<Account>,
+    turn: Turn<'a>,
+}
+
+impl<'a> Place<'a> {
+    /// Waits for a turn.
+    pub async fn take(&mut self) {
+        if !matches!(self.turn, Turn::None) {
+            return;
+        }
+        let turn = match self.admission.long.try_acquire() {
+            Ok(_permit) => Turn::Long { _permit },
+            Err(_) => tokio::select! {
+                biased;
+                Ok(_permit) = self.admission.short.acquire() => Turn::Short {
+                    _permit,
+                    end: Instant::now() + MOMENT,
+                },
+                Ok(_permit) = self.admission.long.acquire() => Turn::Long { _permit },
+                // The semaphores are never closed.
+                else => Turn::None,
+            },
+        };
+        self.set(turn);
+    }
+
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Its moment begins now.
+    pub fn restart(&mut self) {
+        if let Turn::Short { end, .. } = &mut self.turn {
+            *end = Instant::now() + MOMENT;
+        }
+    }
+
+    /// Gives the turn back: the query waits for its client.
+    pub fn leave(&mut self) {
+        self.set(Turn::None);
+    }
+
+    /// Goes on with some work while there is a turn to do so.
+    pub async fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
+        self.take().await;
+        let Turn::Short { end, .. } = self.turn else {
+            return work.await;
+        };
+        let mut work = pin!(work);
+        if Instant::now() < end {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = sleep_until(end) => {}
+            }
+        }
+        self.leave();
+        if let Ok(_permit) = self.admission.long.acquire().await {
+            self.set(Turn::Long { _permit });
+        }
+        work.await
+    }
+
+    fn set(&mut self, turn: Turn<'a>) {
+        let before = matches!(self.turn, Turn::None);
+        let after = matches!(turn, Turn::None);
+        self.turn = turn;
+        match (before, after) {
+            (true, false) => self.account.gate.resume(),
+            (false, true) => self.account.gate.pause(),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if matches!(self.turn, Turn::None) {
+            self.account.gate.resume();
+        }
+        self.account.gate.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::{sleep, timeout};
+    use tokio_util::sync::CancellationToken;
+
+    #[tokio::test(start_paused = true)]
+    async fn short_queries_pass_long_ones() {
+        let admission = Admission::new(1, 1);
+        let account = Account::new(CancellationToken::new());
+        let mut long = admission.place(&account);
+        long.take().await;
+        for _ in 0..10 {
+            let mut short = admission.place(&account);
+            assert_eq!(short.run(async { 5 }).await, 5);
+        }
+        // What takes longer than its moment waits for the long one, and does not keep others from their moment.
+        let mut second = admission.place(&account);
+        let work = second.run(sleep(Duration::from_secs(1)));
+        let mut work = pin!(work);
+        assert!(timeout(Duration::from_secs(5), &mut work).await.is_err());
+        assert_eq!(admission.short.available_permits(), 4);
+        long.leave();
+        work.await;
+        // One that waits for its client goes on when it has a turn again.
+        assert!(
+            timeout(Duration::from_secs(5), long.run(sleep(Duration::from_secs(1))))
+                .await
+                .is_err()
+        );
+        drop(second);
+        long.run(sleep(Duration::from_secs(1))).await;
+    }
+}
