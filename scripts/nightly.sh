@@ -9,6 +9,8 @@ if [ -z "${TENON_TEST_BINARY:-}" ]; then
     export TENON_TEST_BINARY=$PWD/target/release/tenon
 fi
 export TENON_BOUNDS_SECONDS=${TENON_BOUNDS_SECONDS:-600}
+export TENON_BOUNDS_CONNECTIONS=${TENON_BOUNDS_CONNECTIONS:-1000}
+ulimit -n 8192
 export TENON_TRIAL_SECONDS=$((TENON_BOUNDS_SECONDS + 300))
 for name in bounds::sqlsmith wire::fuzz bounds::many_connections bounds::memory; do
     echo "== $name ($(date -u +%H:%M:%S))"

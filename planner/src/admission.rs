@@ -153,8 +153,9 @@ mod tests {
     use tokio::time::{sleep, timeout};
     use tokio_util::sync::CancellationToken;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn short_queries_pass_long_ones() {
+        let (work_time, patience) = (2 * MOMENT, 6 * MOMENT);
         let admission = Admission::new(1, 1);
         let account = Account::new(CancellationToken::new());
         let mut long = admission.place(&account);
@@ -165,19 +166,16 @@ mod tests {
         }
         // What takes longer than its moment waits for the long one, and does not keep others from their moment.
         let mut second = admission.place(&account);
-        let work = second.run(sleep(Duration::from_secs(1)));
-        let mut work = pin!(work);
-        assert!(timeout(Duration::from_secs(5), &mut work).await.is_err());
-        assert_eq!(admission.short.available_permits(), 4);
-        long.leave();
-        work.await;
-        // One that waits for its client goes on when it has a turn again.
-        assert!(
-            timeout(Duration::from_secs(5), long.run(sleep(Duration::from_secs(1))))
-                .await
-                .is_err()
-        );
+        {
+            let mut work = pin!(second.run(sleep(work_time)));
+            assert!(timeout(patience, &mut work).await.is_err());
+            assert_eq!(admission.short.available_permits(), 4);
+            long.leave();
+            work.await;
+        }
+        // One that waited for its client goes on when it has a turn again.
+        assert!(timeout(patience, long.run(sleep(work_time))).await.is_err());
         drop(second);
-        long.run(sleep(Duration::from_secs(1))).await;
+        long.run(sleep(work_time)).await;
     }
 }

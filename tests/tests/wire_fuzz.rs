@@ -154,7 +154,7 @@ impl Fuzzer {
 }
 
 async fn fuzz() -> Result<()> {
-    let mut server = Server::start(&["--statement-timeout", "5s"])?;
+    let mut server = Server::start(&["--statement-timeout", "5s", "--log-level", "info,tenon::wire=debug"])?;
     let seed = std::env::var("TENON_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| rand::rng().random());
     println!("wire::fuzz: seed {seed}");

@@ -5,6 +5,7 @@ use super::input::{CopyInput, Input, InputError};
 use super::message::Message;
 use super::output::{FLUSH_BYTES, Output};
 use std::time::Duration;
+use tenon_storage::heap::Account;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -146,8 +147,10 @@ async fn copy_data_in_pieces() {
 }
 
 fn running(deadline: Option<Duration>) -> std::sync::Arc<Running> {
+    let token = CancellationToken::new();
     Running::new(
-        CancellationToken::new(),
+        token.clone(),
+        Account::new(token),
         deadline.map(|after| Instant::now() + after),
         CancellationToken::new(),
     )
