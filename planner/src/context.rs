@@ -65,7 +65,7 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
 }
 
 /// DataFusion's, after the operators that PostgreSQL types otherwise.
-fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
     let mut planners = vec![
         crate::functions::operators::planner(),
         crate::functions::window::planner(),

@@ -3,6 +3,7 @@
 pub(crate) mod aggregate;
 mod any;
 pub(crate) mod array;
+pub(crate) mod array_literal;
 pub(crate) mod constant;
 mod datetime;
 mod length;
@@ -30,7 +31,12 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(window::functions())
         .chain(ordered_set::functions())
         .chain(sets::functions())
-        .chain([any::AnyEqual::udf(), array::OrEmpty::udf(), length::Length::udf()])
+        .chain([
+            any::AnyEqual::udf(),
+            array_literal::udf(),
+            array::OrEmpty::udf(),
+            length::Length::udf(),
+        ])
     {
         state.register_udf(Arc::new(function))?;
     }

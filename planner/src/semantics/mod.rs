@@ -43,6 +43,8 @@ use std::sync::Arc;
 /// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(crate::planning::Checkpoint),
+        Arc::new(crate::functions::array_literal::PlanArrayLiterals),
         Arc::new(unseen_orders::DropUnseenOrders),
         Arc::new(DropImpliedEqualities),
         Arc::new(floats::FloatsStay),
