@@ -119,6 +119,9 @@ impl ScalarUDFImpl for OrderedSet {
         let result = match (self.kind, arrays.get(1)) {
             (Kind::Mode, _) => modes(lists)?,
             (kind, Some(fractions)) => match fractions.data_type() {
+                DataType::List(own) if *own.data_type() == NUMERIC => {
+                    of_lists(kind, lists, floats(fractions)?.as_list::<i32>(), &item)?
+                }
                 DataType::List(_) | DataType::FixedSizeList(..) | DataType::LargeList(_) => {
                     let wanted = cast(fractions, &DataType::new_list(DataType::Float64, true))?;
                     of_lists(kind, lists, wanted.as_list::<i32>(), &item)?

@@ -260,6 +260,12 @@ fn evident(expr: &Expr) -> Option<DataType> {
         Expr::Cast { data_type, .. } => data_type,
         Expr::TypedString(typed) => &typed.data_type,
         Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => return Some(DataType::Boolean),
+        Expr::Interval(_) => {
+            return Some(DataType::Interval {
+                fields: None,
+                precision: None,
+            });
+        }
         _ => return None,
     };
     let takes_strings = matches!(

@@ -3,7 +3,7 @@
 
 use crate::functions::array;
 use crate::numeric::convert;
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::Field;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};

@@ -193,7 +193,9 @@ fn source_plan(
             let target = resolved.targets[at];
             let column = &definition.columns[target];
             let defaults_only = values.rows.iter().all(|row| defaults::is_default(&row.content[at]));
-            to_column_type(&mut values.rows, at, column)?;
+            if !is_numeric(column.sql_type) {
+                to_column_type(&mut values.rows, at, column)?;
+            }
             let is_given = resolved.takes(column, defaults_only)?;
             let float = matches!(column.sql_type, SqlType::Float4 | SqlType::Float8);
             for row in &mut values.rows {

@@ -51,9 +51,8 @@ pub(super) fn check_types(call: &AggregateFunction, schema: &DFSchema) -> Result
     let unordered = matches!(
         data_type,
         DataType::Boolean
-            | DataType::FixedSizeBinary(_)
+            | DataType::FixedSizeBinary(16)
             | DataType::Binary
-            | DataType::LargeBinary
             | DataType::BinaryView
             | DataType::Struct(_)
     );

@@ -11,6 +11,7 @@ use datafusion::logical_expr::ScalarUDF;
 use std::sync::Arc;
 use tenon_storage::datetime::arithmetic::{date_plus, stamp};
 use tenon_storage::datetime::{FIRST_US, from_char, interval_to_char, is_infinite, out_of_range, timestamp_to_char};
+use tenon_storage::types::NUMERIC;
 use tenon_storage::{ErrorKind, StorageError};
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
@@ -27,7 +28,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         function(
             "to_timestamp",
             |types| match types {
-                [seconds] if seconds.is_numeric() || is_text(seconds) => Some(vec![DataType::Float64]),
+                [seconds] if seconds.is_numeric() || *seconds == NUMERIC || is_text(seconds) => Some(vec![DataType::Float64]),
                 [text, pattern] if is_text(text) && is_text(pattern) => {
                     Some(vec![DataType::Utf8View, DataType::Utf8View])
                 }

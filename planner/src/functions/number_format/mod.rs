@@ -35,6 +35,11 @@ pub(super) fn with(inner: Arc<ScalarUDF>) -> ScalarUDF {
     ScalarUDF::new_from_impl(ToChar { inner })
 }
 
+/// Whether these are a number and its pattern.
+fn is_own(types: &[DataType]) -> bool {
+    matches!(types, [number, _] if !number.is_null() && is_number(number))
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ToChar {
     inner: Arc<ScalarUDF>,
@@ -50,11 +55,17 @@ impl ScalarUDFImpl for ToChar {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
+        match is_own(types) {
+            true => Ok(DataType::Utf8View),
+            false => self.inner.return_type(types),
+        }
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
+        match is_own(types) {
+            true => Ok(vec![types[0].clone(), DataType::Utf8View]),
+            false => self.inner.coerce_types(types),
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -35,7 +35,7 @@ pub(crate) fn known(expr: &Expr, schema: &DFSchema) -> Option<SqlType> {
         DataType::Null | DataType::UInt32 | DataType::List(_) | DataType::LargeList(_) => None,
         DataType::UInt64 => Some(SqlType::Int8),
         _ if type_oid(&field).is_some() => None,
-        _ => SqlType::from_field(&field),
+        _ => SqlType::from_field(&field).map(SqlType::unlimited),
     }
 }
 
@@ -62,10 +62,11 @@ fn group(of: SqlType) -> Group {
         | SqlType::Float4
         | SqlType::Float8
         | SqlType::Numeric
-        | SqlType::NumericOf(..) => Group::Number,
+        | SqlType::NumericOf(..)
+        | SqlType::NumericWide(..) => Group::Number,
         SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) => Group::String,
         SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Group::Moment,
-        SqlType::Time => Group::Time,
+        SqlType::Time | SqlType::TimeTz => Group::Time,
         SqlType::Interval => Group::Interval,
         SqlType::Bool => Group::Bool,
         SqlType::Bytea => Group::Bytea,
@@ -104,7 +105,7 @@ fn typed(literal: Expr, to: SqlType) -> Expr {
             let bare = text.trim_end_matches(' ').to_string();
             return Expr::Literal(ScalarValue::Utf8(Some(bare)), None);
         }
-        SqlType::Numeric | SqlType::NumericOf(..) => with_scale(text),
+        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => with_scale(text),
         other => other,
     };
     Expr::Cast(Cast::new_from_field(Box::new(literal), Arc::new(to.field("", true))))

@@ -90,7 +90,9 @@ fn wanted(op: &BinaryOperator, beside: SqlType, is_left: bool) -> Option<SqlType
     match op {
         op if is_comparison(op) => Some(beside),
         BinaryOperator::Plus => match beside {
-            SqlType::Timestamp | SqlType::TimestampTz | SqlType::Time | SqlType::Interval => Some(SqlType::Interval),
+            SqlType::Timestamp | SqlType::TimestampTz | SqlType::Time | SqlType::TimeTz | SqlType::Interval => {
+                Some(SqlType::Interval)
+            }
             _ => number.then_some(beside),
         },
         BinaryOperator::Minus => {
@@ -103,7 +105,7 @@ fn wanted(op: &BinaryOperator, beside: SqlType, is_left: bool) -> Option<SqlType
         },
         BinaryOperator::Modulo => number.then_some(beside),
         BinaryOperator::PGExp => match beside {
-            SqlType::Numeric | SqlType::NumericOf(..) => Some(beside),
+            SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => Some(beside),
             _ => number.then_some(SqlType::Float8),
         },
         BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr | BinaryOperator::PGBitwiseXor => {
