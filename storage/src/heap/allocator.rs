@@ -32,7 +32,7 @@ thread_local! {
 pub struct Counting<A>(pub A);
 
 /// Larger allocations are mapped, bytes.
-const MAPPED_BYTES_MIN: usize = 4 << 20;
+const MAPPED_BYTES_MIN: usize = 1 << 20;
 
 fn is_mapped(layout: Layout) -> bool {
     layout.size() >= MAPPED_BYTES_MIN && layout.align() <= pages::ALIGNMENT
