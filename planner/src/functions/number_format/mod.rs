@@ -50,11 +50,17 @@ impl ScalarUDFImpl for ToChar {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
+        match of_number(types) {
+            true => Ok(DataType::Utf8View),
+            false => self.inner.return_type(types),
+        }
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
+        match of_number(types) {
+            true => Ok(types.to_vec()),
+            false => self.inner.coerce_types(types),
+        }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -71,6 +77,10 @@ impl ScalarUDFImpl for ToChar {
         }
         Ok(ColumnarValue::Array(texts))
     }
+}
+
+fn of_number(types: &[DataType]) -> bool {
+    types.len() == 2 && !types[0].is_null() && is_number(&types[0])
 }
 
 /// Numbers of any type by patterns.

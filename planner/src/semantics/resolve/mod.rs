@@ -62,7 +62,8 @@ fn group(of: SqlType) -> Group {
         | SqlType::Float4
         | SqlType::Float8
         | SqlType::Numeric
-        | SqlType::NumericOf(..) => Group::Number,
+        | SqlType::NumericOf(..)
+        | SqlType::NumericWide(..) => Group::Number,
         SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) => Group::String,
         SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Group::Moment,
         SqlType::Time => Group::Time,
@@ -104,7 +105,7 @@ fn typed(literal: Expr, to: SqlType) -> Expr {
             let bare = text.trim_end_matches(' ').to_string();
             return Expr::Literal(ScalarValue::Utf8(Some(bare)), None);
         }
-        SqlType::Numeric | SqlType::NumericOf(..) => with_scale(text),
+        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => with_scale(text),
         other => other,
     };
     Expr::Cast(Cast::new_from_field(Box::new(literal), Arc::new(to.field("", true))))

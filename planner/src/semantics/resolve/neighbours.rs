@@ -224,7 +224,7 @@ fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
         SqlType::Int2 | SqlType::Date => 0,
         SqlType::Int4 | SqlType::Timestamp => 1,
         SqlType::Int8 | SqlType::TimestampTz => 2,
-        SqlType::Numeric | SqlType::NumericOf(..) => 3,
+        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => 3,
         SqlType::Float4 => 4,
         SqlType::Float8 => 5,
         SqlType::CharOf(_) => 0,

@@ -103,7 +103,7 @@ fn wanted(op: &BinaryOperator, beside: SqlType, is_left: bool) -> Option<SqlType
         },
         BinaryOperator::Modulo => number.then_some(beside),
         BinaryOperator::PGExp => match beside {
-            SqlType::Numeric | SqlType::NumericOf(..) => Some(beside),
+            SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => Some(beside),
             _ => number.then_some(SqlType::Float8),
         },
         BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr | BinaryOperator::PGBitwiseXor => {
