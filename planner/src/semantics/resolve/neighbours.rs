@@ -164,11 +164,17 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 None => return Ok(Transformed::no(Expr::ScalarFunction(call))),
             };
             let mut changed = unify(call.args.iter_mut().collect(), schema, place)?;
-            if let Some(original) = common::original(&call.func) {
+            // Before the function is one that takes no numerics beside other numbers.
+            let numbers = crate::numeric::unify::rewrite_expr(Expr::ScalarFunction(call), schema)?;
+            changed |= numbers.transformed;
+            let mut expr = numbers.data;
+            if let Expr::ScalarFunction(call) = &mut expr
+                && let Some(original) = common::original(&call.func)
+            {
                 call.func = original;
                 changed = true;
             }
-            Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+            Transformed::new_transformed(expr, changed)
         }
         other => Transformed::no(other),
     })
