@@ -354,7 +354,7 @@ fn udt_name(of: SqlType) -> &'static str {
             SqlType::Int8 => "_int8",
             SqlType::Float4 => "_float4",
             SqlType::Float8 => "_float8",
-            SqlType::Numeric | SqlType::NumericOf(..) => "_numeric",
+            SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "_numeric",
             SqlType::Varchar | SqlType::VarcharOf(_) => "_varchar",
             SqlType::CharOf(_) => "_bpchar",
             SqlType::Date => "_date",

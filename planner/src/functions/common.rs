@@ -1,6 +1,7 @@
 //! COALESCE, GREATEST, LEAST and NULLIF while names are bound: a literal among their arguments has the type of the others, which
 //! DataFusion's own would not take together. `semantics::resolve` puts those in again.
 
+use super::one_type::result_of;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
 use datafusion::functions::core;
@@ -43,6 +44,9 @@ impl ScalarUDFImpl for Common {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if result_of(self.name(), types).is_some() {
+            return Ok(types.to_vec());
+        }
         let of_their_own: Vec<DataType> = types
             .iter()
             .filter(|of| !matches!(of, DataType::Utf8 | DataType::Null))
@@ -73,7 +77,11 @@ impl ScalarUDFImpl for Common {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let nullable = self.name() == "nullif" || args.arg_fields.iter().all(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
+        let result = match result_of(self.name(), &types) {
+            Some(result) => result,
+            None => self.return_type(&types)?,
+        };
+        Ok(Arc::new(Field::new(self.name(), result, nullable)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -59,7 +59,6 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(sets::functions())
         .chain(math::functions())
         .chain(trigonometry::functions())
-        .chain(one_type::functions())
         .chain(number_format::functions())
         .chain(send::functions())
         .chain(array::functions())

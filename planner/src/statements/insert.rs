@@ -309,10 +309,11 @@ fn to_column_type(rows: &mut [ast::Parens<Vec<ast::Expr>>], at: usize, column: &
         return Ok(());
     }
     let of_strings = column.sql_type.is_string();
-    let target = if of_strings {
-        "text".to_string()
-    } else {
-        column.sql_type.sql_name()
+    let target = match column.sql_type {
+        _ if of_strings => "text".to_string(),
+        // Fitted when it is stored, like the numbers beside it.
+        SqlType::NumericWide(..) => "numeric".to_string(),
+        other => other.sql_name(),
     };
     let shape = parse_expression(&format!("NULL::{target}"))?;
     for expr in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {

@@ -164,11 +164,17 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 None => return Ok(Transformed::no(Expr::ScalarFunction(call))),
             };
             let mut changed = unify(call.args.iter_mut().collect(), schema, place)?;
-            if let Some(original) = common::original(&call.func) {
+            // Before the function is one that takes no numerics beside other numbers.
+            let numbers = crate::numeric::unify::rewrite_expr(Expr::ScalarFunction(call), schema)?;
+            changed |= numbers.transformed;
+            let mut expr = numbers.data;
+            if let Expr::ScalarFunction(call) = &mut expr
+                && let Some(original) = common::original(&call.func)
+            {
                 call.func = original;
                 changed = true;
             }
-            Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+            Transformed::new_transformed(expr, changed)
         }
         other => Transformed::no(other),
     })
@@ -224,7 +230,7 @@ fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
         SqlType::Int2 | SqlType::Date => 0,
         SqlType::Int4 | SqlType::Timestamp => 1,
         SqlType::Int8 | SqlType::TimestampTz => 2,
-        SqlType::Numeric | SqlType::NumericOf(..) => 3,
+        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => 3,
         SqlType::Float4 => 4,
         SqlType::Float8 => 5,
         SqlType::CharOf(_) => 0,
