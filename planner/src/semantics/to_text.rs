@@ -156,7 +156,11 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
         }
         DataType::Struct(_) => {
             let record = values.as_struct();
-            let fields = record.columns().iter().map(|field| output(field, conventions)).collect::<Result<Vec<_>>>()?;
+            let fields = record
+                .columns()
+                .iter()
+                .map(|field| output(field, conventions))
+                .collect::<Result<Vec<_>>>()?;
             let rows = (0..record.len()).map(|row| record.is_valid(row).then_some(row));
             collect(rows, |row, out| {
                 let own = fields.iter().map(|field| field.as_string_view());

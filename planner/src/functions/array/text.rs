@@ -3,12 +3,12 @@
 use super::lists::{Builder, Lists};
 use super::poly::{Param, Poly, Returns};
 use crate::semantics::to_text::output;
-use tenon_storage::datetime::Conventions;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::ScalarUDF;
 use std::sync::Arc;
+use tenon_storage::datetime::Conventions;
 
 fn optional(array: Option<&ArrayRef>, row: usize) -> Option<&str> {
     let array = array?.as_string_view();

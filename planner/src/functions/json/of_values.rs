@@ -7,7 +7,6 @@ use crate::errors::to_datafusion;
 use crate::functions::array::{leaf, type_name};
 use crate::rewrite::displayed_name;
 use crate::semantics::to_text::output;
-use tenon_storage::datetime::Conventions;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -17,6 +16,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::datetime::Conventions;
 use tenon_storage::json::{Json, write_string};
 use tenon_storage::types::NUMERIC;
 
