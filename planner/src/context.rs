@@ -74,7 +74,7 @@ fn disk(options: &EngineOptions) -> DiskManagerBuilder {
 }
 
 /// DataFusion's, after the operators that PostgreSQL types otherwise.
-fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
     let mut planners = vec![
         crate::functions::operators::planner(),
         crate::functions::window::planner(),

@@ -4,20 +4,22 @@
 //! statement is still wanted: when a name is looked up, before each rule of the optimizer, and inside rules that search.
 //! A task that plans carries its statement's token for that.
 
-use crate::error::{SqlError, state};
+use crate::error::{SqlError, SqlState, state};
 use crate::errors::to_datafusion;
 use crate::functions::session::Facts;
 use crate::run::canceled;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
+
+const STATEMENT_TOO_COMPLEX: SqlState = SqlState("54001");
 
 tokio::task_local! {
     static STATEMENT: Statement;
@@ -76,6 +78,32 @@ pub(crate) fn check() -> Result<(), SqlError> {
 /// A rule that changes nothing, between those that do.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint;
+
+/// Nodes of a plan at most, before the optimizer makes more of them.
+const NODES_MAX: usize = 200_000;
+
+impl AnalyzerRule for Checkpoint {
+    fn name(&self) -> &str {
+        "checkpoint"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        check().map_err(to_datafusion)?;
+        let mut nodes = 0usize;
+        plan.apply_with_subqueries(|_| {
+            nodes += 1;
+            Ok(match nodes > NODES_MAX {
+                true => TreeNodeRecursion::Stop,
+                false => TreeNodeRecursion::Continue,
+            })
+        })?;
+        if nodes > NODES_MAX {
+            let message = format!("the statement is too complex: its plan has more than {NODES_MAX} nodes");
+            return Err(to_datafusion(SqlError::new(STATEMENT_TOO_COMPLEX, message)));
+        }
+        Ok(plan)
+    }
+}
 
 impl OptimizerRule for Checkpoint {
     fn name(&self) -> &str {

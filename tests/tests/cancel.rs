@@ -39,8 +39,7 @@ async fn joins() -> Result<()> {
     let server = Server::start(&[])?;
     let client = server.connect().await?;
     for table in ["a", "b"] {
-        let rows =
-            "SELECT g * 2654435761 % 4294967291, 'row ' || (g * 7919 % 1500007) FROM generate_series(1, 1500000) q (g)";
+        let rows = "SELECT g * 2654435761 % 4294967291, 'row ' || (g * 7919 % 1500007) FROM generate_series(1::int8, 1500000) q (g)";
         client
             .batch_execute(&format!(
                 "CREATE TABLE {table} (k int8, s text); INSERT INTO {table} {rows}"

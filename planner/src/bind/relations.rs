@@ -33,6 +33,7 @@ impl RelationPlanner for Relations {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
+        crate::planning::check().map_err(to_datafusion)?;
         match relation {
             TableFactor::Function {
                 lateral,
@@ -160,6 +161,15 @@ impl RelationPlanner for Relations {
                     alias => Ok(planned(plan, alias)),
                 }
             }
+            TableFactor::Derived { sample: Some(_), .. }
+            | TableFactor::Table {
+                args: Some(_),
+                sample: Some(_),
+                ..
+            } => Err(to_datafusion(SqlError::new(
+                state::SYNTAX_ERROR,
+                "syntax error at or near \"TABLESAMPLE\"",
+            ))),
             TableFactor::NestedJoin {
                 table_with_joins,
                 alias: Some(alias),

@@ -9,8 +9,8 @@ use crate::rewrite::call;
 use crate::tokens::frames;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    NamedWindowExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut, WindowFrame,
-    WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    NamedWindowExpr, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
+    WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 use std::ops::ControlFlow;
 
@@ -146,7 +146,7 @@ impl Resolver {
 
     fn function(&self, function: &mut Function) -> Result<()> {
         let mut spec = match function.over.take() {
-            None => return Ok(()),
+            None => return only_over_windows(function),
             Some(WindowType::NamedWindow(name)) => self.find(&name)?.clone(),
             Some(WindowType::WindowSpec(spec)) => self.inherited(spec)?,
         };
@@ -177,6 +177,20 @@ impl Resolver {
         function.over = Some(WindowType::WindowSpec(spec));
         Ok(())
     }
+}
+
+/// Refuses `first_value(x)` and `last_value(x)`, which DataFusion has as aggregates too. Rewrites of the tree, whose names are
+/// quoted, may use these.
+fn only_over_windows(function: &Function) -> Result<()> {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else {
+        return Ok(());
+    };
+    let folded = fold(name);
+    if name.quote_style.is_none() && matches!(folded.as_str(), "first_value" | "last_value") {
+        let message = format!("window function {folded} requires an OVER clause");
+        return Err(SqlError::new(SqlState("42809"), message));
+    }
+    Ok(())
 }
 
 /// A frame clause and its offsets.

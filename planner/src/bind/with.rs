@@ -8,9 +8,11 @@ use super::fold;
 use super::recursion::{self, refers_to};
 use super::relations::{ONCE_IF_VOLATILE_MARK, ONCE_MARK};
 use crate::error::{Result, SqlError, SqlState, state};
+use crate::functions::array_literal::ARRAY_LITERAL;
+use crate::rewrite::call;
 use crate::statements::select_of;
 use datafusion::sql::sqlparser::ast::{
-    Cte, CteAsMaterialized, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableAlias,
+    Cte, CteAsMaterialized, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableAlias,
     TableFactor, TableWithJoins, VisitMut, VisitorMut, With,
 };
 use std::ops::ControlFlow;
@@ -82,6 +84,15 @@ impl VisitorMut for Scopes {
             let recursive = with.recursive;
             with.cte_tables.iter_mut().for_each(|cte| finish(cte, recursive));
             with.recursive = with.cte_tables.iter().any(is_recursive);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if let Expr::Array(array) = expr
+            && !array.elem.iter().all(|item| matches!(item, Expr::Value(_)))
+        {
+            *expr = call(ARRAY_LITERAL, std::mem::take(&mut array.elem));
         }
         ControlFlow::Continue(())
     }

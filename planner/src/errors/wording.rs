@@ -66,6 +66,9 @@ pub(super) fn plan(message: &str) -> SqlError {
     if let Some(of) = first.strip_prefix("Unary operator 'NOT' requires a boolean expression, got ") {
         return not_boolean("NOT", of);
     }
+    if first.starts_with("Unary operator '-' only supports") {
+        return SqlError::new(state::UNDEFINED_FUNCTION, "no operator - takes an operand of this type");
+    }
     if let Some(of) = first.strip_prefix("Join condition must be boolean type, but got ") {
         return not_boolean("JOIN/ON", of);
     }

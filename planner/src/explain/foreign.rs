@@ -90,7 +90,8 @@ pub(super) fn facts(plan: &Plan, names: &[&[String]]) -> Facts {
         "LazyMemoryExec" => "Function Scan".to_string(),
         "WorkTableExec" => "WorkTable Scan".to_string(),
         "RecursiveQueryExec" => "Recursive Union".to_string(),
-        "UnnestExec" => "ProjectSet".to_string(),
+        "UnnestExec" | "ProjectSetExec" => "ProjectSet".to_string(),
+        "LimitByValueExec" => "Limit".to_string(),
         other => spaced(other.strip_suffix("Exec").unwrap_or(other)),
     };
     let work = if names.is_empty() {

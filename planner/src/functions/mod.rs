@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod array;
+pub(crate) mod array_literal;
 pub(crate) mod common;
 pub(crate) mod constant;
 pub(crate) mod datetime;
@@ -66,7 +67,13 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(regex::functions())
         .chain(text::functions())
         .chain(common::functions())
-        .chain([width_bucket::udf(), length::Length::udf(), simple::Text::udf(), raise()])
+        .chain([
+            array_literal::udf(),
+            width_bucket::udf(),
+            length::Length::udf(),
+            simple::Text::udf(),
+            raise(),
+        ])
     {
         state.register_udf(Arc::new(function))?;
     }

@@ -110,6 +110,16 @@ impl ExprPlanner for PostgresOperators {
             left: a,
             right: b,
         } = expr;
+        if op == Operator::Plus
+            && let (Some(of @ DataType::Time64(_)), Some(DataType::Time64(_))) = (exact(&left), exact(&right))
+        {
+            let name = tenon_storage::SqlType::from_data_type(&of).map_or_else(String::new, |of| of.sql_name());
+            let message = format!("operator is not unique: {name} + {name}");
+            return Err(crate::errors::to_datafusion(
+                crate::error::SqlError::new(crate::error::SqlState("42725"), message)
+                    .hint("Could not choose a best candidate operator. You might need to add explicit type casts."),
+            ));
+        }
         Ok(match super::datetime::operators::plan(a, op, b, (&left, &right)) {
             Ok(planned) => PlannerResult::Planned(planned),
             Err((left, right)) => PlannerResult::Original(RawBinaryExpr { op: raw, left, right }),

@@ -1,7 +1,7 @@
 //! Functions given by Rust functions over the values of one row, and the choice among those of one name as PostgreSQL makes
 //! it: by exact types first; text before others where a literal has no type of its own.
 
-use crate::error::SqlError;
+use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Int32Builder, Int64Builder, ListBuilder,
@@ -94,6 +94,13 @@ pub(crate) fn shown<'a>(value: &Value<'a>) -> Option<Cow<'a, str>> {
         Value::Int(value) => Some(Cow::Owned(value.to_string())),
         _ => None,
     }
+}
+
+/// Bytes that a text may have, as in PostgreSQL.
+pub(crate) const TEXT_MAX: usize = (1 << 30) - 1;
+
+pub(crate) fn too_long() -> SqlError {
+    SqlError::new(state::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
 }
 
 /// What runs.

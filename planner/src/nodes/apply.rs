@@ -298,10 +298,54 @@ fn optimized(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
 /// kept for these values serve no others.
 fn filled(plan: LogicalPlan, ids: &[String], values: &[ScalarValue]) -> Result<LogicalPlan> {
     let mut kept = HashMap::new();
+    changing(&plan, ids, &mut kept)?;
     fill(plan, ids, values, &mut kept)
 }
 
+/// New rows for those that are kept, by the address of the old.
 type Kept = HashMap<usize, Arc<super::materialized::Rows>>;
+
+/// Finds the kept rows that depend on the values.
+fn changing(plan: &LogicalPlan, ids: &[String], kept: &mut Kept) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Extension(Extension { node }) = node {
+            if let Some(apply) = node.as_any().downcast_ref::<Apply>() {
+                changing(&apply.subquery, ids, kept)?;
+            }
+            if let Some(rows) = node.as_any().downcast_ref::<Materialized>()
+                && mentions(&rows.input, ids)?
+            {
+                kept.entry(Arc::as_ptr(&rows.rows) as usize).or_default();
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+fn mentions(plan: &LogicalPlan, ids: &[String]) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Extension(Extension { node }) = node
+            && let Some(apply) = node.as_any().downcast_ref::<Apply>()
+        {
+            found = found || mentions(&apply.subquery, ids)?;
+        }
+        node.apply_expressions(|expr| {
+            found = found
+                || expr.exists(|expr| {
+                    Ok(matches!(expr, Expr::Placeholder(placeholder) if ids.contains(&placeholder.id)))
+                })?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(found)
+}
 
 fn fill(plan: LogicalPlan, ids: &[String], values: &[ScalarValue], kept: &mut Kept) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
@@ -322,8 +366,9 @@ fn fill(plan: LogicalPlan, ids: &[String], values: &[ScalarValue], kept: &mut Ke
                 })));
             }
             if let Some(rows) = own.as_any().downcast_ref::<Materialized>() {
-                let own = kept.entry(Arc::as_ptr(&rows.rows) as usize).or_default();
-                return Ok(Transformed::yes(Materialized::sharing(rows.input.clone(), own.clone())));
+                let own = kept.get(&(Arc::as_ptr(&rows.rows) as usize));
+                let own = own.unwrap_or(&rows.rows).clone();
+                return Ok(Transformed::yes(Materialized::sharing(rows.input.clone(), own)));
             }
         }
         let filled = node.map_expressions(|expr| value_filled(expr, ids, values))?;

@@ -25,6 +25,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use tenon_storage::datetime::Conventions;
 
 /// A call of a set function; its values are the column of that name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -265,6 +266,7 @@ impl ExecutionPlan for ProjectSetExec {
             schema: self.schema(),
             rows_most: context.session_config().batch_size(),
             current: None,
+            conventions: crate::conventions::of(context.session_config().options()),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
         let stream = futures::stream::try_unfold((running, input), |(mut running, mut input)| async move {
@@ -295,6 +297,7 @@ struct Running {
     rows_most: usize,
     current: Option<Current>,
     metrics: BaselineMetrics,
+    conventions: Arc<Conventions>,
 }
 
 /// A batch of the input.
@@ -371,7 +374,7 @@ impl Running {
             if null || call.function.0.is_ordinality() {
                 return Ok(None);
             }
-            call.function.0.rows(args, current.row).map(Some)
+            call.function.0.rows_by(args, current.row, &self.conventions).map(Some)
         };
         Ok(Sets {
             rows: self.calls.iter().zip(&current.args).map(open).collect::<Result<_>>()?,

@@ -11,6 +11,7 @@ pub(super) fn function(factor: &mut TableFactor) {
         alias,
         args: Some(args),
         with_ordinality,
+        sample: None,
         ..
     } = factor
     {

@@ -57,6 +57,8 @@ use tenon_storage::datetime::Conventions;
 /// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(crate::planning::Checkpoint),
+        Arc::new(crate::functions::array_literal::PlanArrayLiterals),
         Arc::new(unseen_orders::DropUnseenOrders),
         Arc::new(intervals::LiteralsBesideIntervals),
         Arc::new(DropImpliedEqualities),

@@ -163,7 +163,9 @@ impl Zone {
         if super::is_infinite(local_us) {
             return Some(local_us);
         }
-        local_us.checked_sub(i64::from(self.east_of_local(local_us)) * 1_000_000)
+        local_us
+            .checked_sub(i64::from(self.east_of_local(local_us)) * 1_000_000)
+            .filter(|us| (super::FIRST_US..i64::MAX).contains(us))
     }
 
     /// Seconds east of UTC at a time of clock here.

@@ -27,12 +27,6 @@ impl ExprPlanner for Aggregates {
             let message = "count(*) must be used to call a parameterless aggregate function";
             return Err(fail(WRONG_OBJECT_TYPE, message));
         }
-        if matches!(name, "first_value" | "last_value" | "nth_value") && call.order_by.is_empty() {
-            return Err(fail(
-                WRONG_OBJECT_TYPE,
-                format!("window function {name} requires an OVER clause"),
-            ));
-        }
         if call.distinct && !call.order_by.iter().all(|key| call.args.contains(&key.expr)) {
             let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
             return Err(fail("42P10", message));

@@ -2,6 +2,7 @@
 
 use super::{Pattern, Spans};
 use crate::error::Result;
+use crate::functions::row::{TEXT_MAX, too_long};
 
 /// The byte behind the character at `at`.
 fn step(text: &str, at: usize) -> usize {
@@ -41,10 +42,13 @@ pub(super) fn replace(pattern: &Pattern, text: &str, replacement: &str, from: us
         out.push_str(&text[done..start]);
         expand(replacement, text, &found, &mut out);
         done = end;
-        nth == 0
+        nth == 0 && out.len() <= TEXT_MAX
     })?;
     out.push_str(&text[done..]);
-    Ok(out)
+    match out.len() > TEXT_MAX {
+        true => Err(too_long()),
+        false => Ok(out),
+    }
 }
 
 /// `\1` to `\9` are groups, `\&` is the match, `\\` a backslash.

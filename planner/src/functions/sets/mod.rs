@@ -22,6 +22,7 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::datetime::Conventions;
 
 pub(crate) use misc::{ONCE, ORDINALITY};
 
@@ -48,6 +49,11 @@ pub(crate) trait SetFunction: Debug + Send + Sync {
 
     /// The set for the arguments in one row of `args`.
     fn rows(&self, args: &[ArrayRef], row: usize) -> Result<Box<dyn SetRows>>;
+
+    /// The same, of a session whose conventions matter to the set.
+    fn rows_by(&self, args: &[ArrayRef], row: usize, _: &Conventions) -> Result<Box<dyn SetRows>> {
+        self.rows(args, row)
+    }
 }
 
 /// A set, given out in pieces.

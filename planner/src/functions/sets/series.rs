@@ -3,7 +3,6 @@
 use super::{SetFunction, SetRows, undefined};
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
-use chrono::{DateTime, Months};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, TimestampMicrosecondArray};
 use datafusion::arrow::datatypes::{
     DataType, Field, FieldRef, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
@@ -11,6 +10,8 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::Result;
 use std::sync::Arc;
+use tenon_storage::datetime::arithmetic::{timestamp_plus, timestamptz_plus};
+use tenon_storage::datetime::{Conventions, Zone};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::numeric::column::{Values, collect};
 use tenon_storage::types::NUMERIC;
@@ -97,6 +98,10 @@ impl SetFunction for GenerateSeries {
     }
 
     fn rows(&self, args: &[ArrayRef], row: usize) -> Result<Box<dyn SetRows>> {
+        self.rows_by(args, row, &Conventions::default())
+    }
+
+    fn rows_by(&self, args: &[ArrayRef], row: usize, conventions: &Conventions) -> Result<Box<dyn SetRows>> {
         let types: Vec<DataType> = args.iter().map(|array| array.data_type().clone()).collect();
         if series_type(&types) == Some(NUMERIC) {
             return Ok(Box::new(Numerics::of(args, row)?));
@@ -115,6 +120,7 @@ impl SetFunction for GenerateSeries {
                     last: end(1),
                     step,
                     ascends: sign > 0,
+                    zone: matches!(data_type, DataType::Timestamp(_, Some(_))).then(|| conventions.zone.clone()),
                     data_type,
                 })
             }
@@ -231,26 +237,14 @@ struct Times {
     step: IntervalMonthDayNano,
     ascends: bool,
     data_type: DataType,
+    /// By whose clock days and months are counted.
+    zone: Option<Zone>,
 }
 
 /// Whether an interval goes forward or back: a month is 30 days here, as in comparisons.
 fn direction(step: IntervalMonthDayNano) -> i128 {
     let days = i128::from(step.months) * 30 + i128::from(step.days);
     (days * 86_400_000_000_000 + i128::from(step.nanoseconds)).signum()
-}
-
-/// A time and an interval, added as PostgreSQL does: months, then days, then the rest.
-fn later(time_us: i64, step: IntervalMonthDayNano) -> Option<i64> {
-    let mut time = DateTime::from_timestamp_micros(time_us)?;
-    let months = Months::new(step.months.unsigned_abs());
-    time = match step.months < 0 {
-        true => time.checked_sub_months(months)?,
-        false => time.checked_add_months(months)?,
-    };
-    let days_us = i64::from(step.days).checked_mul(86_400_000_000)?;
-    time.timestamp_micros()
-        .checked_add(days_us)?
-        .checked_add(step.nanoseconds / 1000)
 }
 
 impl Times {
@@ -261,7 +255,11 @@ impl Times {
         } else {
             value >= self.last
         };
-        self.next = within.then(|| later(value, self.step)).flatten();
+        let later = |us| match &self.zone {
+            Some(zone) => timestamptz_plus(us, self.step.into(), zone),
+            None => timestamp_plus(us, self.step.into()),
+        };
+        self.next = within.then(|| later(value).ok()).flatten();
         within.then_some(value)
     }
 }

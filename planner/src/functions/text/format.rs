@@ -2,7 +2,7 @@
 
 use super::names::{quote_ident, quote_literal};
 use crate::error::{Result, SqlError, SqlState, state};
-use crate::functions::row::{Out, Value, shown};
+use crate::functions::row::{Out, TEXT_MAX, Value, shown, too_long};
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -114,6 +114,9 @@ pub(super) fn format(values: &[Value]) -> Result<Out> {
             }
         };
         let least = width.unsigned_abs() as usize;
+        if out.len() + least.max(text.len()) > TEXT_MAX {
+            return Err(too_long());
+        }
         let blanks = " ".repeat(least.saturating_sub(text.chars().count()));
         if told.left || width < 0 {
             out.push_str(&text);

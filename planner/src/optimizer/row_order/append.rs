@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::common::Result;
+use datafusion::common::stats::NdvFallback;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, CardinalityEffect, EmissionType};
+use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements, Partitioning,
-    PhysicalExpr, PlanProperties, SendableRecordBatchStream,
+    PhysicalExpr, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
 };
 use futures::{StreamExt, TryStreamExt};
 
@@ -86,6 +88,16 @@ impl ExecutionPlan for AppendExec {
 
     fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
         Ok(Arc::new(Self::new(children, self.schema())))
+    }
+
+    fn child_stats_requests(&self, _: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(None); self.inputs.len()]
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let inputs = inputs.iter().map(|input| input.as_ref());
+        let merged = Statistics::try_merge_iter_with_ndv_fallback(inputs, self.schema().as_ref(), NdvFallback::Sum)?;
+        Ok(Arc::new(merged))
     }
 
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

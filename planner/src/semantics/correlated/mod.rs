@@ -51,6 +51,7 @@ impl AnalyzerRule for Correlated {
 
 /// Rewrites a plan that refers to no row outside of it, from its root down.
 fn down(plan: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan> {
+    crate::planning::check().map_err(crate::errors::to_datafusion)?;
     let plan = match plan {
         LogicalPlan::Join(join) => joined(join, names)?,
         plan => plan,

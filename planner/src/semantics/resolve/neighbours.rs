@@ -65,6 +65,8 @@ fn of_one_type(name: &str) -> Option<&'static str> {
 fn is_candidate(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(cast) => casts::is_doubtful(cast),
+        Expr::IsTrue(_) | Expr::IsFalse(_) | Expr::IsUnknown(_) => true,
+        Expr::IsNotTrue(_) | Expr::IsNotFalse(_) | Expr::IsNotUnknown(_) => true,
         Expr::InList(_) | Expr::Between(_) | Expr::Like(_) | Expr::Case(_) => true,
         Expr::ScalarFunction(call) => call.name() == "nullif" || of_one_type(call.name()).is_some(),
         Expr::BinaryExpr(binary) => matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
@@ -105,6 +107,12 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             Transformed::no(Expr::Cast(cast))
         }
+        Expr::IsTrue(inner) => tested(inner, schema, "IS TRUE", Expr::IsTrue)?,
+        Expr::IsNotTrue(inner) => tested(inner, schema, "IS NOT TRUE", Expr::IsNotTrue)?,
+        Expr::IsFalse(inner) => tested(inner, schema, "IS FALSE", Expr::IsFalse)?,
+        Expr::IsNotFalse(inner) => tested(inner, schema, "IS NOT FALSE", Expr::IsNotFalse)?,
+        Expr::IsUnknown(inner) => tested(inner, schema, "IS UNKNOWN", Expr::IsUnknown)?,
+        Expr::IsNotUnknown(inner) => tested(inner, schema, "IS NOT UNKNOWN", Expr::IsNotUnknown)?,
         Expr::Like(mut like) => {
             let types = (known(&like.expr, schema), known(&like.pattern, schema));
             if [types.0, types.1]
@@ -141,11 +149,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             let wrong = compared.iter().filter(|_| !based).find_map(|when| known(when, schema));
             if let Some(of) = wrong.filter(|of| group(*of) != Group::Bool) {
-                let message = format!(
-                    "argument of CASE/WHEN must be type boolean, not type {}",
-                    name(Some(of))
-                );
-                return Err(to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message)));
+                return Err(not_boolean("CASE/WHEN", of));
             }
             let mut changed = unify(results, schema, Place::Common("CASE"))?;
             if based {
@@ -168,6 +172,21 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Transformed::no(other),
     })
+}
+
+/// A test of a boolean, which alone it takes.
+fn tested(inner: Box<Expr>, schema: &DFSchema, test: &str, make: fn(Box<Expr>) -> Expr) -> Result<Transformed<Expr>> {
+    if let Some(of) = known(&inner, schema).filter(|of| group(*of) != Group::Bool) {
+        return Err(not_boolean(test, of));
+    }
+    let literal = is_unknown(&inner);
+    let inner = if literal { typed(*inner, SqlType::Bool) } else { *inner };
+    Ok(Transformed::new_transformed(make(Box::new(inner)), literal))
+}
+
+fn not_boolean(place: &str, of: SqlType) -> DataFusionError {
+    let message = format!("argument of {place} must be type boolean, not type {}", name(Some(of)));
+    to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message))
 }
 
 /// Gives literals the type of the others; whether there were any.
