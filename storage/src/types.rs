@@ -58,7 +58,7 @@ pub enum SqlType {
 }
 
 /// The types without a modifier, but for arrays.
-const SCALARS: [SqlType; 19] = [
+const SCALARS: [SqlType; 20] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -71,6 +71,7 @@ const SCALARS: [SqlType; 19] = [
     SqlType::CharOf(1),
     SqlType::Date,
     SqlType::Time,
+    SqlType::TimeTz,
     SqlType::Timestamp,
     SqlType::TimestampTz,
     SqlType::Interval,
@@ -268,7 +269,15 @@ impl SqlType {
         Some(match (oid, length) {
             (1043, Some(length)) => SqlType::VarcharOf(length),
             (1042, Some(length)) => SqlType::CharOf(length),
-            (1700, _) if typmod >= 4 => SqlType::NumericOf(((typmod - 4) >> 16) as u8, ((typmod - 4) & 0x7ff) as i8),
+            (1700, _) if typmod >= 4 => {
+                let packed = i64::from(typmod - 4);
+                // The scale has eleven bits, one of them its sign.
+                SqlType::numeric(packed >> 16, ((packed & 0x7ff) ^ 0x400) - 0x400).ok()?
+            }
+            (1083, _) if (0..=6).contains(&typmod) => SqlType::TimeOf(typmod as u8),
+            (1266, _) if (0..=6).contains(&typmod) => SqlType::TimeTzOf(typmod as u8),
+            (1114, _) if (0..=6).contains(&typmod) => SqlType::TimestampOf(typmod as u8),
+            (1184, _) if (0..=6).contains(&typmod) => SqlType::TimestampTzOf(typmod as u8),
             _ => *SCALARS.iter().find(|known| known.oid() == oid)?,
         })
     }

@@ -347,7 +347,7 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::Uuid => "uuid",
         SqlType::Json => "json",
         SqlType::Jsonb => "jsonb",
-        SqlType::Array(of) => match of.element() {
+        SqlType::Array(of) => match of.element().unlimited() {
             SqlType::Bool => "_bool",
             SqlType::Int2 => "_int2",
             SqlType::Int4 => "_int4",
@@ -359,6 +359,7 @@ fn udt_name(of: SqlType) -> &'static str {
             SqlType::CharOf(_) => "_bpchar",
             SqlType::Date => "_date",
             SqlType::Time => "_time",
+            SqlType::TimeTz => "_timetz",
             SqlType::Timestamp => "_timestamp",
             SqlType::TimestampTz => "_timestamptz",
             SqlType::Interval => "_interval",

@@ -66,7 +66,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Ok(types) = types else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     };
-    let Ok(wanted) = call.func.coerce_types(&types) else {
+    let Some(wanted) = array::unified(&call.func, &types) else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     };
     let mut changed = false;

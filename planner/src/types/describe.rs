@@ -129,6 +129,6 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
 }
 
 /// The oids of the types whose arrays a parameter can be.
-const ARRAY_ELEMENTS: [u32; 19] = [
-    16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1700, 2950, 3802,
+const ARRAY_ELEMENTS: [u32; 20] = [
+    16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950, 3802,
 ];

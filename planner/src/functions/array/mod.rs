@@ -29,7 +29,7 @@ pub(crate) use compare::operator as comparison;
 pub(crate) use construct::FILL;
 pub(crate) use construct::constructor;
 pub(crate) use even::EVEN;
-pub(crate) use poly::{type_name, unifies};
+pub(crate) use poly::{type_name, unified, unifies};
 pub(crate) use quantified::name as quantified;
 pub(crate) use search::{contains, overlaps};
 pub(crate) use subquery::OR_EMPTY;

@@ -7,6 +7,7 @@ use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use crate::numeric::unify::differ;
 use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::compute::can_cast_types;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
@@ -104,6 +105,11 @@ pub(crate) fn unifies(function: &ScalarUDF) -> bool {
     function.inner().downcast_ref::<Function>().is_some()
 }
 
+/// The types that such a function's arguments become; None of another function, and where it takes none of these.
+pub(crate) fn unified(function: &ScalarUDF, types: &[DataType]) -> Option<Vec<DataType>> {
+    function.inner().downcast_ref::<Function>()?.wanted(types).ok()
+}
+
 /// The type that elements of both types get: another than text wins, since text may be a literal.
 pub(super) fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     Some(match (is_text(a), is_text(b)) {
@@ -128,28 +134,9 @@ impl Function {
         let message = format!("function {}({}) does not exist", self.name, names.join(", "));
         to_datafusion(SqlError::new(state::UNDEFINED_FUNCTION, message))
     }
-}
 
-/// A type as PostgreSQL names it in errors.
-pub(crate) fn type_name(data_type: &DataType) -> String {
-    match data_type {
-        DataType::Null => "unknown".into(),
-        other => {
-            tenon_storage::SqlType::from_data_type(other).map_or("record".into(), |known| known.base_name().into())
-        }
-    }
-}
-
-impl ScalarUDFImpl for Function {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+    /// What the arguments become.
+    fn wanted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         if types.len() < self.required || types.len() > self.params.len() {
             return Err(self.undefined(types));
         }
@@ -188,18 +175,53 @@ impl ScalarUDFImpl for Function {
         });
         Ok(wanted.collect())
     }
+}
+
+/// A type as PostgreSQL names it in errors.
+pub(crate) fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Null => "unknown".into(),
+        other => {
+            tenon_storage::SqlType::from_data_type(other).map_or("record".into(), |known| known.base_name().into())
+        }
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        // What Arrow has no cast for keeps its type here: see `semantics::array_numbers`.
+        let wanted = self.wanted(types)?.into_iter().zip(types);
+        Ok(wanted
+            .map(|(wanted, own)| {
+                if can_cast_types(own, &wanted) {
+                    wanted
+                } else {
+                    own.clone()
+                }
+            })
+            .collect())
+    }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         Ok(match self.returns {
             Returns::Array => {
+                let wanted = self.wanted(types)?;
                 let deepest = self
                     .params
                     .iter()
-                    .zip(types)
+                    .zip(wanted)
                     .filter(|(param, _)| **param == Param::Array)
                     .max_by_key(|(_, own)| leaf(own).1);
                 match deepest {
-                    Some((_, own)) => own.clone(),
+                    Some((_, own)) => own,
                     None => return Err(self.undefined(types)),
                 }
             }

@@ -3,7 +3,7 @@
 use super::misc::Slices;
 use super::{SetFunction, SetRows};
 use crate::functions::{array, json};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StructArray};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, internal_err};
@@ -67,6 +67,7 @@ impl SetFunction for OfArray {
             .iter()
             .map(|array| Arc::new(Field::new("", array.data_type().clone(), true)))
             .collect();
+        let declared = self.field(&fields)?;
         let list = self.array.invoke_with_args(ScalarFunctionArgs {
             args: args
                 .iter()
@@ -79,9 +80,18 @@ impl SetFunction for OfArray {
         })?;
         let list = list.into_array(1)?;
         let list = list.as_list::<i32>();
-        Ok(Box::new(Slices(match list.is_valid(0) {
+        let items = match list.is_valid(0) {
             true => list.value(0),
             false => list.values().slice(0, 0),
+        };
+        // A pair's value may be declared json, which its own array does not say.
+        Ok(Box::new(Slices(match declared.data_type() {
+            DataType::Struct(fields) => {
+                let record = items.as_struct();
+                let columns = record.columns().to_vec();
+                Arc::new(StructArray::try_new(fields.clone(), columns, record.nulls().cloned())?)
+            }
+            _ => items,
         })))
     }
 }
