@@ -6,6 +6,7 @@
 //!
 //! - `class`: which of the two a type is;
 //! - `convert`: numbers to numerics and back;
+//! - `declared`: which decimals a table that is made of a query keeps;
 //! - `operators`: arithmetic, and which operations on decimals become it;
 //! - `compare`: comparisons, by keys or, against constants, by bounds that indexes and zone maps know;
 //! - `unify`: branches, lists and unions get one type;
@@ -14,6 +15,7 @@
 mod class;
 pub(crate) mod compare;
 pub(crate) mod convert;
+pub(crate) mod declared;
 pub(crate) mod equal;
 pub(crate) mod operators;
 pub(crate) mod unify;

@@ -134,9 +134,8 @@ fn restore_bound(bound: &mut datafusion::sql::sqlparser::ast::WindowFrameBound) 
     }
 }
 
-/// A number cast to a float is read from its digits; text or a number cast to `numeric` keeps the scale it is written
-/// with.
-fn exact_literal(expr: &mut Expr, data_type: &mut DataType) {
+/// A number cast to a float is read from its digits.
+fn exact_literal(expr: &mut Expr, data_type: &DataType) {
     let digits = match &*expr {
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) | Value::SingleQuotedString(digits) => digits.clone(),
@@ -144,17 +143,8 @@ fn exact_literal(expr: &mut Expr, data_type: &mut DataType) {
         },
         _ => return,
     };
-    match data_type {
-        DataType::Float8 | DataType::DoublePrecision | DataType::Float4 | DataType::Real | DataType::Float(_) => {
-            *expr = Expr::Value(Value::SingleQuotedString(digits).into());
-        }
-        DataType::Numeric(info @ ExactNumberInfo::None) => {
-            if let DataType::Numeric(known @ ExactNumberInfo::PrecisionAndScale(..)) = numeric_type(&digits) {
-                *info = known;
-                *expr = Expr::Value(Value::SingleQuotedString(digits).into());
-            }
-        }
-        _ => {}
+    if is_float(data_type) {
+        *expr = Expr::Value(Value::SingleQuotedString(digits).into());
     }
 }
 

@@ -6,6 +6,7 @@ use super::{constraints, defaults, generated, insert, query, sequence, updatable
 use crate::bind::{Target, fold};
 use crate::error::{Result, SqlError, state};
 use crate::files;
+use crate::numeric::declared::is_declared;
 use crate::outcome::Outcome;
 use crate::run;
 use crate::session::{Prepared, Session};
@@ -160,7 +161,12 @@ async fn create_as(
         return Ok(Outcome::Command(format!("SELECT {rows}")));
     }
     let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
-    let columns = columns_of(run::columns(&session.engine, &plan).as_arrow(), &given)?;
+    let mut columns = columns_of(run::columns(&session.engine, &plan).as_arrow(), &given)?;
+    for (at, column) in columns.iter_mut().enumerate() {
+        if matches!(column.sql_type, SqlType::NumericOf(..)) && !is_declared(&plan, at) {
+            column.sql_type = SqlType::Numeric;
+        }
+    }
     let definition = TableDef {
         columns,
         on_commit: on_commit(session, create, &place)?,
