@@ -7,6 +7,7 @@
 
 use super::index::{Index, quote_identifier};
 use super::table::{RowLocation, TableDefinition};
+use crate::datetime::shown;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::segment::Segment;
@@ -14,7 +15,6 @@ use crate::statistics::ColumnStatistics;
 use crate::statistics::sketch::{hash_array, hash_u64};
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hashbrown::HashTable;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -339,7 +339,7 @@ impl Checker<'_> {
             .key
             .columns
             .iter()
-            .map(|c| display(&segment.column_slice(*c, row, 1)))
+            .map(|c| shown(&segment.column_slice(*c, row, 1), 0))
             .collect();
         let message = format!("duplicate key value violates unique constraint \"{}\"", self.key.name);
         StorageError::new(ErrorKind::UniqueViolation, message).detail(format!(
@@ -348,12 +348,4 @@ impl Checker<'_> {
             values.join(", ")
         ))
     }
-}
-
-fn display(value: &ArrayRef) -> String {
-    let options = FormatOptions::default()
-        .with_null("null")
-        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%#z"));
-    ArrayFormatter::try_new(value, &options).map_or(String::new(), |formatter| formatter.value(0).to_string())
 }
