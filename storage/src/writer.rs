@@ -247,10 +247,6 @@ pub(crate) fn not_null_violation(definition: &TableDefinition, columns: &[ArrayR
 
 /// A row's values for an error's detail.
 fn display_row(columns: &[ArrayRef], row: usize) -> String {
-    let options = arrow::util::display::FormatOptions::default().with_null("null");
-    let values = columns.iter().map(|column| {
-        arrow::util::display::ArrayFormatter::try_new(column, &options)
-            .map_or(String::new(), |f| f.value(row).to_string())
-    });
+    let values = columns.iter().map(|column| datetime::shown(column, row));
     values.collect::<Vec<_>>().join(", ")
 }

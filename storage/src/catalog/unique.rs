@@ -7,6 +7,7 @@
 
 use super::index::{Index, quote_identifier};
 use super::table::{RowLocation, TableDefinition};
+use crate::datetime::shown;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::numeric::{Numeric, compare_key};
@@ -15,7 +16,6 @@ use crate::statistics::ColumnStatistics;
 use crate::statistics::sketch::{hash_array, hash_u64};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hashbrown::HashTable;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -360,12 +360,8 @@ fn same_value(a: &ArrayRef, b: &ArrayRef) -> bool {
 }
 
 fn display(value: &ArrayRef) -> String {
-    if let Some(numerics) = value.as_binary_opt::<i64>().filter(|numerics| numerics.is_valid(0)) {
-        return Numeric::from_bytes(numerics.value(0)).to_string();
+    match value.as_binary_opt::<i64>().filter(|numerics| numerics.is_valid(0)) {
+        Some(numerics) => Numeric::from_bytes(numerics.value(0)).to_string(),
+        None => shown(value, 0),
     }
-    let options = FormatOptions::default()
-        .with_null("null")
-        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%#z"));
-    ArrayFormatter::try_new(value, &options).map_or(String::new(), |formatter| formatter.value(0).to_string())
 }

@@ -297,7 +297,7 @@ mod tests {
             let parsed = parsed.unwrap_or_else(|error| panic!("{text}: {error:?}"));
             assert_eq!((parsed.months, parsed.days, parsed.us), (months, days, us), "{text}");
         }
-        for bad in ["", "x", "1 x", "1 2 days 3 4", "P", "P1", "day", "é", "@"] {
+        for bad in ["", "x", "1 x", "1 2 days 3 4", "P", "day", "é", "@"] {
             assert!(
                 parse_interval(bad.as_bytes(), None, &Conventions::default()).is_err(),
                 "{bad}"

@@ -3,7 +3,7 @@
 use super::civil::{civil_from_days, days_from_civil, days_in_month};
 use super::decode::EPOCH_JULIAN;
 use super::fields::{monday_of, weekday};
-use super::span::DAY_US;
+use super::span::{DAY_US, rounded};
 use super::template::{Field, Key, MONTHS, Node, ROMAN, WEEKDAYS, is_separator, nodes};
 use crate::error::{ErrorKind, Result, StorageError};
 
@@ -62,6 +62,8 @@ struct Found {
     century: i64,
     julian: i64,
     microseconds: i64,
+    /// Digits of the seconds that the pattern keeps.
+    digits: Option<u8>,
     zone_sign: Option<i64>,
     zone_hours: i64,
     zone_minutes: i64,
@@ -205,7 +207,10 @@ impl<'a> Reader<'a> {
                 set(&mut self.found.milliseconds, value, field)?;
                 self.ordinal(field);
             }
-            Key::Fraction(wanted) => self.fraction(field, wanted.into(), slurps)?,
+            Key::Fraction(wanted) => {
+                self.fraction(field, wanted.into(), slurps)?;
+                self.found.digits = Some(wanted);
+            }
             Key::Microsecond => self.fraction(field, 6, slurps)?,
             Key::SecondsOfDay => {
                 number!(seconds_of_day, field.name.len());
@@ -483,6 +488,7 @@ impl Found {
             None => None,
         };
         let time_us = ((self.hour * 60 + self.minute) * 60 + self.second) * 1_000_000 + us;
+        let time_us = self.digits.map_or(time_us, |digits| rounded(time_us, digits));
         debug_assert!(time_us <= DAY_US);
         Ok(Read { days, time_us, east_s })
     }

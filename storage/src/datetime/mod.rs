@@ -3,6 +3,7 @@
 //! - `civil`: the calendar; `zone` and `abbreviations`: time zones;
 //! - `tokens`, `words`, `decode`, `decode_interval`, `iso_interval`: text to values, in every form that PostgreSQL takes;
 //! - `encode`, `encode_interval`: values to text, in every DateStyle and IntervalStyle;
+//! - `shown`: values in errors;
 //! - `fields`: parts of values, and values cut to a part;
 //! - `arithmetic`: sums, differences and products that know months from days;
 //! - `template`, `to_char`, `from_char`: the patterns of `to_char` and `to_timestamp`.
@@ -18,6 +19,7 @@ pub mod fields;
 mod from_char;
 mod iso_interval;
 mod limits;
+mod shown;
 mod span;
 mod template;
 mod to_char;
@@ -33,6 +35,7 @@ pub use encode::{
 pub use encode_interval::write_interval;
 pub use from_char::from_char;
 pub use limits::limited;
+pub use shown::shown;
 pub use span::{DAY_US, IntervalFields, IntervalRange, Span, rounded, rounded_stamp};
 pub use to_char::{interval_to_char, timestamp_to_char};
 pub use words::{Unit, field_word};

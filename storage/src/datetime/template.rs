@@ -74,6 +74,11 @@ pub(super) struct Field {
 }
 
 impl Key {
+    /// Of a day or a month.
+    fn is_name(self) -> bool {
+        matches!(self, Key::DayName | Key::DayShort | Key::MonthName | Key::MonthShort)
+    }
+
     /// Whether it is written in digits only.
     pub fn is_digits(self) -> bool {
         !matches!(
@@ -213,13 +218,14 @@ const KEYS: &[(&str, Key, Case)] = &[
 pub(super) fn nodes(pattern: &str) -> Vec<Node> {
     let (mut out, mut rest) = (Vec::new(), pattern);
     while let Some(first) = rest.chars().next() {
-        let mut fill = false;
+        let (mut fill, mut translated) = (false, false);
         let mut after = rest;
         while let Some(found) = ["FM", "fm", "TM", "tm"]
             .iter()
             .find(|prefix| after.starts_with(**prefix))
         {
             fill |= found.eq_ignore_ascii_case("fm");
+            translated |= found.eq_ignore_ascii_case("tm");
             after = &after[2..];
         }
         if let Some((name, key, case)) = KEYS.iter().find(|(name, ..)| after.starts_with(name)) {
@@ -236,7 +242,8 @@ pub(super) fn nodes(pattern: &str) -> Vec<Node> {
                 key: *key,
                 case: *case,
                 name,
-                fill,
+                // A name in the session's language, which is English, has no padding.
+                fill: fill || (translated && key.is_name()),
                 ordinal,
             }));
             rest = after;

@@ -216,9 +216,10 @@ impl Shown<'_> {
                 }
             }
             Key::Month => number(self.month, 2, out),
-            Key::DayOfYear => number(self.day_of_year, 3, out),
+            Key::DayOfYear => number(self.day_of_year, if self.day_of_year < 0 { 2 } else { 3 }, out),
             Key::IsoDayOfYear => number(self.days - monday_of(self.iso_year(), 1) + 1, 3, out),
-            Key::Day => number(self.day, 2, out),
+            // A sign counts among its digits.
+            Key::Day => number(self.day, if self.day < 0 { 1 } else { 2 }, out),
             Key::DayOfWeek => number((weekday(self.days) + 1) % 7 + 1, 1, out),
             Key::IsoDayOfWeek => number(weekday(self.days) + 1, 1, out),
             Key::Week => number((self.day_of_year - 1) / 7 + 1, 2, out),

@@ -100,7 +100,10 @@ pub fn hash_array(array: &ArrayRef, hashes: &mut [u64]) {
             if let Ok(formatter) = arrow::util::display::ArrayFormatter::try_new(array, &options) {
                 fold(
                     hashes,
-                    (0..array.len()).map(|row| hash_bytes(formatter.value(row).to_string().as_bytes())),
+                    (0..array.len()).map(|row| {
+                        let text = formatter.value(row).try_to_string().unwrap_or_default();
+                        hash_bytes(text.as_bytes())
+                    }),
                 );
             }
         }
