@@ -7,7 +7,6 @@ use crate::parse::parse_expression;
 use crate::rewrite::rewrite;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::physical_plan::PhysicalExpr;
@@ -16,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use tenon_storage::datetime::shown;
 use tenon_storage::{Check, ColumnOrder, IndexDef, Segment, TableDefinition};
 
 /// The conditions of a table, ready to be evaluated.
@@ -60,10 +60,7 @@ impl Checks {
 
     fn violated(&self, name: &str, rows: &RecordBatch, row: usize) -> SqlError {
         let table = &self.definition.name;
-        let options = FormatOptions::default().with_null("null");
-        let values = rows.columns().iter().map(|column| {
-            ArrayFormatter::try_new(column, &options).map_or(String::new(), |values| values.value(row).to_string())
-        });
+        let values = rows.columns().iter().map(|column| shown(column, row));
         let values: Vec<String> = values.collect();
         let message = format!("new row for relation \"{table}\" violates check constraint \"{name}\"");
         SqlError::new(state::CHECK_VIOLATION, message).detail(format!("Failing row contains ({}).", values.join(", ")))
