@@ -3,7 +3,7 @@
 use super::relations::stored;
 use super::rows::{Row, row};
 use crate::bind::Binder;
-use datafusion::arrow::util::display::array_value_to_string;
+use tenon_storage::datetime::shown;
 use tenon_storage::{Bound, SqlType};
 
 pub(super) fn rows(binder: &Binder) -> Vec<Row> {
@@ -42,7 +42,7 @@ fn array(values: &[&Bound], sql_type: SqlType) -> Option<String> {
     let mut texts = Vec::with_capacity(values.len());
     for value in values {
         let one = value.to_array(&sql_type.data_type())?;
-        texts.push(element(&array_value_to_string(&one, 0).ok()?));
+        texts.push(element(&shown(&one, 0)));
     }
     Some(format!("{{{}}}", texts.join(",")))
 }

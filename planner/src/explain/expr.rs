@@ -124,7 +124,7 @@ fn value(value: &ScalarValue) -> String {
 }
 
 fn array_text(one: &arrow::array::ArrayRef) -> String {
-    arrow::util::display::array_value_to_string(one, 0).unwrap_or_default()
+    tenon_storage::datetime::shown(one, 0)
 }
 
 fn quoted(text: &str) -> String {

@@ -4,13 +4,17 @@
 //! An analyzer rule after type coercion: wherever two intervals are compared, their lengths take their place. A group or
 //! a set of distinct rows shows one of its equal intervals.
 
-use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array};
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, IntervalMonthDayNanoType};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, IntervalMonthDayNanoArray};
+use datafusion::arrow::datatypes::{
+    DataType, Decimal128Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, ScalarValue};
 use datafusion::functions_aggregate::first_last::first_value_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, Between, InList, NullTreatment, Sort, WindowFunction};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, Case, InList, NullTreatment, ScalarFunction, Sort, WindowFunction,
+};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, ColumnarValue, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
@@ -19,6 +23,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::{Arc, LazyLock};
 use tenon_storage::datetime::Span;
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 #[derive(Debug)]
 pub(super) struct IntervalsByLength;
@@ -237,6 +243,14 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             Transformed::yes(Expr::InSubquery(within))
         }
+        Expr::ScalarFunction(call) if call.args.first().is_some_and(interval) => of_values(call),
+        Expr::Case(mut case) if case.expr.as_ref().is_some_and(|expr| interval(expr)) => {
+            case.expr = case.expr.map(|expr| Box::new(length(*expr)));
+            for (when, _) in &mut case.when_then_expr {
+                **when = length(std::mem::replace(when.as_mut(), Expr::Literal(ScalarValue::Null, None)));
+            }
+            Transformed::yes(Expr::Case(case))
+        }
         Expr::AggregateFunction(mut call) => {
             let counted = call.params.distinct && call.func.name() == "count";
             if counted {
@@ -382,6 +396,75 @@ fn length(expr: Expr) -> Expr {
         }))
     });
     FUNCTION.call(vec![expr])
+}
+
+/// `greatest`, `least` and `nullif` of intervals.
+fn of_values(call: ScalarFunction) -> Transformed<Expr> {
+    let greatest = match (call.func.name(), call.args.as_slice()) {
+        ("nullif", [a, b]) => {
+            let same = BinaryExpr::new(Box::new(length(a.clone())), Operator::Eq, Box::new(length(b.clone())));
+            let null = Expr::Literal(ScalarValue::IntervalMonthDayNano(None), None);
+            let case = Case::new(
+                None,
+                vec![(Box::new(Expr::BinaryExpr(same)), Box::new(null))],
+                Some(Box::new(a.clone())),
+            );
+            return Transformed::yes(Expr::Case(case));
+        }
+        ("greatest", _) => true,
+        ("least", _) => false,
+        _ => return Transformed::no(Expr::ScalarFunction(call)),
+    };
+    let function = Extreme {
+        greatest,
+        signature: Signature::variadic_any(Volatility::Immutable),
+    };
+    Transformed::yes(Arc::new(ScalarUDF::new_from_impl(function)).call(call.args))
+}
+
+/// The longest or the shortest of a row's intervals.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Extreme {
+    greatest: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Extreme {
+    fn name(&self) -> &str {
+        if self.greatest {
+            "longest_interval"
+        } else {
+            "shortest_interval"
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(INTERVAL)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let columns = args.args.iter().map(|arg| {
+            let values = arg.to_array(rows)?;
+            Ok(datafusion::arrow::compute::cast(&values, &INTERVAL)?)
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        let found = (0..rows).map(|row| {
+            let valid = columns.iter().filter(|column| column.is_valid(row));
+            let values = valid.map(|column| column.as_primitive::<IntervalMonthDayNanoType>().value(row));
+            let length = |value: &IntervalMonthDayNano| Span::from(*value).length_us();
+            match self.greatest {
+                true => values.reduce(|a, b| if length(&b) > length(&a) { b } else { a }),
+                false => values.reduce(|a, b| if length(&b) < length(&a) { b } else { a }),
+            }
+        });
+        let found: IntervalMonthDayNanoArray = found.collect();
+        Ok(ColumnarValue::Array(Arc::new(found)))
+    }
 }
 
 /// An interval's length in microseconds.

@@ -22,6 +22,8 @@ impl Session {
         }
         self.apply_assignments();
         self.statement_start_us = crate::functions::session::now_us();
+        let text = prepared.statement.text.as_bytes();
+        self.mentions_now = text.windows(3).any(|word| word.eq_ignore_ascii_case(b"now"));
         let result = self.execute_inner(prepared, &params).await;
         self.engine.plans.forget_stale(&self.engine.database().snapshot());
         result.map_err(|error| locate(error, &prepared.statement))

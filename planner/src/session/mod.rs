@@ -103,6 +103,8 @@ pub struct Session {
     /// Whether the schema of temporary tables may exist.
     pub(crate) has_temporary: bool,
     statement_start_us: i64,
+    /// Whether the statement may say `now` in a literal.
+    mentions_now: bool,
     /// What the running statement sees of the WITH before it.
     pub(crate) surroundings: crate::statements::with::Surroundings,
     /// Sees the plans of the statement that EXPLAIN ANALYZE runs.
@@ -139,6 +141,7 @@ impl Session {
             assignments: Arc::default(),
             has_temporary: false,
             statement_start_us: 0,
+            mentions_now: false,
             surroundings: Default::default(),
             watch: None,
         }

@@ -78,8 +78,12 @@ impl Session {
 
     /// What the statement's plans run with.
     pub(crate) fn run(&self) -> Run {
-        // Outside a block, the clock tells the time of the statement well enough.
-        let now_us = self.block.as_ref().map(|block| block.start_us);
+        // A state of its own is worth it only where the statement asks.
+        let start_us = self
+            .block
+            .as_ref()
+            .map_or(self.statement_start_us, |block| block.start_us);
+        let now_us = self.mentions_now.then_some(start_us);
         let (state, task) = self
             .engine
             .under(self.settings.join_options(), self.settings.conventions(now_us));

@@ -8,7 +8,6 @@ use crate::parse::parse_expression;
 use crate::rewrite::rewrite;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::physical_plan::PhysicalExpr;
@@ -17,6 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use tenon_storage::datetime::shown;
 use tenon_storage::{
     Check, ColumnOrder, ExpressionIndex, IndexDef, Object, ObjectKey, Segment, TableDefinition, Transaction,
 };
@@ -148,10 +148,7 @@ impl Condition {
         if !self.shows_row {
             return error;
         }
-        let options = FormatOptions::default().with_null("null");
-        let values = rows.columns().iter().map(|column| {
-            ArrayFormatter::try_new(column, &options).map_or(String::new(), |values| values.value(row).to_string())
-        });
+        let values = rows.columns().iter().map(|column| shown(column, row));
         let values: Vec<String> = values.collect();
         error.detail(format!("Failing row contains ({}).", values.join(", ")))
     }
