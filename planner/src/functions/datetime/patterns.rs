@@ -28,7 +28,9 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         function(
             "to_timestamp",
             |types| match types {
-                [seconds] if seconds.is_numeric() || *seconds == NUMERIC || is_text(seconds) => Some(vec![DataType::Float64]),
+                [seconds] if seconds.is_numeric() || *seconds == NUMERIC || is_text(seconds) => {
+                    Some(vec![DataType::Float64])
+                }
                 [text, pattern] if is_text(text) && is_text(pattern) => {
                     Some(vec![DataType::Utf8View, DataType::Utf8View])
                 }
