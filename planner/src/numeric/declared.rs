@@ -23,6 +23,7 @@ pub(crate) fn is_declared(plan: &LogicalPlan, at: usize) -> bool {
                 false => is_declared(&join.right, at - left),
             }
         }
+        LogicalPlan::Window(window) => at < window.input.schema().fields().len() && is_declared(&window.input, at),
         LogicalPlan::Filter(_)
         | LogicalPlan::Sort(_)
         | LogicalPlan::Limit(_)

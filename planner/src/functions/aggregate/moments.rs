@@ -12,6 +12,7 @@ use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_na
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
 };
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_storage::numeric::column::{Builder, Values, collect};
@@ -82,6 +83,7 @@ impl AggregateUDFImpl for Moments {
             false => Box::new(One {
                 kind: self.kind,
                 own: Group::default(),
+                scales: BTreeMap::new(),
             }),
         })
     }
@@ -270,23 +272,50 @@ fn each_state(states: &[ArrayRef], mut merge: impl FnMut(usize, u64, &Numeric, &
 struct One {
     kind: Kind,
     own: Group,
+    /// How many values have each display scale: when the largest leaves a window's frame, the sums lose its zeros.
+    scales: BTreeMap<u32, u64>,
+}
+
+impl One {
+    /// The sums at the largest display scale that is left.
+    fn rescale(&mut self) -> Result<()> {
+        let scale = self.scales.last_key_value().map_or(0, |(scale, _)| i64::from(*scale));
+        self.own.sum = self.own.sum.round(scale).map_err(failed)?;
+        self.own.squares = self.own.squares.round(2 * scale).map_err(failed)?;
+        Ok(())
+    }
 }
 
 impl Accumulator for One {
     fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let squares = self.kind.has_squares();
-        values(&arrays[0])?
-            .iter()
-            .flatten()
-            .try_for_each(|value| self.own.add(&value, squares))
+        for value in values(&arrays[0])?.iter().flatten() {
+            if let Some(scale) = value.scale() {
+                *self.scales.entry(scale).or_default() += 1;
+            }
+            self.own.add(&value, squares)?;
+        }
+        Ok(())
     }
 
     fn retract_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
         let squares = self.kind.has_squares();
-        values(&arrays[0])?
-            .iter()
-            .flatten()
-            .try_for_each(|value| self.own.remove(&value, squares))
+        let before = self.scales.last_key_value().map(|(scale, _)| *scale);
+        for value in values(&arrays[0])?.iter().flatten() {
+            self.own.remove(&value, squares)?;
+            if let Some(scale) = value.scale()
+                && let Some(count) = self.scales.get_mut(&scale)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.scales.remove(&scale);
+                }
+            }
+        }
+        match before == self.scales.last_key_value().map(|(scale, _)| *scale) {
+            true => Ok(()),
+            false => self.rescale(),
+        }
     }
 
     fn supports_retract_batch(&self) -> bool {
