@@ -244,7 +244,7 @@ fn take_on_commit(tokens: &mut Vec<TokenWithSpan>, words: &[String]) -> Option<a
             if says(from, wanted) {
                 let (first, last) = (solid[from], solid[from + wanted.len() - 1]);
                 tokens.drain(first..=last);
-                return Some(on_commit.clone());
+                return Some(*on_commit);
             }
         }
     }

@@ -313,6 +313,7 @@ impl Inliner<'_> {
     }
 
     /// The function's query with the call's arguments in it; None where no function fits the call.
+    #[allow(clippy::type_complexity, reason = "the call's parts, taken apart at once")]
     fn body(&self, name: &ObjectName, given: &Arguments) -> Result<Option<(Arc<Function>, Box<Query>, Vec<Expr>)>> {
         for function in self.binder.functions_named(name) {
             let Some(values) = bound(&function, given)? else {

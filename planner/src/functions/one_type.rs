@@ -13,7 +13,7 @@ pub(super) fn result_of(name: &str, types: &[DataType]) -> Option<DataType> {
     let known = |own: &DataType| {
         matches!(Class::of(own), Class::Null | Class::Text | Class::Float) || Class::of(own).is_exact()
     };
-    if !differ(types) && !(numeric && types.iter().all(known)) {
+    if !(differ(types) || numeric && types.iter().all(known)) {
         return None;
     }
     Some(match name {

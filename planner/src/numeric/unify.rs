@@ -84,7 +84,7 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
         Expr::Negative(inner) if is_numeric(&inner, schema) => Ok(Transformed::yes(operators::negated(*inner))),
         Expr::InList(list) => in_list(list, schema),
         Expr::Between(mut between) => {
-            let mut all = vec![&mut *between.expr, &mut between.low, &mut between.high];
+            let mut all = [&mut *between.expr, &mut between.low, &mut between.high];
             let numeric = all.iter().any(|expr| is_numeric(expr, schema));
             if to_floats(all.iter_mut().map(|expr| &mut **expr).collect(), schema) || !numeric {
                 return Ok(Transformed::new_transformed(Expr::Between(between), numeric));

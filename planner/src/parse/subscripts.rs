@@ -32,9 +32,9 @@ pub(super) fn assignments(tokens: &mut Vec<TokenWithSpan>) {
     let solid: Vec<usize> = (0..tokens.len())
         .filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_) | Token::EOF))
         .collect();
-    if !solid
+    if solid
         .first()
-        .is_some_and(|first| keyword(&tokens[*first]) == Keyword::UPDATE)
+        .is_none_or(|first| keyword(&tokens[*first]) != Keyword::UPDATE)
     {
         return;
     }

@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem,
     SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitMut,
-    VisitorMut,
+    VisitorMut, visit_expressions,
 };
 use std::ops::ControlFlow;
 
@@ -53,6 +53,15 @@ pub(super) fn in_query(query: &mut Query) {
     }
 }
 
+/// Whether an expression reads a column. The optimizer's join for NOT IN forgets the NULLs beside a constant.
+fn has_column(expr: &Expr) -> bool {
+    visit_expressions(expr, |expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::CompoundFieldAccess { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
 /// A condition that only has to be told from true. `top`: reached through AND alone.
 fn in_condition(condition: &mut Expr, top: bool) {
     match condition {
@@ -67,7 +76,9 @@ fn in_condition(condition: &mut Expr, top: bool) {
         }
         Expr::Nested(inner) => in_condition(inner, top),
         // The optimizer has joins of its own for these.
-        Expr::InSubquery { expr, negated, .. } if is_plain(expr) && (top || !*negated) => anywhere(expr),
+        Expr::InSubquery { expr, negated, .. } if is_plain(expr) && (!*negated || (top && has_column(expr))) => {
+            anywhere(expr)
+        }
         Expr::AnyOp {
             left,
             compare_op: BinaryOperator::Eq,
@@ -78,7 +89,9 @@ fn in_condition(condition: &mut Expr, top: bool) {
             left,
             compare_op: BinaryOperator::NotEq,
             right,
-        } if top && is_plain(left) && is_subquery(right) => *condition = in_subquery(left, right, true),
+        } if top && is_plain(left) && has_column(left) && is_subquery(right) => {
+            *condition = in_subquery(left, right, true);
+        }
         _ => match Comparison::of(condition) {
             Some(comparison)
                 if comparison.negated && comparison.op == BinaryOperator::Eq && is_plain(&comparison.left) =>

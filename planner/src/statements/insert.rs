@@ -189,7 +189,7 @@ fn source_plan(
             ));
         }
         resolved.check_width(width)?;
-        for at in 0..width {
+        for (at, given) in targets.iter_mut().enumerate().take(width) {
             let target = resolved.targets[at];
             let column = &definition.columns[target];
             let defaults_only = values.rows.iter().all(|row| defaults::is_default(&row.content[at]));
@@ -215,7 +215,7 @@ fn source_plan(
                 }
             }
             if !is_given {
-                targets[at] = None;
+                *given = None;
             }
         }
     }

@@ -212,7 +212,7 @@ impl Upsert<'_> {
         let column = |column: &str| {
             ast::Expr::CompoundIdentifier(vec![Ident::with_quote('"', &name), Ident::with_quote('"', column)])
         };
-        let values = assign::values(&binder, definition, None, &self.update.assignments)?;
+        let values = assign::values(binder, definition, None, &self.update.assignments)?;
         let item = |expr, name: String| SelectItem::ExprWithAlias {
             expr,
             alias: Ident::with_quote('"', name),

@@ -28,12 +28,11 @@ impl TypePlanner for PgTypePlanner {
 
 fn field_of(declared: &Ast) -> Result<Field> {
     if let Ast::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element)) = declared
+        && let Some((oid, data_type)) = catalog_type(element)
     {
-        if let Some((oid, data_type)) = catalog_type(element) {
-            let metadata = [(OID_KEY.to_string(), oid.to_string())].into();
-            let element = Field::new("item", data_type, true).with_metadata(metadata);
-            return Ok(Field::new("", DataType::List(Arc::new(element)), true));
-        }
+        let metadata = [(OID_KEY.to_string(), oid.to_string())].into();
+        let element = Field::new("item", data_type, true).with_metadata(metadata);
+        return Ok(Field::new("", DataType::List(Arc::new(element)), true));
     }
     if let Some((oid, data_type)) = catalog_type(declared) {
         let metadata = [(OID_KEY.to_string(), oid.to_string())].into();

@@ -111,9 +111,9 @@ impl Zone {
         let (sign, against) = if east_s < 0 { ('-', '+') } else { ('+', '-') };
         let size = east_s.unsigned_abs();
         let mut text = format!("{:02}", size / 3600);
-        if size % 3600 != 0 {
+        if !size.is_multiple_of(3600) {
             text += &format!(":{:02}", size / 60 % 60);
-            if size % 60 != 0 {
+            if !size.is_multiple_of(60) {
                 text += &format!(":{:02}", size % 60);
             }
         }

@@ -156,6 +156,7 @@ impl Int {
         }
     }
 
+    #[allow(clippy::should_implement_trait)]
     pub fn cmp(&self, other: &Int) -> Ordering {
         match (self, other) {
             (Int::Small(a), Int::Small(b)) => a.cmp(b),

@@ -49,7 +49,7 @@ pub fn above(value: &[u8]) -> Vec<u8> {
 /// Whether bytes are no value but come from `below` or `above`: keys and values have an odd length.
 #[inline]
 pub fn is_bound(value: &[u8]) -> bool {
-    value.len() % 2 == 0
+    value.len().is_multiple_of(2)
 }
 
 impl Numeric {

@@ -6,6 +6,10 @@ use num_bigint::{BigInt, Sign};
 
 /// Digits beyond those wanted.
 const GUARD: u32 = 15;
+#[allow(
+    clippy::approx_constant,
+    reason = "PostgreSQL's own digits, which decide a result's scale"
+)]
 const LOG10_E: f64 = 0.434_294_481_903_252;
 const LN_10: f64 = std::f64::consts::LN_10;
 

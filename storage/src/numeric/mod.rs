@@ -158,6 +158,8 @@ impl Finite {
         self.scale.saturating_sub(zeros as u32)
     }
 
+    // Not `Ord`: values of one rank differ in their display scale.
+    #[allow(clippy::should_implement_trait)]
     pub fn cmp(&self, other: &Finite) -> Ordering {
         let scale = self.scale.max(other.scale);
         self.raised(scale).cmp(&other.raised(scale))
@@ -191,6 +193,8 @@ impl Numeric {
     }
 
     /// PostgreSQL's order: NaN equals itself and is above all others.
+    // Not `Ord`: values of one rank differ in their display scale.
+    #[allow(clippy::should_implement_trait)]
     pub fn cmp(&self, other: &Numeric) -> Ordering {
         let rank = |value: &Numeric| match value {
             Numeric::NegInfinity => 0,

@@ -50,7 +50,7 @@ pub fn parse_array(text: &str) -> Result<ArrayText> {
         out: ArrayText::default(),
         depth_of_items: None,
     };
-    let empty = reader.level(0).map_err(|detail| bad(detail))?;
+    let empty = reader.level(0).map_err(&bad)?;
     if !reader.rest.trim_start_matches(blank).is_empty() {
         return Err(bad("Junk after closing right brace."));
     }

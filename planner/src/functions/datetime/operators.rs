@@ -189,6 +189,7 @@ fn is_string_literal(expr: &Expr) -> bool {
 }
 
 /// What an operator on these types means; the operands come back where it is none of these.
+#[allow(clippy::result_large_err, reason = "the operands come back")]
 pub(crate) fn plan(
     left: Expr,
     op: Operator,

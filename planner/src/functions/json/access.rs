@@ -55,7 +55,7 @@ fn step<'a>(json: &'a str, key: &str) -> Result<Option<&'a str>> {
     })
 }
 
-fn walk<'a>(json: &'a str, keys: impl IntoIterator<Item = Option<String>>) -> Result<Option<&'a str>> {
+fn walk(json: &str, keys: impl IntoIterator<Item = Option<String>>) -> Result<Option<&str>> {
     let mut at = scan::trim(json);
     for key in keys {
         let Some(key) = key else { return Ok(None) };

@@ -20,9 +20,8 @@ use tenon_storage::datetime::Conventions;
 use tenon_storage::json::{Json, write_string};
 use tenon_storage::types::NUMERIC;
 
-/// Names that no client can write: JSON of arrays, as the aggregates gather them. A `b` at the end: as jsonb.
-
-/// The aggregates, and what makes their result of arrays. See `rewrite`.
+/// The aggregates, and what makes their result of arrays, under names that no client can write; a `b` at the end: as jsonb.
+/// See `rewrite`.
 pub(crate) const AGGREGATES: [(&str, &str); 4] = [
     ("json_agg", "\u{1}json_array_of"),
     ("jsonb_agg", "\u{1}json_array_ofb"),

@@ -172,7 +172,7 @@ impl Writer {
             };
         }
         if pattern.plus || pattern.minus {
-            sign_written = !(pattern.plus && !pattern.minus);
+            sign_written = !pattern.plus || pattern.minus;
         } else {
             if sign != '-' && pattern.fill {
                 pattern.brackets = false;

@@ -130,7 +130,7 @@ impl Frames {
         offsets: [&ArrayRef; 2],
     ) -> Result<Self> {
         let groups = match keys {
-            [] => vec![0..rows],
+            [] => std::iter::once(0..rows).collect(),
             keys => partition(keys)?.ranges(),
         };
         let mut group_of = vec![0; rows];

@@ -19,6 +19,7 @@ pub(crate) struct CreateDomain {
 }
 
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one a statement")]
 pub(crate) enum DomainAction {
     /// None: DROP DEFAULT.
     Default(Option<Expr>),
