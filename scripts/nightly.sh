@@ -16,3 +16,8 @@ for name in bounds::sqlsmith wire::fuzz bounds::many_connections bounds::memory;
     echo "== $name ($(date -u +%H:%M:%S))"
     cargo test --workspace --test server -- --exact "$name" --nocapture
 done
+python=.deps/venv/bin/python
+for what in fuzz self; do
+    echo "== random statements: $what ($(date -u +%H:%M:%S))"
+    $python tests/oracle/run.py $what --seconds "$TENON_BOUNDS_SECONDS" || true # Differences are told, and no news.
+done
