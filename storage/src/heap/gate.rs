@@ -73,7 +73,12 @@ mod tests {
 
     #[test]
     fn tasks_wait_where_all_plans_do() {
-        let (gate, mut context) = (Gate::default(), Context::from_waker(Waker::noop()));
+        struct Quiet;
+        impl std::task::Wake for Quiet {
+            fn wake(self: std::sync::Arc<Self>) {}
+        }
+        let waker = Waker::from(std::sync::Arc::new(Quiet));
+        let (gate, mut context) = (Gate::default(), Context::from_waker(&waker));
         let passes = |context: &mut Context<'_>| gate.passes(context);
         assert!(passes(&mut context));
         gate.begin();

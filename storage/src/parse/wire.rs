@@ -290,7 +290,9 @@ mod tests {
     fn dates_count_from_2000() {
         let array = decode_scalar(SqlType::Date, &0_i32.to_be_bytes()).unwrap();
         assert_eq!(array.as_primitive::<Date32Type>().value(0), 10_957);
-        assert!(decode_scalar(SqlType::Date, &i32::MAX.to_be_bytes()).is_err());
+        let infinity = decode_scalar(SqlType::Date, &i32::MAX.to_be_bytes()).unwrap();
+        assert_eq!(infinity.as_primitive::<Date32Type>().value(0), i32::MAX);
+        assert!(decode_scalar(SqlType::Date, &(i32::MAX - 1).to_be_bytes()).is_err());
         assert!(decode_scalar(SqlType::Int4, &[0; 3]).is_err());
         assert!(decode_scalar(SqlType::Text, &[0xff]).is_err());
     }

@@ -232,11 +232,10 @@ fn type_names_round_trip() {
     for (bad, state) in [
         ("varchar(0)", "22023"),
         ("varchar(99999999)", "22023"),
-        ("numeric(39,0)", "0A000"),
+        ("numeric(1001,0)", "22023"),
         ("nope", "22023"),
         ("int(3)", "22023"),
         ("varchar(x)", "22023"),
-        ("numeric(5,6)", "0A000"),
         ("numeric(0)", "22023"),
     ] {
         assert_eq!(bad.parse::<SqlType>().unwrap_err().sqlstate(), state, "{bad}");
