@@ -4,7 +4,9 @@
 mod aggregates;
 mod annotate;
 mod cross_joins;
+mod equi_joins;
 pub mod estimate;
+mod filters;
 pub(crate) mod implied_equalities;
 mod index_joins;
 mod join_order;

@@ -11,6 +11,8 @@ use crate::planning;
 
 use super::TenonOperators;
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
+use super::equi_joins::ExtractKeysOfOneEquality;
+use super::filters::PushDownFilterToGroups;
 use super::row_order::{FoldOrders, UnfoldOrders};
 
 /// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
@@ -44,9 +46,15 @@ const ENFORCING: &str = "EnsureRequirements";
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let cross_joins = Arc::new(EliminateCrossJoinOfOneEquality::default());
-    for rule in rules.iter_mut().filter(|rule| rule.name() == cross_joins.name()) {
-        *rule = cross_joins.clone();
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 3] = [
+        Arc::new(EliminateCrossJoinOfOneEquality::default()),
+        Arc::new(ExtractKeysOfOneEquality::default()),
+        Arc::new(PushDownFilterToGroups::default()),
+    ];
+    for rule in &mut rules {
+        if let Some(own) = mended.iter().find(|own| own.name() == rule.name()) {
+            *rule = own.clone();
+        }
     }
     planning::checked(rules, || Arc::new(planning::Checkpoint))
 }
