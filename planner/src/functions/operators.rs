@@ -1,16 +1,15 @@
 //! Operators on numerics, dates, timestamps and intervals, with PostgreSQL's result types.
 
-use super::datetime::{STAMP, TIMETZ, comparable, exact};
+use super::datetime::{TIMETZ, comparable, exact};
 use crate::numeric;
 use crate::semantics::resolve;
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
+use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
-use tenon_storage::datetime::{Conventions, parse_date, parse_interval};
 
 #[derive(Debug)]
 pub(crate) struct PostgresOperators;
@@ -150,23 +149,10 @@ fn operator(op: &BinaryOperator) -> Option<Operator> {
     })
 }
 
-fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
-    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
-}
-
-/// `date < date + interval '1 month'`: the sum is a timestamp, but as long as the interval has no time of day, comparing
-/// dates gives the same answer and lets zone maps work.
+/// Operands of two types, of which one becomes the other's.
 fn compared(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinaryExpr {
     let RawBinaryExpr { op, left: a, right: b } = expr;
     let (a, b) = match (left, right) {
-        (DataType::Date32, DataType::Timestamp(_, None)) => match as_date(b) {
-            Ok(b) => (a, b),
-            Err(b) => (comparable(a, STAMP), b),
-        },
-        (DataType::Timestamp(_, None), DataType::Date32) => match as_date(a) {
-            Ok(a) => (a, b),
-            Err(a) => (a, comparable(b, STAMP)),
-        },
         (DataType::Date32, DataType::Timestamp(..)) => (comparable(a, right.clone()), b),
         (DataType::Timestamp(..), DataType::Date32) => (a, comparable(b, left.clone())),
         (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) => (cast(a, right.clone()), b),
@@ -197,63 +183,6 @@ fn as_uuid(expr: Expr) -> Expr {
     }
     let field = Arc::new(tenon_storage::SqlType::Uuid.field("", true));
     Expr::Cast(Cast::new_from_field(Box::new(expr), field))
-}
-
-fn as_date(expr: Expr) -> std::result::Result<Expr, Expr> {
-    use super::datetime::operators::{MINUS, PLUS};
-    let Expr::ScalarFunction(call) = expr else {
-        return Err(expr);
-    };
-    let op = match call.func.name() {
-        PLUS => Operator::Plus,
-        MINUS => Operator::Minus,
-        _ => return Err(Expr::ScalarFunction(call)),
-    };
-    match call.args.as_slice() {
-        // Only a constant is known to be finite.
-        [Expr::Cast(promoted), Expr::Cast(interval)]
-            if *promoted.field.data_type() == STAMP
-                && is_finite_constant(&promoted.expr)
-                && is_whole_days(&interval.expr) =>
-        {
-            Ok(binary(
-                promoted.expr.as_ref().clone(),
-                op,
-                interval.expr.as_ref().clone(),
-            ))
-        }
-        _ => Err(Expr::ScalarFunction(call)),
-    }
-}
-
-/// A date that was written as one, in the years that Arrow's own arithmetic reaches.
-fn is_finite_constant(expr: &Expr) -> bool {
-    match expr {
-        Expr::Cast(cast) if *cast.field.data_type() == DataType::Date32 => match cast.expr.as_ref() {
-            Expr::Literal(text, _) => text.try_as_str().flatten().is_some_and(|text| {
-                let plain = text.len() == 10 && text.as_bytes()[4] == b'-';
-                plain && parse_date(text.as_bytes(), &Conventions::default()).is_ok()
-            }),
-            _ => false,
-        },
-        Expr::Literal(ScalarValue::Date32(Some(days)), _) => days.unsigned_abs() < 1_000_000,
-        _ => false,
-    }
-}
-
-/// An interval constant without a time of day.
-fn is_whole_days(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => value.nanoseconds == 0,
-        Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Interval(_)) => match cast.expr.as_ref() {
-            Expr::Literal(text, _) => text.try_as_str().flatten().is_some_and(|text| {
-                parse_interval(text.as_bytes(), None, &Conventions::default())
-                    .is_ok_and(|span| span.us == 0 && span.months.abs() < 12_000 && span.days.abs() < 100_000)
-            }),
-            _ => false,
-        },
-        _ => false,
-    }
 }
 
 pub(crate) fn planner() -> Arc<dyn ExprPlanner> {

@@ -4,6 +4,7 @@
 mod aggregates;
 mod annotate;
 mod cross_joins;
+mod date_bounds;
 mod equi_joins;
 pub mod estimate;
 mod filters;
@@ -11,6 +12,7 @@ pub(crate) mod implied_equalities;
 mod index_joins;
 mod join_order;
 mod joins;
+mod outer_joins;
 mod projections;
 pub(crate) mod row_order;
 pub mod rules;

@@ -11,8 +11,10 @@ use crate::planning;
 
 use super::TenonOperators;
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
+use super::date_bounds::DateBounds;
 use super::equi_joins::ExtractKeysOfOneEquality;
 use super::filters::PushDownFilterToGroups;
+use super::outer_joins::EliminateOuterJoinBelowFunctions;
 use super::row_order::{FoldOrders, UnfoldOrders};
 
 /// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
@@ -40,14 +42,18 @@ const PHYSICAL_UNUSED: [&str; 9] = [
     "PushdownSort",
 ];
 
+/// The rule after which constants are literals.
+const SIMPLIFYING: &str = "simplify_expressions";
+
 /// The rule that sorts, merges and spreads rows.
 const ENFORCING: &str = "EnsureRequirements";
 
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 3] = [
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
         Arc::new(EliminateCrossJoinOfOneEquality::default()),
+        Arc::new(EliminateOuterJoinBelowFunctions::default()),
         Arc::new(ExtractKeysOfOneEquality::default()),
         Arc::new(PushDownFilterToGroups::default()),
     ];
@@ -55,6 +61,9 @@ pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         if let Some(own) = mended.iter().find(|own| own.name() == rule.name()) {
             *rule = own.clone();
         }
+    }
+    if let Some(at) = rules.iter().position(|rule| rule.name() == SIMPLIFYING) {
+        rules.insert(at + 1, Arc::new(DateBounds));
     }
     planning::checked(rules, || Arc::new(planning::Checkpoint))
 }
@@ -86,6 +95,7 @@ mod tests {
         for name in LOGICAL_UNUSED {
             assert!(logical.iter().any(|rule| rule.name() == name), "{name}");
         }
+        assert!(logical.iter().any(|rule| rule.name() == SIMPLIFYING));
         let physical = PhysicalOptimizer::new().rules;
         for name in PHYSICAL_UNUSED {
             assert!(physical.iter().any(|rule| rule.name() == name), "{name}");

@@ -17,7 +17,7 @@ mod patterns;
 mod zones;
 
 pub(crate) use function::{STAMP, STAMPTZ, TIME, TIMETZ, exact};
-pub(crate) use zones::converted;
+pub(crate) use zones::{compared_date, converted, first_date_from};
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;

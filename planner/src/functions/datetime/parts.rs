@@ -20,8 +20,10 @@ use tenon_storage::StorageError;
 use tenon_storage::datetime::fields::{self, Of, Part};
 use tenon_storage::datetime::{Unit, Zone, timetz_of, unknown_zone};
 
-/// Digits of the numerics that `extract` gives.
-const PRECISION: u8 = 36;
+/// Digits of the numerics that `extract` gives. Whole parts fit 64 bits, which makes them fast keys of groups and joins.
+fn precision(scale: i8) -> u8 {
+    if scale == 0 { 18 } else { 36 }
+}
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     vec![
@@ -272,7 +274,7 @@ impl ScalarUDFImpl for Extract {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Decimal128(PRECISION, 6))
+        Ok(DataType::Decimal128(precision(6), 6))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -281,7 +283,7 @@ impl ScalarUDFImpl for Extract {
         let (_, scale) = Extract::field(name, exact(of).as_ref().unwrap_or(of))?;
         Ok(Arc::new(Field::new(
             self.name(),
-            DataType::Decimal128(PRECISION, scale),
+            DataType::Decimal128(precision(scale), scale),
             true,
         )))
     }

@@ -5,52 +5,75 @@ use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray};
 use datafusion::arrow::datatypes::{
-    DataType, IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
+    DataType, Date32Type, IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
 };
 use datafusion::common::Result;
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 use std::sync::Arc;
 use tenon_storage::StorageError;
 use tenon_storage::datetime::{
-    Conventions, DAY_US, Span, Zone, out_of_range, timetz_bytes, timetz_of, unknown_zone, write_interval,
+    Conventions, DAY_US, FIRST_US, Span, Zone, arithmetic::date_to_stamp, out_of_range, timetz_bytes, timetz_of,
+    unknown_zone, write_interval,
 };
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     vec![function("timezone", coerce, returns, timezone)]
 }
 
+/// The functions that `comparable` makes, by the type that they make of dates.
+const AS_STAMP: &str = "date_as_timestamp";
+const AS_STAMPTZ: &str = "date_as_timestamptz";
+
+/// A date's first instant, on the clocks of a zone; the last instants for dates past them.
+fn first_instant(days: i32, zone: Option<&Zone>) -> i64 {
+    let local = date_to_stamp(days).unwrap_or(if days > 0 { i64::MAX - 1 } else { FIRST_US });
+    zone.and_then(|zone| zone.to_utc(local)).unwrap_or(local)
+}
+
 /// A date as a timestamp, or as a timestamptz; the last instants for dates past them.
 pub(super) fn comparable(zoned: bool) -> ScalarUDF {
-    use datafusion::arrow::datatypes::Date32Type;
-    use tenon_storage::datetime::{FIRST_US, arithmetic::date_to_stamp};
-    fn near(days: i32) -> i64 {
-        date_to_stamp(days).unwrap_or(if days > 0 { i64::MAX - 1 } else { FIRST_US })
-    }
     match zoned {
         false => function(
-            "date_as_timestamp",
+            AS_STAMP,
             |types| Some(types.to_vec()),
             |_| STAMP,
-            |call| {
-                let out = super::function::map::<Date32Type, TimestampMicrosecondType>(&call.args[0], |days| {
-                    Ok::<_, StorageError>(near(days))
-                })?;
-                Ok(Arc::new(out))
-            },
+            |call| Ok(Arc::new(instants(call, None)?)),
         ),
         true => function(
-            "date_as_timestamptz",
+            AS_STAMPTZ,
             |types| Some(types.to_vec()),
             |_| STAMPTZ.clone(),
-            |call| {
-                let out = super::function::map::<Date32Type, TimestampMicrosecondType>(&call.args[0], |days| {
-                    let local = near(days);
-                    Ok::<_, StorageError>(call.conventions.zone.to_utc(local).unwrap_or(local))
-                })?;
-                Ok(super::function::stampstz(out))
-            },
+            |call| Ok(super::function::stampstz(instants(call, Some(&call.conventions.zone))?)),
         ),
     }
+}
+
+fn instants(call: &Call, zone: Option<&Zone>) -> Result<TimestampMicrosecondArray> {
+    super::function::map::<Date32Type, TimestampMicrosecondType>(&call.args[0], |days| {
+        Ok::<_, StorageError>(first_instant(days, zone))
+    })
+}
+
+/// The date that an expression makes a point in time of to compare it with others, and whether in the session's zone.
+pub(crate) fn compared_date(expr: &Expr) -> Option<(&Expr, bool)> {
+    match expr {
+        Expr::ScalarFunction(call) if call.name() == AS_STAMP => Some((call.args.first()?, false)),
+        Expr::ScalarFunction(call) if call.name() == AS_STAMPTZ => Some((call.args.first()?, true)),
+        _ => None,
+    }
+}
+
+/// The first date that does not begin before an instant, and when it begins. None far from where dates lie.
+pub(crate) fn first_date_from(instant_us: i64, zone: Option<&Zone>) -> Option<(i32, i64)> {
+    const NEAR_DAYS: i64 = 3;
+    let near = i32::try_from(instant_us.div_euclid(DAY_US)).ok()?;
+    let mut days = near - NEAR_DAYS as i32;
+    date_to_stamp(days).ok()?;
+    date_to_stamp(near + NEAR_DAYS as i32).ok()?;
+    while first_instant(days, zone) < instant_us {
+        days += 1;
+    }
+    Some((days, first_instant(days, zone)))
 }
 
 fn coerce(types: &[DataType]) -> Option<Vec<DataType>> {
