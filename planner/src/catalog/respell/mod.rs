@@ -151,7 +151,6 @@ fn empty_array() -> Expr {
     cast(Expr::Value(text.into()), ast::DataType::Text)
 }
 
-/// A call of a rewrite's, whose quoted name may be an aggregate that DataFusion has and statements must not call.
 fn call(name: &str, args: Vec<Expr>) -> Expr {
     let list = ast::FunctionArgumentList {
         duplicate_treatment: None,
@@ -162,7 +161,7 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
         clauses: Vec::new(),
     };
     Expr::Function(Function {
-        name: ast::ObjectName::from(vec![ast::Ident::with_quote('"', name)]),
+        name: ast::ObjectName::from(vec![ast::Ident::new(name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(list),

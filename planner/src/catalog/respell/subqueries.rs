@@ -150,10 +150,12 @@ pub(super) fn first_row_only(query: &mut Query) {
     });
     let argument = std::mem::replace(item, null());
     *item = call("first_value", vec![argument]);
-    if let (Some(keys), Expr::Function(function)) = (order, item)
-        && let FunctionArguments::List(list) = &mut function.args
-    {
-        list.clauses.push(FunctionArgumentClause::OrderBy(keys));
+    if let Expr::Function(function) = item {
+        // Unquoted it is what clients write, who have no such aggregate.
+        function.name = ast::ObjectName::from(vec![ast::Ident::with_quote('"', "first_value")]);
+        if let (Some(keys), FunctionArguments::List(list)) = (order, &mut function.args) {
+            list.clauses.push(FunctionArgumentClause::OrderBy(keys));
+        }
     }
 }
 
