@@ -150,12 +150,13 @@ impl Drop for Place<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::time::{sleep, timeout};
+    use tokio::sync::Notify;
+    use tokio::time::timeout;
     use tokio_util::sync::CancellationToken;
 
     #[tokio::test]
     async fn short_queries_pass_long_ones() {
-        let (work_time, patience) = (2 * MOMENT, 6 * MOMENT);
+        let patience = 6 * MOMENT;
         let admission = Admission::new(1, 1);
         let account = Account::new(CancellationToken::new());
         let mut long = admission.place(&account);
@@ -164,18 +165,26 @@ mod tests {
             let mut short = admission.place(&account);
             assert_eq!(short.run(async { 5 }).await, 5);
         }
-        // What takes longer than its moment waits for the long one, and does not keep others from their moment.
+        // What takes longer than its moment waits for the long one, even when it could go on, and does not keep others
+        // from their moment.
         let mut second = admission.place(&account);
         {
-            let mut work = pin!(second.run(sleep(work_time)));
+            let ready = Notify::new();
+            let mut work = pin!(second.run(ready.notified()));
             assert!(timeout(patience, &mut work).await.is_err());
             assert_eq!(admission.short.available_permits(), 4);
+            ready.notify_one();
+            assert!(timeout(patience, &mut work).await.is_err());
             long.leave();
             work.await;
         }
         // One that waited for its client goes on when it has a turn again.
-        assert!(timeout(patience, long.run(sleep(work_time))).await.is_err());
+        let ready = Notify::new();
+        let mut work = pin!(long.run(ready.notified()));
+        assert!(timeout(patience, &mut work).await.is_err());
+        ready.notify_one();
+        assert!(timeout(patience, &mut work).await.is_err());
         drop(second);
-        long.run(sleep(work_time)).await;
+        work.await;
     }
 }
