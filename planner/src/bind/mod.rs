@@ -1,7 +1,7 @@
 //! Names to tables, views and functions: the planner's view of one snapshot through one session's search path.
 
 mod aliases;
-mod expand;
+pub(crate) mod expand;
 mod inline;
 mod lookup;
 mod recursion;

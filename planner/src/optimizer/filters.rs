@@ -1,15 +1,18 @@
 //! DataFusion's rule that pushes filters down, where it is right.
 
-use datafusion::common::Result;
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ExprSchema, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Expr, Filter, Join, LogicalPlan, lit};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::sync::Arc;
 
 /// `PushDownFilter` (DataFusion 55.2) takes a condition without columns, such as a scalar subquery, below every
 /// aggregation. One over all rows, and a grouping set without keys, make a row of none: there such conditions stay above.
-/// Volatile ones stay above every aggregation.
+/// Volatile ones stay above every aggregation, window and join. And it takes a condition on one of two columns that a join
+/// equates for one on the other: floats may be equal and be told apart.
 #[derive(Debug, Default)]
 pub struct PushDownFilterToGroups(PushDownFilter);
 
@@ -23,35 +26,102 @@ impl OptimizerRule for PushDownFilterToGroups {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(mut filter) = plan else {
-            return self.0.rewrite(plan, config);
-        };
-        let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref() else {
-            return self.0.rewrite(LogicalPlan::Filter(filter), config);
-        };
-        let (stay, go): (Vec<Expr>, Vec<Expr>) = split_conjunction_owned(filter.predicate.clone())
-            .into_iter()
-            .partition(|condition| stays_above(condition, aggregate));
-        let Some(stay) = conjunction(stay) else {
-            return self.0.rewrite(LogicalPlan::Filter(filter), config);
-        };
-        let Some(go) = conjunction(go) else {
-            return Ok(Transformed::no(LogicalPlan::Filter(filter)));
-        };
-        filter.predicate = go;
-        self.0
-            .rewrite(LogicalPlan::Filter(filter), config)?
-            .map_data(|input| Ok(LogicalPlan::Filter(Filter::try_new(stay, input.into())?)))
+        match plan {
+            LogicalPlan::Filter(filter) => self.filter(filter, config),
+            LogicalPlan::Join(join) => self.join(join, config),
+            other => Ok(Transformed::no(other)),
+        }
     }
 }
 
-fn stays_above(condition: &Expr, aggregate: &Aggregate) -> bool {
-    let grouping_sets = || {
-        aggregate
-            .group_expr
-            .iter()
-            .any(|key| matches!(key, Expr::GroupingSet(_)))
+impl PushDownFilterToGroups {
+    fn filter(&self, mut filter: Filter, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        // Merged here: DataFusion's rule goes on below by itself.
+        if let LogicalPlan::Filter(below) = filter.input.as_ref() {
+            let mut conditions = split_conjunction_owned(below.predicate.clone());
+            for condition in split_conjunction_owned(filter.predicate) {
+                if !conditions.contains(&condition) {
+                    conditions.push(condition);
+                }
+            }
+            let predicate = conjunction(conditions).unwrap_or_else(|| lit(true));
+            let merged = Filter::try_new(predicate, Arc::clone(&below.input))?;
+            return self.filter(merged, config).map(|done| Transformed::yes(done.data));
+        }
+        let conditions = split_conjunction_owned(filter.predicate.clone());
+        let (stay, go): (Vec<Expr>, Vec<Expr>) = conditions
+            .into_iter()
+            .partition(|condition| stays_above(condition, &filter.input));
+        let (stay, Some(go)) = (conjunction(stay), conjunction(go)) else {
+            return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+        };
+        let unchanged = stay.is_some().then(|| filter.clone());
+        filter.predicate = go;
+        if let LogicalPlan::Join(join) = filter.input.as_ref() {
+            filter.input = Arc::new(LogicalPlan::Join(told_apart(join.clone(), hidden)));
+        }
+        let pushed = self.0.rewrite(LogicalPlan::Filter(filter), config)?.map_data(shown)?;
+        match (stay, unchanged) {
+            (Some(_), Some(unchanged)) if !pushed.transformed => Ok(Transformed::no(LogicalPlan::Filter(unchanged))),
+            (Some(stay), _) => pushed.map_data(|input| Ok(LogicalPlan::Filter(Filter::try_new(stay, input.into())?))),
+            _ => Ok(pushed),
+        }
+    }
+
+    fn join(&self, join: Join, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if join.filter.as_ref().is_some_and(Expr::is_volatile) {
+            return Ok(Transformed::no(LogicalPlan::Join(join)));
+        }
+        let join = LogicalPlan::Join(told_apart(join, hidden));
+        self.0.rewrite(join, config)?.map_data(shown)
+    }
+}
+
+fn stays_above(condition: &Expr, input: &LogicalPlan) -> bool {
+    let without_columns = || condition.column_refs().is_empty();
+    match input {
+        LogicalPlan::Aggregate(aggregate) => condition.is_volatile() || makes_rows(aggregate) && without_columns(),
+        LogicalPlan::Window(_) | LogicalPlan::Join(_) => condition.is_volatile(),
+        _ => false,
+    }
+}
+
+fn makes_rows(aggregate: &Aggregate) -> bool {
+    let keys = &aggregate.group_expr;
+    keys.is_empty() || keys.iter().any(|key| matches!(key, Expr::GroupingSet(_)))
+}
+
+/// Nothing is inferred from keys that are no mere columns.
+fn told_apart(mut join: Join, of: fn(Expr, &DFSchema) -> Expr) -> Join {
+    for (left, right) in &mut join.on {
+        *left = of(std::mem::take(left), join.left.schema());
+        *right = of(std::mem::take(right), join.right.schema());
+    }
+    join
+}
+
+fn hidden(key: Expr, schema: &DFSchema) -> Expr {
+    let is_float = |column| {
+        let field = schema.field_from_column(column);
+        field.is_ok_and(|field| matches!(field.data_type(), DataType::Float32 | DataType::Float64))
     };
-    condition.is_volatile()
-        || condition.column_refs().is_empty() && (aggregate.group_expr.is_empty() || grouping_sets())
+    match &key {
+        Expr::Column(column) if is_float(column) => key.alias("key"),
+        _ => key,
+    }
+}
+
+/// The joins' keys again.
+fn shown(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let unalias = |key: Expr, _: &DFSchema| key.unalias();
+    Ok(match plan {
+        LogicalPlan::Join(join) => LogicalPlan::Join(told_apart(join, unalias)),
+        LogicalPlan::Filter(mut filter) => {
+            if let LogicalPlan::Join(join) = filter.input.as_ref() {
+                filter.input = Arc::new(LogicalPlan::Join(told_apart(join.clone(), unalias)));
+            }
+            LogicalPlan::Filter(filter)
+        }
+        other => other,
+    })
 }

@@ -12,8 +12,11 @@ use crate::planning;
 use super::TenonOperators;
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
 use super::date_bounds::DateBounds;
+use super::distinct::SingleDistinctOfOneArgument;
 use super::equi_joins::ExtractKeysOfOneEquality;
 use super::filters::PushDownFilterToGroups;
+use super::limits::PushDownLimitInRange;
+use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
 use super::row_order::{FoldOrders, UnfoldOrders};
 
@@ -51,11 +54,14 @@ const ENFORCING: &str = "EnsureRequirements";
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 7] = [
+        Arc::new(DecorrelateNotIn::default()),
         Arc::new(EliminateCrossJoinOfOneEquality::default()),
         Arc::new(EliminateOuterJoinBelowFunctions::default()),
         Arc::new(ExtractKeysOfOneEquality::default()),
         Arc::new(PushDownFilterToGroups::default()),
+        Arc::new(PushDownLimitInRange::default()),
+        Arc::new(SingleDistinctOfOneArgument::default()),
     ];
     for rule in &mut rules {
         if let Some(own) = mended.iter().find(|own| own.name() == rule.name()) {

@@ -13,12 +13,13 @@
 //! `x = v` is NULL where either is, and those are looked for one by one, which needs no comparison of all with all.
 
 use super::spellings::{compare_rows, take};
+use crate::bind::expand;
 use crate::statements::select_of;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, DataType, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem,
-    SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitMut,
-    VisitorMut, visit_expressions,
+    BinaryOperator, CaseWhen, CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, JoinConstraint, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -27,6 +28,10 @@ pub(super) fn in_select(select: &mut Select) {
     for condition in select.selection.iter_mut().chain(&mut select.having) {
         in_condition(condition, true);
     }
+    select.from.iter_mut().for_each(in_joins);
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        keys.iter_mut().for_each(anywhere);
+    }
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             anywhere(expr);
@@ -34,6 +39,23 @@ pub(super) fn in_select(select: &mut Select) {
     }
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
         keys.iter_mut().for_each(anywhere);
+    }
+}
+
+/// The conditions of joins.
+fn in_joins(table: &mut TableWithJoins) {
+    in_relation(&mut table.relation);
+    for join in &mut table.joins {
+        in_relation(&mut join.relation);
+        if let Some(JoinConstraint::On(condition)) = expand::constraint(&mut join.join_operator) {
+            in_condition(condition, true);
+        }
+    }
+}
+
+fn in_relation(relation: &mut TableFactor) {
+    if let TableFactor::NestedJoin { table_with_joins, .. } = relation {
+        in_joins(table_with_joins);
     }
 }
 
@@ -53,15 +75,6 @@ pub(super) fn in_query(query: &mut Query) {
     }
 }
 
-/// Whether an expression reads a column. The optimizer's join for NOT IN forgets the NULLs beside a constant.
-fn has_column(expr: &Expr) -> bool {
-    visit_expressions(expr, |expr| match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::CompoundFieldAccess { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    })
-    .is_break()
-}
-
 /// A condition that only has to be told from true. `top`: reached through AND alone.
 fn in_condition(condition: &mut Expr, top: bool) {
     match condition {
@@ -76,9 +89,7 @@ fn in_condition(condition: &mut Expr, top: bool) {
         }
         Expr::Nested(inner) => in_condition(inner, top),
         // The optimizer has joins of its own for these.
-        Expr::InSubquery { expr, negated, .. } if is_plain(expr) && (!*negated || (top && has_column(expr))) => {
-            anywhere(expr)
-        }
+        Expr::InSubquery { expr, negated, .. } if is_plain(expr) && (!*negated || top) => anywhere(expr),
         Expr::AnyOp {
             left,
             compare_op: BinaryOperator::Eq,
@@ -89,7 +100,7 @@ fn in_condition(condition: &mut Expr, top: bool) {
             left,
             compare_op: BinaryOperator::NotEq,
             right,
-        } if top && is_plain(left) && has_column(left) && is_subquery(right) => {
+        } if top && is_plain(left) && is_subquery(right) => {
             *condition = in_subquery(left, right, true);
         }
         _ => match Comparison::of(condition) {

@@ -125,15 +125,13 @@ fn over_kept(plan: Plan, sees: bool) -> Result<Plan> {
 /// `top` and the nodes that carry its rows' order from their source, as one node, if there is such a source. `sees`: `top`
 /// itself carries no order, but sees that of its input.
 fn fold(top: Plan, sees: bool) -> Result<Plan> {
-    let (mut depth, mut node) = (0, Arc::clone(&top));
-    while depth == 0 && sees || carries(&node) {
-        node = Arc::clone(node.children()[0]);
-        depth += 1;
+    let (mut depth, mut node) = below(&top, sees, carries);
+    let mut ordering = order_of(&node);
+    if !windows_hold(&top, depth, &node, ordering.as_ref())? {
+        // The rows come in another order than a window on the way asks for: it is where their order begins.
+        (depth, node) = below(&top, sees, |node| carries(node) && !asks_for_order(node));
+        ordering = order_of(&node);
     }
-    let ordering = match node.downcast_ref::<SortExec>() {
-        Some(sort) => Some(sort.expr().clone()),
-        None => order_of_window(&node),
-    };
     if ordering.is_some() || is_window(&node) {
         let source = over_kept(node, false)?;
         return Ok(Arc::new(InOrder::new(top, depth, source, ordering)));
@@ -143,6 +141,43 @@ fn fold(top: Plan, sees: bool) -> Result<Plan> {
         true => Ok(Arc::new(InOrder::new(top, depth, source, None))),
         false => rebased(&top, depth, source),
     }
+}
+
+/// How many nodes carry the order of `top`'s rows, and what is below them.
+fn below(top: &Plan, sees: bool, carries: impl Fn(&Plan) -> bool) -> (usize, Plan) {
+    let (mut depth, mut node) = (0, Arc::clone(top));
+    while depth == 0 && sees || carries(&node) {
+        node = Arc::clone(node.children()[0]);
+        depth += 1;
+    }
+    (depth, node)
+}
+
+/// The order that a source gives its rows.
+fn order_of(source: &Plan) -> Option<LexOrdering> {
+    match source.downcast_ref::<SortExec>() {
+        Some(sort) => Some(sort.expr().clone()),
+        None => order_of_window(source),
+    }
+}
+
+/// Whether the window functions among the `depth` uppermost nodes of `top` get the order that they ask for where `source`
+/// gives this one. They may have it now from a scan, whose order the source changes.
+fn windows_hold(top: &Plan, depth: usize, source: &Plan, ordering: Option<&LexOrdering>) -> Result<bool> {
+    let asking = |top: &Plan, holds: fn(&Plan) -> bool| {
+        let mut node = top;
+        (0..depth).all(|_| {
+            let held = !asks_for_order(node) || holds(node);
+            node = node.children()[0];
+            held
+        })
+    };
+    if asking(top, |_| false) {
+        return Ok(true);
+    }
+    let Some(ordering) = ordering else { return Ok(false) };
+    let sorted = SortExec::new(ordering.clone(), Arc::clone(source));
+    Ok(asking(&rebased(top, depth, Arc::new(sorted))?, is_ready_window))
 }
 
 /// Nodes with one input that put out its rows in their order, and are parallel or not as one likes.
@@ -165,6 +200,11 @@ fn window_exprs(plan: &Plan) -> Option<&[Arc<dyn WindowExpr>]> {
 
 fn is_window(plan: &Plan) -> bool {
     window_exprs(plan).is_some()
+}
+
+/// Window functions over rows in an order.
+fn asks_for_order(plan: &Plan) -> bool {
+    is_window(plan) && plan.required_input_ordering().iter().any(Option::is_some)
 }
 
 /// Window functions that take the rows as they come: all of them, or in an order that they have already.

@@ -35,7 +35,11 @@ impl AnalyzerRule for Correlated {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut found = false;
         plan.apply_with_subqueries(|node| {
-            found = found || node.contains_outer_reference();
+            let asks = match node {
+                LogicalPlan::Join(join) => join.join_type != JoinType::Inner && compares(join)?,
+                _ => false,
+            };
+            found = found || asks || node.contains_outer_reference();
             Ok(if found {
                 TreeNodeRecursion::Stop
             } else {
@@ -134,20 +138,11 @@ fn unwrapped(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// An outer join with a subquery in its condition that refers to its rows: the right side's rows for each left row.
+/// An outer join with a subquery in its condition that refers to its rows, or whose rows are compared with them: the right
+/// side's rows for each left row.
 fn outer_join(join: Join, names: &AliasGenerator) -> Result<LogicalPlan> {
-    let Some(filter) = &join.filter else {
-        return Ok(LogicalPlan::Join(join));
-    };
-    let mut correlated = false;
-    filter.apply(|expr| {
-        if let Some(subquery) = subquery_of(expr) {
-            correlated = correlated || !free(&subquery.subquery)?.is_empty();
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
     match join.join_type {
-        _ if !correlated => Ok(LogicalPlan::Join(join)),
+        _ if !compares(&join)? => Ok(LogicalPlan::Join(join)),
         JoinType::Inner => {
             let mut join = join;
             match join.filter.take() {
@@ -174,8 +169,41 @@ fn outer_join(join: Join, names: &AliasGenerator) -> Result<LogicalPlan> {
                 ApplyKind::Left,
             )
         }
+        JoinType::Right => {
+            let columns = join.schema.columns().into_iter().map(Expr::Column);
+            let on = join.on.into_iter().map(|(left, right)| (right, left)).collect();
+            let (constraint, nulls) = (join.join_constraint, join.null_equality);
+            let mirrored = Join::try_new(
+                join.right,
+                join.left,
+                on,
+                join.filter,
+                JoinType::Left,
+                constraint,
+                nulls,
+                false,
+            )?;
+            LogicalPlanBuilder::from(outer_join(mirrored, names)?)
+                .project(columns)?
+                .build()
+        }
         _ => not_impl_err!("a correlated subquery in the condition of this join"),
     }
+}
+
+/// Whether the condition has such a subquery.
+fn compares(join: &Join) -> Result<bool> {
+    let mut found = false;
+    if let Some(condition) = &join.filter {
+        condition.apply(|expr| {
+            if let Some(subquery) = subquery_of(expr) {
+                let apart = matches!(expr, Expr::ScalarSubquery(_)) && free(&subquery.subquery)?.is_empty();
+                found = found || !apart;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(found)
 }
 
 fn subquery_of(expr: &Expr) -> Option<&Subquery> {

@@ -106,6 +106,16 @@ pub(super) fn of_row(expr: Expr, row: &DFSchema, subquery: &DFSchema) -> Result<
         }
         expr => Ok(Transformed::no(expr)),
     })?;
+    // What IN compares is the row's own.
+    let expr = expr.data.transform_up(|expr| match expr {
+        Expr::InSubquery(mut found) => {
+            let (value, more) = of_row(*found.expr, row, subquery)?;
+            substitution.bindings.extend(more);
+            found.expr = Box::new(value);
+            Ok(Transformed::yes(Expr::InSubquery(found)))
+        }
+        expr => Ok(Transformed::no(expr)),
+    })?;
     Ok((expr.data, substitution.bindings))
 }
 

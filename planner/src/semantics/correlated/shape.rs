@@ -133,6 +133,12 @@ fn own_references(plan: &LogicalPlan) -> Result<Own> {
             {
                 own = Own::Nested;
             }
+            // A join is made of IN before its condition could be pulled up.
+            if let Expr::InSubquery(found) = expr
+                && found.expr.contains_outer()
+            {
+                own = Own::Nested;
+            }
             Ok(TreeNodeRecursion::Continue)
         })
     })?;

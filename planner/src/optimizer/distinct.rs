@@ -1,0 +1,46 @@
+//! DataFusion's rule that groups twice for aggregates over distinct values, where it can.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
+use datafusion::optimizer::single_distinct_to_groupby::SingleDistinctToGroupBy;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// `SingleDistinctToGroupBy` (DataFusion 55.2) fails on aggregates of two arguments, and where a column has one of the
+/// names that it gives.
+#[derive(Debug, Default)]
+pub struct SingleDistinctOfOneArgument(SingleDistinctToGroupBy);
+
+impl OptimizerRule for SingleDistinctOfOneArgument {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Aggregate(aggregate) if has_others(&aggregate) => {
+                Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)))
+            }
+            plan => self.0.rewrite(plan, config),
+        }
+    }
+}
+
+fn has_others(aggregate: &Aggregate) -> bool {
+    let several = aggregate.aggr_expr.iter().any(|call| match call {
+        Expr::AggregateFunction(call) => call.params.distinct && call.params.args.len() != 1,
+        _ => false,
+    });
+    let given = |name: &str| name.starts_with("alias") || name.starts_with("group_alias_");
+    several
+        || aggregate
+            .input
+            .schema()
+            .fields()
+            .iter()
+            .any(|field| given(field.name()))
+}
