@@ -59,7 +59,9 @@ fn show(expr: &mut Expr) {
     match expr {
         Expr::Nested(inner) => show(inner),
         Expr::Function(Function { name, .. }) => {
-            let own = name.to_string();
+            let Some(own) = name.0.last().and_then(|part| part.as_ident()).map(fold) else {
+                return;
+            };
             if let Some(alias) = own.strip_prefix("to_").and_then(RegType::named) {
                 let found = std::mem::replace(expr, super::null());
                 *expr = call(&reg_name(alias), vec![found]);
