@@ -103,9 +103,28 @@ class Client:
     def _wait(self, deadline: float):
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([self.connection.socket], [], [], left)[0]:
-            self.close()
+            self._cancel()
             raise Lost("past its time")
         self.connection.consume_input()
+
+    def _cancel(self, patience_s: float = 5.0):
+        """Ends the statement; the connection too, where the server does not let go of it."""
+        connection, until = self.connection, time.monotonic() + patience_s
+        try:
+            connection.get_cancel().cancel()
+            while True:
+                while connection.is_busy():
+                    left = until - time.monotonic()
+                    if left <= 0 or not select.select([connection.socket], [], [], left)[0]:
+                        return self.close()
+                    connection.consume_input()
+                result = connection.get_result()
+                if result is None:
+                    return
+                if result.status in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT):
+                    return self.close()
+        except psycopg.Error:
+            self.close()
 
     def _copied(self, deadline: float):
         rows = []

@@ -73,8 +73,11 @@ class Both:
         try:
             ours = self.clients[1].run(statement.text, statement.copy_data)
         except Lost as error:
-            lost = "the server died" if self.tenon.revive() else str(error)
-            self.clients[1].dsn = self.tenon.dsn()
+            lost = str(error)
+            # One that only took too long was cancelled, and what the session has stays.
+            if self.clients[1].connection is None:
+                lost = "the server died" if self.tenon.revive() else lost
+                self.clients[1].dsn = self.tenon.dsn()
         if statement.gset is not None and theirs and theirs.results and theirs.results[-1]:
             titles, rows = theirs.results[-1]
             for title, value in zip(titles, rows[0] if rows else ()):

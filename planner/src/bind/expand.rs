@@ -1,14 +1,16 @@
 //! What has to be told to DataFusion with the names of columns, which the parsed tree alone does not know.
 //!
 //! - `JOIN ... USING` and NATURAL: the merged column is the first of both, in a FULL JOIN whichever is there, in a RIGHT
-//!   JOIN the second; `*` shows merged columns first. They become `ON`, and references to merged columns what they mean.
+//!   JOIN the second; `*` shows merged columns first. They become `ON`, and references to merged columns what they mean,
+//!   also those under the name that `USING (...) AS name` gives them.
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
 use super::{Binder, fold, whole_rows, windows};
 use crate::error::{Result, SqlError, state};
+use crate::tokens::joins;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
-    Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableAliasColumnDef, TableFactor,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement, TableAliasColumnDef, TableFactor,
     TableWithJoins, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
@@ -100,6 +102,14 @@ fn quoted(name: &str) -> Ident {
 #[derive(Clone, Default)]
 struct Scope {
     columns: Vec<ScopeColumn>,
+    aliases: Vec<JoinAlias>,
+}
+
+/// `USING (...) AS name`: the merged columns under a name of their own.
+#[derive(Clone)]
+struct JoinAlias {
+    name: String,
+    columns: Vec<(String, Expr)>,
 }
 
 #[derive(Clone)]
@@ -119,6 +129,51 @@ impl Scope {
                 Err(SqlError::new(state::AMBIGUOUS_COLUMN, message))
             }
             (found, _) => Ok(found),
+        }
+    }
+
+    /// Both, whose names must differ where one is a join's.
+    fn and(mut self, other: Scope) -> Result<Scope> {
+        for (one, two) in [(&self, &other), (&other, &self)] {
+            let taken = one.aliases.iter().find(|alias| two.knows(&alias.name));
+            if let Some(alias) = taken {
+                let message = format!("table name \"{}\" specified more than once", alias.name);
+                return Err(SqlError::new(state::DUPLICATE_ALIAS, message));
+            }
+        }
+        self.columns.extend(other.columns);
+        self.aliases.extend(other.aliases);
+        Ok(self)
+    }
+
+    /// Whether a relation or a join has this name.
+    fn knows(&self, name: &str) -> bool {
+        let qualifies = |column: &ScopeColumn| matches!(&column.value, Expr::CompoundIdentifier(parts) if parts.len() == 2 && fold(&parts[0]) == name);
+        self.alias(name).is_some() || self.columns.iter().any(qualifies)
+    }
+
+    fn alias(&self, name: &str) -> Option<&JoinAlias> {
+        self.aliases.iter().find(|alias| alias.name == name)
+    }
+
+    /// What `alias.column` stands for.
+    fn of_alias(&self, expr: &Expr) -> Result<Option<&Expr>> {
+        let Expr::CompoundIdentifier(parts) = expr else {
+            return Ok(None);
+        };
+        let [qualifier, column] = parts.as_slice() else {
+            return Ok(None);
+        };
+        let (qualifier, column) = (fold(qualifier), fold(column));
+        let Some(alias) = self.alias(&qualifier) else {
+            return Ok(None);
+        };
+        match alias.columns.iter().find(|(name, _)| *name == column) {
+            Some((_, value)) => Ok(Some(value)),
+            None => {
+                let message = format!("column {qualifier}.{column} does not exist");
+                Err(SqlError::new(state::UNDEFINED_COLUMN, message))
+            }
         }
     }
 
@@ -149,7 +204,7 @@ impl Expander<'_> {
             for key in keys {
                 let own = matches!(&key.expr, Expr::Identifier(name) if shown.contains(&fold(name)));
                 if !own {
-                    replace_merged(&mut key.expr, &scope);
+                    replace_merged(&mut key.expr, &scope)?;
                 }
             }
         }
@@ -223,7 +278,7 @@ impl Expander<'_> {
         }
         let mut scope = Scope::default();
         for table in &mut select.from {
-            scope.columns.extend(self.table(table)?.columns);
+            scope = scope.and(self.table(table)?)?;
         }
         let merged = scope.columns.iter().any(|column| column.merged);
         if !merged {
@@ -245,23 +300,51 @@ impl Expander<'_> {
                         None => SelectItem::UnnamedExpr(Expr::Identifier(name)),
                     });
                 }
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                    let alias = match name.0.as_slice() {
+                        [ObjectNamePart::Identifier(only)] => scope.alias(&fold(only)),
+                        _ => None,
+                    };
+                    match alias {
+                        Some(alias) => items.extend(alias.columns.iter().map(|(name, value)| {
+                            SelectItem::ExprWithAlias {
+                                expr: value.clone(),
+                                alias: quoted(name),
+                            }
+                        })),
+                        None => {
+                            let kind = SelectItemQualifiedWildcardKind::ObjectName(name);
+                            items.push(SelectItem::QualifiedWildcard(kind, options));
+                        }
+                    }
+                }
+                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                    let expr = Expr::CompoundIdentifier(parts);
+                    items.push(match (scope.of_alias(&expr)?, output_name(&SelectItem::UnnamedExpr(expr.clone()))) {
+                        (Some(value), Some(name)) => SelectItem::ExprWithAlias {
+                            expr: value.clone(),
+                            alias: quoted(&name),
+                        },
+                        _ => SelectItem::UnnamedExpr(expr),
+                    });
+                }
                 other => items.push(other),
             }
         }
         select.projection = items;
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                replace_merged(expr, &scope);
+                replace_merged(expr, &scope)?;
             }
         }
         for expr in select.selection.iter_mut().chain(&mut select.having) {
-            replace_merged(expr, &scope);
+            replace_merged(expr, &scope)?;
         }
         if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-            keys.iter_mut().for_each(|key| replace_merged(key, &scope));
+            keys.iter_mut().try_for_each(|key| replace_merged(key, &scope))?;
         }
         if let Some(datafusion::sql::sqlparser::ast::Distinct::On(keys)) = &mut select.distinct {
-            keys.iter_mut().for_each(|key| replace_merged(key, &scope));
+            keys.iter_mut().try_for_each(|key| replace_merged(key, &scope))?;
         }
         Ok(Some(scope))
     }
@@ -307,19 +390,27 @@ impl Expander<'_> {
         };
         Ok(Scope {
             columns: names.into_iter().map(column).collect(),
+            aliases: Vec::new(),
         })
     }
 
     fn join(&self, left: Scope, join: &mut Join, right: Scope) -> Result<Scope> {
         let side = Side::of(&join.join_operator);
         let Some(constraint) = constraint(&mut join.join_operator) else {
-            let columns = left.columns.into_iter().chain(right.columns).collect();
-            return Ok(Scope { columns });
+            return left.and(right);
         };
+        let mut alias = None;
         let names: Vec<String> = match constraint {
             JoinConstraint::Using(names) => names
                 .iter()
                 .filter_map(|name| name.0.last().and_then(ObjectNamePart::as_ident).map(fold))
+                .filter(|name| match joins::alias_of(name) {
+                    Some(own) => {
+                        alias = Some(own.to_string());
+                        false
+                    }
+                    None => true,
+                })
                 .collect(),
             JoinConstraint::Natural => {
                 let mut names: Vec<String> = Vec::new();
@@ -331,10 +422,7 @@ impl Expander<'_> {
                 }
                 names
             }
-            _ => {
-                let columns = left.columns.into_iter().chain(right.columns).collect();
-                return Ok(Scope { columns });
-            }
+            _ => return left.and(right),
         };
         let mut condition: Option<Expr> = None;
         let mut columns = Vec::new();
@@ -360,11 +448,24 @@ impl Expander<'_> {
                 merged: true,
             });
         }
-        let rest = left.columns.into_iter().chain(right.columns);
-        columns.extend(rest.filter(|column| !names.contains(&column.name)));
+        let mut scope = left.and(right)?;
+        if let Some(name) = alias {
+            let columns = columns.iter().map(|column| (column.name.clone(), column.value.clone()));
+            let columns = columns.collect();
+            scope = scope.and(Scope {
+                columns: Vec::new(),
+                aliases: vec![JoinAlias { name, columns }],
+            })?;
+        }
+        columns.extend(
+            std::mem::take(&mut scope.columns)
+                .into_iter()
+                .filter(|column| !names.contains(&column.name)),
+        );
+        scope.columns = columns;
         let always = Expr::Value(datafusion::sql::sqlparser::ast::Value::Boolean(true).into());
         *constraint = JoinConstraint::On(condition.unwrap_or(always));
-        Ok(Scope { columns })
+        Ok(scope)
     }
 }
 
@@ -448,22 +549,27 @@ fn output_name(item: &SelectItem) -> Option<String> {
 }
 
 /// Replaces references to merged columns, but not inside subqueries.
-fn replace_merged(expr: &mut Expr, scope: &Scope) {
+fn replace_merged(expr: &mut Expr, scope: &Scope) -> Result<()> {
     struct Replacer<'a>(&'a Scope, usize);
     impl VisitorMut for Replacer<'_> {
-        type Break = ();
+        type Break = SqlError;
 
-        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
             self.1 += 1;
             ControlFlow::Continue(())
         }
 
-        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
             self.1 -= 1;
             ControlFlow::Continue(())
         }
 
-        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+            match self.0.of_alias(expr) {
+                Ok(None) => {}
+                Ok(Some(value)) => *expr = value.clone(),
+                Err(error) => return ControlFlow::Break(error),
+            }
             if self.1 == 0
                 && let Expr::Identifier(name) = expr
                 && let Some(value) = self.0.merged(&fold(name))
@@ -473,7 +579,10 @@ fn replace_merged(expr: &mut Expr, scope: &Scope) {
             ControlFlow::Continue(())
         }
     }
-    let _ = expr.visit(&mut Replacer(scope, 0));
+    match expr.visit(&mut Replacer(scope, 0)) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
 }
 
 fn derived(body: SetExpr, alias: &str, columns: &[Ident]) -> TableFactor {

@@ -21,7 +21,7 @@ const DEPTH_MAX: usize = 32;
 
 /// Replaces casts to domains and calls of functions, in place.
 pub(super) fn inline<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> {
-    let has_any = |key: &ObjectKey| !matches!(key, ObjectKey::Comment { .. });
+    let has_any = |key: &ObjectKey| !matches!(key, ObjectKey::Comment { .. } | ObjectKey::Role { .. });
     if !binder.snapshot.objects().keys().any(has_any) {
         return Ok(());
     }
@@ -319,6 +319,10 @@ impl Inliner<'_> {
             let Some(values) = bound(&function, given)? else {
                 continue;
             };
+            if function.language != "sql" {
+                let language = &function.language;
+                return Err(SqlError::unsupported(format!("a call of a function in language {language}")));
+            }
             let Some(Kind::Sql(tree)) = parse(&function.body)?.into_iter().next_back().map(|last| last.kind) else {
                 return Err(SqlError::internal("a function has no body"));
             };

@@ -7,7 +7,7 @@
 use super::fold;
 use super::recursion::{self, refers_to};
 use super::relations::{ONCE_IF_VOLATILE_MARK, ONCE_MARK};
-use crate::error::{Result, SqlError, SqlState, state};
+use crate::error::{Result, SqlError, state};
 use crate::functions::array_literal::ARRAY_LITERAL;
 use crate::rewrite::call;
 use crate::statements::select_of;
@@ -16,8 +16,6 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableWithJoins, VisitMut, VisitorMut, With,
 };
 use std::ops::ControlFlow;
-
-const DUPLICATE_ALIAS: SqlState = SqlState("42712");
 
 /// Prepares all of a statement's WITH.
 pub(super) fn prepare(statement: &mut Statement) -> Result<()> {
@@ -151,7 +149,10 @@ impl Scopes {
             let name = fold(&cte.alias.name);
             if names.iter().any(|(known, _)| *known == name) {
                 let message = format!("WITH query name \"{name}\" specified more than once");
-                return Err(SqlError::new(DUPLICATE_ALIAS, message));
+                return Err(SqlError::new(state::DUPLICATE_ALIAS, message));
+            }
+            if matches!(cte.query.body.as_ref(), SetExpr::Merge(_)) {
+                return Err(SqlError::unsupported_as("MERGE not supported in WITH query"));
             }
             if matches!(
                 cte.query.body.as_ref(),

@@ -531,10 +531,16 @@ fn roles(binder: &Binder) -> Vec<Row> {
             "rolbypassrls": false,
         }
     };
-    vec![
+    let mut rows = vec![
         role(&binder.facts.info.user, ROLE_OID, true),
         role(DATABASE_OWNER.0, DATABASE_OWNER.1, false),
-    ]
+    ];
+    for object in binder.snapshot.objects().values() {
+        if let Object::Role(own) = object {
+            rows.push(role(&own.name, own.oid, own.can_login));
+        }
+    }
+    rows
 }
 
 fn tables(binder: &Binder) -> Vec<Row> {

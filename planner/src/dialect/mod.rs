@@ -136,6 +136,14 @@ impl Dialect for TenonDialect {
             }
             return None;
         }
+        if keyword(0) == Keyword::COLLATE {
+            parser.next_token();
+            let collation = parser.parse_object_name(false);
+            return Some(collation.map(|collation| Expr::Collate {
+                expr: Box::new(left.clone()),
+                collation,
+            }));
+        }
         let negated = keyword(0) == Keyword::NOT;
         let at = usize::from(negated);
         let insensitive = match keyword(at) {

@@ -107,7 +107,7 @@ impl Session {
 
     /// Schemas in which names are looked up, those that exist.
     fn path(&self, snapshot: &State) -> Vec<String> {
-        let mut path = self.settings.search_path(&self.info.user);
+        let mut path = self.settings.search_path(&self.current_user());
         if self.has_temporary {
             path.insert(0, self.temporary_schema());
         }
@@ -153,6 +153,19 @@ impl Session {
             // Checked when it was called.
             let _ = self.assign(&name, &value, local);
         }
+    }
+
+    /// The user who connected.
+    pub(crate) fn user(&self) -> &str {
+        &self.info.user
+    }
+
+    pub(crate) fn session_user(&self) -> String {
+        self.settings.session_user(&self.info.user)
+    }
+
+    pub(crate) fn current_user(&self) -> String {
+        self.settings.current_user(&self.info.user)
     }
 
     /// SET: the value until the session's end, or with `local` the block's.

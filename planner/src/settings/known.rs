@@ -45,7 +45,7 @@ pub(super) static KNOWN: &[Known] = &[
         "on",
         Check::Bool,
         false,
-        "No effect: there are no functions to create.",
+        "No effect: bodies are checked.",
     ),
     known("client_encoding", "UTF8", Check::Utf8, true, "Always UTF8."),
     known(
@@ -145,6 +145,7 @@ pub(super) static KNOWN: &[Known] = &[
         false,
         "Whether prepared statements keep plans for any values of their parameters.",
     ),
+    known("role", "none", Check::Any, false, "The role that the session acts as."),
     known("row_security", "on", Check::Bool, false, "No effect."),
     known(
         "search_path",
@@ -171,7 +172,7 @@ pub(super) static KNOWN: &[Known] = &[
     known(
         "session_authorization",
         "",
-        Check::Fixed,
+        Check::Any,
         true,
         "The user of the session.",
     ),

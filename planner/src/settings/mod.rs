@@ -155,6 +155,18 @@ impl Settings {
             .collect()
     }
 
+    /// Whom the session is of; `connected` as long as it was not told otherwise.
+    pub(crate) fn session_user(&self, connected: &str) -> String {
+        let told = self.get("session_authorization").filter(|name| !name.is_empty());
+        told.unwrap_or_else(|| connected.to_string())
+    }
+
+    /// The role that the session acts as.
+    pub(crate) fn current_user(&self, connected: &str) -> String {
+        let told = self.get("role").filter(|name| name != "none");
+        told.unwrap_or_else(|| self.session_user(connected))
+    }
+
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value == "on")
     }

@@ -349,7 +349,6 @@ async fn run(
             .into_iter()
             .map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)))
             .collect();
-        let (transaction, target) = (session.transaction()?, table.clone());
         let own: Vec<usize> = (0..table.definition().columns.len()).collect();
         let new_rows = if change.what == "UPDATE" {
             let own = batches.iter().map(|batch| batch.project(&own));
@@ -362,23 +361,39 @@ async fn run(
         for (view, condition) in change.target.view.iter().flat_map(|view| &view.checks) {
             checks = checks.and_of_view(binder, view, Through::over_table(condition))?;
         }
-        run::background(&session.engine, async move {
-            let mut writer = transaction.lock().writer(&target);
-            for batch in &new_rows {
-                writer.append(batch)?;
-            }
-            let segments = writer.finish()?;
-            checks.verify(&segments)?;
-            let mut transaction = transaction.lock();
-            transaction.replace_rows(&target, &keep, segments.clone())?;
-            checks.verify_written(&transaction, &segments)
-        })
-        .await?;
+        replace(session, &table, keep, new_rows, checks).await?;
     }
     match &change.returning {
         Some(items) => returning::rows(session, &table, &seen, items, batches, change.what).await,
         None => Ok(Outcome::Command(format!("{} {rows}", change.what))),
     }
+}
+
+/// Takes rows out of a table and adds others, which must satisfy the checks.
+pub(super) async fn replace(
+    session: &Session,
+    table: &Arc<TableVersion>,
+    keep: Vec<Option<BooleanArray>>,
+    added: Vec<RecordBatch>,
+    checks: Checks,
+) -> Result<()> {
+    let (transaction, table) = (session.transaction()?, table.clone());
+    run::background(&session.engine, async move {
+        let mut writer = transaction.lock().writer(&table);
+        for batch in &added {
+            writer.append(batch)?;
+        }
+        let segments = writer.finish()?;
+        checks.verify(&segments)?;
+        let mut transaction = transaction.lock();
+        if keep.iter().any(Option::is_some) {
+            transaction.replace_rows(&table, &keep, segments.clone())?;
+        } else {
+            transaction.append(table.oid(), segments.clone())?;
+        }
+        checks.verify_written(&transaction, &segments)
+    })
+    .await
 }
 
 /// Notes the rows of a batch that are met for the first time.

@@ -1,4 +1,5 @@
-//! CREATE and DROP FUNCTION, in the language SQL: one query, put in the place of each call (`bind::inline`).
+//! CREATE and DROP FUNCTION. In the language SQL: one query, put in the place of each call (`bind::inline`). Functions in
+//! PL/pgSQL are kept, so that scripts that create them run on, and refused where they are called.
 
 use super::create;
 use super::definition::CreateFunction;
@@ -16,14 +17,14 @@ use tenon_storage::{Function, FunctionResult, Object, ObjectKey};
 pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result<Outcome> {
     let what = match (declared.is_procedure, declared.language.as_deref()) {
         (true, _) => return Err(SqlError::unsupported("CREATE PROCEDURE")),
-        (false, Some("sql")) => "CREATE FUNCTION",
+        (false, Some("sql" | "plpgsql")) => "CREATE FUNCTION",
         (false, None) => {
             return Err(SqlError::new(
                 state::INVALID_FUNCTION_DEFINITION,
                 "no language specified",
             ));
         }
-        (false, Some(language @ ("plpgsql" | "c" | "internal"))) => {
+        (false, Some(language @ ("c" | "internal"))) => {
             return Err(SqlError::unsupported(format!("CREATE FUNCTION in language {language}"))
                 .hint("Functions in language SQL whose body is one query are supported."));
         }
@@ -39,13 +40,17 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
         (Some(returns), _) => returns.clone(),
         (None, []) => return wrong("function result type must be specified"),
         (None, [(_, only)]) => FunctionResult::Scalar(only.clone()),
+        (None, out) if declared.language.as_deref() == Some("plpgsql") => FunctionResult::Table(out.to_vec()),
         (None, _) => return Err(SqlError::unsupported("a function with several OUT arguments")),
     };
     let Some(body) = &declared.body else {
         return wrong("no function body specified");
     };
     check_types(session, declared, &returns)?;
-    check_body(body, &returns)?;
+    let language = declared.language.clone().unwrap_or_default();
+    if language == "sql" {
+        check_body(body, &returns)?;
+    }
     let place = create::target(session, &declared.name, false)?;
     let arguments: Vec<String> = declared.arguments.iter().map(|own| shown_type(&own.sql_type)).collect();
     let key = ObjectKey::Function {
@@ -70,6 +75,7 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
         name: place.name,
         arguments: declared.arguments.clone(),
         returns,
+        language,
         body: body.clone(),
         strict: declared.strict,
         volatility: declared.volatility,

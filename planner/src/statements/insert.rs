@@ -22,7 +22,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    self, Insert, OnConflict, OnConflictAction, OnInsert, SetExpr, TableObject, Value,
+    self, Insert, ObjectName, OnConflict, OnConflictAction, OnInsert, SetExpr, TableObject, Value,
 };
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -59,27 +59,7 @@ pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
     };
     let (table, view) = updatable::target(binder, name, Use::Insert)?;
     let definition = table.definition();
-    let mut targets = Vec::new();
-    for column in &insert.columns {
-        let name = column
-            .0
-            .last()
-            .and_then(|part| part.as_ident())
-            .map(fold)
-            .unwrap_or_default();
-        let at = match &view {
-            Some(view) => view.column(&name, Use::Insert)?,
-            None => definition.column_index(&name).ok_or_else(|| {
-                let message = format!("column \"{name}\" of relation \"{}\" does not exist", definition.name);
-                SqlError::new(state::UNDEFINED_COLUMN, message)
-            })?,
-        };
-        if targets.contains(&at) {
-            let message = format!("column \"{name}\" specified more than once");
-            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
-        }
-        targets.push(at);
-    }
+    let mut targets = targets(&table, view.as_ref(), &insert.columns)?;
     if insert.columns.is_empty() {
         targets = match &view {
             Some(view) => {
@@ -103,6 +83,28 @@ pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
         is_listed: !insert.columns.is_empty(),
         overriding: overriding::of(insert),
     })
+}
+
+/// The table's columns of these names.
+fn targets(table: &TableVersion, view: Option<&Through>, columns: &[ObjectName]) -> Result<Vec<usize>> {
+    let definition = table.definition();
+    let mut targets = Vec::new();
+    for column in columns {
+        let name = super::last(column);
+        let at = match view {
+            Some(view) => view.column(&name, Use::Insert)?,
+            None => definition.column_index(&name).ok_or_else(|| {
+                let message = format!("column \"{name}\" of relation \"{}\" does not exist", definition.name);
+                SqlError::new(state::UNDEFINED_COLUMN, message)
+            })?,
+        };
+        if targets.contains(&at) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+        targets.push(at);
+    }
+    Ok(targets)
 }
 
 pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) -> Result<Description> {
@@ -255,8 +257,32 @@ fn source_plan(
 }
 
 impl Resolved {
+    /// An INSERT of a table's listed columns, or of all.
+    pub(super) fn of_columns(
+        table: &Arc<TableVersion>,
+        columns: &[ObjectName],
+        overriding: Option<Overriding>,
+    ) -> Result<Resolved> {
+        let is_listed = !columns.is_empty();
+        Ok(Resolved {
+            targets: match is_listed {
+                true => targets(table, None, columns)?,
+                false => (0..table.definition().columns.len()).collect(),
+            },
+            table: table.clone(),
+            view: None,
+            is_listed,
+            overriding,
+        })
+    }
+
+    /// Which of the given values a column of the table gets.
+    pub(super) fn place(&self, column: usize) -> Option<usize> {
+        self.targets.iter().position(|target| *target == column)
+    }
+
     /// 42601 unless the source has as many columns as the list, or no list and not too many.
-    fn check_width(&self, width: usize) -> Result<()> {
+    pub(super) fn check_width(&self, width: usize) -> Result<()> {
         let wanted = self.targets.len();
         let message = match width.cmp(&wanted) {
             Ordering::Greater => "INSERT has more expressions than target columns",
@@ -267,7 +293,7 @@ impl Resolved {
     }
 
     /// Whether the column gets the values that are given; 428C9 where it must not be given any.
-    fn takes(&self, column: &ColumnDef, defaults_only: bool) -> Result<bool> {
+    pub(super) fn takes(&self, column: &ColumnDef, defaults_only: bool) -> Result<bool> {
         let refused = match (column.generated, self.overriding) {
             (None, _) | (Some(Generated::ByDefault), None | Some(Overriding::System)) => return Ok(true),
             (Some(Generated::Always), Some(Overriding::System)) => return Ok(true),

@@ -23,12 +23,14 @@ mod index;
 mod insert;
 pub(crate) mod like;
 pub(crate) mod materialized;
+mod merge;
 mod named;
 pub(crate) mod overriding;
 mod parameters;
 mod qualify;
 mod query;
 mod returning;
+mod role;
 mod select;
 pub(crate) use cursor::CursorRows;
 pub(crate) use select::of as select_of;
@@ -83,11 +85,15 @@ fn describe_tree(session: &mut Session, tree: &ast::Statement, types: &[u32]) ->
             ast::SetExpr::Delete(ast::Statement::Delete(delete)) => {
                 change::describe_delete(session, delete, query.with.as_ref(), types)
             }
+            ast::SetExpr::Merge(ast::Statement::Merge(merge)) => {
+                merge::describe(session, merge, query.with.as_ref(), types)
+            }
             _ => query::describe(session, query, types),
         },
         ast::Statement::Insert(insert) => insert::describe(session, insert, types),
         ast::Statement::Update(update) => change::describe_update(session, update, None, types),
         ast::Statement::Delete(delete) => change::describe_delete(session, delete, None, types),
+        ast::Statement::Merge(merge) => merge::describe(session, merge, None, types),
         outer @ ast::Statement::Explain { statement, .. } => explain::describe(session, outer, statement, types),
         ast::Statement::Execute { name, .. } => named::describe(session, name.as_ref()),
         ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
@@ -138,6 +144,9 @@ async fn run_tree(
             ast::SetExpr::Delete(ast::Statement::Delete(delete)) => {
                 change::delete(session, prepared, delete, query.with.as_ref(), params).await
             }
+            ast::SetExpr::Merge(ast::Statement::Merge(merge)) => {
+                merge::run(session, prepared, merge, query.with.as_ref(), params).await
+            }
             _ => query::run(session, prepared, query, params).await,
         },
         ast::Statement::Insert(insert) => insert::run(session, prepared, insert, params).await,
@@ -162,6 +171,7 @@ async fn run_tree(
         ast::Statement::Reset(reset) => set::reset(session, &reset.reset),
         ast::Statement::Update(update) => change::update(session, prepared, update, None, params).await,
         ast::Statement::Delete(delete) => change::delete(session, prepared, delete, None, params).await,
+        ast::Statement::Merge(merge) => merge::run(session, prepared, merge, None, params).await,
         ast::Statement::CreateIndex(create) => index::create(session, create).await,
         statement @ ast::Statement::Explain { statement: inner, .. } => {
             explain::run(session, prepared, statement, inner, params).await
@@ -210,6 +220,7 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
         Definition::Refresh { name, with_data } => materialized::refresh(session, name, *with_data).await,
         Definition::DropAbsent(drop) => drop_absent(session, drop),
         Definition::Lock(names) => lock(session, names),
+        Definition::Role { tag, change } => role::change(session, change, tag),
     }
 }
 

@@ -1,12 +1,14 @@
 //! SET, SHOW, RESET, DISCARD.
 
-use super::{Description, text_rows};
+use super::{Description, role, text_rows};
 use crate::bind::fold;
 use crate::error::{Result, SqlError, SqlState};
 use crate::outcome::{Outcome, RowsTag};
 use crate::session::Session;
 use crate::settings::unrecognized;
-use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, Reset, Set, SetAssignment, Value};
+use datafusion::sql::sqlparser::ast::{
+    ContextModifier, Expr, Ident, ObjectName, Reset, Set, SetAssignment, SetSessionAuthorizationParamKind, Value,
+};
 
 pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
     match set {
@@ -63,8 +65,20 @@ pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
                 }
             }
         }
-        Set::SetRole { .. } | Set::SetSessionAuthorization(_) => {
-            return Err(SqlError::unsupported("changing the role of a session"));
+        Set::SetRole {
+            context_modifier,
+            role_name,
+        } => {
+            let local = matches!(context_modifier, Some(ContextModifier::Local));
+            let name = role_name.as_ref().map(fold);
+            role::act_as(session, name.as_deref(), false, local)?;
+        }
+        Set::SetSessionAuthorization(to) => {
+            let name = match &to.kind {
+                SetSessionAuthorizationParamKind::Default => None,
+                SetSessionAuthorizationParamKind::User(name) => Some(fold(name)),
+            };
+            role::act_as(session, name.as_deref(), true, to.scope == ContextModifier::Local)?;
         }
         Set::SetSessionParam(_) => return Err(SqlError::unsupported("this SET")),
     }
@@ -85,6 +99,11 @@ fn assign(session: &mut Session, scope: Option<&ContextModifier>, name: &str, va
     };
     let list = name.eq_ignore_ascii_case("search_path");
     let words: Vec<String> = values.iter().map(|value| word(value, list)).collect();
+    if let (Some(of_session), [given]) = (acts(name), words.as_slice()) {
+        let is_default = given.eq_ignore_ascii_case("default") && matches!(values[0], Expr::Identifier(_));
+        let none = is_default || (!of_session && given == "none");
+        return role::act_as(session, Some(given.as_str()).filter(|_| !none), of_session, local);
+    }
     if let [only] = words.as_slice()
         && only.eq_ignore_ascii_case("default")
         && matches!(values[0], Expr::Identifier(_))
@@ -99,6 +118,15 @@ fn assign(session: &mut Session, scope: Option<&ContextModifier>, name: &str, va
         );
     }
     Ok(())
+}
+
+/// Whether a setting is the role that a session acts as, or (true) that of the whole session.
+fn acts(name: &str) -> Option<bool> {
+    match name.to_lowercase().as_str() {
+        "role" => Some(false),
+        "session_authorization" => Some(true),
+        _ => None,
+    }
 }
 
 /// A value's text. In a list of names, a string is one name, and keeps its case.
@@ -176,7 +204,10 @@ pub(super) fn reset(session: &mut Session, reset: &Reset) -> Result<Outcome> {
     let startup = session.startup().clone();
     match reset {
         Reset::ALL => session.settings = startup,
-        Reset::ConfigurationParameter(name) => session.settings.reset(&name_of(name), &startup)?,
+        Reset::ConfigurationParameter(name) => match acts(&name_of(name)) {
+            Some(of_session) => role::act_as(session, None, of_session, false)?,
+            None => session.settings.reset(&name_of(name), &startup)?,
+        },
     }
     Ok(Outcome::Command("RESET".into()))
 }

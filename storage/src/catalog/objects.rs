@@ -1,4 +1,4 @@
-//! What a database holds that is no relation: domains, functions, comments.
+//! What a database holds that is no relation: domains, functions, roles, comments.
 
 use crate::types::SqlType;
 use std::sync::Arc;
@@ -16,6 +16,9 @@ pub enum ObjectKey {
         name: String,
         arguments: Vec<String>,
     },
+    Role {
+        name: String,
+    },
     /// On the object of an oid, or with a number from 1 on one of its columns.
     Comment {
         oid: u32,
@@ -28,7 +31,7 @@ impl ObjectKey {
     pub(super) fn schema(&self) -> Option<&str> {
         match self {
             ObjectKey::Domain { schema, .. } | ObjectKey::Function { schema, .. } => Some(schema),
-            ObjectKey::Comment { .. } => None,
+            ObjectKey::Role { .. } | ObjectKey::Comment { .. } => None,
         }
     }
 }
@@ -37,6 +40,7 @@ impl ObjectKey {
 pub enum Object {
     Domain(Arc<Domain>),
     Function(Arc<Function>),
+    Role(Arc<Role>),
     Comment(Arc<str>),
 }
 
@@ -46,10 +50,19 @@ impl Object {
         match (self, other) {
             (Object::Domain(a), Object::Domain(b)) => Arc::ptr_eq(a, b),
             (Object::Function(a), Object::Function(b)) => Arc::ptr_eq(a, b),
+            (Object::Role(a), Object::Role(b)) => Arc::ptr_eq(a, b),
             (Object::Comment(a), Object::Comment(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
+}
+
+/// A name that sessions can act under. It owns nothing, and nothing is withheld from it.
+#[derive(Clone, Debug)]
+pub struct Role {
+    pub oid: u32,
+    pub name: String,
+    pub can_login: bool,
 }
 
 /// A type with conditions of its own. Columns have its base type, and the conditions as theirs.
@@ -68,7 +81,7 @@ pub struct Domain {
     pub checks: Vec<(String, String)>,
 }
 
-/// A function in SQL, put in the place of its calls.
+/// A function. One in SQL is put in the place of its calls, others cannot be called.
 #[derive(Clone, Debug)]
 pub struct Function {
     pub oid: u32,
@@ -76,6 +89,8 @@ pub struct Function {
     pub name: String,
     pub arguments: Vec<FunctionArgument>,
     pub returns: FunctionResult,
+    /// `sql`, or a language that has no interpreter here.
+    pub language: String,
     /// The statements, each of which may name the arguments or number them.
     pub body: String,
     /// Returns NULL where an argument is NULL.

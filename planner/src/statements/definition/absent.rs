@@ -1,4 +1,4 @@
-//! DROP of what no database here ever has: roles, triggers, rules, extensions and others. With IF EXISTS it is a notice,
+//! DROP of what no database here ever has: triggers, rules, extensions and others. With IF EXISTS it is a notice,
 //! without it PostgreSQL's error for an object that is not there.
 
 use super::{Definition, take_words};
@@ -20,11 +20,8 @@ pub(crate) struct DropAbsent {
 }
 
 /// The words after DROP, and what errors call it.
-const KINDS: [(&[&str], &str); 24] = [
-    (&["role"], "role"),
+const KINDS: [(&[&str], &str); 21] = [
     (&["user", "mapping"], "user mapping"),
-    (&["user"], "role"),
-    (&["group"], "role"),
     (&["collation"], "collation"),
     (&["conversion"], "conversion"),
     (&["text", "search", "parser"], "text search parser"),

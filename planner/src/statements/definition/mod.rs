@@ -5,6 +5,7 @@ pub(crate) mod alter;
 pub(crate) mod comment;
 pub(crate) mod domain;
 pub(crate) mod function;
+pub(crate) mod role;
 pub(crate) mod sequence;
 
 pub(crate) use absent::DropAbsent;
@@ -12,6 +13,7 @@ pub(crate) use alter::{Action, Alter, AlterKind, ColumnChange};
 pub(crate) use comment::{Comment, Commented};
 pub(crate) use domain::{CreateDomain, DomainAction};
 pub(crate) use function::CreateFunction;
+pub(crate) use role::RoleChange;
 pub(crate) use sequence::SequenceOptions;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
@@ -55,11 +57,19 @@ pub(crate) enum Definition {
         with_data: bool,
     },
     Lock(Vec<ObjectName>),
+    Role {
+        /// `CREATE USER`
+        tag: String,
+        change: RoleChange,
+    },
 }
 
 /// Whether a statement with these first words is parsed here.
 pub(crate) fn knows(words: &[String]) -> bool {
     let word = |at: usize| words.get(at).map_or("", String::as_str);
+    if role::knows(words) {
+        return true;
+    }
     match (word(0), word(1)) {
         ("CREATE", "SEQUENCE") => true,
         ("CREATE" | "ALTER" | "DROP", "DOMAIN") | ("CREATE" | "DROP", "FUNCTION" | "PROCEDURE") => true,
@@ -74,6 +84,12 @@ pub(crate) fn knows(words: &[String]) -> bool {
 
 /// Parses a statement from its first word.
 pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
+    let first: Vec<String> = (0..3)
+        .map(|at| parser.peek_nth_token(at).token.to_string().to_uppercase())
+        .collect();
+    if role::knows(&first) {
+        return role::parse(parser);
+    }
     for (words, or_replace, is_procedure) in [
         (["create", "function"].as_slice(), false, false),
         (&["create", "procedure"], false, true),

@@ -1,0 +1,114 @@
+//! Clauses that the parser does not know and that change nothing here, or that are short for others.
+
+use super::{is, is_solid, name};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+fn solid(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    (0..tokens.len())
+        .filter(|at| is_solid(&tokens[*at]) && tokens[*at].token != Token::EOF)
+        .collect()
+}
+
+pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
+    let places = solid(tokens);
+    let says = |tokens: &[TokenWithSpan], place: usize, words: &[&str]| {
+        words.iter().enumerate().all(|(at, word)| {
+            places
+                .get(place + at)
+                .is_some_and(|at| is(&tokens[*at], &[word]))
+        })
+    };
+    if says(tokens, 0, &["drop", "index", "concurrently"]) {
+        tokens.remove(places[2]);
+        return;
+    }
+    let creates = says(tokens, 0, &["create"]);
+    if !creates && !says(tokens, 0, &["alter"]) {
+        return;
+    }
+    let mut taken: Vec<usize> = Vec::new();
+    let mut truths: Vec<usize> = Vec::new();
+    for place in 1..places.len() {
+        let closes = |at: usize| places.get(at).is_some_and(|at| tokens[*at].token == Token::RParen);
+        // There is no table that inherits from another.
+        if closes(place - 1) && says(tokens, place, &["no", "inherit"]) {
+            taken.extend([places[place], places[place + 1]]);
+        }
+        if creates && closes(place - 1) && says(tokens, place, &["without", "oids"]) {
+            taken.extend([places[place], places[place + 1]]);
+        }
+        // `WITH (security_barrier)` is `WITH (security_barrier = true)`.
+        let option = ["security_barrier", "security_invoker"];
+        if creates
+            && is(&tokens[places[place]], &option)
+            && (closes(place + 1)
+                || places
+                    .get(place + 1)
+                    .is_some_and(|at| tokens[*at].token == Token::Comma))
+        {
+            truths.push(places[place]);
+        }
+    }
+    let mut edits: Vec<(usize, bool)> = taken.into_iter().map(|at| (at, false)).collect();
+    edits.extend(truths.into_iter().map(|at| (at, true)));
+    edits.sort_unstable();
+    for (at, is_truth) in edits.into_iter().rev() {
+        if is_truth {
+            let span = tokens[at].span;
+            let made = |token| TokenWithSpan { token, span };
+            let truth = [made(Token::Eq), made(Token::make_keyword("TRUE"))];
+            tokens.splice(at + 1..at + 1, truth);
+        } else {
+            tokens.remove(at);
+        }
+    }
+    if creates {
+        recursive_view(tokens);
+    }
+}
+
+/// `CREATE RECURSIVE VIEW v (a) AS query` is `CREATE VIEW v (a) AS WITH RECURSIVE v (a) AS (query) SELECT a FROM v`.
+fn recursive_view(tokens: &mut Vec<TokenWithSpan>) {
+    let places = solid(tokens);
+    let word = |at: usize, word: &str| places.get(at).is_some_and(|at| is(&tokens[*at], &[word]));
+    let Some(recursive) = (1..6).find(|at| word(*at, "recursive") && word(*at + 1, "view")) else {
+        return;
+    };
+    let token = |at: usize| places.get(at).map(|at| &tokens[*at].token);
+    let open = (recursive..places.len()).find(|at| token(*at) == Some(&Token::LParen));
+    let Some(open) = open else { return };
+    let close = (open..places.len()).find(|at| token(*at) == Some(&Token::RParen));
+    let Some(close) = close.filter(|close| word(*close + 1, "as")) else {
+        return;
+    };
+    let own = |from: usize, to: usize| tokens[places[from]..=places[to]].to_vec();
+    let span = tokens[places[recursive]].span;
+    let keyword = |word: &str| TokenWithSpan {
+        token: Token::make_keyword(word),
+        span,
+    };
+    let symbol = |token: Token| TokenWithSpan { token, span };
+    // The view's own name, without its schema.
+    let view = match token(open - 1) {
+        Some(Token::Word(word)) => name(
+            match word.quote_style {
+                Some(_) => word.value.clone(),
+                None => word.value.to_lowercase(),
+            },
+            span,
+        ),
+        _ => return,
+    };
+    let columns = own(open, close);
+    let query = own(close + 2, places.len() - 1);
+    let mut out = own(0, recursive - 1);
+    out.extend(own(recursive + 1, close + 1));
+    out.extend([keyword("WITH"), keyword("RECURSIVE"), view.clone()]);
+    out.extend(columns.clone());
+    out.extend([keyword("AS"), symbol(Token::LParen)]);
+    out.extend(query);
+    out.extend([symbol(Token::RParen), keyword("SELECT")]);
+    out.extend(columns[1..columns.len() - 1].to_vec());
+    out.extend([keyword("FROM"), view]);
+    *tokens = out;
+}
