@@ -284,8 +284,11 @@ struct Reserved;
 impl Visitor for Reserved {
     type Break = Location;
 
-    /// A string is no name, though the parser takes it for one.
+    /// A string is no name, though the parser takes it for one; and it takes joins without a condition.
     fn pre_visit_select(&mut self, select: &ast::Select) -> ControlFlow<Location> {
+        if select.from.iter().any(from::lacks_condition) {
+            return ControlFlow::Break(Location { line: 0, column: 0 });
+        }
         for item in &select.projection {
             if let ast::SelectItem::ExprWithAlias { alias, .. } = item
                 && alias.quote_style == Some('\'')

@@ -5,7 +5,7 @@
 //!   also those under the name that `USING (...) AS name` gives them.
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
-use super::{Binder, fold, whole_rows, windows};
+use super::{Binder, fold, outer_aggregates, whole_rows, windows};
 use crate::error::{Result, SqlError, state};
 use crate::tokens::joins;
 use datafusion::sql::sqlparser::ast::{
@@ -61,6 +61,28 @@ impl Level {
 
 impl VisitorMut for Expander<'_> {
     type Break = SqlError;
+
+    /// `(a JOIN b USING (x)) AS k` is `(SELECT * FROM a JOIN b USING (x)) AS k`.
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        if let TableFactor::NestedJoin {
+            table_with_joins,
+            alias: alias @ Some(_),
+        } = factor
+            && merges(table_with_joins)
+        {
+            let items = vec![SelectItem::Wildcard(Default::default())];
+            let from = vec![table_with_joins.as_ref().clone()];
+            if let Statement::Query(subquery) = crate::statements::select_of(items, from, None) {
+                *factor = TableFactor::Derived {
+                    lateral: false,
+                    subquery,
+                    alias: alias.take(),
+                    sample: None,
+                };
+            }
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         if let Err(error) = windows::resolve(query) {
@@ -193,6 +215,7 @@ impl Expander<'_> {
             Some(OrderByKind::Expressions(keys)) => keys.iter_mut().map(|key| &mut key.expr).collect(),
             _ => Vec::new(),
         };
+        outer_aggregates::hoist(self.binder, select, &mut keys);
         whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         let Some(scope) = self.using(select)? else {
             return Ok(());
@@ -224,6 +247,7 @@ impl Expander<'_> {
         for side in [left.as_mut(), right.as_mut()] {
             self.body(side)?;
             if let SetExpr::Select(select) = side {
+                outer_aggregates::hoist(self.binder, select, &mut []);
                 whole_rows::resolve(select, &mut [], |factor| self.columns(|_| factor))?;
                 self.using(select)?;
             }
@@ -284,7 +308,7 @@ impl Expander<'_> {
         if !merged {
             return Ok(Some(scope));
         }
-        let mut items = Vec::with_capacity(select.projection.len());
+        let mut items: Vec<SelectItem> = Vec::with_capacity(select.projection.len());
         for item in std::mem::take(&mut select.projection) {
             match item {
                 SelectItem::Wildcard(options) if options.to_string().is_empty() => {
@@ -320,13 +344,21 @@ impl Expander<'_> {
                 }
                 SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
                     let expr = Expr::CompoundIdentifier(parts);
-                    items.push(match (scope.of_alias(&expr)?, output_name(&SelectItem::UnnamedExpr(expr.clone()))) {
-                        (Some(value), Some(name)) => SelectItem::ExprWithAlias {
-                            expr: value.clone(),
-                            alias: quoted(&name),
-                        },
+                    let item = match (scope.of_alias(&expr)?, output_name(&SelectItem::UnnamedExpr(expr.clone()))) {
+                        (Some(value), Some(name)) => {
+                            let taken = items.iter().any(|item| output_name(item).as_ref() == Some(&name));
+                            let name = match taken {
+                                true => format!("{name}\u{1}{}", items.len()),
+                                false => name,
+                            };
+                            SelectItem::ExprWithAlias {
+                                expr: value.clone(),
+                                alias: quoted(&name),
+                            }
+                        }
                         _ => SelectItem::UnnamedExpr(expr),
-                    });
+                    };
+                    items.push(item);
                 }
                 other => items.push(other),
             }

@@ -4,6 +4,7 @@ mod aliases;
 pub(crate) mod expand;
 mod inline;
 mod lookup;
+mod outer_aggregates;
 mod recursion;
 mod relations;
 mod sample;
@@ -88,7 +89,7 @@ impl Binder {
         parameters: Vec<Option<FieldRef>>,
     ) -> SqlResult<LogicalPlan> {
         planning::under_here(&self.facts, || {
-            with::prepare(&mut statement)?;
+            with::prepare(self, &mut statement)?;
             inline::inline(self, &mut statement)?;
             expand::expand(self, &mut statement)?;
             self.plan_expanded(statement, &parameters)

@@ -12,8 +12,14 @@ use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 use tenon_storage::View;
 
+/// Stack that planning one view may take, and how much is added where there is less.
+const STACK_LEFT_BYTES_MIN: usize = 1 << 20;
+const STACK_MORE_BYTES: usize = 8 << 20;
+
 pub(super) fn source(binder: &Binder, view: &View) -> Result<Arc<dyn TableSource>> {
-    let plan = plan(&binder.deeper()?, view)?;
+    let binder = binder.deeper()?;
+    // Views in views: each takes its planner's stack once more.
+    let plan = stacker::maybe_grow(STACK_LEFT_BYTES_MIN, STACK_MORE_BYTES, || plan(&binder, view))?;
     Ok(provider_as_source(Arc::new(ViewTable::new(
         plan,
         Some(view.sql.clone()),

@@ -4,7 +4,7 @@
 //! DataFusion knows no name twice, inner or outer, and forgets ORDER BY, LIMIT and WITH of a query with UNION under WITH
 //! RECURSIVE: such names are changed here, and such queries wrapped.
 
-use super::fold;
+use super::{Binder, fold};
 use super::recursion::{self, refers_to};
 use super::relations::{ONCE_IF_VOLATILE_MARK, ONCE_MARK};
 use crate::error::{Result, SqlError, state};
@@ -16,10 +16,15 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableWithJoins, VisitMut, VisitorMut, With,
 };
 use std::ops::ControlFlow;
+use tenon_storage::Relation;
 
 /// Prepares all of a statement's WITH.
-pub(super) fn prepare(statement: &mut Statement) -> Result<()> {
-    let mut scopes = Scopes::default();
+pub(super) fn prepare(binder: &Binder, statement: &mut Statement) -> Result<()> {
+    let mut scopes = Scopes {
+        binder,
+        levels: Vec::new(),
+        renamed: 0,
+    };
     match statement.visit(&mut scopes) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
@@ -27,8 +32,8 @@ pub(super) fn prepare(statement: &mut Statement) -> Result<()> {
 }
 
 /// The queries named by WITH around a place in a statement.
-#[derive(Default)]
-struct Scopes {
+struct Scopes<'a> {
+    binder: &'a Binder,
     levels: Vec<Level>,
     /// How often each name was taken.
     renamed: usize,
@@ -54,7 +59,7 @@ impl Level {
     }
 }
 
-impl VisitorMut for Scopes {
+impl VisitorMut for Scopes<'_> {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
@@ -133,7 +138,7 @@ impl VisitorMut for Scopes {
     }
 }
 
-impl Scopes {
+impl Scopes<'_> {
     fn find(&self, name: &str) -> Option<&str> {
         let known = self.levels.iter().rev().flat_map(|level| level.visible().iter().rev());
         known
@@ -178,6 +183,8 @@ impl Scopes {
                 .iter()
                 .flat_map(|level| &level.names)
                 .any(|(_, own)| *own == name);
+            // DataFusion plans a view of that name even so, and this query may be the view's own.
+            let taken = taken || matches!(self.binder.names().find(None, &name), Some(Relation::View(_)));
             let own = match taken {
                 true => {
                     self.renamed += 1;

@@ -219,3 +219,26 @@ fn table_as(into: &SelectInto) -> Result<Statement> {
     let mut parsed: Vec<ast::Statement> = parsed.map_err(SqlError::internal)?;
     parsed.pop().ok_or_else(|| SqlError::internal("no statement"))
 }
+
+/// Whether a join that needs a condition has none.
+pub(super) fn lacks_condition(table: &ast::TableWithJoins) -> bool {
+    use ast::{JoinConstraint::None, JoinOperator as Of};
+    let nested = |factor: &ast::TableFactor| match factor {
+        ast::TableFactor::NestedJoin { table_with_joins, .. } => lacks_condition(table_with_joins),
+        _ => false,
+    };
+    nested(&table.relation)
+        || table.joins.iter().any(|join| {
+            nested(&join.relation)
+                || matches!(
+                    join.join_operator,
+                    Of::Join(None)
+                        | Of::Inner(None)
+                        | Of::Left(None)
+                        | Of::LeftOuter(None)
+                        | Of::Right(None)
+                        | Of::RightOuter(None)
+                        | Of::FullOuter(None)
+                )
+        })
+}
