@@ -10,8 +10,8 @@ use crate::error::{Result, SqlError, state};
 use crate::tokens::joins;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement, TableAliasColumnDef, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement,
+    TableAliasColumnDef, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -330,12 +330,12 @@ impl Expander<'_> {
                         _ => None,
                     };
                     match alias {
-                        Some(alias) => items.extend(alias.columns.iter().map(|(name, value)| {
-                            SelectItem::ExprWithAlias {
+                        Some(alias) => {
+                            items.extend(alias.columns.iter().map(|(name, value)| SelectItem::ExprWithAlias {
                                 expr: value.clone(),
                                 alias: quoted(name),
-                            }
-                        })),
+                            }))
+                        }
                         None => {
                             let kind = SelectItemQualifiedWildcardKind::ObjectName(name);
                             items.push(SelectItem::QualifiedWildcard(kind, options));
@@ -344,7 +344,10 @@ impl Expander<'_> {
                 }
                 SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
                     let expr = Expr::CompoundIdentifier(parts);
-                    let item = match (scope.of_alias(&expr)?, output_name(&SelectItem::UnnamedExpr(expr.clone()))) {
+                    let item = match (
+                        scope.of_alias(&expr)?,
+                        output_name(&SelectItem::UnnamedExpr(expr.clone())),
+                    ) {
                         (Some(value), Some(name)) => {
                             let taken = items.iter().any(|item| output_name(item).as_ref() == Some(&name));
                             let name = match taken {

@@ -321,7 +321,9 @@ impl Inliner<'_> {
             };
             if function.language != "sql" {
                 let language = &function.language;
-                return Err(SqlError::unsupported(format!("a call of a function in language {language}")));
+                return Err(SqlError::unsupported(format!(
+                    "a call of a function in language {language}"
+                )));
             }
             let Some(Kind::Sql(tree)) = parse(&function.body)?.into_iter().next_back().map(|last| last.kind) else {
                 return Err(SqlError::internal("a function has no body"));

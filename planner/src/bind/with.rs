@@ -4,9 +4,9 @@
 //! DataFusion knows no name twice, inner or outer, and forgets ORDER BY, LIMIT and WITH of a query with UNION under WITH
 //! RECURSIVE: such names are changed here, and such queries wrapped.
 
-use super::{Binder, fold};
 use super::recursion::{self, refers_to};
 use super::relations::{ONCE_IF_VOLATILE_MARK, ONCE_MARK};
+use super::{Binder, fold};
 use crate::error::{Result, SqlError, state};
 use crate::functions::array_literal::ARRAY_LITERAL;
 use crate::rewrite::call;

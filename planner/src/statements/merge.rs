@@ -205,10 +205,7 @@ impl Merging {
             effects.push(effect(binder, &table, &own, &clause.action)?);
         }
         let position = |name: &str| ast::Expr::CompoundIdentifier(vec![quoted(&own), quoted(name)]);
-        let mut items: Vec<SelectItem> = POSITION_FIELDS
-            .iter()
-            .map(|name| item(position(name), *name))
-            .collect();
+        let mut items: Vec<SelectItem> = POSITION_FIELDS.iter().map(|name| item(position(name), *name)).collect();
         let inserts = !other.is_empty();
         let is_there = CaseWhen {
             condition: ast::Expr::IsNotNull(Box::new(position(POSITION_FIELDS[0]))),
@@ -299,10 +296,7 @@ fn effect(binder: &Binder, table: &Arc<TableVersion>, own: &str, action: &MergeA
                 return Ok(Effect::Nothing);
             }
             if update.update_predicate.is_some() || update.delete_predicate.is_some() {
-                return Err(SqlError::new(
-                    state::SYNTAX_ERROR,
-                    "syntax error at or near \"WHERE\"",
-                ));
+                return Err(SqlError::new(state::SYNTAX_ERROR, "syntax error at or near \"WHERE\""));
             }
             let values = assign::values(binder, definition, None, &update.assignments)?;
             let column = |name: &str| ast::Expr::CompoundIdentifier(vec![quoted(own), quoted(name)]);
@@ -479,4 +473,3 @@ impl Found {
         Ok(())
     }
 }
-

@@ -12,11 +12,10 @@ fn solid(tokens: &[TokenWithSpan]) -> Vec<usize> {
 pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
     let places = solid(tokens);
     let says = |tokens: &[TokenWithSpan], place: usize, words: &[&str]| {
-        words.iter().enumerate().all(|(at, word)| {
-            places
-                .get(place + at)
-                .is_some_and(|at| is(&tokens[*at], &[word]))
-        })
+        words
+            .iter()
+            .enumerate()
+            .all(|(at, word)| places.get(place + at).is_some_and(|at| is(&tokens[*at], &[word])))
     };
     if says(tokens, 0, &["drop", "index", "concurrently"]) {
         tokens.remove(places[2]);

@@ -79,9 +79,10 @@ pub(super) fn aliases(tokens: &mut Vec<TokenWithSpan>) {
             continue;
         }
         let mut end = place + 2;
-        while let (Some(Token::Word(_)), Some(Token::Comma)) =
-            (token(end).map(|token| &token.token), token(end + 1).map(|token| &token.token))
-        {
+        while let (Some(Token::Word(_)), Some(Token::Comma)) = (
+            token(end).map(|token| &token.token),
+            token(end + 1).map(|token| &token.token),
+        ) {
             end += 2;
         }
         if token(end + 1).is_some_and(|token| token.token == Token::RParen)

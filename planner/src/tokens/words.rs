@@ -18,10 +18,7 @@ pub(super) fn session_authorization(tokens: &mut Vec<TokenWithSpan>) {
         let span = tokens[first].span;
         let mut setting = vec![name("session_authorization", span)];
         if sets {
-            setting.push(TokenWithSpan {
-                token: Token::Eq,
-                span,
-            });
+            setting.push(TokenWithSpan { token: Token::Eq, span });
         }
         tokens.splice(first..=last, setting);
     }
