@@ -95,6 +95,22 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         .map(|token| token.to_string().to_uppercase())
         .collect();
     let mut tokens = tokens;
+    if words.starts_with(&["CREATE".into(), "SCHEMA".into()])
+        && let Some(pieces) = from::schema_elements(&tokens)
+    {
+        let mut pieces = pieces.into_iter().map(|piece| parse_piece(text, piece));
+        let head = pieces.next().transpose()?;
+        if let Some(Kind::Sql(create)) = head.map(|head| head.kind) {
+            let elements = pieces.collect::<Result<Vec<_>>>()?;
+            return Ok(Statement {
+                text: text.clone(),
+                start,
+                end,
+                kind: Kind::Schema(create, elements),
+            });
+        }
+        return Err(SqlError::new(state::SYNTAX_ERROR, "syntax error"));
+    }
     drop_unlogged(&mut tokens, &words);
     let deferrable = transaction_words(&mut tokens, &words);
     let on_commit = take_on_commit(&mut tokens, &words);

@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Analyze(Box<Analyze>),
     Fetch(Box<Fetch>),
     Definition(Box<Definition>),
+    /// CREATE SCHEMA, and what is to be made in it.
+    Schema(Box<ast::Statement>, Vec<Statement>),
     Utility(Utility),
 }
 

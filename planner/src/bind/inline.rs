@@ -1,7 +1,7 @@
 //! Domains and functions in SQL. A cast to a domain becomes one to its base type with the domain's conditions around it; a
 //! call of a function becomes what the function computes.
 
-use super::{Binder, fold, parts};
+use super::{Binder, fold, hygiene, parts};
 use crate::error::{Result, SqlError, state};
 use crate::functions::raise::RAISE;
 use crate::parse::{parse, parse_expression};
@@ -10,8 +10,9 @@ use crate::statement::Kind;
 use datafusion::sql::sqlparser::ast::{
     CaseWhen, CastKind, DataType, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
     Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
-    UnaryOperator, Value, VisitMut, VisitorMut,
+    TableWithJoins, UnaryOperator, Value, VisitMut, VisitorMut,
 };
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::{Domain, Function, FunctionResult, Object, ObjectKey};
@@ -25,7 +26,13 @@ pub(super) fn inline<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> {
     if !binder.snapshot.objects().keys().any(has_any) {
         return Ok(());
     }
-    match tree.visit(&mut Inliner { binder, depth: 0 }) {
+    let mut inliner = Inliner {
+        binder,
+        depth: 0,
+        scopes: Vec::new(),
+        calls: Cell::new(0),
+    };
+    match tree.visit(&mut inliner) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -114,10 +121,34 @@ impl Binder {
 struct Inliner<'a> {
     binder: &'a Binder,
     depth: usize,
+    /// FROM of each query around.
+    scopes: Vec<Vec<TableWithJoins>>,
+    /// Calls replaced so far.
+    calls: Cell<usize>,
 }
 
 impl VisitorMut for Inliner<'_> {
     type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        self.scopes.push(hygiene::from_of(query));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        self.scopes.push(select.from.clone());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<SqlError> {
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         let replaced = match expr {
@@ -309,6 +340,8 @@ impl Inliner<'_> {
         Ok(Inliner {
             binder: self.binder,
             depth: self.depth + 1,
+            scopes: self.scopes.clone(),
+            calls: Cell::new(0),
         })
     }
 
@@ -316,7 +349,7 @@ impl Inliner<'_> {
     #[allow(clippy::type_complexity, reason = "the call's parts, taken apart at once")]
     fn body(&self, name: &ObjectName, given: &Arguments) -> Result<Option<(Arc<Function>, Box<Query>, Vec<Expr>)>> {
         for function in self.binder.functions_named(name) {
-            let Some(values) = bound(&function, given)? else {
+            let Some(mut values) = bound(&function, given)? else {
                 continue;
             };
             if function.language != "sql" {
@@ -332,6 +365,9 @@ impl Inliner<'_> {
                 return Err(SqlError::unsupported("a function in SQL that changes data"));
             };
             rewrite(&mut query);
+            self.calls.set(self.calls.get() + 1);
+            let number = self.calls.get() * (DEPTH_MAX + 1) + self.depth;
+            hygiene::part(self.binder, &mut query, &mut values, &self.scopes, number)?;
             let _ = query.visit(&mut Parameters {
                 function: &function,
                 values: &values,
@@ -389,21 +425,21 @@ impl Inliner<'_> {
 
     /// A call in FROM.
     fn rows(&self, factor: &TableFactor) -> Result<Option<TableFactor>> {
-        let (name, given, alias, lateral) = match factor {
+        let (name, given, alias, lateral, ordinality) = match factor {
             TableFactor::Table {
                 name,
                 args: Some(args),
                 alias,
-                with_ordinality: false,
+                with_ordinality,
                 ..
-            } => (name, of_list(&args.args), alias, false),
+            } => (name, of_list(&args.args), alias, false, *with_ordinality),
             TableFactor::Function {
                 name,
                 args,
                 alias,
                 lateral,
-                ..
-            } => (name, of_list(args), alias, *lateral),
+                with_ordinality,
+            } => (name, of_list(args), alias, *lateral, *with_ordinality),
             _ => return Ok(None),
         };
         let Some(given) = given else { return Ok(None) };
@@ -419,7 +455,7 @@ impl Inliner<'_> {
             data_type: None,
         };
         let shown = alias.as_ref().map_or(own_name.clone(), |alias| fold(&alias.name));
-        let columns = match &function.returns {
+        let mut columns = match &function.returns {
             FunctionResult::Table(columns) => columns.iter().map(|(name, _)| column(name)).collect(),
             FunctionResult::Set(result) | FunctionResult::Scalar(result) => {
                 match self.binder.names().textual(result) {
@@ -437,6 +473,10 @@ impl Inliner<'_> {
         };
         if matches!(function.returns, FunctionResult::Scalar(_)) {
             query = first_row(query);
+        }
+        if ordinality {
+            columns.push(column("ordinality"));
+            query = numbered(query);
         }
         let alias = match alias {
             Some(alias) if !alias.columns.is_empty() => alias.clone(),
@@ -487,6 +527,34 @@ fn aggregates(select: &Select) -> bool {
     ["count(", "sum(", "avg(", "min(", "max(", "_agg("]
         .iter()
         .any(|name| text.contains(name))
+}
+
+/// The rows with, at the end, their number: WITH ORDINALITY.
+fn numbered(query: Box<Query>) -> Box<Query> {
+    let derived = TableFactor::Derived {
+        lateral: false,
+        subquery: query.clone(),
+        alias: Some(TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', "\u{1}rows"),
+            columns: Vec::new(),
+            at: None,
+        }),
+        sample: None,
+    };
+    let number = SelectItem::ExprWithAlias {
+        expr: crate::rewrite::row_number(Vec::new()),
+        alias: Ident::with_quote('"', "ordinality"),
+    };
+    let from = TableWithJoins {
+        relation: derived,
+        joins: Vec::new(),
+    };
+    let items = vec![SelectItem::Wildcard(Default::default()), number];
+    match crate::statements::select_of(items, vec![from], None) {
+        Statement::Query(numbered) => numbered,
+        _ => query,
+    }
 }
 
 /// A function gives its query's first row.

@@ -2,6 +2,7 @@
 
 mod aliases;
 pub(crate) mod expand;
+mod hygiene;
 mod inline;
 mod lookup;
 mod outer_aggregates;
@@ -15,6 +16,7 @@ mod with;
 
 pub(crate) use inline::{conditions_of, undefined_function, with_value};
 pub(crate) use lookup::{Names, Target, created_in, fold, parts, undefined};
+pub(crate) use recursion::refers_to;
 pub(crate) use relations::ROWS_FROM;
 
 use crate::catalog;

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 const INVALID_RECURSION: SqlState = SqlState("42P19");
 
 /// Whether a part of a statement names a relation.
-pub(super) fn refers_to<T: Visit>(tree: &T, name: &str) -> bool {
+pub(crate) fn refers_to<T: Visit>(tree: &T, name: &str) -> bool {
     count(tree, name) > 0
 }
 

@@ -242,3 +242,37 @@ pub(super) fn lacks_condition(table: &ast::TableWithJoins) -> bool {
                 )
         })
 }
+
+/// `CREATE SCHEMA s CREATE TABLE ... CREATE VIEW ...`: the tokens of each statement; None where there is one.
+pub(super) fn schema_elements(tokens: &[TokenWithSpan]) -> Option<Vec<Vec<TokenWithSpan>>> {
+    let (mut depth, mut starts) = (0usize, vec![0]);
+    let mut before: Option<&TokenWithSpan> = None;
+    for (at, token) in tokens.iter().enumerate() {
+        match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::Word(word)
+                if depth == 0
+                    && before.is_some()
+                    && word.quote_style.is_none()
+                    && matches!(word.keyword, Keyword::CREATE | Keyword::GRANT) =>
+            {
+                starts.push(at);
+            }
+            _ => {}
+        }
+        before = Some(token);
+    }
+    if starts.len() < 2 {
+        return None;
+    }
+    let ends = starts[1..].iter().copied().chain([tokens.len()]);
+    Some(
+        starts
+            .iter()
+            .zip(ends)
+            .map(|(from, to)| tokens[*from..to].to_vec())
+            .collect(),
+    )
+}

@@ -60,6 +60,7 @@ impl Session {
             | Kind::Analyze(_)
             | Kind::Fetch(_)
             | Kind::Definition(_)
+            | Kind::Schema(..)
             | Kind::Utility(Utility::Discard) => {}
         }
         let mut attempt = 1;

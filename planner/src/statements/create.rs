@@ -633,15 +633,7 @@ pub(super) fn check_option_named(said: Option<&str>) -> Result<Option<CheckOptio
 
 pub(super) fn schema(session: &mut Session, name: &SchemaName, if_not_exists: bool) -> Result<Outcome> {
     session.check_writable("CREATE SCHEMA")?;
-    let name = match name {
-        SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => name
-            .0
-            .last()
-            .and_then(|part| part.as_ident())
-            .map(fold)
-            .unwrap_or_default(),
-        SchemaName::UnnamedAuthorization(owner) => fold(owner),
-    };
+    let name = schema_named(name);
     if name.starts_with("pg_") {
         return Err(SqlError::new(
             crate::error::SqlState("42939"),
@@ -662,4 +654,50 @@ pub(super) fn schema(session: &mut Session, name: &SchemaName, if_not_exists: bo
         transaction.lock().create_schema(&name)?;
     }
     Ok(Outcome::Command("CREATE SCHEMA".into()))
+}
+
+/// CREATE SCHEMA with elements, which are made as if the schema came first in the path.
+pub(super) async fn schema_with(
+    session: &mut Session,
+    create: &ast::Statement,
+    elements: &[crate::statement::Statement],
+) -> Result<Outcome> {
+    let ast::Statement::CreateSchema {
+        schema_name,
+        if_not_exists,
+        ..
+    } = create
+    else {
+        return Err(SqlError::internal("no CREATE SCHEMA"));
+    };
+    if *if_not_exists {
+        return Err(SqlError::unsupported_as(
+            "CREATE SCHEMA IF NOT EXISTS cannot include schema elements",
+        ));
+    }
+    let outcome = schema(session, schema_name, false)?;
+    let name = tenon_storage::quote_identifier(&schema_named(schema_name)).to_string();
+    let before = session.settings.clone();
+    let path = before.get("search_path").unwrap_or_default();
+    session.settings.put("search_path".into(), format!("{name}, {path}"));
+    let mut result = Ok(outcome);
+    for element in elements {
+        if let crate::statement::Kind::Utility(_) = element.kind {
+            continue;
+        }
+        let prepared = crate::session::Prepared::without_parameters(element.clone());
+        if let Err(error) = Box::pin(super::run(session, &prepared, &[])).await {
+            result = Err(error);
+            break;
+        }
+    }
+    session.settings = before;
+    result
+}
+
+fn schema_named(name: &SchemaName) -> String {
+    match name {
+        SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => super::last(name),
+        SchemaName::UnnamedAuthorization(owner) => fold(owner),
+    }
 }

@@ -93,6 +93,24 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
 fn definition(create: &CreateIndex) -> Result<IndexDef> {
     match &create.using {
         None | Some(IndexType::BTree) => {}
+        // What finds equal keys finds them in order as well.
+        Some(IndexType::Hash) => {
+            if create.unique {
+                return Err(SqlError::unsupported_as(
+                    "access method \"hash\" does not support unique indexes",
+                ));
+            }
+            if create.columns.len() > 1 {
+                return Err(SqlError::unsupported_as(
+                    "access method \"hash\" does not support multicolumn indexes",
+                ));
+            }
+            if !create.include.is_empty() {
+                return Err(SqlError::unsupported_as(
+                    "access method \"hash\" does not support included columns",
+                ));
+            }
+        }
         Some(IndexType::Custom(name)) => {
             let message = format!("access method \"{}\" does not exist", fold(name));
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message));

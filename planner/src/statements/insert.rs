@@ -516,6 +516,7 @@ fn upsert<'a>(insert: &'a Insert, table: &Arc<TableVersion>) -> Result<Option<Up
         target: conflict_target.as_ref(),
         update,
         returning: insert.returning.as_deref(),
+        with: insert.source.as_ref().and_then(|source| source.with.as_ref()),
     }))
 }
 

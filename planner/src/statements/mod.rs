@@ -120,6 +120,7 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
         Kind::Analyze(analyze) => return analyze::run(session, analyze).await,
         Kind::Fetch(fetch) => return cursor::fetch(session, fetch).await,
         Kind::Definition(definition) => return define(session, definition).await,
+        Kind::Schema(create, elements) => return create::schema_with(session, create, elements).await,
         Kind::Utility(Utility::Discard) => return set::discard(session, prepared.sql()),
         _ => return Err(SqlError::internal("no statement")),
     };

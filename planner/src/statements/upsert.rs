@@ -21,7 +21,7 @@ use datafusion::common::ScalarValue;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    self, ConflictTarget, DoUpdate, Ident, ObjectName, ObjectNamePart, SelectItem, VisitMut, VisitorMut,
+    self, ConflictTarget, DoUpdate, Ident, ObjectName, ObjectNamePart, SelectItem, VisitMut, VisitorMut, With,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub(super) struct Upsert<'a> {
     pub target: Option<&'a ConflictTarget>,
     pub update: &'a DoUpdate,
     pub returning: Option<&'a [SelectItem]>,
+    /// The WITH of the statement, whose queries the assignments may name.
+    pub with: Option<&'a With>,
 }
 
 impl Upsert<'_> {
@@ -228,6 +230,9 @@ impl Upsert<'_> {
         let relation = ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('"', &name))]);
         let mut tree = select::over(relation, items);
         select::restrict(&mut tree, self.update.selection.clone());
+        if let (ast::Statement::Query(query), Some(with)) = (&mut tree, self.with) {
+            query.with = Some(with.clone());
+        }
         let _ = tree.visit(&mut Excluded(&name));
         rewrite(&mut tree);
         let (plan, params) = parameters::plan(&binder, tree, types)?;

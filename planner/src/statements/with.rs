@@ -42,7 +42,7 @@ fn with_of(tree: &mut Statement) -> Option<&mut Option<With>> {
 }
 
 /// The statement without the changes in its WITH, and these; None where there are none.
-fn parted(tree: &Statement) -> Option<(Statement, Vec<Cte>)> {
+fn parted(tree: &Statement) -> Option<Result<(Statement, Vec<Cte>)>> {
     let own = match tree {
         Statement::Query(query) => query.with.as_ref(),
         Statement::Insert(insert) => insert.source.as_ref().and_then(|source| source.with.as_ref()),
@@ -66,9 +66,27 @@ fn parted(tree: &Statement) -> Option<(Statement, Vec<Cte>)> {
         }
         cte
     });
-    let found = found.collect();
+    let found: Vec<Cte> = found.collect();
     *with = plain;
-    Some((rest, found))
+    if let Some(unnamed) = found.iter().find(|cte| is_read(&rest, &found, cte)) {
+        let name = fold(&unnamed.alias.name);
+        let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
+        return Some(Err(SqlError::unsupported_as(message)));
+    }
+    Some(Ok((rest, found)))
+}
+
+/// Whether a change that returns nothing is named as if it did.
+fn is_read(rest: &Statement, found: &[Cte], cte: &Cte) -> bool {
+    let returns = match cte.query.body.as_ref() {
+        SetExpr::Insert(Statement::Insert(insert)) => insert.returning.is_some(),
+        SetExpr::Update(Statement::Update(update)) => update.returning.is_some(),
+        SetExpr::Delete(Statement::Delete(delete)) => delete.returning.is_some(),
+        _ => true,
+    };
+    let name = fold(&cte.alias.name);
+    let mut others = found.iter().filter(|other| !std::ptr::eq(*other, cte));
+    !returns && (crate::bind::refers_to(rest, &name) || others.any(|other| crate::bind::refers_to(&other.query, &name)))
 }
 
 /// The statement that a query of WITH is.
@@ -103,9 +121,10 @@ pub(super) async fn run(
     tree: &Statement,
     params: &[ScalarValue],
 ) -> Result<Option<Outcome>> {
-    let Some((rest, found)) = parted(tree) else {
+    let Some(parted) = parted(tree) else {
         return Ok(None);
     };
+    let (rest, found) = parted?;
     let before = session.state();
     let outer = std::mem::take(&mut session.surroundings);
     let result = within(session, prepared, &rest, &found, before, params).await;
@@ -123,7 +142,6 @@ async fn within(
 ) -> Result<Outcome> {
     for cte in found {
         let outcome = Box::pin(run_tree(session, prepared, &statement(cte), params)).await?;
-        // What returns nothing cannot be named.
         if let Outcome::Rows { columns, stream, .. } = outcome {
             let batches: Vec<RecordBatch> = stream.try_collect().await?;
             let relation = relation(cte, &columns, batches)?;
@@ -137,9 +155,10 @@ async fn within(
 
 /// What preparing such a statement finds out: the relations are there, without rows.
 pub(super) fn describe(session: &mut Session, tree: &Statement, types: &[u32]) -> Result<Option<Description>> {
-    let Some((rest, found)) = parted(tree) else {
+    let Some(parted) = parted(tree) else {
         return Ok(None);
     };
+    let (rest, found) = parted?;
     let outer = std::mem::take(&mut session.surroundings);
     let mut describe = || {
         for cte in &found {

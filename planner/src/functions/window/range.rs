@@ -103,7 +103,7 @@ impl<'a> Keys<'a> {
         Ok(Self { key, offset, values })
     }
 
-    /// Each key plus or minus the offset. `low`: a sum that is no number counts as lower than all, else as higher.
+    /// Each key plus or minus the offset. `low`: the sum of opposite infinities counts as lower than all numbers, else as higher.
     fn shifted(&self, minus: bool, low: bool) -> Result<Vec<i256>> {
         let negative = || fail("22013", "invalid preceding or following size in window function");
         let by = |distance: i256| -> Result<Vec<i256>> {
@@ -123,11 +123,13 @@ impl<'a> Keys<'a> {
                 let keys = cast(self.key, &DataType::Float64)?;
                 let sums = keys.as_primitive::<Float64Type>().values().iter().map(|key| {
                     let sum = key + distance;
-                    match sum.is_nan() && !key.is_nan() {
-                        true if low => i256::from_i128(i128::MIN),
-                        true => i256::from_i128(i128::MAX),
-                        false => i256::from(float_ordinal(sum)),
-                    }
+                    // NaN is at no distance from numbers, infinite ones among them.
+                    let sum = match sum.is_nan() && !key.is_nan() {
+                        true if low => f64::NEG_INFINITY,
+                        true => f64::INFINITY,
+                        false => sum,
+                    };
+                    i256::from(float_ordinal(sum))
                 });
                 Ok(sums.collect())
             }
