@@ -113,6 +113,15 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
             let changed = to_one_type(call.args.iter_mut().collect(), schema)?;
             Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
         }
+        // The value and its default.
+        Expr::WindowFunction(mut call) if matches!(call.fun.name(), "lag" | "lead") && call.params.args.len() == 3 => {
+            let mut changed = false;
+            if let [value, _, default] = call.params.args.as_mut_slice() {
+                changed = to_one_type(vec![value, default], schema)?;
+            }
+            let keyed = equal::rewrite_expr(Expr::WindowFunction(call), schema)?;
+            Ok(Transformed::new_transformed(keyed.data, changed || keyed.transformed))
+        }
         other => equal::rewrite_expr(other, schema),
     }
 }
