@@ -256,7 +256,10 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "pg_get_viewdef" => (
             DataType::Utf8,
             Box::new(move |args| {
-                let relation = number(args, 0).and_then(|oid| find(&own, oid));
+                let relation = match text(args, 0) {
+                    Some(name) if name.parse::<u32>().is_err() => named(&own, &name),
+                    _ => number(args, 0).and_then(|oid| find(&own, oid)),
+                };
                 ScalarValue::Utf8(match relation {
                     Some(Relation::View(view)) => Some(format!(" {};", view.sql)),
                     _ => None,

@@ -7,6 +7,7 @@ mod collect;
 mod intervals;
 mod moments;
 pub(crate) mod planner;
+mod real;
 mod regression;
 pub(crate) mod single;
 mod sum;
@@ -95,6 +96,7 @@ pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -
             fields[0] = Arc::new(wide);
             sum_udaf()
         }
+        ("sum", [DataType::Float32]) => real::sum(),
         ("sum", [DataType::LargeBinary]) => moments::udaf("sum", moments::Kind::Sum),
         ("avg", [DataType::LargeBinary]) => moments::udaf("avg", moments::Kind::Average),
         ("sum", [other]) if *other != DataType::Int64 => sum_udaf(),

@@ -1,9 +1,10 @@
-//! `sum` with PostgreSQL's result types: bigint of smallint and integer, numeric of bigint.
+//! `sum` with PostgreSQL's result types: bigint of smallint and integer, numeric of bigint, real of real.
 //!
 //! This function decides the types. After type coercion `lower` gives all but the sum of bigints to DataFusion's own.
 
 use super::exact_argument;
 use super::moments::{self, Kind};
+use super::real;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
@@ -40,6 +41,7 @@ pub(super) fn lower(params: &mut AggregateFunctionParams, schema: &DFSchema) -> 
         DataType::Int64 => WIDE,
         NUMERIC => return Ok(Some(moments::udaf("sum", Kind::Sum))),
         DataType::Int16 | DataType::Int32 => DataType::Int64,
+        DataType::Float32 => return Ok(Some(real::sum())),
         _ => return Ok(Some(sum_udaf())),
     };
     let own = std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None));
@@ -62,7 +64,10 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        exact_argument("sum", types)
+        match types {
+            [DataType::Float32] => Ok(vec![DataType::Float32]),
+            types => exact_argument("sum", types),
+        }
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -70,6 +75,7 @@ impl AggregateUDFImpl for Sum {
             DataType::Int16 | DataType::Int32 => Ok(DataType::Int64),
             DataType::Int64 => Ok(WIDE),
             DataType::LargeBinary => Ok(NUMERIC),
+            DataType::Float32 => Ok(DataType::Float32),
             interval @ DataType::Interval(_) => Ok(interval.clone()),
             _ => sum_udaf().return_type(types),
         }

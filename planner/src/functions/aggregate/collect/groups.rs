@@ -4,7 +4,7 @@
 
 use super::rows::{Order, Rows, keeps};
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, LargeBinaryArray, LargeStringArray, ListArray, StructArray,
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, LargeBinaryArray, LargeStringArray, ListArray, StructArray,
 };
 use datafusion::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field, Fields};
@@ -106,7 +106,11 @@ impl Groups {
                 };
                 let (ends, bytes, nulls) = joined;
                 Ok(match of_bytes {
-                    true => Arc::new(LargeBinaryArray::try_new(ends, bytes, Some(nulls))?),
+                    true => Arc::new(BinaryViewArray::from(&LargeBinaryArray::try_new(
+                        ends,
+                        bytes,
+                        Some(nulls),
+                    )?)),
                     false => Arc::new(LargeStringArray::try_new(ends, bytes, Some(nulls))?),
                 })
             }

@@ -126,7 +126,7 @@ impl AggregateUDFImpl for Collect {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [DataType::BinaryView, _] => Ok(DataType::LargeBinary),
+            [DataType::BinaryView, _] => Ok(DataType::BinaryView),
             _ => self.base.return_type(types),
         }
     }

@@ -1,0 +1,167 @@
+//! `sum` of reals, which is a real. It is summed up in double precision.
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
+};
+use std::sync::{Arc, LazyLock};
+
+const DOUBLE: DataType = DataType::Float64;
+
+pub(super) fn sum() -> Arc<AggregateUDF> {
+    static SUM: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| {
+        let signature = Signature::exact(vec![DataType::Float32], Volatility::Immutable);
+        Arc::new(AggregateUDF::new_from_impl(Sum { signature }))
+    });
+    SUM.clone()
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Sum {
+    signature: Signature,
+}
+
+/// The arguments of the sum of doubles that computes this one.
+fn of_doubles<R>(args: &AccumulatorArgs, of: impl FnOnce(AccumulatorArgs) -> Result<R>) -> Result<R> {
+    let fields: Vec<FieldRef> = args
+        .expr_fields
+        .iter()
+        .map(|field| Arc::new(field.as_ref().clone().with_data_type(DOUBLE)))
+        .collect();
+    of(AccumulatorArgs {
+        return_field: Arc::new(args.return_field.as_ref().clone().with_data_type(DOUBLE)),
+        schema: args.schema,
+        ignore_nulls: args.ignore_nulls,
+        order_bys: args.order_bys,
+        is_reversed: args.is_reversed,
+        name: args.name,
+        is_distinct: args.is_distinct,
+        exprs: args.exprs,
+        expr_fields: &fields,
+    })
+}
+
+fn doubles(values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+    values.iter().map(|values| Ok(cast(values, &DOUBLE)?)).collect()
+}
+
+impl AggregateUDFImpl for Sum {
+    fn name(&self) -> &str {
+        "sum"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Float32)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let double = |field: &Field| -> FieldRef { Arc::new(field.clone().with_data_type(DOUBLE)) };
+        let input: Vec<FieldRef> = args.input_fields.iter().map(|field| double(field)).collect();
+        sum_udaf().state_fields(StateFieldsArgs {
+            name: args.name,
+            input_fields: &input,
+            return_field: double(&args.return_field),
+            ordering_fields: args.ordering_fields,
+            is_distinct: args.is_distinct,
+        })
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(One(of_doubles(&args, |args| sum_udaf().accumulator(args))?)))
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let sliding = of_doubles(&args, |args| sum_udaf().create_sliding_accumulator(args))?;
+        Ok(Box::new(One(sliding)))
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        !args.is_distinct
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let groups = of_doubles(&args, |args| sum_udaf().create_groups_accumulator(args))?;
+        Ok(Box::new(Groups(groups)))
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+#[derive(Debug)]
+struct One(Box<dyn Accumulator>);
+
+impl Accumulator for One {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.update_batch(&doubles(values)?)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.retract_batch(&doubles(values)?)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.0.supports_retract_batch()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.0.evaluate()?.cast_to(&DataType::Float32)
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.0.state()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.0.merge_batch(states)
+    }
+}
+
+struct Groups(Box<dyn GroupsAccumulator>);
+
+impl GroupsAccumulator for Groups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<()> {
+        self.0.update_batch(&doubles(values)?, groups, filter, total)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        Ok(cast(&self.0.evaluate(emit_to)?, &DataType::Float32)?)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.0.state(emit_to)
+    }
+
+    fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.0.merge_batch(values, groups, total)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        self.0.convert_to_state(&doubles(values)?, filter)
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
