@@ -3,20 +3,17 @@
 use crate::config::Config;
 use crate::config::cli::{Cli, Command};
 use crate::serve::Server;
-use crate::{demo, health, load, logging};
+use crate::{allocator, demo, health, load, logging};
 use anyhow::Context;
 use clap::Parser;
 use std::process::ExitCode;
 use tenon_executor::join::calibrate;
-use tenon_storage::heap::Counting;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-#[global_allocator]
-static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
-
 /// Runs the command line of this process. Exit code 1 is a failure, 2 a wrong command line.
 pub fn main_entry() -> ExitCode {
+    allocator::tune();
     let cli = Cli::parse();
     let result = match &cli.command {
         None => serve(&cli),

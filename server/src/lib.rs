@@ -3,6 +3,7 @@
 //! `serve` holds what connections share, `wire` speaks with one client, `encode` and `params` turn values into bytes and
 //! back. `demo` fills the server with TPC-H; `load` and `health` are the commands that talk to a running server.
 
+mod allocator;
 mod app;
 pub mod config;
 pub mod demo;
