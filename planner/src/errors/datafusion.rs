@@ -5,6 +5,7 @@ use crate::error::{SqlError, state};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use std::io;
 use tenon_storage::StorageError;
 
 /// What the client is told of an error of planning or execution.
@@ -25,12 +26,33 @@ pub(crate) fn from_datafusion(error: &DataFusionError) -> SqlError {
         DataFusionError::ResourcesExhausted(message) => {
             SqlError::new(state::OUT_OF_MEMORY, "out of memory").detail(message.clone())
         }
-        DataFusionError::IoError(error) => SqlError::new(state::IO_ERROR, error.to_string()),
+        DataFusionError::IoError(error) => from_io(error),
         DataFusionError::SQL(error, _) => SqlError::new(state::SYNTAX_ERROR, error.to_string()),
         DataFusionError::ExecutionJoin(error) if error.is_panic() => {
             SqlError::internal("the query failed by an internal error")
         }
         other => SqlError::internal(other.to_string()),
+    }
+}
+
+/// What DataFusion says where files may not grow any further.
+const FILES_FULL: &str = "The used disk space during the spilling process has exceeded the allowable limit";
+
+fn from_io(error: &io::Error) -> SqlError {
+    let told = error.to_string();
+    if told.contains(FILES_FULL) {
+        return SqlError::new(state::DISK_FULL, "the files of running queries exceed their limit")
+            .hint("See the server's setting spill_limit.");
+    }
+    if let Some(inner) = error
+        .get_ref()
+        .filter(|inner| inner.is::<DataFusionError>() || inner.is::<ArrowError>())
+    {
+        return from_boxed(inner);
+    }
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqlError::new(state::DISK_FULL, told),
+        _ => SqlError::new(state::IO_ERROR, told),
     }
 }
 
@@ -59,6 +81,7 @@ pub(crate) fn from_arrow(error: &ArrowError) -> SqlError {
         ArrowError::InvalidArgumentError(message) | ArrowError::ComputeError(message) => wording::execution(message),
         ArrowError::NotYetImplemented(message) => SqlError::new(state::FEATURE_NOT_SUPPORTED, message.clone()),
         ArrowError::MemoryError(message) => SqlError::new(state::OUT_OF_MEMORY, message.clone()),
+        ArrowError::IoError(_, error) => from_io(error),
         ArrowError::OffsetOverflowError(_) => SqlError::new(state::PROGRAM_LIMIT_EXCEEDED, error.to_string()),
         other => SqlError::internal(other.to_string()),
     }
@@ -138,6 +161,9 @@ pub(crate) fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::execution::disk_manager::DiskManager;
+    use std::io::Write;
+    use std::sync::Arc;
 
     #[test]
     fn distances() {
@@ -145,6 +171,19 @@ mod tests {
         assert_eq!(distance("abc", "abc"), 0);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("kitten", "sitting"), 3);
+    }
+
+    /// A message that DataFusion words otherwise would be no known error any more.
+    #[test]
+    fn full_disks() {
+        let disk = Arc::new(DiskManager::builder().with_max_temp_directory_size(0).build().unwrap());
+        let mut writer = disk.create_tmp_file("test").unwrap().open_writer().unwrap();
+        let error = writer.write_all(b"more").unwrap_err();
+        assert_eq!(from_io(&error).state, state::DISK_FULL);
+        let error = ArrowError::IoError("wrapped".into(), error);
+        assert_eq!(from_arrow(&error).state, state::DISK_FULL);
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(from_datafusion(&full.into()).state, state::DISK_FULL);
     }
 
     #[test]
