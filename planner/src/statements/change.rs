@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::TableVersion;
+use tenon_storage::{TableVersion, TableWriter};
 
 /// An UPDATE or DELETE as a query for rows to change.
 struct Change {
@@ -311,8 +311,10 @@ struct Found {
     /// A bit for each row of a segment that is to be changed.
     changed: Vec<Option<BooleanBufferBuilder>>,
     rows: u64,
-    /// The new rows, or for DELETE ... RETURNING the old ones.
-    batches: Vec<RecordBatch>,
+    /// Takes the new rows of an UPDATE as they come: all of them would not fit beside what else queries hold.
+    writer: Option<TableWriter>,
+    /// What RETURNING sees: the new rows, or for DELETE the old ones.
+    kept: Option<Vec<RecordBatch>>,
 }
 
 async fn run(
@@ -331,55 +333,61 @@ async fn run(
     let table = change.target.table.clone();
     let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let changed = sizes.iter().map(|_| None).collect();
+    let writer = match change.what {
+        "UPDATE" => Some(session.transaction()?.lock().writer(&table)),
+        _ => None,
+    };
     let found = Found {
         changed,
         rows: 0,
-        batches: Vec::new(),
+        writer,
+        kept: change.returning.is_some().then(Vec::new),
     };
+    let width = table.definition().columns.len();
     let schema = Arc::new(Schema::new(
         seen.fields.iter().map(|(_, field)| field.clone()).collect::<Vec<_>>(),
     ));
     let found = run::drain(&session.run(), plan, found, move |found, batch| {
-        take(found, &sizes, &schema, &batch)
+        take(found, &sizes, (&schema, width), &batch)
     })
     .await?;
-    let Found { changed, rows, batches } = found;
+    let Found {
+        changed,
+        rows,
+        writer,
+        kept,
+    } = found;
     if rows > 0 {
         let keep: Vec<Option<BooleanArray>> = changed
             .into_iter()
             .map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)))
             .collect();
-        let own: Vec<usize> = (0..table.definition().columns.len()).collect();
-        let new_rows = if change.what == "UPDATE" {
-            let own = batches.iter().map(|batch| batch.project(&own));
-            own.collect::<std::result::Result<Vec<_>, _>>()
-                .map_err(|error| from_arrow(&error))?
-        } else {
-            Vec::new()
-        };
         let mut checks = Checks::of(binder, table.definition())?;
         for (view, condition) in change.target.view.iter().flat_map(|view| &view.checks) {
             checks = checks.and_of_view(binder, view, Through::over_table(condition))?;
         }
-        replace(session, &table, keep, new_rows, checks).await?;
+        let writer = match writer {
+            Some(writer) => writer,
+            None => session.transaction()?.lock().writer(&table),
+        };
+        replace(session, &table, keep, (writer, Vec::new()), checks).await?;
     }
     match &change.returning {
-        Some(items) => returning::rows(session, &table, &seen, items, batches, change.what).await,
+        Some(items) => returning::rows(session, &table, &seen, items, kept.unwrap_or_default(), change.what).await,
         None => Ok(Outcome::Command(format!("{} {rows}", change.what))),
     }
 }
 
-/// Takes rows out of a table and adds others, which must satisfy the checks.
+/// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks.
 pub(super) async fn replace(
     session: &Session,
     table: &Arc<TableVersion>,
     keep: Vec<Option<BooleanArray>>,
-    added: Vec<RecordBatch>,
+    (mut writer, added): (TableWriter, Vec<RecordBatch>),
     checks: Checks,
 ) -> Result<()> {
     let (transaction, table) = (session.transaction()?, table.clone());
     run::background(&session.engine, async move {
-        let mut writer = transaction.lock().writer(&table);
         for batch in &added {
             writer.append(batch)?;
         }
@@ -396,8 +404,9 @@ pub(super) async fn replace(
     .await
 }
 
-/// Notes the rows of a batch that are met for the first time.
-fn take(found: &mut Found, sizes: &[usize], schema: &Arc<Schema>, batch: &RecordBatch) -> Result<()> {
+/// Notes the rows of a batch that are met for the first time. `width`: the columns of the table, which come first in the
+/// schema.
+fn take(found: &mut Found, sizes: &[usize], (schema, width): (&Arc<Schema>, usize), batch: &RecordBatch) -> Result<()> {
     let segments = batch.column(0).as_primitive::<UInt32Type>();
     let rows = batch.column(1).as_primitive::<UInt32Type>();
     let mut first = BooleanBufferBuilder::new(batch.num_rows());
@@ -427,11 +436,18 @@ fn take(found: &mut Found, sizes: &[usize], schema: &Arc<Schema>, batch: &Record
                     .with_nullable(true)
             })
             .collect();
-        let kept = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
             .and_then(|batch| filter_record_batch(&batch, &BooleanArray::new(first.finish(), None)))
             .map_err(|error| from_arrow(&error))?;
-        if kept.num_rows() > 0 {
-            found.batches.push(kept);
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        if let Some(writer) = &mut found.writer {
+            let own: Vec<usize> = (0..width).collect();
+            writer.append(&rows.project(&own).map_err(|error| from_arrow(&error))?)?;
+        }
+        if let Some(kept) = &mut found.kept {
+            kept.push(rows);
         }
     }
     Ok(())

@@ -89,7 +89,8 @@ pub(super) async fn run(
         let changed = found.changed.into_iter();
         let keep = changed.map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)));
         let checks = Checks::of(&binder, table.definition())?;
-        change::replace(session, &table, keep.collect(), found.written, checks).await?;
+        let writer = session.transaction()?.lock().writer(&table);
+        change::replace(session, &table, keep.collect(), (writer, found.written), checks).await?;
     }
     Ok(Outcome::Command(format!("MERGE {}", found.rows)))
 }
