@@ -20,6 +20,7 @@ use rayon::prelude::*;
 use tenon_gpu::cpu::{Stop, filled};
 
 use crate::apart::{apart, check};
+use crate::held::batch_bytes;
 use crate::keys::{append_exact, is_exact};
 
 /// Row numbers are 32 bits, and all ones is no row.
@@ -229,15 +230,6 @@ async fn collect_one(
         }
     }
     Ok(batches)
-}
-
-/// Bytes of the rows themselves: a slice of a segment does not count the whole segment.
-fn batch_bytes(batch: &RecordBatch) -> usize {
-    batch
-        .columns()
-        .iter()
-        .map(|c| c.to_data().get_slice_memory_size().unwrap_or(0))
-        .sum()
 }
 
 #[cfg(test)]
