@@ -108,7 +108,7 @@ impl Bounded {
         if bytes > CONSTANT_BYTES_MAX && is_planning() {
             return exec_err!("a constant of {bytes} bytes is made when the query runs");
         }
-        check(bytes)?;
+        check(self.growth.asked(bytes, args.return_field.data_type()))?;
         self.call(args)
     }
 
@@ -126,7 +126,7 @@ impl Bounded {
                 bytes = bytes.saturating_add(more);
                 end += 1;
             }
-            check(bytes)?;
+            check(self.growth.asked(bytes, args.return_field.data_type()))?;
             made.push(self.call(piece(args, start..end))?.into_array(end - start)?);
             start = end;
         }

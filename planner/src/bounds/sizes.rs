@@ -2,6 +2,7 @@
 
 use super::arguments::{Lengths, Numbers, product, text};
 use super::check_value;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
 use memchr::memmem;
@@ -24,7 +25,7 @@ pub(super) enum Growth {
     Pad,
     /// `replace`: each piece found becomes another.
     Replace,
-    /// `regexp_replace`: each match becomes a text that may hold the match.
+    /// `regexp_replace`: each match becomes a text that may hold the match. The function looks as it goes on.
     Matches,
     /// `format`: widths are in its text.
     Format,
@@ -60,6 +61,18 @@ impl Growth {
             "textcat" | "concat" | "concat_ws" => Self::Joined,
             "array_to_string" | "list_to_string" | "array_join" => Self::Separated,
             _ => Self::Plain,
+        }
+    }
+
+    /// Bytes to ask for before a call whose arguments and result take `bytes` at most.
+    pub fn asked(self, bytes: u64, result: &DataType) -> u64 {
+        match self {
+            // Few texts match at each character.
+            Self::Matches => 0,
+            // Nothing grows in a number, and nothing is written anew in an array.
+            Self::Plain if result.is_primitive() || *result == DataType::Boolean => bytes / CHARACTER_BYTES / 2,
+            Self::Plain if result.is_nested() => bytes / CHARACTER_BYTES,
+            _ => bytes,
         }
     }
 }

@@ -59,7 +59,7 @@ fn all_matches(values: &[Value]) -> Result<Out> {
     let (subject, mut rows) = (text(values, 0), Vec::new());
     each_match(&*compiled(text(values, 1), flags)?, subject, 0, |found| {
         rows.push(groups(subject, &found));
-        flags.global
+        Ok(flags.global)
     })?;
     Ok(Out::Rows(rows))
 }
@@ -75,7 +75,7 @@ fn split(values: &[Value], name: &str) -> Result<Out> {
             parts.push(Some(subject[done..start].to_string()));
             done = end;
         }
-        true
+        Ok(true)
     })?;
     parts.push(Some(subject[done..].to_string()));
     Ok(Out::Texts(parts))
@@ -102,7 +102,7 @@ fn regexp_count(values: &[Value]) -> Result<Out> {
     if let Some(from) = offset(subject, start) {
         each_match(&pattern, subject, from, |_| {
             count += 1;
-            true
+            Ok(true)
         })?;
     }
     Ok(Out::Int(count))
@@ -119,7 +119,7 @@ fn nth_match(values: &[Value], nth: usize, flags: Flags) -> Result<Option<Spans>
             if count == nth {
                 wanted = Some(found);
             }
-            count < nth
+            Ok(count < nth)
         })?;
     }
     Ok(wanted)
