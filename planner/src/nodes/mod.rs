@@ -8,4 +8,4 @@ mod project_set;
 pub(crate) use apply::{Apply, ApplyKind, ApplyPlanner, Binding, applies};
 pub(crate) use limit::{LimitByValue, LimitPlanner};
 pub(crate) use materialized::{Materialized, MaterializedPlanner};
-pub(crate) use project_set::{ProjectSet, ProjectSetPlanner, SetCall, with_args_changed};
+pub(crate) use project_set::{ProjectSet, ProjectSetExec, ProjectSetPlanner, SetCall, with_args_changed};

@@ -159,7 +159,7 @@ struct Call {
 }
 
 #[derive(Debug)]
-struct ProjectSetExec {
+pub(crate) struct ProjectSetExec {
     input: Arc<dyn ExecutionPlan>,
     calls: Arc<[Call]>,
     outer: bool,

@@ -28,6 +28,7 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::memory::LazyMemoryExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
@@ -37,6 +38,8 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, WindowExpr};
 use tenon_executor::aggregate::GroupExec;
+
+use crate::nodes::ProjectSetExec;
 
 pub(crate) use append::AppendExec;
 use fold::{InOrder, rebased};
@@ -187,6 +190,7 @@ fn carries(plan: &Plan) -> bool {
         || plan.is::<GlobalLimitExec>()
         || plan.is::<LocalLimitExec>()
         || plan.is::<UnnestExec>()
+        || plan.is::<ProjectSetExec>()
         || is_ready_window(plan)
 }
 
@@ -266,5 +270,7 @@ fn is_source(plan: &Plan) -> bool {
         .downcast_ref::<DataSourceExec>()
         .is_some_and(|source| source.data_source().is::<MemorySourceConfig>());
     let known = in_memory || plan.is::<RecursiveQueryExec>() || plan.is::<LazyMemoryExec>();
+    // What functions in FROM make of no rows at all.
+    let known = known || plan.is::<PlaceholderRowExec>();
     plan.is::<AppendExec>() || known && plan.output_partitioning().partition_count() == 1
 }
