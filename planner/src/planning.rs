@@ -6,8 +6,8 @@
 
 use crate::error::{SqlError, SqlState, state};
 use crate::errors::to_datafusion;
-use crate::functions::session::Facts;
 use crate::run::canceled;
+use crate::settings::Settings;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -25,10 +25,12 @@ tokio::task_local! {
     static STATEMENT: Statement;
 }
 
-struct Statement {
-    ended: CancellationToken,
+/// What ends the planning of a statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Statement {
+    pub ended: CancellationToken,
     /// Where the task that looks at the clock is the one that plans.
-    deadline: Option<Instant>,
+    pub deadline: Option<Instant>,
 }
 
 /// Runs a future that plans for a statement.
@@ -40,17 +42,22 @@ pub(crate) async fn under<T>(statement: CancellationToken, planning: impl Future
     STATEMENT.scope(statement, planning).await
 }
 
+impl Statement {
+    /// A statement that began at some time, under a session's settings.
+    pub fn new(ended: CancellationToken, began: Instant, settings: &Settings) -> Self {
+        let timeout = settings.get("statement_timeout");
+        let timeout = timeout.and_then(|text| crate::settings::milliseconds(&text));
+        let timeout = timeout.filter(|ms| *ms > 0).map(Duration::from_millis);
+        Self {
+            ended,
+            deadline: timeout.and_then(|timeout| began.checked_add(timeout)),
+        }
+    }
+}
+
 /// Runs a computation that plans for a statement, while other tasks of the thread go on elsewhere.
-pub(crate) fn under_here<T>(facts: &Facts, planning: impl FnOnce() -> T) -> T {
-    let timeout = facts.settings.get("statement_timeout");
-    let timeout = timeout.and_then(|text| crate::settings::milliseconds(&text));
-    let statement = Statement {
-        ended: facts.cancel.clone(),
-        deadline: timeout
-            .filter(|ms| *ms > 0)
-            .and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms))),
-    };
-    let planning = || STATEMENT.sync_scope(statement, planning);
+pub(crate) fn under_here<T>(statement: &Statement, planning: impl FnOnce() -> T) -> T {
+    let planning = || STATEMENT.sync_scope(statement.clone(), planning);
     let handle = tokio::runtime::Handle::try_current();
     match handle.map(|handle| handle.runtime_flavor()) {
         Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(planning),

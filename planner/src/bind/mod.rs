@@ -90,7 +90,7 @@ impl Binder {
         mut statement: ast::Statement,
         parameters: Vec<Option<FieldRef>>,
     ) -> SqlResult<LogicalPlan> {
-        planning::under_here(&self.facts, || {
+        planning::under_here(&self.facts.planning, || {
             with::prepare(self, &mut statement)?;
             inline::inline(self, &mut statement)?;
             expand::expand(self, &mut statement)?;

@@ -4,6 +4,7 @@ use super::constant::ConstantFunction;
 use super::sequence::Taken;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
+use crate::planning;
 use crate::session::SessionInfo;
 use crate::settings::{Settings, unrecognized};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
@@ -41,6 +42,8 @@ pub(crate) struct Facts {
     /// Calls of `set_config`, carried out after the statement: name, value, only for the transaction.
     pub assignments: Arc<Mutex<Vec<(String, String, bool)>>>,
     pub cancel: CancellationToken,
+    /// What ends the planning of the statement.
+    pub planning: planning::Statement,
     /// Whether the plan has a value of this statement in it, so that it cannot serve another.
     pub used: AtomicBool,
 }

@@ -39,9 +39,11 @@ mod unseen_orders;
 
 use crate::bounds;
 use crate::conventions;
+use crate::errors::to_datafusion;
 use crate::functions::{aggregate, json};
 use crate::numeric::unify::NumbersOfOneType;
 use crate::optimizer::implied_equalities::DropImpliedEqualities;
+use crate::planning;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -57,7 +59,6 @@ use tenon_storage::datetime::Conventions;
 /// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
-        Arc::new(crate::planning::Checkpoint),
         Arc::new(crate::functions::array_literal::PlanArrayLiterals),
         Arc::new(unseen_orders::DropUnseenOrders),
         Arc::new(intervals::LiteralsBesideIntervals),
@@ -74,7 +75,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(sets::SetsInLists));
     rules.push(Arc::new(limits::LimitsByValue));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
-    builder.with_analyzer_rules(rules)
+    builder.with_analyzer_rules(planning::checked(rules, || Arc::new(planning::Checkpoint)))
 }
 
 /// PostgreSQL's meaning of an expression over no columns.
@@ -124,6 +125,7 @@ fn order_keys(keys: &mut [SortExpr], schema: &DFSchema) -> Result<bool> {
 }
 
 fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transformed<LogicalPlan>> {
+    planning::check().map_err(to_datafusion)?;
     let Transformed {
         data: plan,
         transformed: sorted,

@@ -21,6 +21,7 @@ use datafusion::arrow::datatypes::FieldRef;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 use tenon_storage::Transaction;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::heap::Account;
@@ -92,6 +93,8 @@ pub struct Session {
     /// The transaction of a statement outside a block, while it runs.
     single: Option<Arc<Mutex<Transaction>>>,
     cancel: CancellationToken,
+    /// When the running statement began.
+    began: Instant,
     /// What the statement holds, or the cursor that it reads.
     account: Arc<Account>,
     pub(crate) named: HashMap<String, Named>,
@@ -135,6 +138,7 @@ impl Session {
             single: None,
             account: Account::new(cancel.clone()),
             cancel,
+            began: Instant::now(),
             named: HashMap::new(),
             cursors: HashMap::new(),
             taken: Arc::default(),
@@ -164,6 +168,7 @@ impl Session {
     /// vanished) ends that statement with 57014.
     pub fn cancel_token(&mut self) -> CancellationToken {
         self.cancel = CancellationToken::new();
+        self.began = Instant::now();
         self.account = Account::new(self.cancel.clone());
         self.cancel.clone()
     }

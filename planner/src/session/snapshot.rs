@@ -5,7 +5,10 @@ use crate::bind::Binder;
 use crate::error::{Result, SqlError, state};
 use crate::functions::session::Facts;
 use crate::plan_cache::Purpose;
-use crate::run::Run;
+use crate::planning;
+use crate::run::{self, Run};
+use datafusion::common::DFSchemaRef;
+use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::{State, Transaction};
@@ -126,6 +129,16 @@ impl Session {
         binder
     }
 
+    /// What ends the planning of the statement that runs.
+    fn planning(&self) -> planning::Statement {
+        planning::Statement::new(self.cancel().clone(), self.began, &self.settings)
+    }
+
+    /// The columns that a plan gives.
+    pub(crate) fn columns(&self, plan: &LogicalPlan) -> Result<DFSchemaRef> {
+        run::columns(&self.engine, &self.planning(), plan)
+    }
+
     fn facts(&self, snapshot: &Arc<State>) -> Arc<Facts> {
         let path = self.path(snapshot);
         Arc::new(Facts {
@@ -142,6 +155,7 @@ impl Session {
             statement_start_us: self.statement_start_us,
             assignments: self.assignments.clone(),
             cancel: self.cancel().clone(),
+            planning: self.planning(),
             used: Default::default(),
         })
     }

@@ -161,7 +161,7 @@ async fn create_as(
         return Ok(Outcome::Command(format!("SELECT {rows}")));
     }
     let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
-    let mut columns = columns_of(run::columns(&session.engine, &plan).as_arrow(), &given)?;
+    let mut columns = columns_of(session.columns(&plan)?.as_arrow(), &given)?;
     for (at, column) in columns.iter_mut().enumerate() {
         if matches!(column.sql_type, SqlType::NumericOf(..)) && !is_declared(&plan, at) {
             column.sql_type = SqlType::Numeric;
@@ -547,7 +547,7 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
     super::qualify::relations(&binder, &mut source);
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
-    let columns = columns_of(run::columns(&session.engine, &plan).as_arrow(), &given)?;
+    let columns = columns_of(session.columns(&plan)?.as_arrow(), &given)?;
     let fields: Vec<_> = columns
         .iter()
         .map(|column| column.sql_type.field(&column.name, true))

@@ -30,7 +30,7 @@ pub(super) async fn create(session: &mut Session, view: &CreateView) -> Result<O
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = view.columns.iter().map(|column| fold(&column.name)).collect();
     let definition = TableDef {
-        columns: create::columns_of(run::columns(&session.engine, &plan).as_arrow(), &given)?,
+        columns: create::columns_of(session.columns(&plan)?.as_arrow(), &given)?,
         query: Some(source.to_string()),
         ..TableDef::default()
     };

@@ -21,7 +21,7 @@ pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32])
     let binder = session.binder();
     let tree = checked(query)?;
     let (plan, params) = parameters::plan(&binder, tree, types)?;
-    let columns = Some(describe_columns(&run::columns(&session.engine, &plan)));
+    let columns = Some(describe_columns(session.columns(&plan)?.as_ref()));
     Ok(Description {
         params,
         columns,
@@ -110,7 +110,7 @@ pub(super) fn ready(
     reusable &= Arc::ptr_eq(&state, &session.engine.database().snapshot());
     let columns = match described {
         Some(columns) => columns,
-        None => as_promised(prepared, describe_columns(&run::columns(&session.engine, &plan)))?,
+        None => as_promised(prepared, describe_columns(session.columns(&plan)?.as_ref()))?,
     };
     let basis = if reusable { Basis::of(&plan, &state) } else { None };
     let keeper = basis.map(|basis| Keeper {

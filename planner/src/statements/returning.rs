@@ -166,7 +166,9 @@ fn all(schema: &DFSchema, relation: Option<&str>) -> Vec<Expr> {
 
 pub(super) fn describe(binder: &Binder, columns: &Columns, items: &[SelectItem]) -> Result<Vec<ColumnDesc>> {
     let plan = plan(binder, columns, items, Vec::new())?;
-    Ok(describe_columns(&run::columns(&binder.engine, &plan)))
+    Ok(describe_columns(
+        run::columns(&binder.engine, &binder.facts.planning, &plan)?.as_ref(),
+    ))
 }
 
 /// The statement's outcome: the expressions over `rows`, of which the first columns are the table's.
@@ -193,7 +195,7 @@ pub(super) async fn rows(
             .map_err(|error| from_arrow(&error))
     });
     let plan = plan(&session.binder(), columns, items, rows.collect::<Result<_>>()?)?;
-    let columns = describe_columns(&run::columns(&session.engine, &plan));
+    let columns = describe_columns(session.columns(&plan)?.as_ref());
     let stream = run::start(&session.run(), plan).await?;
     Ok(Outcome::Rows {
         columns,

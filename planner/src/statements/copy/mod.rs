@@ -98,7 +98,7 @@ async fn changed(
 
 async fn to(session: &mut Session, copy: &Copy, source: &ast::Query) -> Result<Outcome> {
     let plan = query::bound_plan(&session.binder(), source, &[], &[])?;
-    let columns = describe_columns(&run::columns(&session.engine, &plan));
+    let columns = describe_columns(session.columns(&plan)?.as_ref());
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let options = options::read(copy, CopyFormat::Text, &names)?;
     if options.file.is_some() {

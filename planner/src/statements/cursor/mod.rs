@@ -43,7 +43,7 @@ pub(super) async fn declare(
         ));
     }
     let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
-    let columns = describe_columns(&run::columns(&session.engine, &plan));
+    let columns = describe_columns(session.columns(&plan)?.as_ref());
     // The cursor outlives the statement, so the statement's cancel token must not be its.
     let mut own = session.run();
     own.cancel = Default::default();
