@@ -15,6 +15,7 @@ pub mod options;
 pub mod per_execution;
 pub mod runtime_filter;
 pub mod scan;
+pub mod window;
 
 /// Whether a node is one of this crate's.
 pub fn is_own(plan: &std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>) -> bool {

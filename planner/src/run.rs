@@ -23,7 +23,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tenon_storage::heap::{self, Account};
+use tenon_storage::heap::{self, Account, Attempt};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -184,6 +184,9 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
     .boxed())
 }
 
+/// How long a plan that was given up may take to give back what it holds.
+const SETTLING: Duration = Duration::from_secs(2);
+
 /// Runs a plan. One that has too little memory runs once more, with operators that go on through files, where the server
 /// has a directory for these and no row was sent.
 async fn produce(
@@ -192,36 +195,62 @@ async fn produce(
     batches: &mpsc::Sender<Result<RecordBatch>>,
     planned: &mut Option<oneshot::Sender<Result<()>>>,
 ) -> Result<()> {
-    let (again, slot) = match run.engine.options().spill {
-        Some(_) => source.again()?,
-        None => (None, None),
+    let token = run.cancel.child_token();
+    let attempted = run.account.attempt(token.clone());
+    let (Some(_), Some(attempted)) = (&run.engine.options().spill, attempted) else {
+        return attempt(run, source, batches, planned, None).await;
     };
-    let mut sent = false;
-    match attempt(run, source, batches, planned, &mut sent).await {
-        Err(error) if error.state == state::OUT_OF_MEMORY && !run.account.is_over() => {
-            if let Some(slot) = slot {
-                slot.note_spilling();
-            }
-            match again {
-                Some(plan) if !sent => {
-                    tracing::debug!("a query goes on through files: {error}");
-                    let spilling = Spilling::of(run, &error)?;
-                    let source = Source::Logical(Box::new(plan));
-                    attempt(&spilling.run, source, batches, planned, &mut sent).await
-                }
-                _ => Err(error),
-            }
+    let (again, slot) = source.again()?;
+    let reserved = run.state.runtime_env().memory_pool.reserved();
+    let mut attempted = Some(attempted);
+    let first = Run {
+        cancel: token.clone(),
+        ..run.clone()
+    };
+    let error = {
+        let job = attempt(&first, source, batches, planned, Some(&mut attempted));
+        let result = tokio::select! {
+            biased;
+            () = token.cancelled() => Err(stopped(&run.account)),
+            result = job => result,
+        };
+        match result {
+            Err(error) if error.state == state::OUT_OF_MEMORY => error,
+            result => return result,
         }
-        result => result,
+    };
+    if let Some(slot) = slot {
+        slot.note_spilling();
+    }
+    let (Some(plan), Some(attempted), false) = (again, attempted, run.cancel.is_cancelled()) else {
+        return Err(error);
+    };
+    tracing::debug!("a query goes on through files: {error}");
+    settle(run, reserved).await;
+    attempted.give_up();
+    let spilling = Spilling::of(run, &error)?;
+    let source = Source::Logical(Box::new(plan));
+    attempt(&spilling.run, source, batches, planned, None).await
+}
+
+/// Waits until the tasks of a plan that was given up have ended: what they have reserved is missed otherwise. `reserved`: what
+/// all queries had reserved before it.
+async fn settle(run: &Run, reserved: usize) {
+    let (begin, pool) = (Instant::now(), &run.state.runtime_env().memory_pool);
+    let rest = heap::limit_bytes() / 8;
+    while (pool.reserved() > reserved.saturating_add(rest) || run.account.bytes() > rest) && begin.elapsed() < SETTLING
+    {
+        tokio::time::sleep(SETTLING / 1000).await;
     }
 }
 
+/// Runs a plan once. `attempted` is gone once a row was sent.
 async fn attempt(
     run: &Run,
     source: Source,
     batches: &mpsc::Sender<Result<RecordBatch>>,
     planned: &mut Option<oneshot::Sender<Result<()>>>,
-    sent: &mut bool,
+    mut attempted: Option<&mut Option<Attempt<'_>>>,
 ) -> Result<()> {
     let mut place = run.engine.admission.place(&run.account);
     place.take().await;
@@ -241,7 +270,9 @@ async fn attempt(
             return Err(stopped(&run.account));
         }
         if batch.num_rows() > 0 {
-            *sent = true;
+            if let Some(attempted) = &mut attempted {
+                **attempted = None;
+            }
             if !forward(&mut place, batches, batch).await {
                 break;
             }
@@ -372,7 +403,7 @@ async fn ready(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Ready> {
 
 /// The columns that a plan gives. Before analysis a UNION has the types of its first input, and a CASE those of its first
 /// result, whatever the others make of them.
-pub(crate) fn columns(engine: &Engine, plan: &LogicalPlan) -> DFSchemaRef {
+pub(crate) fn columns(engine: &Engine, statement: &planning::Statement, plan: &LogicalPlan) -> Result<DFSchemaRef> {
     let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_));
     let coerces = plan.exists(|node| {
         let mut found = matches!(node, LogicalPlan::Union(_));
@@ -383,13 +414,16 @@ pub(crate) fn columns(engine: &Engine, plan: &LogicalPlan) -> DFSchemaRef {
         Ok(found)
     });
     if !coerces.unwrap_or(false) {
-        return plan.schema().clone();
+        return Ok(plan.schema().clone());
     }
     let options = engine.state.config_options();
     let analyzer = engine.state.analyzer();
-    let analyzed = analyzer.execute_and_check(plan.clone(), options, |_, _| {});
-    // What is wrong with the plan is told when it runs.
-    analyzed.map_or_else(|_| plan.schema().clone(), |analyzed| analyzed.schema().clone())
+    planning::under_here(statement, || {
+        let analyzed = analyzer.execute_and_check(plan.clone(), options, |_, _| {});
+        planning::check()?;
+        // What is wrong with the plan is told when it runs.
+        Ok(analyzed.map_or_else(|_| plan.schema().clone(), |analyzed| analyzed.schema().clone()))
+    })
 }
 
 /// Runs a plan to its end, giving each batch to `take` on the query threads.

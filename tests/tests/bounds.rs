@@ -280,6 +280,35 @@ async fn spilling() -> Result<()> {
              ORDER BY 1, 2 OFFSET 10) q",
             "1499990",
         ),
+        // Window functions: one value for all rows, few partitions, many, and frames that move.
+        (
+            "SELECT count(*) FROM (SELECT s, sum(x) OVER () AS w FROM (SELECT x, md5(x::text) || repeat('z', 100) AS s \
+             FROM generate_series(1, 600000) g(x)) t) q WHERE w = 180000300000 AND length(s) = 132",
+            "600000",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT s, count(s) OVER (PARTITION BY x % 3) AS w FROM (SELECT x, md5(x::text) || \
+             repeat('z', 100) AS s FROM generate_series(1, 600000) g(x)) t) q WHERE w = 200000 AND length(s) = 132",
+            "600000",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT s, ntile(2) OVER (PARTITION BY x % 60000 ORDER BY x) AS w FROM (SELECT x, \
+             md5(x::text) || repeat('z', 100) AS s FROM generate_series(1, 600000) g(x)) t) q \
+             WHERE w = 2 AND length(s) = 132",
+            "300000",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT s, lag(s) OVER (ORDER BY s) AS w FROM (SELECT x, md5(x::text) || \
+             repeat('z', 100) AS s FROM generate_series(1, 600000) g(x)) t) q WHERE w < s",
+            "599999",
+        ),
+        // Both sides of a join.
+        (
+            "SELECT count(*) FROM (SELECT x, md5(x::text) || repeat('z', 100) AS s FROM generate_series(1, 400000) g(x)) a \
+             FULL JOIN (SELECT x, md5(x::text) || repeat('y', 100) AS s FROM generate_series(1, 400000) g(x)) b \
+             ON a.x = b.x + 10 WHERE a.s IS NULL OR b.s IS NULL OR a.s <> b.s",
+            "400010",
+        ),
     ];
     let args = ["--query-memory-limit", "64MiB", "--threads", "2"];
     let without = Server::start(&args)?;

@@ -16,8 +16,9 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use std::sync::Arc;
+use tenon_executor::window::WindowExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -72,7 +73,7 @@ pub(super) fn facts(plan: &Plan, names: &[&[String]]) -> Facts {
     if let Some(own) = plan.downcast_ref::<AggregateExec>() {
         return of_aggregate(own, names);
     }
-    if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
+    if let Some(window) = plan.downcast_ref::<WindowExec>() {
         return of_window(window.window_expr(), input);
     }
     if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {

@@ -35,8 +35,10 @@ use datafusion::optimizer::eliminate_join::EliminateJoin;
 use datafusion::optimizer::{OptimizerContext, OptimizerRule, optimize_projections::OptimizeProjections};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use tenon_executor::options::{JoinOptions, PlanOptions};
+use tenon_executor::window::WindowExec;
 
 /// Orders joins, then plans as DataFusion does.
 #[derive(Debug, Default)]
@@ -137,6 +139,30 @@ impl PhysicalOptimizerRule for TenonOperators {
 
     fn name(&self) -> &str {
         "tenon_operators"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The same for window functions over whole partitions, once their input is in order.
+#[derive(Debug)]
+pub struct TenonWindows;
+
+impl PhysicalOptimizerRule for TenonWindows {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+        let spills = options.extensions.get::<PlanOptions>().is_some_and(|plan| plan.spill);
+        plan.transform_up(|node| match node.downcast_ref::<WindowAggExec>() {
+            Some(window) => Ok(Transformed::yes(Arc::new(WindowExec::new(window.clone(), spills)))),
+            None => Ok(Transformed::no(node)),
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "tenon_windows"
     }
 
     fn schema_check(&self) -> bool {

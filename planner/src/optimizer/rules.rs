@@ -9,7 +9,6 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::planning;
 
-use super::TenonOperators;
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
 use super::date_bounds::DateBounds;
 use super::distinct::SingleDistinctOfOneArgument;
@@ -19,6 +18,7 @@ use super::limits::PushDownLimitInRange;
 use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
 use super::row_order::{FoldOrders, UnfoldOrders};
+use super::{TenonOperators, TenonWindows};
 
 /// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
 /// of inner joins, which depends on how the joins are nested and so runs when they are ordered (`order_joins`).
@@ -87,6 +87,7 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             rules.push(Arc::new(UnfoldOrders));
         }
     }
+    rules.push(Arc::new(TenonWindows));
     planning::checked(rules, || Arc::new(planning::Checkpoint))
 }
 

@@ -1,6 +1,7 @@
 //! What one statement holds, and its end where that is too much.
 
 use super::{Entered, Gate, Interrupt, allocator, watch};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use tokio_util::sync::CancellationToken;
@@ -12,6 +13,8 @@ pub struct Account {
     /// It was stopped for its memory.
     over: AtomicBool,
     token: CancellationToken,
+    /// Cancelled in place of the statement, which can begin anew.
+    attempt: Mutex<Option<CancellationToken>>,
     /// Holds back the tasks that the statement has started.
     pub gate: Gate,
 }
@@ -29,6 +32,7 @@ impl Account {
             bytes: AtomicIsize::new(0),
             over: AtomicBool::new(false),
             token,
+            attempt: Mutex::default(),
             gate: Gate::default(),
         });
         watch::open(&account);
@@ -58,10 +62,22 @@ impl Account {
         allocator::enter(self)
     }
 
-    /// Ends the statement.
+    /// While the guard lives, `token` is cancelled in place of the statement where that holds too much. None where part of
+    /// the statement has such a token already.
+    pub fn attempt(&self, token: CancellationToken) -> Option<Attempt<'_>> {
+        let mut attempt = self.attempt.lock();
+        if attempt.is_some() || self.is_over() {
+            return None;
+        }
+        *attempt = Some(token);
+        Some(Attempt(self))
+    }
+
+    /// Ends the statement, or its attempt.
     pub(super) fn stop(&self) {
+        let attempt = self.attempt.lock();
         self.over.store(true, Ordering::Relaxed);
-        self.token.cancel();
+        attempt.as_ref().unwrap_or(&self.token).cancel();
     }
 
     /// Called by the allocator: must not allocate.
@@ -69,6 +85,26 @@ impl Account {
     pub(super) fn book(&self, bytes: isize) {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         watch::add((before + bytes).max(0) - before.max(0));
+    }
+}
+
+/// Part of a statement that can begin anew.
+#[must_use]
+pub struct Attempt<'a>(&'a Account);
+
+impl Attempt<'_> {
+    /// The attempt was stopped and has given back what it held: the statement goes on without it.
+    pub fn give_up(self) {
+        let mut attempt = self.0.attempt.lock();
+        if attempt.take().is_some_and(|token| token.is_cancelled()) {
+            self.0.over.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        *self.0.attempt.lock() = None;
     }
 }
 

@@ -15,7 +15,7 @@ mod pages;
 mod watch;
 mod within;
 
-pub use account::Account;
+pub use account::{Account, Attempt};
 pub use allocator::{Counting, Entered, apart, current};
 pub use gate::Gate;
 pub use watch::{limit, limit_bytes};

@@ -1,11 +1,14 @@
 //! Queries that have too little memory run once more, with operators that go on through files.
 
+mod pool;
+
 use crate::engine;
 use crate::error::{Result, SqlError};
 use crate::run::Run;
-use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
+use pool::SharePool;
 use std::sync::Arc;
 use tenon_executor::options::PlanOptions;
 
@@ -33,7 +36,7 @@ impl Spilling {
         if bytes < MEMORY_BYTES_MIN || memory.try_grow(bytes).is_err() {
             return Err(error.clone());
         }
-        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(bytes));
+        let pool: Arc<dyn MemoryPool> = Arc::new(SharePool::new(bytes));
         let environment = RuntimeEnv {
             memory_pool: pool,
             ..environment.as_ref().clone()
@@ -44,11 +47,13 @@ impl Spilling {
         // A sort takes a few of its batches at the least, and each input of a merge holds one.
         let rows = state.config().batch_size().min(BATCH_ROWS);
         let config = state.config_mut();
-        *config = config.clone().with_batch_size(rows);
+        // Joins are by sorted inputs only where there is something to share out.
+        let partitions = config.target_partitions().max(2);
+        *config = config.clone().with_batch_size(rows).with_target_partitions(partitions);
         let options = config.options_mut();
         options.optimizer.prefer_hash_join = false;
         // What each partition of a sort keeps back for its merge.
-        let share = bytes / (8 * options.execution.target_partitions);
+        let share = bytes / (32 * options.execution.target_partitions);
         options.execution.sort_spill_reservation_bytes = options.execution.sort_spill_reservation_bytes.min(share);
         let mut plan = options.extensions.get::<PlanOptions>().cloned().unwrap_or_default();
         plan.spill = true;
