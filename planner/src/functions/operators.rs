@@ -63,7 +63,11 @@ impl ExprPlanner for PostgresOperators {
             return Ok(PlannerResult::Planned(planned));
         }
         let expr = {
-            let (left, right) = resolve::operands(&expr.op, expr.left, expr.right, schema)?;
+            let (left, right) = match operator(&expr.op) {
+                Some(op) if op.is_numerical_operators() => (signed(expr.left, schema), signed(expr.right, schema)),
+                _ => (expr.left, expr.right),
+            };
+            let (left, right) = resolve::operands(&expr.op, left, right, schema)?;
             RawBinaryExpr {
                 op: expr.op,
                 left,
@@ -187,4 +191,12 @@ fn as_uuid(expr: Expr) -> Expr {
 
 pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
     Arc::new(PostgresOperators)
+}
+
+/// DataFusion's ranks and row numbers have no sign, where PostgreSQL's are bigint.
+fn signed(expr: Expr, schema: &DFSchema) -> Expr {
+    match expr.get_type(schema) {
+        Ok(DataType::UInt64) => cast(expr, DataType::Int64),
+        _ => expr,
+    }
 }

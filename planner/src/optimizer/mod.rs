@@ -9,6 +9,7 @@ mod distinct;
 mod equi_joins;
 pub mod estimate;
 mod filters;
+mod group_keys;
 pub(crate) mod implied_equalities;
 mod index_joins;
 mod join_order;

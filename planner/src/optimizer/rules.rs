@@ -14,6 +14,7 @@ use super::date_bounds::DateBounds;
 use super::distinct::SingleDistinctOfOneArgument;
 use super::equi_joins::ExtractKeysOfOneEquality;
 use super::filters::PushDownFilterToGroups;
+use super::group_keys::EliminateKeysOfOthers;
 use super::limits::PushDownLimitInRange;
 use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
@@ -54,9 +55,10 @@ const ENFORCING: &str = "EnsureRequirements";
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 7] = [
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 8] = [
         Arc::new(DecorrelateNotIn::default()),
         Arc::new(EliminateCrossJoinOfOneEquality::default()),
+        Arc::new(EliminateKeysOfOthers::default()),
         Arc::new(EliminateOuterJoinBelowFunctions::default()),
         Arc::new(ExtractKeysOfOneEquality::default()),
         Arc::new(PushDownFilterToGroups::default()),

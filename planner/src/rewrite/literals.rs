@@ -3,6 +3,7 @@
 //! A literal becomes a cast, which the optimizer folds. Places where DataFusion wants a bare literal (positions in
 //! ORDER BY and GROUP BY, LIMIT, arguments of functions that look at them while planning) get it back.
 
+use super::value_types;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
     LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, ValueWithSpan, WindowType,
@@ -170,7 +171,8 @@ pub(super) fn type_values(query: &mut Query) {
         if let Some(nested) = nested {
             // A literal beside a value of that type is one too.
             for expr in &mut column {
-                if matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) {
+                if matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_) | Value::Null))
+                {
                     let literal = std::mem::replace(&mut **expr, Expr::Value(Value::Null.into()));
                     **expr = Expr::Cast {
                         kind: CastKind::Cast,
@@ -209,6 +211,9 @@ pub(super) fn type_values(query: &mut Query) {
                     cast_to_numeric(expr, SqlType::Numeric);
                 }
             }
+        }
+        if value_types::typed_by_casts(&mut column) {
+            continue;
         }
         let Some(of) = column.iter().find_map(|expr| evident(expr)) else {
             continue;

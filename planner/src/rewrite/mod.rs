@@ -2,7 +2,8 @@
 //! DataFusion's and the tree is the place to say so.
 //!
 //! - output columns get PostgreSQL's names (`names`);
-//! - integer literals get PostgreSQL's types (`literals`);
+//! - groups and aggregates that would get one name get two (`apart`);
+//! - integer literals get PostgreSQL's types (`literals`), columns of VALUES one type (`value_types`);
 //! - ROLLUP, CUBE and GROUPING SETS become one list of sets (`grouping`);
 //! - operators bind as PostgreSQL's do (`precedence`);
 //! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
@@ -12,6 +13,7 @@
 //! - records taken out of json become queries (`recordsets`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `calls`, `overlaps`).
 
+mod apart;
 mod arrays;
 mod calls;
 mod from;
@@ -28,6 +30,7 @@ mod sequences;
 mod spellings;
 mod subqueries;
 mod ties;
+mod value_types;
 
 pub(crate) use calls::VARIADIC;
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
@@ -103,6 +106,7 @@ impl VisitorMut for Rewriter {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         literals::restore_positions_in_query(query);
+        apart::in_query(query);
         ControlFlow::Continue(())
     }
 

@@ -8,6 +8,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Union};
 use datafusion::optimizer::AnalyzerRule;
@@ -49,7 +50,17 @@ fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(node));
     }
     let schema = merge_schema(&node.inputs());
-    node.map_expressions(|expr| expr.transform_up(|expr| rewrite_expr(expr, &schema)))
+    // Those above know what a group or an aggregate computes by its name.
+    let names = NamePreserver::new(&node);
+    let own = |expr: Expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema))?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
+    };
+    node.map_expressions(|expr| match expr {
+        sets @ Expr::GroupingSet(_) => sets.map_children(own),
+        expr => own(expr),
+    })
 }
 
 /// Functions whose arguments get one type, as errors name them.

@@ -1,0 +1,89 @@
+//! The type of a column of VALUES that casts in it say: `('b'::char(4)), (null)`. DataFusion wants one type of all rows,
+//! with its length.
+
+use super::literals::{cast_to_numeric, is_number};
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, ExactNumberInfo, Expr, Ident, ObjectName, Value};
+use tenon_storage::SqlType;
+
+/// Gives all rows of a column one type, and tells whether there was something to do.
+pub(super) fn typed_by_casts(column: &mut [&mut Expr]) -> bool {
+    let casts: Vec<&DataType> = column.iter().filter_map(|expr| cast_type(expr)).collect();
+    let Some(first) = casts.first().map(|first| (*first).clone()) else {
+        return false;
+    };
+    let same = column
+        .iter()
+        .all(|expr| is_null(expr) || cast_type(expr) == Some(&first));
+    if is_decimal(&first) {
+        let numbers = |expr: &&mut Expr| is_null(expr) || is_number(expr) || cast_type(expr).is_some_and(is_decimal);
+        if same || !column.iter().all(numbers) {
+            return false;
+        }
+        for expr in column.iter_mut().filter(|expr| !is_null(expr)) {
+            match is_number(expr) {
+                true => cast_to_numeric(expr, SqlType::Numeric),
+                false => cast(expr, DataType::Decimal(ExactNumberInfo::None)),
+            }
+        }
+        return true;
+    }
+    if !casts.iter().all(|of| is_string(of)) || casts.iter().all(|of| matches!(of, DataType::Text)) {
+        return false;
+    }
+    // Without its length, where not all have it.
+    let of = match first {
+        first if same => first,
+        DataType::Char(_) | DataType::Character(_) => {
+            DataType::Custom(ObjectName::from(vec![Ident::new("bpchar")]), vec![])
+        }
+        DataType::Text => DataType::Text,
+        _ => DataType::Varchar(None),
+    };
+    for expr in column.iter_mut().filter(|expr| !same || is_null(expr)) {
+        cast(expr, of.clone());
+    }
+    true
+}
+
+fn cast(expr: &mut Expr, data_type: DataType) {
+    let inner = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+    *expr = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(inner),
+        data_type,
+        array: false,
+        format: None,
+    };
+}
+
+fn cast_type(expr: &Expr) -> Option<&DataType> {
+    match expr {
+        Expr::Cast {
+            data_type,
+            array: false,
+            ..
+        } => Some(data_type),
+        Expr::Nested(inner) => cast_type(inner),
+        _ => None,
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if value.value == Value::Null)
+}
+
+fn is_string(of: &DataType) -> bool {
+    matches!(
+        of,
+        DataType::Char(_)
+            | DataType::Character(_)
+            | DataType::CharVarying(_)
+            | DataType::CharacterVarying(_)
+            | DataType::Varchar(_)
+            | DataType::Text
+    )
+}
+
+fn is_decimal(of: &DataType) -> bool {
+    matches!(of, DataType::Numeric(_) | DataType::Decimal(_))
+}
