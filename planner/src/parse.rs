@@ -115,6 +115,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     let deferrable = transaction_words(&mut tokens, &words);
     let on_commit = take_on_commit(&mut tokens, &words);
     mark_symmetric(&mut tokens);
+    mark_all_columns(&mut tokens);
     tokens::repair(&mut tokens);
     from::mark_rows_from(&mut tokens);
     from::mark_repeatable(&mut tokens);
@@ -294,6 +295,21 @@ fn mark_symmetric(tokens: &mut [TokenWithSpan]) {
     }
 }
 
+/// The name of a column that `(record).*` has for all of the record's. `bind::records` puts them in its place.
+pub(crate) const ALL_COLUMNS: &str = "\u{1}*";
+
+/// `(record).*`: the parser knows it of names alone.
+fn mark_all_columns(tokens: &mut [TokenWithSpan]) {
+    let solid = |token: &&mut TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
+    let mut before = [Token::EOF, Token::EOF];
+    for token in tokens.iter_mut().filter(solid) {
+        if token.token == Token::Mul && before == [Token::RParen, Token::Period] {
+            token.token = Token::make_word(ALL_COLUMNS, Some('"'));
+        }
+        before = [before[1].clone(), token.token.clone()];
+    }
+}
+
 /// Finds a table named by a word that PostgreSQL reserves: `SELECT FROM WHERE`.
 struct Reserved;
 
@@ -435,10 +451,9 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("REVOKE", _) => Utility::Nothing("REVOKE"),
         ("DISCARD", _) => Utility::Discard,
         ("DO", _) => Utility::Unsupported("DO"),
-        ("CREATE", "TRIGGER" | "EXTENSION" | "TYPE" | "RULE") => Utility::Unsupported(match word(1) {
+        ("CREATE", "TRIGGER" | "EXTENSION" | "RULE") => Utility::Unsupported(match word(1) {
             "TRIGGER" => "CREATE TRIGGER",
             "EXTENSION" => "CREATE EXTENSION",
-            "TYPE" => "CREATE TYPE",
             _ => "CREATE RULE",
         }),
         ("SET", "CONSTRAINTS") => Utility::Nothing("SET CONSTRAINTS"),

@@ -38,10 +38,10 @@ pub mod writer;
 pub use arena::RegionObserver;
 pub use array_type::ArrayType;
 pub use catalog::{
-    Check, CheckOption, ColumnDef, ColumnOrder, Database, Domain, ExpressionIndex, Function, FunctionArgument,
-    FunctionResult, Generated, Index, IndexDef, IndexKind, IndexSlot, Object, ObjectKey, OnCommit, Relation, Role,
-    RowLocation, SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition, TableVersion,
-    Transaction, View, default_name, quote_identifier,
+    Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, Domain, ExpressionIndex, Function,
+    FunctionArgument, FunctionResult, Generated, Index, IndexDef, IndexKind, IndexSlot, Object, ObjectKey, OnCommit,
+    Relation, Role, RowLocation, SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition,
+    TableVersion, Transaction, View, default_name, quote_identifier,
 };
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};

@@ -5,7 +5,7 @@
 //!   also those under the name that `USING (...) AS name` gives them.
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
-use super::{Binder, fold, outer_aggregates, whole_rows, windows};
+use super::{Binder, fold, outer_aggregates, row_values, whole_rows, windows};
 use crate::error::{Result, SqlError, state};
 use crate::tokens::joins;
 use datafusion::sql::sqlparser::ast::{
@@ -217,6 +217,7 @@ impl Expander<'_> {
         };
         outer_aggregates::hoist(self.binder, select, &mut keys);
         whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
+        row_values::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         let Some(scope) = self.using(select)? else {
             return Ok(());
         };

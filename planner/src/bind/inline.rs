@@ -45,7 +45,7 @@ impl Binder {
         let name = parts.pop()?;
         let in_schema = |schema: String| {
             let name = name.clone();
-            match self.snapshot.objects().get(&ObjectKey::Domain { schema, name }) {
+            match self.snapshot.objects().get(&ObjectKey::Type { schema, name }) {
                 Some(Object::Domain(domain)) => Some(domain.clone()),
                 _ => None,
             }

@@ -1,13 +1,16 @@
 //! Names to tables, views and functions: the planner's view of one snapshot through one session's search path.
 
 mod aliases;
+mod composite;
 pub(crate) mod expand;
 mod hygiene;
 mod inline;
 mod lookup;
 mod outer_aggregates;
+mod records;
 mod recursion;
 mod relations;
+mod row_values;
 mod sample;
 mod view;
 mod whole_rows;
@@ -92,6 +95,7 @@ impl Binder {
     ) -> SqlResult<LogicalPlan> {
         planning::under_here(&self.facts.planning, || {
             with::prepare(self, &mut statement)?;
+            records::resolve(self, &mut statement)?;
             inline::inline(self, &mut statement)?;
             expand::expand(self, &mut statement)?;
             self.plan_expanded(statement, &parameters)
@@ -123,6 +127,7 @@ impl Binder {
 
     /// Plans an expression over the columns of `schema`.
     pub(crate) fn expression(&self, mut expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
+        records::resolve(self, &mut expr)?;
         inline::inline(self, &mut expr)?;
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         planner
@@ -259,7 +264,7 @@ impl ContextProvider for Binder {
     }
 
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
-        Some(Arc::new(crate::types::planner::PgTypePlanner))
+        Some(Arc::new(composite::TypesOf(self.clone())))
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {

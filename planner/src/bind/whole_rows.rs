@@ -38,7 +38,7 @@ pub(super) fn resolve(
     Ok(())
 }
 
-fn has_outer_join(table: &TableWithJoins) -> bool {
+pub(super) fn has_outer_join(table: &TableWithJoins) -> bool {
     table.joins.iter().any(|join| {
         matches!(
             join.join_operator,
@@ -54,7 +54,7 @@ fn has_outer_join(table: &TableWithJoins) -> bool {
     })
 }
 
-fn factors(table: &TableWithJoins) -> impl Iterator<Item = &TableFactor> {
+pub(super) fn factors(table: &TableWithJoins) -> impl Iterator<Item = &TableFactor> {
     std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
 }
 
@@ -135,7 +135,7 @@ fn boolean(value: bool) -> Expr {
     Expr::Value(datafusion::sql::sqlparser::ast::Value::Boolean(value).into())
 }
 
-fn alias(factor: &TableFactor) -> Option<String> {
+pub(super) fn alias(factor: &TableFactor) -> Option<String> {
     match factor {
         TableFactor::Table { name, alias, .. } => match alias {
             Some(alias) => Some(fold(&alias.name)),

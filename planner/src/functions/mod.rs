@@ -18,6 +18,7 @@ mod one_type;
 pub(crate) mod operators;
 pub(crate) mod ordered_set;
 pub(crate) mod raise;
+pub(crate) mod record;
 mod regex;
 mod rounding;
 mod row;
@@ -63,6 +64,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(send::functions())
         .chain(array::functions())
         .chain(json::functions())
+        .chain(record::functions())
         .chain(regex::functions())
         .chain(text::functions())
         .chain(common::functions())

@@ -1,7 +1,9 @@
 //! Which casts mean something else in PostgreSQL.
 
 use super::{parse, times, to_integer, to_text};
-use crate::functions::{array, json, text};
+use crate::error::{SqlError, SqlState};
+use crate::errors::to_datafusion;
+use crate::functions::{array, json, record, text};
 use crate::numeric::convert;
 use crate::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
@@ -9,7 +11,7 @@ use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::{Expr, ExprSchemable, lit, when};
 use tenon_storage::SqlType;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::types::NUMERIC;
@@ -27,6 +29,9 @@ pub(super) fn rewrite(cast: Cast, schema: &DFSchema, conventions: &Conventions) 
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
     let declared = SqlType::from_field(&cast.field);
+    if let DataType::Struct(_) = &to {
+        return to_record(cast, &from, schema, conventions);
+    }
     if is_string(&from) && is_string(&to) {
         // What a name or a "char" keeps, and a char(n) without its blanks.
         let target = match type_oid(&cast.field) {
@@ -144,6 +149,39 @@ fn coercion(to: &DataType) -> Option<SqlType> {
         _ => None,
     }
     .filter(|target| target.data_type() == *to)
+}
+
+/// A record of another type: column by column.
+fn to_record(cast: Cast, from: &DataType, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
+    let (DataType::Struct(wanted), to) = (cast.field.data_type(), cast.field.clone()) else {
+        return Ok(Transformed::no(Expr::Cast(cast)));
+    };
+    match from {
+        DataType::Null => {
+            let metadata = Some(FieldMetadata::new_from_field(&to)).filter(|metadata| !metadata.is_empty());
+            let null = ScalarValue::try_from(to.data_type())?;
+            Ok(Transformed::yes(Expr::Literal(null, metadata)))
+        }
+        from if is_string(from) => Ok(Transformed::yes(record::from_text(*cast.expr, to))),
+        from if from == to.data_type() => Ok(Transformed::yes(*cast.expr)),
+        DataType::Struct(own) if own.len() == wanted.len() => {
+            let mut made = Vec::with_capacity(2 * own.len());
+            for (own, wanted) in own.iter().zip(wanted) {
+                let value = record::field_of((*cast.expr).clone(), own.name());
+                let value = Cast::new_from_field(Box::new(value), wanted.clone());
+                made.push(lit(wanted.name().as_str()));
+                made.push(rewrite(value, schema, conventions)?.data);
+            }
+            let made = record::of_names_and_values(made);
+            let null = ScalarValue::try_from(to.data_type())?;
+            let kept = when(cast.expr.is_null(), Expr::Literal(null, None)).otherwise(made)?;
+            Ok(Transformed::yes(kept))
+        }
+        _ => {
+            let message = format!("cannot cast type {} to record", crate::types::type_name(from));
+            Err(to_datafusion(SqlError::new(SqlState("42846"), message)))
+        }
+    }
 }
 
 fn parsed(cast: Cast, target: SqlType, conventions: &Conventions) -> Result<Transformed<Expr>> {

@@ -46,8 +46,7 @@ impl Checks {
             let Some((schema, name)) = column.domain.clone() else {
                 continue;
             };
-            let Some(Object::Domain(domain)) = binder.snapshot.objects().get(&ObjectKey::Domain { schema, name })
-            else {
+            let Some(Object::Domain(domain)) = binder.snapshot.objects().get(&ObjectKey::Type { schema, name }) else {
                 continue;
             };
             let value = ast::Expr::Identifier(Ident::with_quote('"', &column.name));

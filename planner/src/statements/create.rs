@@ -376,7 +376,12 @@ pub(super) fn column_definition(
     let own_type = match (serial, &domain) {
         (Some(serial), _) => serial,
         (None, Some(domain)) => domain.base,
-        (None, None) => sql_type(&column.data_type)?,
+        (None, None) => {
+            sql_type(&column.data_type).map_err(|unknown| match session.binder().field_of_type(&column.data_type) {
+                Ok(_) => SqlError::unsupported(format!("a column of type {}", column.data_type)),
+                Err(_) => unknown,
+            })?
+        }
     };
     let mut out = ColumnDef::new(name, own_type);
     out.domain = domain.map(|domain| (domain.schema_name.clone(), domain.name.clone()));

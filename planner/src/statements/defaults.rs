@@ -62,7 +62,7 @@ pub(super) fn tree(binder: &Binder, definition: &TableDefinition, column: &Colum
 
 fn domain_default(binder: &Binder, column: &ColumnDef) -> Option<String> {
     let (schema, name) = column.domain.clone()?;
-    match binder.snapshot.objects().get(&ObjectKey::Domain { schema, name })? {
+    match binder.snapshot.objects().get(&ObjectKey::Type { schema, name })? {
         Object::Domain(domain) => domain.default.clone(),
         _ => None,
     }

@@ -28,7 +28,7 @@ fn undefined(name: &ObjectName) -> SqlError {
 }
 
 fn key(domain: &Domain) -> ObjectKey {
-    ObjectKey::Domain {
+    ObjectKey::Type {
         schema: domain.schema_name.clone(),
         name: domain.name.clone(),
     }
@@ -248,7 +248,7 @@ pub(super) fn drop(session: &mut Session, names: &[ObjectName], if_exists: bool,
     Ok(Outcome::Command("DROP DOMAIN".into()))
 }
 
-fn drop_one(session: &mut Session, domain: &Arc<Domain>, cascade: bool) -> Result<()> {
+pub(super) fn drop_one(session: &mut Session, domain: &Arc<Domain>, cascade: bool) -> Result<()> {
     let state_now = session.state();
     let made_of_it = state_now.objects().values().filter_map(|object| match object {
         Object::Domain(other) => Some(other),

@@ -93,8 +93,7 @@ fn check_types(session: &Session, declared: &CreateFunction, returns: &FunctionR
             return Ok(());
         }
         match parse_expression(&format!("NULL::{name}"))? {
-            Expr::Cast { data_type, .. } if binder.domain_of(&data_type).is_some() => Ok(()),
-            Expr::Cast { data_type, .. } => sql_type(&data_type).map(drop),
+            Expr::Cast { data_type, .. } => binder.field_of_type(&data_type).map(drop),
             _ => Err(SqlError::new(
                 state::UNDEFINED_OBJECT,
                 format!("type \"{name}\" does not exist"),

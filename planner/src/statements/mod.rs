@@ -37,6 +37,7 @@ pub(crate) use select::of as select_of;
 mod sequence;
 mod set;
 pub(crate) mod text_rows;
+mod types;
 mod unique;
 mod updatable;
 mod upsert;
@@ -216,6 +217,12 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
             names,
             cascade,
         } => domain::drop(session, names, *if_exists, *cascade),
+        Definition::CreateType { name, of } => types::create(session, name, of),
+        Definition::DropType {
+            if_exists,
+            names,
+            cascade,
+        } => types::drop(session, names, *if_exists, *cascade),
         Definition::Alter(alter) => alter::run(session, alter).await,
         Definition::Comment(comment) => comment::on(session, comment),
         Definition::Refresh { name, with_data } => materialized::refresh(session, name, *with_data).await,

@@ -26,7 +26,7 @@ impl TypePlanner for PgTypePlanner {
     }
 }
 
-fn field_of(declared: &Ast) -> Result<Field> {
+pub(crate) fn field_of(declared: &Ast) -> Result<Field> {
     if let Ast::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element)) = declared
         && let Some((oid, data_type)) = catalog_type(element)
     {

@@ -11,7 +11,7 @@ mod unique;
 
 pub use database::Database;
 pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name, quote_identifier};
-pub use objects::{Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Role};
+pub use objects::{Composite, Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Role};
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};
 pub use state::{CheckOption, Relation, SchemaEntry, State, View};
 pub use table::{Check, ColumnDef, Generated, OnCommit, RowLocation, TableDef, TableDefinition, TableVersion};

@@ -6,10 +6,8 @@ use std::sync::Arc;
 /// How an object is found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKey {
-    Domain {
-        schema: String,
-        name: String,
-    },
+    /// A domain or a composite type.
+    Type { schema: String, name: String },
     /// `arguments`: the types of the arguments as PostgreSQL prints them.
     Function {
         schema: String,
@@ -20,17 +18,14 @@ pub enum ObjectKey {
         name: String,
     },
     /// On the object of an oid, or with a number from 1 on one of its columns.
-    Comment {
-        oid: u32,
-        column: u32,
-    },
+    Comment { oid: u32, column: u32 },
 }
 
 impl ObjectKey {
     /// The schema that an object goes with.
     pub(super) fn schema(&self) -> Option<&str> {
         match self {
-            ObjectKey::Domain { schema, .. } | ObjectKey::Function { schema, .. } => Some(schema),
+            ObjectKey::Type { schema, .. } | ObjectKey::Function { schema, .. } => Some(schema),
             ObjectKey::Role { .. } | ObjectKey::Comment { .. } => None,
         }
     }
@@ -39,6 +34,7 @@ impl ObjectKey {
 #[derive(Clone, Debug)]
 pub enum Object {
     Domain(Arc<Domain>),
+    Composite(Arc<Composite>),
     Function(Arc<Function>),
     Role(Arc<Role>),
     Comment(Arc<str>),
@@ -49,6 +45,7 @@ impl Object {
     pub(super) fn is(&self, other: &Object) -> bool {
         match (self, other) {
             (Object::Domain(a), Object::Domain(b)) => Arc::ptr_eq(a, b),
+            (Object::Composite(a), Object::Composite(b)) => Arc::ptr_eq(a, b),
             (Object::Function(a), Object::Function(b)) => Arc::ptr_eq(a, b),
             (Object::Role(a), Object::Role(b)) => Arc::ptr_eq(a, b),
             (Object::Comment(a), Object::Comment(b)) => Arc::ptr_eq(a, b),
@@ -79,6 +76,16 @@ pub struct Domain {
     pub default: Option<String>,
     /// Names and conditions, in which the value is called VALUE.
     pub checks: Vec<(String, String)>,
+}
+
+/// A type of records.
+#[derive(Clone, Debug)]
+pub struct Composite {
+    pub oid: u32,
+    pub schema_name: String,
+    pub name: String,
+    /// Names, and types as declared.
+    pub columns: Vec<(String, String)>,
 }
 
 /// A function. One in SQL is put in the place of its calls, others cannot be called.

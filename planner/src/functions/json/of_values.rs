@@ -2,6 +2,7 @@
 
 use super::call::invalid;
 use super::{is_json, is_jsonb};
+use crate::conventions;
 use crate::error::{SqlError, SqlState, state};
 use crate::errors::to_datafusion;
 use crate::functions::array::{leaf, type_name};
@@ -32,9 +33,9 @@ pub(crate) const AGGREGATES: [(&str, &str); 4] = [
 type Write<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
 
 /// How the values of a column are written. `line`: what follows commas between items.
-fn writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str) -> Result<Write<'a>> {
+fn writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str, by: &Conventions) -> Result<Write<'a>> {
     let nulls = array.logical_nulls();
-    let write = values_writer(array, field, line)?;
+    let write = values_writer(array, field, line, by)?;
     Ok(Box::new(move |row, out| {
         match nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             true => out.push_str("null"),
@@ -43,7 +44,7 @@ fn writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str) -> Result<
     }))
 }
 
-fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str) -> Result<Write<'a>> {
+fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str, by: &Conventions) -> Result<Write<'a>> {
     if array.data_type().is_null() {
         return Ok(Box::new(|_, out| out.push_str("null")));
     }
@@ -63,7 +64,7 @@ fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str) -> 
                 };
                 let mut key = String::new();
                 let _ = write_string(&name, &mut key);
-                Ok((key, writer(column, field, "")?))
+                Ok((key, writer(column, field, "", by)?))
             });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         return Ok(Box::new(move |row, out| {
@@ -88,7 +89,7 @@ fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str) -> 
             }
             _ => item.as_ref().clone(),
         };
-        let write = writer(list.values(), &item, "")?;
+        let write = writer(list.values(), &item, "", by)?;
         let offsets = list.value_offsets();
         return Ok(Box::new(move |row, out| {
             out.push('[');
@@ -114,7 +115,7 @@ fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str) -> 
             let padded = padded.map(|text| text.map(|text| format!("{text:width$}", width = width as usize)));
             Arc::new(StringViewArray::from_iter(padded)) as ArrayRef
         }
-        _ => output(array, &Conventions::default())?,
+        _ => output(array, by)?,
     };
     let text = move |row: usize| texts.as_string_view().value(row).to_owned();
     Ok(match array.data_type() {
@@ -180,7 +181,7 @@ const SUBSCRIPTS: SqlState = SqlState("2202E");
 const NULL_NOT_ALLOWED: SqlState = SqlState("22004");
 
 /// Keys as text; `null` is what NULL is told.
-fn keys(array: &ArrayRef, null: impl Fn(usize) -> Result<()>, rows: usize) -> Result<Vec<String>> {
+fn keys(array: &ArrayRef, null: impl Fn(usize) -> Result<()>, rows: usize, by: &Conventions) -> Result<Vec<String>> {
     if leaf(array.data_type()).1 > 0 || matches!(array.data_type(), DataType::Struct(_)) {
         return bad(
             state::INVALID_PARAMETER_VALUE,
@@ -189,7 +190,7 @@ fn keys(array: &ArrayRef, null: impl Fn(usize) -> Result<()>, rows: usize) -> Re
     }
     let texts = match array.data_type() {
         DataType::Boolean => cast(&cast(array, &DataType::Utf8)?, &DataType::Utf8View)?,
-        _ => output(array, &Conventions::default())?,
+        _ => output(array, by)?,
     };
     let texts = texts.as_string_view();
     (0..rows)
@@ -205,14 +206,20 @@ fn keys(array: &ArrayRef, null: impl Fn(usize) -> Result<()>, rows: usize) -> Re
 }
 
 impl Make {
-    fn texts(&self, arrays: &[ArrayRef], fields: &[FieldRef], rows: usize) -> Result<Vec<Option<String>>> {
+    fn texts(
+        &self,
+        arrays: &[ArrayRef],
+        fields: &[FieldRef],
+        rows: usize,
+        by: &Conventions,
+    ) -> Result<Vec<Option<String>>> {
         match self.kind {
             Kind::Value => {
                 let pretty = arrays.get(1).is_some_and(|flags| {
                     let flags = flags.as_boolean();
                     !flags.is_empty() && flags.is_valid(0) && flags.value(0)
                 });
-                let write = writer(&arrays[0], &fields[0], if pretty { "\n " } else { "" })?;
+                let write = writer(&arrays[0], &fields[0], if pretty { "\n " } else { "" }, by)?;
                 let nulls = arrays[0].logical_nulls();
                 Ok((0..rows)
                     .map(|row| {
@@ -222,7 +229,10 @@ impl Make {
                     .collect())
             }
             Kind::Array => {
-                let items = arrays.iter().zip(fields).map(|(array, field)| writer(array, field, ""));
+                let items = arrays
+                    .iter()
+                    .zip(fields)
+                    .map(|(array, field)| writer(array, field, "", by));
                 let items = items.collect::<Result<Vec<_>>>()?;
                 Ok((0..rows)
                     .map(|row| {
@@ -231,7 +241,7 @@ impl Make {
                     })
                     .collect())
             }
-            Kind::Object => self.object(arrays, fields, rows),
+            Kind::Object => self.object(arrays, fields, rows, by),
             Kind::OfTexts => of_texts(arrays, rows),
             Kind::ArrayOf => {
                 let DataType::List(item) = arrays[0].data_type() else {
@@ -243,7 +253,7 @@ impl Make {
                     DataType::List(_) | DataType::Struct(_) => ", \n ",
                     _ => ", ",
                 };
-                let write = writer(list.values(), &item, "")?;
+                let write = writer(list.values(), &item, "", by)?;
                 Ok((0..rows)
                     .map(|row| {
                         let span = list.value_offsets()[row]..list.value_offsets()[row + 1];
@@ -259,8 +269,8 @@ impl Make {
                 let (names, values) = (arrays[0].as_list::<i32>(), arrays[1].as_list::<i32>());
                 let item = field_of_items(&fields[1], item);
                 let null = |_| bad(state::INVALID_PARAMETER_VALUE, "field name must not be null");
-                let keys = keys(names.values(), null, names.values().len())?;
-                let write = writer(values.values(), &item, "")?;
+                let keys = keys(names.values(), null, names.values().len(), by)?;
+                let write = writer(values.values(), &item, "", by)?;
                 Ok((0..rows)
                     .map(|row| {
                         let (from, start) = (names.value_offsets(), values.value_offsets()[row]);
@@ -277,7 +287,13 @@ impl Make {
         }
     }
 
-    fn object(&self, arrays: &[ArrayRef], fields: &[FieldRef], rows: usize) -> Result<Vec<Option<String>>> {
+    fn object(
+        &self,
+        arrays: &[ArrayRef],
+        fields: &[FieldRef],
+        rows: usize,
+        by: &Conventions,
+    ) -> Result<Vec<Option<String>>> {
         if arrays.len() % 2 == 1 {
             let error = SqlError::new(
                 state::INVALID_PARAMETER_VALUE,
@@ -307,7 +323,10 @@ impl Make {
                     format!("argument {} cannot be null", at + 1),
                 ),
             };
-            columns.push((keys(&pair[0], null, rows)?, writer(&pair[1], &fields[at + 1], "")?));
+            columns.push((
+                keys(&pair[0], null, rows, by)?,
+                writer(&pair[1], &fields[at + 1], "", by)?,
+            ));
         }
         let row_of = |row: usize| {
             let pairs: Vec<String> = columns
@@ -478,7 +497,12 @@ impl ScalarUDFImpl for Make {
             .iter()
             .map(|value| value.to_array(rows))
             .collect::<Result<Vec<_>>>()?;
-        let texts = self.texts(&arrays, &args.arg_fields, rows)?;
+        // Dates are written by the standard, whatever the session's form; times have its zone.
+        let by = Conventions {
+            zone: conventions::of(&args.config_options).zone.clone(),
+            ..Conventions::default()
+        };
+        let texts = self.texts(&arrays, &args.arg_fields, rows, &by)?;
         let result: ArrayRef = match self.jsonb {
             true => {
                 let canonical = texts

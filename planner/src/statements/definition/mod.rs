@@ -7,6 +7,7 @@ pub(crate) mod domain;
 pub(crate) mod function;
 pub(crate) mod role;
 pub(crate) mod sequence;
+mod types;
 
 pub(crate) use absent::DropAbsent;
 pub(crate) use alter::{Action, Alter, AlterKind, ColumnChange};
@@ -15,6 +16,7 @@ pub(crate) use domain::{CreateDomain, DomainAction};
 pub(crate) use function::CreateFunction;
 pub(crate) use role::RoleChange;
 pub(crate) use sequence::SequenceOptions;
+pub(crate) use types::NewType;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -52,6 +54,15 @@ pub(crate) enum Definition {
         names: Vec<ObjectName>,
         cascade: bool,
     },
+    CreateType {
+        name: ObjectName,
+        of: NewType,
+    },
+    DropType {
+        if_exists: bool,
+        names: Vec<ObjectName>,
+        cascade: bool,
+    },
     Refresh {
         name: ObjectName,
         with_data: bool,
@@ -71,7 +82,7 @@ pub(crate) fn knows(words: &[String]) -> bool {
         return true;
     }
     match (word(0), word(1)) {
-        ("CREATE", "SEQUENCE") => true,
+        ("CREATE", "SEQUENCE") | ("CREATE" | "DROP", "TYPE") => true,
         ("CREATE" | "ALTER" | "DROP", "DOMAIN") | ("CREATE" | "DROP", "FUNCTION" | "PROCEDURE") => true,
         ("CREATE", "OR") => matches!(word(3), "FUNCTION" | "PROCEDURE"),
         ("CREATE", "TEMP" | "TEMPORARY" | "UNLOGGED") => word(2) == "SEQUENCE",
@@ -106,6 +117,12 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
     }
     if take_words(parser, &["drop", "function"]) || take_words(parser, &["drop", "procedure"]) {
         return function::drop(parser);
+    }
+    if take_words(parser, &["create", "type"]) {
+        return types::create(parser);
+    }
+    if take_words(parser, &["drop", "type"]) {
+        return types::drop(parser);
     }
     if take_words(parser, &["create", "domain"]) {
         return domain::create(parser);

@@ -1,0 +1,104 @@
+//! Types of records: composite types, and the rows of relations. As Arrow types they are structs.
+
+use super::{Binder, parts};
+use crate::error::{Result, state};
+use crate::errors::to_datafusion;
+use crate::parse::parse_expression;
+use crate::types::planner::{PgTypePlanner, WRITTEN};
+use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Fields};
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName};
+use std::sync::Arc;
+use tenon_storage::{Composite, Object, ObjectKey, SqlType};
+
+/// A type as it stands in a statement, from its text.
+fn parsed(declared: &str) -> Option<DataType> {
+    match parse_expression(&format!("NULL::{declared}")) {
+        Ok(Expr::Cast { data_type, .. }) => Some(data_type),
+        _ => None,
+    }
+}
+
+impl Binder {
+    /// The composite type that a name stands for.
+    pub(crate) fn composite(&self, name: &ObjectName) -> Option<Arc<Composite>> {
+        let mut parts = parts(name);
+        let name = parts.pop()?;
+        let in_schema = |schema: String| {
+            let name = name.clone();
+            match self.snapshot.objects().get(&ObjectKey::Type { schema, name }) {
+                Some(Object::Composite(composite)) => Some(composite.clone()),
+                _ => None,
+            }
+        };
+        match parts.pop() {
+            Some(schema) => in_schema(schema),
+            None => self.facts.path.iter().cloned().find_map(in_schema),
+        }
+    }
+
+    pub(crate) fn composite_declared(&self, declared: &str) -> Option<Arc<Composite>> {
+        match parsed(declared)? {
+            DataType::Custom(name, arguments) if arguments.is_empty() => self.composite(&name),
+            _ => None,
+        }
+    }
+
+    /// Names and types, as declared, of the columns of a composite type or of a relation's rows.
+    pub(crate) fn columns_of_type(&self, declared: &DataType) -> Option<Vec<(String, String)>> {
+        let DataType::Custom(name, arguments) = declared else {
+            return None;
+        };
+        if !arguments.is_empty() || PgTypePlanner.plan_type_field(declared).is_ok() {
+            return None;
+        }
+        if let Some(composite) = self.composite(name) {
+            return Some(composite.columns.clone());
+        }
+        let relation = self.names().existing(name).ok()??;
+        let fields = relation.columns().fields().iter();
+        let columns = fields.map(|field| Some((field.name().clone(), SqlType::from_field(field)?.to_string())));
+        columns.collect()
+    }
+
+    /// The field of a type: 42704 where nothing has that name.
+    pub(crate) fn field_of_type(&self, declared: &DataType) -> Result<Field> {
+        let unknown = match crate::types::planner::field_of(declared) {
+            Err(error) if error.state == state::UNDEFINED_OBJECT => error,
+            known => return known,
+        };
+        if let DataType::Array(ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item)) =
+            declared
+        {
+            let item = self.field_of_type(item)?.with_name("item");
+            return Ok(Field::new("", Arrow::List(Arc::new(item)), true));
+        }
+        if let Some(domain) = self.domain_of(declared) {
+            return Ok(domain.base.field("", true));
+        }
+        let columns = self.columns_of_type(declared).ok_or(unknown)?;
+        let fields = columns.into_iter().map(|(name, declared)| {
+            let data_type = parsed(&declared).ok_or_else(|| crate::error::SqlError::internal("a type is no type"))?;
+            Ok(self.field_of_type(&data_type)?.with_name(name))
+        });
+        let fields: Fields = fields.collect::<Result<Vec<_>>>()?.into();
+        Ok(Field::new("", Arrow::Struct(fields), true))
+    }
+}
+
+/// The types of the system, and those that the snapshot has.
+#[derive(Debug)]
+pub(super) struct TypesOf(pub Binder);
+
+impl std::fmt::Debug for Binder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Binder")
+    }
+}
+
+impl TypePlanner for TypesOf {
+    fn plan_type_field(&self, declared: &DataType) -> datafusion::error::Result<Option<FieldRef>> {
+        let field = self.0.field_of_type(declared).map_err(to_datafusion)?;
+        Ok(Some(Arc::new(field.with_name(WRITTEN))))
+    }
+}
