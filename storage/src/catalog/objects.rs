@@ -7,7 +7,10 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKey {
     /// A domain or a composite type.
-    Type { schema: String, name: String },
+    Type {
+        schema: String,
+        name: String,
+    },
     /// `arguments`: the types of the arguments as PostgreSQL prints them.
     Function {
         schema: String,
@@ -18,7 +21,10 @@ pub enum ObjectKey {
         name: String,
     },
     /// On the object of an oid, or with a number from 1 on one of its columns.
-    Comment { oid: u32, column: u32 },
+    Comment {
+        oid: u32,
+        column: u32,
+    },
 }
 
 impl ObjectKey {
