@@ -149,7 +149,7 @@ impl Node {
         match self {
             Self::Literal { value, .. } => Some(Values::One(*value)),
             Self::Leaf { column, .. } => {
-                let array = batch.column(*column);
+                let array = batch.columns().get(*column)?;
                 if array.null_count() > 0 {
                     *nulls = NullBuffer::union(nulls.as_ref(), array.nulls());
                 }
@@ -342,7 +342,10 @@ impl PhysicalExpr for NarrowComparison {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let array = batch.column(self.column);
+        // CASE asks what its conditions are over a batch without columns: DataFusion's form tells it.
+        let Some(array) = batch.columns().get(self.column) else {
+            return self.original.evaluate(batch);
+        };
         let Some(wide) = array
             .as_primitive_opt::<Decimal128Type>()
             .filter(|a| a.precision() <= 18)

@@ -21,6 +21,7 @@ mod projections;
 pub(crate) mod row_order;
 pub mod rules;
 mod runtime_filters;
+mod unions;
 mod unordered;
 
 use crate::nodes::{ApplyPlanner, LimitPlanner, MaterializedPlanner, ProjectSetPlanner};

@@ -19,6 +19,7 @@ use super::limits::PushDownLimitInRange;
 use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
 use super::row_order::{FoldOrders, UnfoldOrders};
+use super::unions::PropagateEmptyInUnions;
 use super::{TenonOperators, TenonWindows};
 
 /// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
@@ -55,12 +56,13 @@ const ENFORCING: &str = "EnsureRequirements";
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 8] = [
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 9] = [
         Arc::new(DecorrelateNotIn::default()),
         Arc::new(EliminateCrossJoinOfOneEquality::default()),
         Arc::new(EliminateKeysOfOthers::default()),
         Arc::new(EliminateOuterJoinBelowFunctions::default()),
         Arc::new(ExtractKeysOfOneEquality::default()),
+        Arc::new(PropagateEmptyInUnions::default()),
         Arc::new(PushDownFilterToGroups::default()),
         Arc::new(PushDownLimitInRange::default()),
         Arc::new(SingleDistinctOfOneArgument::default()),

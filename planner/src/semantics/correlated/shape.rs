@@ -3,6 +3,7 @@
 
 use super::subquery_of;
 use crate::functions::sets;
+use crate::semantics::subqueries::domain;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
@@ -12,6 +13,7 @@ pub(super) fn is_join(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
     let scalar = matches!(expr, Expr::ScalarSubquery(_));
     let plan = if scalar { without_first_row(plan) } else { plan };
     let mut state = State {
+        scalar,
         aggregates_left: usize::from(scalar),
     };
     state.pulls_up(plan)
@@ -33,7 +35,10 @@ pub(super) fn is_lateral_join(join: &Join) -> Result<bool> {
         Expr::OuterReferenceColumn(_, column) => join.left.schema().has_column(column),
         _ => false,
     });
-    let mut state = State { aggregates_left: 0 };
+    let mut state = State {
+        scalar: false,
+        aggregates_left: 0,
+    };
     Ok(all_left && state.pulls_up(&subquery.subquery)?)
 }
 
@@ -63,6 +68,8 @@ fn without_first_row(plan: &LogicalPlan) -> &LogicalPlan {
 }
 
 struct State {
+    /// Conditions are pulled over an aggregate.
+    scalar: bool,
     aggregates_left: usize,
 }
 
@@ -76,7 +83,8 @@ impl State {
             return Ok(false);
         }
         let passes = match plan {
-            LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => true,
+            LogicalPlan::Filter(filter) => !self.scalar || domain::is_taken(&filter.predicate),
+            LogicalPlan::SubqueryAlias(_) => true,
             LogicalPlan::Projection(projection) => !calls_sets(&projection.expr)?,
             LogicalPlan::Join(join) => join.join_type == JoinType::Inner,
             LogicalPlan::Aggregate(aggregate) if self.aggregates_left > 0 && aggregate.group_expr.is_empty() => {

@@ -14,7 +14,7 @@ use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, Result};
 use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator};
 
 /// The subquery with its correlated conditions made equalities, where they are not; `outer` is the plan whose rows it is
@@ -36,6 +36,13 @@ pub(super) fn by_equality(plan: LogicalPlan, outer: &LogicalPlan, names: &AliasG
         Ok(Transformed::new(found, true, TreeNodeRecursion::Jump))
     })
     .data()
+}
+
+/// Whether a scalar subquery's correlated conditions are equalities, or become some.
+pub(in crate::semantics) fn is_taken(condition: &Expr) -> bool {
+    let conditions = split_conjunction(condition);
+    let correlated = || conditions.iter().filter(|condition| condition.contains_outer());
+    correlated().all(|condition| is_equality(condition)) || correlated().all(|condition| rejects_null(condition))
 }
 
 /// `column = outer value`, which is pulled over aggregates as it is.

@@ -8,7 +8,7 @@
 //! - VALUES with subqueries get these from a projection above;
 //! - a scalar subquery may have no row, so it may be NULL whatever its column says.
 
-mod domain;
+pub(super) mod domain;
 mod values;
 mod windows;
 
@@ -130,6 +130,22 @@ fn renamed(alias: &SubqueryAlias) -> Result<LogicalPlan> {
         .build()
 }
 
+/// Whether the value may turn out to be a constant that is never NULL, where the subquery has a row.
+fn may_fold(subquery: &Expr) -> Result<bool> {
+    let Expr::ScalarSubquery(subquery) = subquery else {
+        return Ok(false);
+    };
+    let Some(value) = subquery.subquery.head_output_expr()? else {
+        return Ok(false);
+    };
+    let chooses = |expr: &Expr| match expr {
+        Expr::Case(_) => true,
+        Expr::ScalarFunction(call) => !call.name().starts_with("checked_"),
+        _ => false,
+    };
+    Ok(!value.any_column_refs() || value.exists(|expr| Ok(chooses(expr)))?)
+}
+
 /// A scalar subquery that gives one row at most, or fails.
 fn of_one_row(expr: Expr, outer: Option<&LogicalPlan>, names: &AliasGenerator) -> Result<Transformed<Expr>> {
     let Expr::ScalarSubquery(subquery) = expr else {
@@ -142,10 +158,12 @@ fn of_one_row(expr: Expr, outer: Option<&LogicalPlan>, names: &AliasGenerator) -
     if subquery.outer_ref_columns.is_empty() {
         let field = plan.schema().field(0).clone();
         let expr = Expr::ScalarSubquery(subquery);
-        return Ok(match field.is_nullable() && field.metadata().is_empty() {
-            true => Transformed::no(expr),
-            false => Transformed::yes(or_null(expr, &field)),
-        });
+        return Ok(
+            match field.is_nullable() && field.metadata().is_empty() && !may_fold(&expr)? {
+                true => Transformed::no(expr),
+                false => Transformed::yes(or_null(expr, &field)),
+            },
+        );
     }
     let with = |plan: LogicalPlan| {
         let plan = match outer {
