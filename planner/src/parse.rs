@@ -1,6 +1,7 @@
 //! SQL text to statements: one token pass, cut at the semicolons, each piece parsed on its own.
 
 pub(crate) mod from;
+mod search_cycle;
 mod subscripts;
 
 use crate::dialect::TenonDialect;
@@ -123,6 +124,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     from::type_names_of_a_query(&mut tokens);
     subscripts::assignments(&mut tokens);
     subscripts::variadic(&mut tokens);
+    let clauses = search_cycle::take(&mut tokens).map_err(|error| syntax_error(text, &tokens, error))?;
     let overriding = match words.first().map(String::as_str) {
         Some("INSERT" | "WITH") => overriding::take(&mut tokens),
         _ => None,
@@ -153,6 +155,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
             let parsed = parsed.map_err(|error| syntax_error(text, &tokens, error))?;
             let mut parsed = parsed;
             if let Kind::Sql(tree) = &mut parsed {
+                search_cycle::expand(tree, &clauses)?;
                 from::select_into(tree)?;
             }
             if let (Kind::Sql(tree), Some(deferrable)) = (&mut parsed, deferrable)

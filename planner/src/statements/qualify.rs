@@ -1,7 +1,10 @@
 //! A view's text names its tables with their schemas, so that a later search path does not change what it reads.
 
 use crate::bind::{Binder, fold};
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableAlias,
+    TableFactor, VisitMut, VisitorMut,
+};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -26,6 +29,40 @@ impl VisitorMut for Qualifier<'_> {
         if let Some(with) = &query.with {
             self.defined
                 .extend(with.cte_tables.iter().map(|table| fold(&table.alias.name)));
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// `t.*` reads a relation that is called `t`, whatever schema stands before its name.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &select.projection {
+            let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(wanted), _) = item else {
+                continue;
+            };
+            let [ObjectNamePart::Identifier(wanted)] = wanted.0.as_slice() else {
+                continue;
+            };
+            let factors = select.from.iter_mut().flat_map(|table| {
+                std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation))
+            });
+            for factor in factors {
+                if let TableFactor::Table {
+                    name,
+                    alias: alias @ None,
+                    args: None,
+                    ..
+                } = factor
+                    && let [ObjectNamePart::Identifier(only)] = name.0.as_slice()
+                    && fold(only) == fold(wanted)
+                {
+                    *alias = Some(TableAlias {
+                        explicit: true,
+                        name: only.clone(),
+                        columns: Vec::new(),
+                        at: None,
+                    });
+                }
+            }
         }
         ControlFlow::Continue(())
     }
