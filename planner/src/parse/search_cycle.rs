@@ -318,7 +318,7 @@ fn spell_out(cte: &mut Cte, clauses: &Clauses, recursive: bool) -> Result<()> {
             next.push(format!("{before} || {}", row(r, &search.by, "")));
         } else {
             first.push(row(l, &search.by, "0::int8, "));
-            next.push(row(r, &search.by, &format!("get_field({before}, 'c0') + 1, ")));
+            next.push(row(r, &search.by, &format!("get_field({before}, 'f1') + 1, ")));
         }
         added.push(search.sequence.clone());
     }
