@@ -22,6 +22,8 @@ pub enum Json {
     String(String),
     Array(Vec<Json>),
     Object(Vec<(String, Json)>),
+    /// Among the values of a jsonpath alone.
+    Moment(path::Moment),
 }
 
 impl Json {
@@ -34,6 +36,7 @@ impl Json {
             Json::String(_) => "string",
             Json::Array(_) => "array",
             Json::Object(_) => "object",
+            Json::Moment(moment) => moment.type_name(),
         }
     }
 

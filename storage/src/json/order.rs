@@ -36,6 +36,7 @@ pub fn order_key(value: &Json) -> Vec<u8> {
 fn write(value: &Json, out: &mut Vec<u8>) {
     match value {
         Json::Null => out.push(NULL),
+        Json::Moment(moment) => write(&Json::String(moment.to_string()), out),
         Json::String(text) => {
             out.push(STRING);
             string(text, out);

@@ -11,6 +11,7 @@ impl fmt::Display for Json {
             Json::Bool(value) => write!(f, "{value}"),
             Json::Number(text) => f.write_str(text),
             Json::String(text) => write_string(text, f),
+            Json::Moment(moment) => write!(f, "\"{moment}\""),
             Json::Array(items) => {
                 f.write_char('[')?;
                 for (at, item) in items.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Functions that are given by what they make of one row's arguments.
 
+use crate::conventions;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use crate::functions::array::type_name;
@@ -16,6 +17,7 @@ use datafusion::logical_expr::{
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::datetime::Conventions;
 use tenon_storage::json::Json;
 use tenon_storage::parse::{Invalid, check_json};
 
@@ -77,6 +79,8 @@ pub(super) fn failed<T>(code: crate::error::SqlState, message: impl Into<String>
 pub(super) struct Row<'a> {
     arrays: &'a [ArrayRef],
     row: usize,
+    /// The session's.
+    pub conventions: &'a Conventions,
 }
 
 impl<'a> Row<'a> {
@@ -285,8 +289,13 @@ impl ScalarUDFImpl for Function {
                 texts.iter().flatten().try_for_each(check_json).map_err(invalid)?;
             }
         }
+        let conventions = conventions::of(&args.config_options);
         let values = (0..rows).map(|row| {
-            let own = Row { arrays: &arrays, row };
+            let own = Row {
+                arrays: &arrays,
+                row,
+                conventions: &conventions,
+            };
             match self.call.strict && arrays.iter().any(|array| array.is_null(row)) {
                 true => Ok(None),
                 false => (self.call.body)(&own),

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::ScalarUDF;
 use tenon_storage::json::Json;
-use tenon_storage::json::path::{self, Path, PathError, evaluate};
+use tenon_storage::json::path::{self, Given, Path, PathError, evaluate};
 
 fn told(error: PathError) -> DataFusionError {
     let (PathError::Soft(code, message) | PathError::Hard(code, message)) = error;
@@ -58,10 +58,19 @@ fn prepared(row: &Row) -> Result<(Path, Option<Json>)> {
     Ok((path, variables))
 }
 
+/// `zoned`: whether dates and times may be compared by the session's zone.
+fn given<'a>(row: &Row<'a>, variables: Option<&'a Json>, zoned: bool) -> Given<'a> {
+    Given {
+        variables,
+        regex: &matches,
+        zone: zoned.then_some(&row.conventions.zone),
+    }
+}
+
 /// What the path gives; where it fails and failures are to pass unseen, what it gives up to there, and false.
-fn found(row: &Row, silent: bool) -> Result<(Vec<Json>, bool)> {
+fn found(row: &Row, silent: bool, zoned: bool) -> Result<(Vec<Json>, bool)> {
     let (path, variables) = prepared(row)?;
-    match evaluate(&path, &row.json(0)?, variables.as_ref(), &matches) {
+    match evaluate(&path, &row.json(0)?, given(row, variables.as_ref(), zoned)) {
         (values, Ok(())) => Ok((values, true)),
         (values, Err(PathError::Soft(..))) if silent => Ok((values, false)),
         (_, Err(error)) => Err(told(error)),
@@ -72,17 +81,17 @@ fn silent(row: &Row) -> bool {
     row.bool(3).unwrap_or(false)
 }
 
-fn exists(row: &Row, silent: bool) -> Result<Option<Value>> {
+fn exists(row: &Row, silent: bool, zoned: bool) -> Result<Option<Value>> {
     let (path, variables) = prepared(row)?;
-    match path::exists(&path, &row.json(0)?, variables.as_ref(), &matches) {
+    match path::exists(&path, &row.json(0)?, given(row, variables.as_ref(), zoned)) {
         Ok(found) => Ok(Some(Value::Bool(found))),
         Err(PathError::Soft(..)) if silent => Ok(None),
         Err(error) => Err(told(error)),
     }
 }
 
-fn matched(row: &Row, silent: bool) -> Result<Option<Value>> {
-    let (values, done) = found(row, silent)?;
+fn matched(row: &Row, silent: bool, zoned: bool) -> Result<Option<Value>> {
+    let (values, done) = found(row, silent, zoned)?;
     match values.as_slice() {
         _ if !done => Ok(None),
         [Json::Bool(value)] => Ok(Some(Value::Bool(*value))),
@@ -92,20 +101,20 @@ fn matched(row: &Row, silent: bool) -> Result<Option<Value>> {
     }
 }
 
-fn query(row: &Row) -> Result<Option<Value>> {
-    let (values, _) = found(row, silent(row))?;
+fn query(row: &Row, zoned: bool) -> Result<Option<Value>> {
+    let (values, _) = found(row, silent(row), zoned)?;
     Ok(Some(Value::Texts(
         values.iter().map(|value| Some(value.to_string())).collect(),
     )))
 }
 
-fn query_array(row: &Row) -> Result<Option<Value>> {
-    let (values, _) = found(row, silent(row))?;
+fn query_array(row: &Row, zoned: bool) -> Result<Option<Value>> {
+    let (values, _) = found(row, silent(row), zoned)?;
     Ok(Some(Json::Array(values).into()))
 }
 
-fn query_first(row: &Row) -> Result<Option<Value>> {
-    let (values, _) = found(row, silent(row))?;
+fn query_first(row: &Row, zoned: bool) -> Result<Option<Value>> {
+    let (values, _) = found(row, silent(row), zoned)?;
     Ok(values.into_iter().next().map(Value::from))
 }
 
@@ -119,37 +128,37 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
             Ok(Some(Value::Text(Path::parse(row.text(0)).map_err(told)?.to_string())))
         }),
         Call::new("jsonb_path_exists_opr", &[J, Text], Returns::Bool, |row| {
-            exists(row, true)
+            exists(row, true, false)
         }),
         Call::new("jsonb_path_match_opr", &[J, Text], Returns::Bool, |row| {
-            matched(row, true)
+            matched(row, true, false)
         }),
     ];
     type Body = fn(&Row) -> Result<Option<Value>>;
-    let named: [(&'static str, &'static str, Returns, Body); 4] = [
-        ("jsonb_path_exists", "jsonb_path_exists_tz", Returns::Bool, |row| {
-            exists(row, silent(row))
+    let named: [(&'static str, Returns, Body); 8] = [
+        ("jsonb_path_exists", Returns::Bool, |row| {
+            exists(row, silent(row), false)
         }),
-        ("jsonb_path_match", "jsonb_path_match_tz", Returns::Bool, |row| {
-            matched(row, silent(row))
+        ("jsonb_path_exists_tz", Returns::Bool, |row| {
+            exists(row, silent(row), true)
         }),
-        (
-            "jsonb_path_query_array",
-            "jsonb_path_query_array_tz",
-            Returns::Jsonb,
-            query_array,
-        ),
-        (
-            "jsonb_path_query_first",
-            "jsonb_path_query_first_tz",
-            Returns::Jsonb,
-            query_first,
-        ),
+        ("jsonb_path_match", Returns::Bool, |row| {
+            matched(row, silent(row), false)
+        }),
+        ("jsonb_path_match_tz", Returns::Bool, |row| {
+            matched(row, silent(row), true)
+        }),
+        ("jsonb_path_query_array", Returns::Jsonb, |row| query_array(row, false)),
+        ("jsonb_path_query_array_tz", Returns::Jsonb, |row| {
+            query_array(row, true)
+        }),
+        ("jsonb_path_query_first", Returns::Jsonb, |row| query_first(row, false)),
+        ("jsonb_path_query_first_tz", Returns::Jsonb, |row| {
+            query_first(row, true)
+        }),
     ];
-    for (name, zoned, returns, body) in named {
-        for name in [name, zoned] {
-            all.push(Call::new(name, &[J, Text, J, Bool], returns, body).required(2));
-        }
+    for (name, returns, body) in named {
+        all.push(Call::new(name, &[J, Text, J, Bool], returns, body).required(2));
     }
     all.into_iter().map(Call::udf).collect()
 }
@@ -157,11 +166,16 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
 /// Functions that return sets, as arrays.
 pub(super) fn sets() -> Vec<ScalarUDF> {
     use Param::{Bool, Json as J, Text};
-    ["jsonb_path_query", "jsonb_path_query_tz"]
-        .map(|name| {
-            Call::new(name, &[J, Text, J, Bool], Returns::Jsonbs, query)
-                .required(2)
-                .udf()
+    vec![
+        Call::new("jsonb_path_query", &[J, Text, J, Bool], Returns::Jsonbs, |row| {
+            query(row, false)
         })
-        .into()
+        .required(2)
+        .udf(),
+        Call::new("jsonb_path_query_tz", &[J, Text, J, Bool], Returns::Jsonbs, |row| {
+            query(row, true)
+        })
+        .required(2)
+        .udf(),
+    ]
 }

@@ -2,6 +2,7 @@
 
 use super::misc::Slices;
 use super::{SetFunction, SetRows};
+use crate::conventions::SessionConventions;
 use crate::functions::{array, json};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StructArray};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -10,6 +11,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF};
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::datetime::Conventions;
 
 #[derive(Debug)]
 struct OfArray {
@@ -63,6 +65,12 @@ impl SetFunction for OfArray {
     }
 
     fn rows(&self, args: &[ArrayRef], row: usize) -> Result<Box<dyn SetRows>> {
+        self.rows_by(args, row, &Conventions::default())
+    }
+
+    fn rows_by(&self, args: &[ArrayRef], row: usize, by: &Conventions) -> Result<Box<dyn SetRows>> {
+        let mut options = ConfigOptions::default();
+        options.extensions.insert(SessionConventions(Arc::new(by.clone())));
         let fields: Vec<FieldRef> = args
             .iter()
             .map(|array| Arc::new(Field::new("", array.data_type().clone(), true)))
@@ -76,7 +84,7 @@ impl SetFunction for OfArray {
             return_field: self.list(&fields)?,
             arg_fields: fields,
             number_rows: 1,
-            config_options: Arc::new(ConfigOptions::default()),
+            config_options: Arc::new(options),
         })?;
         let list = list.into_array(1)?;
         let list = list.as_list::<i32>();

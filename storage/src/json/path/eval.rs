@@ -1,6 +1,7 @@
 //! What a jsonpath gives of a value.
 
-use super::{Expr, Method, Operator, Path, PathError, Result, Step, arithmetic};
+use super::{Expr, Method, Operator, Path, PathError, Result, Step, arithmetic, moment};
+use crate::datetime::Zone;
 use crate::json::{Json, order_key};
 use std::cmp::Ordering;
 
@@ -10,16 +11,24 @@ pub type Variables<'a> = Option<&'a Json>;
 /// Tells whether a text matches a pattern under flags; an error is the message for a bad pattern.
 pub type Regex<'a> = &'a dyn Fn(&str, &str, &str) -> std::result::Result<bool, String>;
 
+/// What a path is evaluated with beside the value.
+#[derive(Clone, Copy)]
+pub struct Given<'a> {
+    pub variables: Variables<'a>,
+    pub regex: Regex<'a>,
+    /// The session's zone, where dates and times may be compared by it.
+    pub zone: Option<&'a Zone>,
+}
+
 /// Most values that one path gives.
 const VALUES_MAX: usize = 10_000_000;
 
 /// All that a path gives, in order; before a failure what it gives up to there.
-pub fn evaluate(path: &Path, root: &Json, variables: Variables, regex: Regex) -> (Vec<Json>, Result<()>) {
+pub fn evaluate(path: &Path, root: &Json, given: Given) -> (Vec<Json>, Result<()>) {
     let own = Evaluator {
         lax: !path.strict,
         root,
-        variables,
-        regex,
+        given,
     };
     let mut out = Vec::new();
     let done = own.collect(&path.expr, own.scope(), &mut out);
@@ -27,12 +36,11 @@ pub fn evaluate(path: &Path, root: &Json, variables: Variables, regex: Regex) ->
 }
 
 /// Whether a path gives anything. In lax mode what fails after the first value does not matter.
-pub fn exists(path: &Path, root: &Json, variables: Variables, regex: Regex) -> Result<bool> {
+pub fn exists(path: &Path, root: &Json, given: Given) -> Result<bool> {
     let own = Evaluator {
         lax: !path.strict,
         root,
-        variables,
-        regex,
+        given,
     };
     // Signs pass over what is no number where only its being there is asked for.
     if let Expr::Sign(_, operand) = &path.expr
@@ -74,8 +82,7 @@ struct Scope<'a> {
 struct Evaluator<'a> {
     lax: bool,
     root: &'a Json,
-    variables: Variables<'a>,
-    regex: Regex<'a>,
+    given: Given<'a>,
 }
 
 fn soft<T>(code: &'static str, message: impl Into<String>) -> Result<T> {
@@ -115,7 +122,7 @@ impl Evaluator<'_> {
             Expr::Current => vec![scope.current.clone()],
             Expr::Literal(value) => vec![value.clone()],
             Expr::Variable(name) => {
-                let found = self.variables.and_then(|variables| variables.get(name));
+                let found = self.given.variables.and_then(|variables| variables.get(name));
                 let missing = || PathError::Hard("42704", format!("could not find jsonpath variable \"{name}\""));
                 vec![found.ok_or_else(missing)?.clone()]
             }
@@ -284,9 +291,15 @@ impl Evaluator<'_> {
                 }
                 self.method(*method, value, scope, out)?;
             }
-            Step::Datetime(_) => {
-                let message = "jsonpath item method .datetime() is not supported";
-                return Err(PathError::Hard("0A000", message.into()));
+            Step::Datetime(template) => {
+                if let Some(done) = elements(out) {
+                    return done;
+                }
+                let Json::String(text) = value else {
+                    let message = "jsonpath item method .datetime() can only be applied to a string";
+                    return soft("22031", message);
+                };
+                out.push(Json::Moment(moment::read(text, template.as_deref())?));
             }
         }
         Ok(())
@@ -405,9 +418,9 @@ impl Evaluator<'_> {
                 Err(PathError::Soft(..)) => Truth::Unknown,
                 Err(hard) => return Err(hard),
             },
-            Expr::Binary(op, left, right) => {
-                self.pairs(left, Some(right), scope, |left, right| Ok(compared(*op, left, right)))?
-            }
+            Expr::Binary(op, left, right) => self.pairs(left, Some(right), scope, |left, right| {
+                compared(*op, left, right, self.given.zone)
+            })?,
             Expr::StartsWith(left, initial) => self.pairs(left, Some(initial), scope, |left, right| {
                 Ok(match (left, right) {
                     (Json::String(text), Json::String(initial)) => Truth::of(text.starts_with(initial.as_str())),
@@ -415,7 +428,7 @@ impl Evaluator<'_> {
                 })
             })?,
             Expr::LikeRegex(left, pattern, flags) => self.pairs(left, None, scope, |left, _| match left {
-                Json::String(text) => match (self.regex)(pattern, flags, text) {
+                Json::String(text) => match (self.given.regex)(pattern, flags, text) {
                     Ok(found) => Ok(Truth::of(found)),
                     Err(message) => Err(PathError::Hard("2201B", message)),
                 },
@@ -471,23 +484,27 @@ impl Evaluator<'_> {
     }
 }
 
-fn compared(op: Operator, left: &Json, right: &Json) -> Truth {
+fn compared(op: Operator, left: &Json, right: &Json, zone: Option<&Zone>) -> Result<Truth> {
     let order = match (left, right) {
         (Json::Null, Json::Null) => Ordering::Equal,
-        (Json::Null, _) | (_, Json::Null) => return Truth::of(op == Operator::NotEqual),
+        (Json::Null, _) | (_, Json::Null) => return Ok(Truth::of(op == Operator::NotEqual)),
         (Json::Bool(a), Json::Bool(b)) => a.cmp(b),
         (Json::Number(_), Json::Number(_)) => order_key(left).cmp(&order_key(right)),
         (Json::String(a), Json::String(b)) => a.cmp(b),
-        _ => return Truth::Unknown,
+        (Json::Moment(a), Json::Moment(b)) => match moment::compare(*a, *b, zone)? {
+            Some(order) => order,
+            None => return Ok(Truth::Unknown),
+        },
+        _ => return Ok(Truth::Unknown),
     };
-    Truth::of(match op {
+    Ok(Truth::of(match op {
         Operator::Equal => order.is_eq(),
         Operator::NotEqual => order.is_ne(),
         Operator::Less => order.is_lt(),
         Operator::LessEqual => order.is_le(),
         Operator::Greater => order.is_gt(),
         _ => order.is_ge(),
-    })
+    }))
 }
 
 /// The values within, from one depth to another; `u32::MAX` alone stands for the deepest.

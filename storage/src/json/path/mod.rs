@@ -3,10 +3,12 @@
 mod arithmetic;
 mod eval;
 mod lex;
+mod moment;
 mod parse;
 mod write;
 
-pub use eval::{Regex, Variables, evaluate, exists};
+pub use eval::{Given, Regex, Variables, evaluate, exists};
+pub use moment::Moment;
 
 use super::Json;
 
