@@ -6,7 +6,8 @@
                                     prints a tally by file, and every difference with --verbose or for files named
     run.py regress --check          fails where a file's tally is below tests/oracle/tally.tsv
     run.py regress --update         writes that file
-    run.py fuzz                     random statements on both; those that differ are cut down and printed
+    run.py fuzz                     random statements on both; those that differ are cut down and printed; fails where an
+                                    answer is wrong
     run.py self                     random statements on Tenon that must agree with one another by every way to join
                                     (--seed, --first, --seconds, --statements; a seed and a schema's number repeat a run)
 

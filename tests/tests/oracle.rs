@@ -1,5 +1,5 @@
-//! PostgreSQL 15 beside Tenon (`tests/oracle/run.py`): its own regression suite statement by statement. The random
-//! statements of the same program run at night (`scripts/nightly.sh`): they still find differences.
+//! PostgreSQL 15 beside Tenon (`tests/oracle/run.py`): its own regression suite statement by statement; and random
+//! statements for some seconds, which fail where an answer is wrong. They run longer at night (`scripts/nightly.sh`).
 
 use crate::process::{binary, root};
 use crate::trial;
@@ -8,7 +8,17 @@ use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
 
 pub fn trials() -> Vec<Trial> {
-    vec![trial("oracle::regress", || run(&["regress", "--check"]))]
+    vec![
+        trial("oracle::regress", || run(&["regress", "--check"])),
+        trial("oracle::fuzz", || random("fuzz")),
+        trial("oracle::self", || random("self")),
+    ]
+}
+
+/// Random statements; `TENON_SEED` repeats a run.
+async fn random(what: &str) -> Result<()> {
+    let seed = std::env::var("TENON_SEED").unwrap_or_else(|_| std::process::id().to_string());
+    run(&[what, "--seed", &seed, "--seconds", "10"]).await
 }
 
 /// Runs the comparison to its end and shows what it told.

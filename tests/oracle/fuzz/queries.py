@@ -254,7 +254,10 @@ class Generator:
         items, order, distinct = [], "", ""
         window = not fixed and roll < 0.45
         for kind in types:
-            items.append(self.window(kind, columns, scope) if window and rng.random() < 0.5 else self.expression(kind, columns, scope, 2))
+            # Two orders leave it open which of two equal rows is which.
+            windowed = window and rng.random() < 0.5
+            items.append(self.window(kind, columns, scope) if windowed else self.expression(kind, columns, scope, 2))
+            window = window and not windowed
         if roll > 0.9:
             distinct = "distinct "
         if ordered and fixed is None and rng.random() < 0.3:
