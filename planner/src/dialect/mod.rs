@@ -7,7 +7,9 @@
 mod calls;
 
 use crate::rewrite::{VARIADIC, call};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, Ident, ObjectName, TypedString, Value};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, Ident, ObjectName, TypedString, UnaryOperator, Value,
+};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -94,6 +96,7 @@ impl Dialect for TenonDialect {
             (Keyword::SUBSTRING, Token::LParen) => calls::substring(parser).transpose(),
             (Keyword::OVERLAY, Token::LParen) => calls::overlay(parser).transpose(),
             (Keyword::TRIM, Token::LParen) => calls::trim(parser).transpose(),
+            (Keyword::OPERATOR, Token::LParen) => Some(prefix_operator(parser)),
             (Keyword::VARIADIC, _) => {
                 parser.next_token();
                 Some(parser.parse_expr().map(|list| call(VARIADIC, vec![list])))
@@ -165,6 +168,28 @@ impl Dialect for TenonDialect {
         }
         Some(like_array(parser, left, [negated, insensitive, all]))
     }
+}
+
+/// `OPERATOR(pg_catalog.-) x`, which binds as operators of all other names do.
+fn prefix_operator(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.expect_keyword_is(Keyword::OPERATOR)?;
+    parser.expect_token(&Token::LParen)?;
+    while parser.peek_nth_token_ref(1).token == Token::Period {
+        parser.parse_identifier()?;
+        parser.expect_token(&Token::Period)?;
+    }
+    let op = match parser.next_token().token {
+        Token::Plus => UnaryOperator::Plus,
+        Token::Minus => UnaryOperator::Minus,
+        Token::Tilde => UnaryOperator::BitwiseNot,
+        Token::AtSign => UnaryOperator::PGAbs,
+        Token::PGSquareRoot => UnaryOperator::PGSquareRoot,
+        Token::PGCubeRoot => UnaryOperator::PGCubeRoot,
+        other => return Err(ParserError::ParserError(format!("syntax error at or near \"{other}\""))),
+    };
+    parser.expect_token(&Token::RParen)?;
+    let expr = Box::new(parser.parse_subexpr(BASE.prec_value(Precedence::PgOther))?);
+    Ok(Expr::UnaryOp { op, expr })
 }
 
 /// Comparisons are not chained without parentheses.
