@@ -9,6 +9,7 @@ mod functions;
 mod references;
 mod shape;
 
+use super::subqueries::distinct_over;
 use crate::functions::aggregate::single::{ONLY_ROW, SINGLE_ROW};
 use crate::nodes::{Apply, ApplyKind, Binding};
 use datafusion::common::alias::AliasGenerator;
@@ -19,7 +20,7 @@ use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Distinct, Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 use references::{free, settled, substituted};
 use std::sync::Arc;
@@ -58,6 +59,7 @@ fn down(plan: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan> {
     crate::planning::check().map_err(crate::errors::to_datafusion)?;
     let plan = match plan {
         LogicalPlan::Join(join) => joined(join, names)?,
+        LogicalPlan::Distinct(Distinct::On(distinct)) => distinct_over(distinct, names)?,
         plan => plan,
     };
     let plan = expressions(plan, names)?;

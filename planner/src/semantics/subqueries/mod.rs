@@ -24,7 +24,7 @@ use datafusion::logical_expr::expr::{AggregateFunction, Exists};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Subquery, SubqueryAlias};
 use datafusion::logical_expr::utils::{conjunction, expr_to_columns};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, SortExpr, lit};
+use datafusion::logical_expr::{Distinct, DistinctOn, Expr, Filter, LogicalPlan, LogicalPlanBuilder, SortExpr, lit};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 use std::collections::{BTreeSet, HashSet};
@@ -76,6 +76,10 @@ fn rewrite(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<Logi
     }
     if let LogicalPlan::Values(values) = node {
         return rewrite(values::filled_in(values)?, names).data().map(Transformed::yes);
+    }
+    if let LogicalPlan::Distinct(Distinct::On(distinct)) = node {
+        let over = distinct_over(distinct, names)?;
+        return over.map_children(|input| rewrite(input, names));
     }
     let kept = NamePreserver::new(&node);
     let outer = match node.inputs().as_slice() {
@@ -277,6 +281,45 @@ fn lifted(node: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(above)
         .project(columns.into_iter().map(Expr::Column))?
         .build()
+}
+
+/// DISTINCT ON with its subqueries in a projection below: DataFusion cannot rewrite its order.
+pub(super) fn distinct_over(distinct: DistinctOn, names: &AliasGenerator) -> Result<LogicalPlan> {
+    let input = distinct.input.as_ref().clone();
+    let mut items: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+    let mut found: Vec<(Expr, Expr)> = Vec::new();
+    let mut below = |expr: Expr| -> Result<Expr> {
+        if !expr.exists(|expr| Ok(is_subquery(expr)))? {
+            return Ok(expr);
+        }
+        let own = expr.clone().unalias();
+        let known = found.iter().find(|(known, _)| *known == own);
+        let column = match known {
+            Some((_, column)) => column.clone(),
+            None => {
+                let column = Column::new_unqualified(names.next("__subquery"));
+                items.push(own.clone().alias(&column.name));
+                found.push((own, Expr::Column(column.clone())));
+                Expr::Column(column)
+            }
+        };
+        let (qualifier, name) = expr.qualified_name();
+        Ok(column.alias_qualified(qualifier, name))
+    };
+    let select = distinct.select_expr.into_iter().map(&mut below);
+    let select = select.collect::<Result<Vec<_>>>()?;
+    let on = distinct.on_expr.into_iter().map(|expr| Ok(below(expr)?.unalias()));
+    let on = on.collect::<Result<Vec<_>>>()?;
+    let keys = distinct.sort_expr.map(|keys| {
+        let keys = keys.into_iter().map(|key| {
+            let expr = below(key.expr)?.unalias();
+            Ok(SortExpr { expr, ..key })
+        });
+        keys.collect::<Result<Vec<_>>>()
+    });
+    let below = LogicalPlanBuilder::from(input).project(items)?.build()?;
+    let distinct = DistinctOn::try_new(on, select, keys.transpose()?, Arc::new(below))?;
+    Ok(LogicalPlan::Distinct(Distinct::On(distinct)))
 }
 
 /// A projection whose EXISTS are marks.
