@@ -32,6 +32,7 @@ mod statements;
 mod tasks;
 mod tokens;
 mod types;
+mod walk;
 
 pub use engine::{Engine, EngineOptions};
 pub use session::{Prepared, Session, SessionInfo};

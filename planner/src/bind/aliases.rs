@@ -2,9 +2,10 @@
 //! enclosing query. Under another alias the table cannot be mistaken.
 
 use super::fold;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableAlias,
-    TableFactor, VisitMut, VisitorMut,
+    TableFactor, VisitorMut,
 };
 use std::ops::ControlFlow;
 

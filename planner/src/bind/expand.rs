@@ -8,10 +8,11 @@
 use super::{Binder, fold, outer_aggregates, row_values, whole_rows, windows};
 use crate::error::{Result, SqlError, state};
 use crate::tokens::joins;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement,
-    TableAliasColumnDef, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    TableAliasColumnDef, TableFactor, TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
 

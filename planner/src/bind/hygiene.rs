@@ -6,9 +6,10 @@
 
 use super::{Binder, fold};
 use crate::error::{Result, SqlError};
+use crate::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    TableAlias, TableFactor, TableWithJoins, Visit, VisitMut, Visitor, VisitorMut,
+    TableAlias, TableFactor, TableWithJoins, Visitor, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -7,10 +7,11 @@ use crate::functions::raise::RAISE;
 use crate::parse::{parse, parse_expression};
 use crate::rewrite::{call, function_name, rewrite};
 use crate::statement::Kind;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     CaseWhen, CastKind, DataType, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
     Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, UnaryOperator, Value, VisitMut, VisitorMut,
+    TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use std::cell::Cell;
 use std::ops::ControlFlow;

@@ -3,9 +3,9 @@
 
 use super::{Binder, fold};
 use crate::rewrite::function_name;
+use crate::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, GroupByExpr, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor, Visit, VisitMut,
-    Visitor, VisitorMut,
+    Expr, Function, GroupByExpr, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 

@@ -6,9 +6,10 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::record::{FIELD, RECORD, parse_record};
 use crate::parse::{ALL_COLUMNS, parse_expression};
 use crate::rewrite::call;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem,
-    Statement, TableAlias, TableAliasColumnDef, TableFactor, Value, VisitMut, VisitorMut,
+    Statement, TableAlias, TableAliasColumnDef, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 

@@ -2,9 +2,10 @@
 
 use super::fold;
 use crate::error::{Result, SqlError, SqlState, state};
+use crate::walk::Visit;
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, Join, JoinOperator, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    SetOperator, SetQuantifier, TableFactor, TableWithJoins, Visit, Visitor,
+    SetOperator, SetQuantifier, TableFactor, TableWithJoins, Visitor,
 };
 use std::ops::ControlFlow;
 

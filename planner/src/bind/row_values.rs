@@ -5,10 +5,11 @@ use super::whole_rows::{alias, factors, has_outer_join};
 use crate::error::{Result, SqlError};
 use crate::functions::record::RECORD;
 use crate::rewrite::call;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart, Query,
-    Select, SelectItem, TableFactor, Value, VisitMut, VisitorMut,
+    Select, SelectItem, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 

@@ -3,9 +3,10 @@
 
 use super::fold;
 use crate::error::Result;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinOperator,
-    ObjectNamePart, Query, Select, SelectItem, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    ObjectNamePart, Query, Select, SelectItem, TableFactor, TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
 

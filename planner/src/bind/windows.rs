@@ -7,10 +7,11 @@ use crate::functions::window::frame::{Bound, Exclude, Frame, Units};
 use crate::functions::window::{FRAME, is_datafusions};
 use crate::rewrite::call;
 use crate::tokens::frames;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    NamedWindowExpr, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
-    WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    NamedWindowExpr, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Value, VisitorMut, WindowFrame,
+    WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 use std::ops::ControlFlow;
 

@@ -11,9 +11,10 @@ use crate::error::{Result, SqlError, state};
 use crate::functions::array_literal::ARRAY_LITERAL;
 use crate::rewrite::call;
 use crate::statements::select_of;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     Cte, CteAsMaterialized, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableAlias,
-    TableFactor, TableWithJoins, VisitMut, VisitorMut, With,
+    TableFactor, TableWithJoins, VisitorMut, With,
 };
 use std::ops::ControlFlow;
 use tenon_storage::Relation;

@@ -3,7 +3,8 @@
 use super::regnames::RegType;
 use super::respell::respell;
 use crate::rewrite::name_outputs;
-use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, ObjectName, Statement, Visit, Visitor};
+use crate::walk::Visit;
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, ObjectName, Statement, Visitor};
 use std::ops::ControlFlow;
 
 /// Whether a statement names a system table or one of the catalog's own type names.

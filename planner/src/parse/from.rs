@@ -1,7 +1,8 @@
 //! Spellings around FROM and INTO that the parser does not know.
 
 use crate::error::{Result, SqlError, state};
-use datafusion::sql::sqlparser::ast::{self, Select, SelectInto, SetExpr, Statement, VisitMut, VisitorMut};
+use crate::walk::VisitMut;
+use datafusion::sql::sqlparser::ast::{self, Select, SelectInto, SetExpr, Statement, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;

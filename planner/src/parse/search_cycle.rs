@@ -13,9 +13,10 @@ use super::{DIALECT, NESTING_MAX};
 use crate::bind::fold;
 use crate::error::{Result, SqlError, state};
 use crate::lex;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, Ident, ObjectNamePart, Query, SelectItem, SetExpr, SetOperator, SetQuantifier,
-    TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
+    TableAliasColumnDef, TableFactor, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};

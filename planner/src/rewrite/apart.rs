@@ -4,9 +4,10 @@
 
 use super::names::function_name;
 use super::spellings::call;
+use crate::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Value, Visit, VisitMut, Visitor, VisitorMut,
+    SelectItem, SetExpr, Value, Visitor, VisitorMut,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

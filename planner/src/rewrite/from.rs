@@ -1,7 +1,8 @@
 //! Functions in FROM: every one may refer to what stands before it, and is called as its table where it has no alias.
 
 use crate::bind::ROWS_FROM;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectNamePart, TableAlias, TableFactor, Visit, Visitor};
+use crate::walk::Visit;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectNamePart, TableAlias, TableFactor, Visitor};
 use std::ops::ControlFlow;
 
 /// `f(...)` as a function of FROM.

@@ -37,7 +37,8 @@ pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, Select, TableFactor, VisitMut, VisitorMut};
+use crate::walk::VisitMut;
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, TableFactor, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Rewrites a statement, query or expression in place.

@@ -15,11 +15,12 @@
 use super::spellings::{compare_rows, take};
 use crate::bind::expand;
 use crate::statements::select_of;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, JoinConstraint, OrderByKind,
     Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
-    UnaryOperator, Value, VisitMut, VisitorMut,
+    UnaryOperator, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 

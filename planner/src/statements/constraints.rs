@@ -6,14 +6,13 @@ use crate::error::{Result, SqlError, SqlState, state};
 use crate::errors::from_datafusion;
 use crate::parse::parse_expression;
 use crate::rewrite::rewrite;
+use crate::walk::VisitMut;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::physical_plan::PhysicalExpr;
-use datafusion::sql::sqlparser::ast::{
-    self, CheckConstraint, Ident, IndexColumn, NullsDistinctOption, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{self, CheckConstraint, Ident, IndexColumn, NullsDistinctOption, VisitorMut};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::datetime::shown;

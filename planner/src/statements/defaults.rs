@@ -8,9 +8,10 @@ use crate::errors::from_datafusion;
 use crate::parse::parse_expression;
 use crate::rewrite::{call, function_name, rewrite};
 use crate::session::Session;
+use crate::walk::Visit;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{self, Value, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{self, Value, Visitor};
 use std::ops::ControlFlow;
 use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, TableDefinition, quote_identifier};
 

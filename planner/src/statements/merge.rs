@@ -14,6 +14,7 @@ use crate::rewrite::rewrite;
 use crate::run;
 use crate::session::{Prepared, Session};
 use crate::tokens::merge::{DEFAULTS, NOTHING, OVERRIDING};
+use crate::walk::VisitMut;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int32Array, RecordBatch, RecordBatchOptions,
 };
@@ -24,7 +25,7 @@ use datafusion::logical_expr::{Case, Expr, LogicalPlan, LogicalPlanBuilder, lit}
 use datafusion::sql::sqlparser::ast::{
     self, AssignmentTarget, CaseWhen, Ident, Join, JoinConstraint, JoinOperator, Merge, MergeAction, MergeClause,
     MergeClauseKind, MergeInsertExpr, MergeInsertKind, ObjectName, Query, SelectItem, TableFactor, TableWithJoins,
-    Value, VisitMut, VisitorMut, With,
+    Value, VisitorMut, With,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -4,13 +4,14 @@ use crate::bind::Binder;
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::types::{planner::PgTypePlanner, type_for_oid};
+use crate::walk::Visit;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{self, ExprSchemable, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, SelectItem, Value, Visit, Visitor,
+    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, SelectItem, Value, Visitor,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -1,9 +1,10 @@
 //! A view's text names its tables with their schemas, so that a later search path does not change what it reads.
 
 use crate::bind::{Binder, fold};
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableAlias,
-    TableFactor, VisitMut, VisitorMut,
+    TableFactor, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -5,9 +5,10 @@ use crate::error::{Result, SqlError, state};
 use crate::parse::parse;
 use crate::rewrite::function_name;
 use crate::statement::Kind;
+use crate::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    Statement, TableAlias, TableFactor, TableWithJoins, Visit, VisitMut, Visitor, VisitorMut,
+    Statement, TableAlias, TableFactor, TableWithJoins, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use crate::outcome::Outcome;
 use crate::rewrite::rewrite;
 use crate::run;
 use crate::session::Session;
+use crate::walk::VisitMut;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, interleave, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
@@ -21,7 +22,7 @@ use datafusion::common::ScalarValue;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    self, ConflictTarget, DoUpdate, Ident, ObjectName, ObjectNamePart, SelectItem, VisitMut, VisitorMut, With,
+    self, ConflictTarget, DoUpdate, Ident, ObjectName, ObjectNamePart, SelectItem, VisitorMut, With,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -5,9 +5,9 @@ mod regcasts;
 mod subqueries;
 
 use crate::bind::fold;
+use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
-    self, AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, Value, VisitMut,
-    VisitorMut,
+    self, AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 

@@ -2,9 +2,10 @@
 
 use super::{call, cast, is_named, null, null_text};
 use crate::bind::fold;
+use crate::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, Function, FunctionArgumentClause, FunctionArguments, ObjectName, OrderByKind, Query,
-    SelectItem, SetExpr, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    SelectItem, SetExpr, TableFactor, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 

@@ -1,0 +1,155 @@
+//! Walks over syntax trees.
+//!
+//! The parser's own walks are compiled anew, whole, for every visitor: some megabytes each. These are compiled once for
+//! every type that a visitor breaks with, and call it through a table.
+
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visitor, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// `sqlparser::ast::Visit`, compiled once.
+pub(crate) trait Visit {
+    fn visit<V: Visitor>(&self, visitor: &mut V) -> ControlFlow<V::Break>;
+}
+
+/// `sqlparser::ast::VisitMut`, compiled once.
+pub(crate) trait VisitMut {
+    fn visit<V: VisitorMut>(&mut self, visitor: &mut V) -> ControlFlow<V::Break>;
+}
+
+impl<T: ast::Visit> Visit for T {
+    fn visit<V: Visitor>(&self, visitor: &mut V) -> ControlFlow<V::Break> {
+        ast::Visit::visit(self, &mut Any(visitor))
+    }
+}
+
+impl<T: ast::VisitMut> VisitMut for T {
+    fn visit<V: VisitorMut>(&mut self, visitor: &mut V) -> ControlFlow<V::Break> {
+        ast::VisitMut::visit(self, &mut AnyMut(visitor))
+    }
+}
+
+struct Any<'a, B>(&'a mut (dyn Visitor<Break = B> + 'a));
+
+struct AnyMut<'a, B>(&'a mut (dyn VisitorMut<Break = B> + 'a));
+
+impl<B> Visitor for Any<'_, B> {
+    type Break = B;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<B> {
+        self.0.pre_visit_query(query)
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<B> {
+        self.0.post_visit_query(query)
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<B> {
+        self.0.pre_visit_select(select)
+    }
+
+    fn post_visit_select(&mut self, select: &Select) -> ControlFlow<B> {
+        self.0.post_visit_select(select)
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<B> {
+        self.0.pre_visit_relation(relation)
+    }
+
+    fn post_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<B> {
+        self.0.post_visit_relation(relation)
+    }
+
+    fn pre_visit_table_factor(&mut self, table_factor: &TableFactor) -> ControlFlow<B> {
+        self.0.pre_visit_table_factor(table_factor)
+    }
+
+    fn post_visit_table_factor(&mut self, table_factor: &TableFactor) -> ControlFlow<B> {
+        self.0.post_visit_table_factor(table_factor)
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<B> {
+        self.0.pre_visit_expr(expr)
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<B> {
+        self.0.post_visit_expr(expr)
+    }
+
+    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<B> {
+        self.0.pre_visit_statement(statement)
+    }
+
+    fn post_visit_statement(&mut self, statement: &Statement) -> ControlFlow<B> {
+        self.0.post_visit_statement(statement)
+    }
+
+    fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<B> {
+        self.0.pre_visit_value(value)
+    }
+
+    fn post_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<B> {
+        self.0.post_visit_value(value)
+    }
+}
+
+impl<B> VisitorMut for AnyMut<'_, B> {
+    type Break = B;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<B> {
+        self.0.pre_visit_query(query)
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<B> {
+        self.0.post_visit_query(query)
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<B> {
+        self.0.pre_visit_select(select)
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<B> {
+        self.0.post_visit_select(select)
+    }
+
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<B> {
+        self.0.pre_visit_relation(relation)
+    }
+
+    fn post_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<B> {
+        self.0.post_visit_relation(relation)
+    }
+
+    fn pre_visit_table_factor(&mut self, table_factor: &mut TableFactor) -> ControlFlow<B> {
+        self.0.pre_visit_table_factor(table_factor)
+    }
+
+    fn post_visit_table_factor(&mut self, table_factor: &mut TableFactor) -> ControlFlow<B> {
+        self.0.post_visit_table_factor(table_factor)
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<B> {
+        self.0.pre_visit_expr(expr)
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<B> {
+        self.0.post_visit_expr(expr)
+    }
+
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<B> {
+        self.0.pre_visit_statement(statement)
+    }
+
+    fn post_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<B> {
+        self.0.post_visit_statement(statement)
+    }
+
+    fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<B> {
+        self.0.pre_visit_value(value)
+    }
+
+    fn post_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<B> {
+        self.0.post_visit_value(value)
+    }
+}
