@@ -70,6 +70,7 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
         // A version, then the text.
         Type::JSONB => String::from_utf8(raw.get(1..).context("truncated")?.to_vec())?,
         Type::RECORD => record(raw)?,
+        Type::RECORD_ARRAY => array(&Type::RECORD, raw)?,
         ref other => match other.kind() {
             Kind::Array(element) => array(element, raw)?,
             _ => bail!("the test cannot write type {other}"),

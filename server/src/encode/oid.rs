@@ -56,6 +56,7 @@ const ARRAYS: &[(u32, u32)] = &[
     (1187, INTERVAL),
     (1231, NUMERIC),
     (199, JSON),
+    (2287, RECORD),
     (2951, UUID),
     (3807, JSONB),
     (INT2VECTOR, INT2),

@@ -142,7 +142,7 @@ fn list(field: &Field, own: &Item, by: &Conventions) -> Result<ArrayRef> {
     let (given, (_, wanted)) = (depth(json), leaf(field.data_type()));
     match sizes(json, given) {
         None => return bad("malformed JSON array"),
-        Some(sizes) if sizes.contains(&0) => return Ok(one_list(field, Vec::new(), by)?),
+        Some(sizes) if sizes.contains(&0) => return one_list(field, Vec::new(), by),
         Some(_) if given != wanted => {
             let of = SqlType::from_field(field).map_or_else(|| "record[]".to_string(), SqlType::sql_name);
             let message = format!("an array of {given} dimensions as a value of type {of}");
