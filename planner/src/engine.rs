@@ -81,6 +81,9 @@ pub struct Engine {
     sessions: AtomicU64,
 }
 
+/// Of a thread that runs queries, and plans subqueries: see the server's. Only what is used is memory.
+const STACK_BYTES: usize = 64 << 20;
+
 impl Engine {
     /// Fails where threads cannot be started or an allowed directory does not exist.
     pub fn new(mut options: EngineOptions) -> Result<Arc<Engine>> {
@@ -95,7 +98,7 @@ impl Engine {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.query_threads.max(1))
             .thread_name("tenon-query")
-            .thread_stack_size(8 << 20)
+            .thread_stack_size(STACK_BYTES)
             .enable_all()
             .build()
             .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))?;

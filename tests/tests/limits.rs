@@ -12,6 +12,7 @@ pub fn trials() -> Vec<Trial> {
         trial("limits::slow_reader", slow_reader),
         trial("limits::memory_limit", memory_limit),
         trial("limits::query_memory", query_memory),
+        trial("limits::long_conditions", long_conditions),
     ]
 }
 
@@ -108,5 +109,21 @@ async fn query_memory() -> Result<()> {
     ensure!(server.is_alive()?, "{}", server.log());
     let fits = "SELECT cardinality(array_agg(x::text || repeat('z', 200))) FROM generate_series(1, 100000) g(x)";
     ensure!(value(&client, fits).await? == "100000");
+    Ok(())
+}
+
+/// A condition of thousands of terms is a tree as deep: it is answered, and the server lives on.
+async fn long_conditions() -> Result<()> {
+    let mut server = Server::start(&["--threads", "2"])?;
+    let client = server.connect().await?;
+    for terms in [500, 2_000] {
+        let condition: Vec<String> = (0..terms).map(|term| format!("x <> {}", term + 2)).collect();
+        let sql = format!(
+            "SELECT count(*) FROM (VALUES (1)) v(x) WHERE {}",
+            condition.join(" AND ")
+        );
+        ensure!(value(&client, &sql).await? == "1");
+    }
+    ensure!(server.is_alive()?, "{}", server.log());
     Ok(())
 }
