@@ -25,6 +25,13 @@ fn is_merge(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("ExternalSorterMerge")
 }
 
+/// A repartition that writes batches to files may wait for ever for a file that nobody writes any more
+/// (<https://github.com/apache/datafusion/issues/24883>), so it gets what it asks for: it holds little more than a batch for
+/// each of its outputs, and counts like all else.
+fn is_repartition(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with("RepartitionExec[") && consumer.can_spill()
+}
+
 impl SharePool {
     pub fn new(bytes: usize) -> Self {
         Self {
@@ -44,7 +51,7 @@ impl SharePool {
     }
 
     fn of(&self, consumer: &MemoryConsumer) -> &dyn MemoryPool {
-        match consumer.can_spill() {
+        match consumer.can_spill() && !is_repartition(consumer) {
             true => &self.spillable,
             false => &self.others,
         }
@@ -84,6 +91,10 @@ impl MemoryPool for SharePool {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let (consumer, held) = (reservation.consumer(), reservation.size());
+        if is_repartition(consumer) {
+            self.others.grow(reservation, additional);
+            return Ok(());
+        }
         let is_greedy = held.saturating_add(additional) > self.share(consumer);
         if is_greedy || self.reserved().saturating_add(additional) > self.bytes {
             let name = consumer.name();
@@ -129,7 +140,10 @@ mod tests {
         sorts[0].free();
         assert!(join.try_grow(16 * MIB).is_ok());
         assert!(sorts[0].try_grow(16 * MIB).is_err());
-        drop((sorts, merges, join));
+        let repartition = MemoryConsumer::new("RepartitionExec[0]").with_can_spill(true);
+        let repartition = repartition.register(&pool);
+        assert!(repartition.try_grow(64 * MIB).is_ok());
+        drop((sorts, merges, join, repartition));
         assert_eq!(pool.reserved(), 0);
     }
 }
