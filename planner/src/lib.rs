@@ -19,6 +19,7 @@ mod numeric;
 pub mod optimizer;
 pub mod outcome;
 mod parse;
+mod partitions;
 mod plan_cache;
 mod planning;
 mod rewrite;

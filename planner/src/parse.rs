@@ -116,6 +116,14 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     drop_unlogged(&mut tokens, &words);
     let deferrable = transaction_words(&mut tokens, &words);
     let on_commit = take_on_commit(&mut tokens, &words);
+    let is_table = words.first().is_some_and(|first| first == "CREATE") && words.iter().any(|word| word == "TABLE");
+    let partitions = match is_table {
+        true => {
+            let taken = definition::partition::take(&mut tokens);
+            Some(taken.map_err(|error| syntax_error(text, &tokens, error))?)
+        }
+        false => None,
+    };
     mark_symmetric(&mut tokens);
     mark_all_columns(&mut tokens);
     tokens::repair(&mut tokens);
@@ -172,6 +180,11 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
                 && let ast::Statement::CreateTable(create) = tree.as_mut()
             {
                 create.on_commit = Some(on_commit);
+            }
+            if let (Kind::Sql(tree), Some(partitions)) = (&mut parsed, partitions)
+                && let ast::Statement::CreateTable(create) = tree.as_mut()
+            {
+                partitions.note(create);
             }
             if let (Kind::Sql(tree), Some(overriding)) = (&mut parsed, overriding) {
                 overriding::note(tree, overriding);

@@ -40,8 +40,9 @@ pub use array_type::ArrayType;
 pub use catalog::{
     Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, Domain, ExpressionIndex, Function,
     FunctionArgument, FunctionResult, Generated, Index, IndexDef, IndexKind, IndexSlot, Object, ObjectKey, OnCommit,
-    Relation, Role, RowLocation, SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition,
-    TableVersion, Transaction, View, default_name, quote_identifier,
+    Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation, Role, RowLocation,
+    SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition, TableVersion, Transaction,
+    View, default_name, quote_identifier,
 };
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};

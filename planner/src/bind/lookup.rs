@@ -1,6 +1,6 @@
 //! Which relation a name stands for.
 
-use super::{Binder, view};
+use super::{Binder, partition, view};
 use crate::catalog;
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
@@ -208,6 +208,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             Ok(provider_as_source(Arc::new(provider)))
         }
         Some(Relation::View(found)) => view::source(binder, found),
+        Some(Relation::Partition(found)) => partition::source(binder, found),
         Some(Relation::Sequence(sequence)) => sequence_row(binder, sequence),
         None => match files::named(name.table()).filter(|_| name.schema().is_none()) {
             Some(format) => {
@@ -230,6 +231,7 @@ fn with_positions(binder: &Binder, schema: Option<&str>, name: &str) -> Result<A
         Some(Relation::Table(table)) => Ok(provider_as_source(Arc::new(SegmentTable::with_positions(
             table.clone(),
         )))),
+        Some(Relation::Partition(_)) => Err(SqlError::unsupported("TABLESAMPLE of a partition")),
         Some(Relation::View(_) | Relation::Sequence(_)) => Err(not_a_table()),
         None if catalog::source(binder, schema, name)?.is_some() => Err(not_a_table()),
         None => Err(undefined(schema, name)),

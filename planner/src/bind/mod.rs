@@ -7,6 +7,7 @@ mod hygiene;
 mod inline;
 mod lookup;
 mod outer_aggregates;
+mod partition;
 mod records;
 mod recursion;
 mod relations;

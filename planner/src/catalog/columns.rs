@@ -45,7 +45,7 @@ fn type_of(column: &str) -> Option<DataType> {
     let is_in = |names: &str| names.split_ascii_whitespace().any(|name| name == column);
     let list = |item| Arc::new(Field::new_list_field(item, true));
     Some(match column {
-        "indkey" | "indoption" => DataType::LargeList(list(DataType::Int16)),
+        "indkey" | "indoption" | "partattrs" => DataType::LargeList(list(DataType::Int16)),
         "indclass" | "indcollation" => DataType::LargeList(list(DataType::UInt32)),
         "relacl" | "reloptions" => DataType::List(list(DataType::Utf8View)),
         "hasindexes" => DataType::Boolean,

@@ -3,7 +3,7 @@
 
 use super::regnames::RegType;
 use super::relations::{indexed, is_constraint, relations};
-use super::{DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, names, signatures};
+use super::{DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, names, partitions, signatures};
 use crate::bind::Binder;
 use crate::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, Int32Array, StructArray, new_empty_array};
@@ -266,6 +266,13 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 })
             }),
         ),
+        "pg_get_partkeydef" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let relation = number(args, 0).and_then(|oid| find(&own, oid));
+                ScalarValue::Utf8(relation.and_then(|relation| partitions::key(&relation)))
+            }),
+        ),
         "obj_description" => (
             DataType::Utf8,
             Box::new(move |args| ScalarValue::Utf8(number(args, 0).and_then(|oid| comment(&own, oid, 0)))),
@@ -287,7 +294,6 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "shobj_description"
         | "pg_get_ruledef"
         | "pg_get_triggerdef"
-        | "pg_get_partkeydef"
         | "pg_get_statisticsobjdef_columns"
         | "pg_tablespace_location" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
         "pg_get_function_result" => (

@@ -182,7 +182,7 @@ fn schemata(binder: &Binder, database: &str) -> Vec<Row> {
 }
 
 fn relation_row(binder: &Binder, relation: &Relation, database: &str) -> Row {
-    let table = relation.as_table().is_some();
+    let table = relation.as_table().is_some() || relation.as_partition().is_some();
     let temporary = relation.schema_name().starts_with("pg_temp_");
     row! {
         "table_catalog": database,
@@ -211,7 +211,7 @@ fn views(binder: &Binder, database: &str) -> Vec<Row> {
             "is_updatable": yes_or_no(crate::statements::is_updatable(binder, view)),
             "is_insertable_into": yes_or_no(crate::statements::is_updatable(binder, view)),
         }),
-        Relation::Table(_) | Relation::Sequence(_) => None,
+        Relation::Table(_) | Relation::Sequence(_) | Relation::Partition(_) => None,
     };
     relations(binder).filter_map(view).collect()
 }

@@ -7,6 +7,7 @@ mod columns;
 mod functions;
 mod information;
 mod names;
+mod partitions;
 mod regnames;
 mod relations;
 mod respell;

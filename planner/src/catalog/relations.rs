@@ -4,12 +4,14 @@ use super::rows::{self, Row, row};
 use super::{
     DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
 };
-use super::{names, settings, zones};
+use super::{names, partitions, settings, zones};
 use crate::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
-use tenon_storage::{Generated, Index, IndexKind, Object, ObjectKey, Relation, Sequence, SqlType, TableVersion};
+use tenon_storage::{
+    Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation, Sequence, SqlType, TableVersion,
+};
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
     ("name", "text"),
@@ -35,6 +37,8 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_stat_user_tables" => table_statistics(binder),
         "pg_description" => descriptions(binder),
         "pg_sequence" => sequences(binder),
+        "pg_inherits" => partitions::inherits(binder),
+        "pg_partitioned_table" => partitions::partitioned(binder),
         _ => return None,
     })
 }
@@ -249,12 +253,13 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relnamespace": namespace,
             "reltype": 0_i64,
             "relowner": ROLE_OID,
-            "relam": if table.is_some() { 2_i64 } else { 0 },
+            "relam": if relation.kind() == "table" && !partitions::is_divided(relation) || relation.kind() == "materialized view" { 2_i64 } else { 0 },
             "relpages": table.map_or(0, |table| (table.bytes() / 8192) as i64).min(i32::MAX.into()),
             "reltuples": table.map_or(-1.0, |table| table.rows() as f64),
             "relhasindex": table.is_some_and(|table| has_index(table)),
             "relpersistence": if temporary { "t" } else { "p" },
             "relkind": match relation.kind() {
+                "table" if partitions::is_divided(relation) => "p",
                 "table" => "r",
                 "materialized view" => "m",
                 "sequence" => "S",
@@ -264,6 +269,9 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relhasrules": relation.as_view().is_some(),
             "relispopulated": table.is_none_or(|table| table.definition().is_populated),
             "relreplident": "d",
+            "relispartition": relation.as_partition().is_some(),
+            "relhassubclass": partitions::is_divided(relation),
+            "relpartbound": partitions::bound(binder, relation),
         });
         for (table, index) in table
             .iter()
@@ -310,13 +318,14 @@ pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
                 })
                 .collect()
         }
-        Relation::View(_) | Relation::Sequence(_) => {
+        // Of a partition NOT NULL is among its fields.
+        Relation::View(_) | Relation::Sequence(_) | Relation::Partition(_) => {
             let fields = relation.columns().fields().iter();
             fields
                 .map(|field| Column {
                     name: field.name(),
                     sql_type: SqlType::from_field(field).unwrap_or(SqlType::Text),
-                    not_null: false,
+                    not_null: relation.as_partition().is_some() && !field.is_nullable(),
                     default: None,
                     generated: None,
                 })
@@ -556,7 +565,19 @@ fn tables(binder: &Binder) -> Vec<Row> {
             "rowsecurity": false,
         }
     };
-    stored(binder).map(table).collect()
+    let partition = |partition: &Arc<Partition>| {
+        row! {
+            "schemaname": partition.schema_name.as_str(),
+            "tablename": partition.name.as_str(),
+            "tableowner": binder.facts.info.user.as_str(),
+            "hasindexes": false,
+            "hasrules": false,
+            "hastriggers": false,
+            "rowsecurity": false,
+        }
+    };
+    let partitions = relations(binder).filter_map(Relation::as_partition).map(partition);
+    stored(binder).map(table).chain(partitions).collect()
 }
 
 fn views(binder: &Binder) -> Vec<Row> {
@@ -567,7 +588,7 @@ fn views(binder: &Binder) -> Vec<Row> {
             "viewowner": binder.facts.info.user.as_str(),
             "definition": view.sql.as_str(),
         }),
-        Relation::Table(_) | Relation::Sequence(_) => None,
+        Relation::Table(_) | Relation::Sequence(_) | Relation::Partition(_) => None,
     };
     relations(binder).filter_map(view).collect()
 }

@@ -17,6 +17,7 @@ mod number_format;
 mod one_type;
 pub(crate) mod operators;
 pub(crate) mod ordered_set;
+pub(crate) mod partition_hash;
 pub(crate) mod raise;
 pub(crate) mod record;
 mod regex;
@@ -71,6 +72,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain([
             array_literal::udf(),
             width_bucket::udf(),
+            partition_hash::udf(),
             length::Length::udf(),
             simple::Text::udf(),
             raise(),

@@ -119,6 +119,7 @@ fn catalog(state: &State) -> u64 {
         if let Relation::View(view) = relation {
             view.sql.hash(&mut hasher);
         }
+        // Which rows a partition has follows from its table's version.
     }
     hasher.finish()
 }

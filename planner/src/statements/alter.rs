@@ -2,7 +2,7 @@
 
 use super::constraints::{self, Checks};
 use super::definition::{Action, Alter, AlterKind, ColumnChange};
-use super::{column, create, defaults};
+use super::{column, create, defaults, partition};
 use crate::bind::{Target, fold};
 use crate::error::{Result, SqlError, state};
 use crate::outcome::Outcome;
@@ -37,7 +37,20 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
         name: relation.name().to_string(),
     };
     for action in &alter.actions {
+        match (action, &relation) {
+            (Action::Partition(change), _) => {
+                partition::alter::change(session, &relation, change).await?;
+                continue;
+            }
+            (Action::SetSchema(_), _) => {}
+            (_, Relation::Partition(own)) => {
+                partition::alter::action(session, own, &mut place, action)?;
+                continue;
+            }
+            _ => {}
+        }
         match action {
+            Action::Partition(_) => {}
             Action::Known(operation) => one(session, &relation, &mut place, operation).await?,
             Action::Column(column, change) => column::change(session, &place, &fold(column), change).await?,
             Action::SetSchema(to) => set_schema(session, &relation, &mut place, &fold(to))?,
@@ -150,6 +163,7 @@ async fn one(
                 }
                 column::rename_in_generated(session, place, &from, &to)?;
             }
+            partition::follow_rename(session, relation.oid(), &from, &to)?;
             if !checks.is_empty() {
                 let checks = constraints::renamed(&checks, &from, &to)?;
                 transaction.lock().set_checks(schema, name, checks)?;
@@ -190,6 +204,9 @@ async fn one(
                     let message = format!("column \"{column}\" of relation \"{name}\" does not exist, skipping");
                     session.notice(message);
                     continue;
+                }
+                if let Some(table) = state.table(schema, name) {
+                    partition::refuse_change_of_key(&session.binder(), table.definition(), &column, "drop")?;
                 }
                 column::drop_dependents(session, place, &column)?;
                 for check in constraints::about(&checks(session, schema, name), &column)? {
@@ -281,6 +298,8 @@ pub(super) fn checks(session: &Session, schema: &str, name: &str) -> Vec<Check> 
 }
 
 pub(super) async fn add_unique(session: &mut Session, schema: &str, name: &str, unique: IndexDef) -> Result<()> {
+    let columns: Vec<String> = unique.columns.iter().map(|(column, _)| column.clone()).collect();
+    partition::check_constraint(session, schema, name, &columns, "UNIQUE")?;
     let transaction = session.transaction()?;
     let (schema, name) = (schema.to_string(), name.to_string());
     run::background(&session.engine, async move {
@@ -338,6 +357,7 @@ pub(super) async fn add_primary_key(
     columns: Vec<String>,
     key_name: Option<String>,
 ) -> Result<()> {
+    partition::check_constraint(session, schema, name, &columns, "PRIMARY KEY")?;
     let transaction = session.transaction()?;
     let (schema, name) = (schema.to_string(), name.to_string());
     run::background(&session.engine, async move {

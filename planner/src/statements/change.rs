@@ -362,10 +362,7 @@ async fn run(
             .into_iter()
             .map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)))
             .collect();
-        let mut checks = Checks::of(binder, table.definition())?;
-        for (view, condition) in change.target.view.iter().flat_map(|view| &view.checks) {
-            checks = checks.and_of_view(binder, view, Through::over_table(condition))?;
-        }
+        let checks = Through::checks(change.target.view.as_ref(), binder, table.definition())?;
         let writer = match writer {
             Some(writer) => writer,
             None => session.transaction()?.lock().writer(&table),

@@ -3,7 +3,7 @@
 use super::constraints::{self, Checks};
 use super::create::Declared;
 use super::definition::{ColumnChange, SequenceOptions};
-use super::{alter, create, defaults, generated, insert, query, select, sequence};
+use super::{alter, create, defaults, generated, insert, partition, query, select, sequence};
 use crate::bind::Target;
 use crate::error::{Result, SqlError, state};
 use crate::run;
@@ -130,7 +130,10 @@ pub(super) async fn change(session: &mut Session, place: &Target, column: &str, 
     };
     match change {
         ColumnChange::Nothing => {}
-        ColumnChange::Type { data_type, using } => retype(session, place, at, data_type, using.as_deref()).await?,
+        ColumnChange::Type { data_type, using } => {
+            partition::refuse_change_of_key(&session.binder(), definition, column, "alter")?;
+            retype(session, place, at, data_type, using.as_deref()).await?;
+        }
         ColumnChange::AddIdentity { always, options } => {
             let wrong = |what: &str| {
                 let message = format!("column \"{column}\" of relation \"{}\" {what}", place.name);

@@ -5,6 +5,7 @@ use crate::bind::{Binder, conditions_of, fold, with_value};
 use crate::error::{Result, SqlError, SqlState, state};
 use crate::errors::from_datafusion;
 use crate::parse::parse_expression;
+use crate::partitions;
 use crate::rewrite::rewrite;
 use crate::walk::VisitMut;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
@@ -24,9 +25,19 @@ use tenon_storage::{
 pub(super) struct Checks {
     definition: Arc<TableDefinition>,
     conditions: Vec<Condition>,
+    /// That there is a partition for the row.
+    routes: Vec<Condition>,
     /// WITH CHECK OPTION of the views that rows are written through.
     views: Vec<Condition>,
     unique: Unique,
+}
+
+/// What an error says of the row.
+enum Detail {
+    None,
+    Row,
+    /// The partition key: as it is shown, and its values.
+    Key(String, Vec<Arc<dyn PhysicalExpr>>),
 }
 
 struct Condition {
@@ -34,8 +45,7 @@ struct Condition {
     /// The error for a row that is not.
     state: SqlState,
     message: String,
-    /// Whether the error shows the row.
-    shows_row: bool,
+    detail: Detail,
 }
 
 impl Checks {
@@ -58,7 +68,7 @@ impl Checks {
                     met: physical(binder, condition, &definition.schema)?,
                     state: SqlState(state),
                     message,
-                    shows_row: false,
+                    detail: Detail::None,
                 });
             }
         }
@@ -74,12 +84,36 @@ impl Checks {
                     "new row for relation \"{}\" violates check constraint \"{}\"",
                     definition.name, check.name
                 ),
-                shows_row: true,
+                detail: Detail::Row,
+            });
+        }
+        for (condition, state, message) in partitions::checks(&binder.snapshot, definition) {
+            conditions.push(Condition {
+                met: physical(binder, parse_expression(&condition)?, &definition.schema)?,
+                state,
+                message,
+                detail: Detail::Row,
+            });
+        }
+        let mut routes = Vec::new();
+        for route in partitions::routes(&binder.snapshot, definition) {
+            let key = |key: &tenon_storage::PartitionKey| {
+                expression(binder, parse_expression(&key.expression)?, &definition.schema)
+            };
+            routes.push(Condition {
+                met: physical(binder, parse_expression(&route.condition)?, &definition.schema)?,
+                state: state::CHECK_VIOLATION,
+                message: format!("no partition of relation \"{}\" found for row", route.relation),
+                detail: Detail::Key(
+                    partitions::shown::key_names(&route.partitioning),
+                    route.partitioning.keys.iter().map(key).collect::<Result<_>>()?,
+                ),
             });
         }
         Ok(Checks {
             definition: definition.clone(),
             conditions,
+            routes,
             views: Vec::new(),
             unique: Unique::of(binder, definition)?,
         })
@@ -96,7 +130,18 @@ impl Checks {
             )?,
             state: state::WITH_CHECK_OPTION_VIOLATION,
             message: format!("new row violates check option for view \"{view}\""),
-            shows_row: true,
+            detail: Detail::Row,
+        });
+        Ok(self)
+    }
+
+    /// Adds that the rows belong to a partition.
+    pub(super) fn and_of_partition(mut self, binder: &Binder, name: &str, condition: ast::Expr) -> Result<Self> {
+        self.conditions.push(Condition {
+            met: physical(binder, condition, &self.definition.schema)?,
+            state: state::CHECK_VIOLATION,
+            message: format!("new row for relation \"{name}\" violates partition constraint"),
+            detail: Detail::Row,
         });
         Ok(self)
     }
@@ -114,7 +159,8 @@ impl Checks {
 
     /// Fails on the first row of the segments for which a condition is false.
     pub(super) fn verify(&self, segments: &[Arc<Segment>]) -> Result<()> {
-        self.hold(&self.conditions, segments)
+        self.hold(&self.conditions, segments)?;
+        self.hold(&self.routes, segments)
     }
 
     fn hold(&self, conditions: &[Condition], segments: &[Arc<Segment>]) -> Result<()> {
@@ -143,12 +189,24 @@ impl Checks {
 impl Condition {
     fn violated(&self, rows: &RecordBatch, row: usize) -> SqlError {
         let error = SqlError::new(self.state, self.message.clone());
-        if !self.shows_row {
-            return error;
+        match &self.detail {
+            Detail::None => error,
+            Detail::Row => {
+                let values: Vec<String> = rows.columns().iter().map(|column| shown(column, row)).collect();
+                error.detail(format!("Failing row contains ({}).", values.join(", ")))
+            }
+            Detail::Key(shown_keys, keys) => {
+                let value = |key: &Arc<dyn PhysicalExpr>| {
+                    let value = key.evaluate(&rows.slice(row, 1)).and_then(|value| value.into_array(1));
+                    value.map_or_else(|_| "null".into(), |value| shown(&value, 0))
+                };
+                let values: Vec<String> = keys.iter().map(value).collect();
+                error.detail(format!(
+                    "Partition key of the failing row contains {shown_keys} = ({}).",
+                    values.join(", ")
+                ))
+            }
         }
-        let values = rows.columns().iter().map(|column| shown(column, row));
-        let values: Vec<String> = values.collect();
-        error.detail(format!("Failing row contains ({}).", values.join(", ")))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::definition::SequenceOptions;
 use super::like::{self, Taken};
-use super::{constraints, defaults, generated, insert, query, sequence, updatable};
+use super::{constraints, defaults, generated, insert, partition, query, sequence, updatable};
 use crate::bind::{Target, fold};
 use crate::error::{Result, SqlError, state};
 use crate::files;
@@ -66,10 +66,6 @@ pub(super) async fn table(
     }
     for (clause, present) in [
         ("CREATE EXTERNAL TABLE", create.external),
-        (
-            "PARTITION BY",
-            create.partition_by.is_some() || create.partition_of.is_some(),
-        ),
         ("INHERITS", create.inherits.is_some()),
         ("CREATE OR REPLACE TABLE", create.or_replace),
         ("LOCATION", create.location.is_some()),
@@ -94,11 +90,20 @@ pub(super) async fn table(
         let message = format!("relation \"{}\" already exists", place.name);
         return Err(SqlError::new(state::DUPLICATE_TABLE, message));
     }
+    if let (Some(of), Some(values)) = (&create.partition_of, &create.for_values) {
+        return partition::create(session, create, &place, of, values).await;
+    }
     match &create.query {
+        Some(_) if create.partition_by.is_some() => {
+            Err(SqlError::new(state::SYNTAX_ERROR, "syntax error at or near \"AS\""))
+        }
         Some(query) => create_as(session, prepared, create, place, query, params).await,
         None => {
             let (mut definition, taken) = definition(session, create, &place)?;
             definition.on_commit = on_commit;
+            if let Some(clause) = &create.partition_by {
+                divide(session, &mut definition, &place.name, clause)?;
+            }
             let transaction = session.transaction()?;
             let table = transaction
                 .lock()
@@ -321,6 +326,34 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
         }
     }
     Ok((definition, taken))
+}
+
+/// PARTITION BY.
+fn divide(session: &Session, definition: &mut TableDef, table: &str, clause: &Expr) -> Result<()> {
+    let fields: Vec<_> = definition
+        .columns
+        .iter()
+        .map(|column| column.sql_type.field(&column.name, true))
+        .collect();
+    let partitioning = partition::partitioning(&session.binder(), clause, &Arc::new(Schema::new(fields)))?;
+    for column in &definition.columns {
+        for key in &partitioning.keys {
+            if column.generated == Some(Generated::Stored) && constraints::mentions(&key.expression, &column.name)? {
+                let message = "cannot use generated column in partition key";
+                return Err(SqlError::new(state::INVALID_OBJECT_DEFINITION, message)
+                    .detail(format!("Column \"{}\" is a generated column.", column.name)));
+            }
+        }
+    }
+    if !definition.primary_key.is_empty() {
+        partition::check_unique(Some(&partitioning), table, &definition.primary_key, "PRIMARY KEY")?;
+    }
+    for unique in &definition.unique {
+        let columns: Vec<String> = unique.columns.iter().map(|(column, _)| column.clone()).collect();
+        partition::check_unique(Some(&partitioning), table, &columns, "UNIQUE")?;
+    }
+    definition.partitioning = Some(partitioning);
+    Ok(())
 }
 
 fn one_key(definition: &TableDef) -> Result<()> {

@@ -1,5 +1,6 @@
 //! DROP TABLE, VIEW, SCHEMA and INDEX; TRUNCATE.
 
+use super::partition;
 use crate::bind::{fold, undefined};
 use crate::error::{Result, SqlError, state};
 use crate::outcome::Outcome;
@@ -19,7 +20,7 @@ pub(super) fn readers(snapshot: &State, schema: &str, name: &str) -> Vec<(String
         let sql = match relation {
             Relation::View(view) => Some(view.sql.as_str()),
             Relation::Table(table) => table.definition().query.as_deref(),
-            Relation::Sequence(_) => None,
+            Relation::Sequence(_) | Relation::Partition(_) => None,
         };
         let Some(Ok(statements)) = sql.map(parse) else { continue };
         let reads = statements.iter().any(|statement| {
@@ -43,7 +44,11 @@ pub(super) fn readers(snapshot: &State, schema: &str, name: &str) -> Vec<(String
 /// Drops a relation and, with `cascade`, the views that read it.
 fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool) -> Result<()> {
     let snapshot = session.state();
-    let views = readers(&snapshot, schema, name);
+    let mut views = readers(&snapshot, schema, name);
+    let oid = snapshot.relation(schema, name).map_or(0, Relation::oid);
+    for partition in snapshot.partitions_under(oid) {
+        views.extend(readers(&snapshot, &partition.schema_name, &partition.name));
+    }
     if !views.is_empty() && !cascade {
         let kind = snapshot.relation(schema, name).map_or("table", Relation::kind);
         let message = format!("cannot drop {kind} {name} because other objects depend on it");
@@ -117,7 +122,7 @@ fn named_sequence(default: &str) -> Option<String> {
     Some(name.replace("''", "'"))
 }
 
-pub(super) fn objects(
+pub(super) async fn objects(
     session: &mut Session,
     kind: ObjectType,
     names: &[ObjectName],
@@ -168,6 +173,9 @@ pub(super) fn objects(
                     release_sequence(session, sequence, cascade)?;
                 }
                 let (schema, last) = (found.schema_name().to_string(), found.name().to_string());
+                if let Some(own) = found.as_partition().cloned() {
+                    partition::empty(session, &own).await?;
+                }
                 drop_relation(session, &schema, &last, cascade)?;
             }
             ObjectType::Index => super::index::drop(session, name, if_exists)?,
@@ -189,7 +197,11 @@ pub(super) fn objects(
                 };
                 if cascade {
                     for relation in entry.relations.keys() {
-                        if session.state().relation(&last, relation).is_some() {
+                        let there = session.state().relation(&last, relation).cloned();
+                        if let Some(Relation::Partition(own)) = &there {
+                            partition::empty(session, own).await?;
+                        }
+                        if there.is_some() {
                             drop_relation(session, &last, relation, true)?;
                         }
                     }
@@ -202,7 +214,7 @@ pub(super) fn objects(
     Ok(Outcome::Command(tag))
 }
 
-pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Outcome> {
+pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Outcome> {
     session.check_writable("TRUNCATE TABLE")?;
     for target in &truncate.table_names {
         let binder = session.binder();
@@ -219,6 +231,10 @@ pub(super) fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Out
                 .unwrap_or_default();
             return Err(undefined(None, &last));
         };
+        if let Some(own) = found.as_partition().cloned() {
+            partition::empty(session, &own).await?;
+            continue;
+        }
         if found.as_table().is_none() {
             return Err(SqlError::new(
                 state::WRONG_OBJECT_TYPE,

@@ -9,7 +9,7 @@ use crate::parse::parse_expression;
 use crate::rewrite::rewrite;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use tenon_storage::{ColumnDef, Generated};
 
@@ -40,16 +40,17 @@ pub(super) fn check(binder: &Binder, columns: &[ColumnDef], column: &ColumnDef) 
             });
         }
     }
-    let mut changes = false;
-    let _ = expr.apply(|node| {
-        if let Expr::ScalarFunction(call) = node {
-            changes |= call.func.signature().volatility != Volatility::Immutable;
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    if changes {
+    if changes(&expr) {
         return wrong("generation expression is not immutable");
     }
     let given = expr.get_type(&schema).map_err(|error| from_datafusion(&error))?;
     check_assignable(&given, column)
+}
+
+/// Whether an expression may have other values at other times.
+pub(super) fn changes(expr: &Expr) -> bool {
+    expr.exists(|node| {
+        Ok(matches!(node, Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable))
+    })
+    .unwrap_or(true)
 }

@@ -55,6 +55,9 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         false => definition(create)?,
     };
     let relation = session.binder().names().relation(&create.table_name)?.clone();
+    if let Relation::Partition(_) = relation {
+        return Err(SqlError::unsupported("an index of one partition"));
+    }
     let Relation::Table(table) = relation else {
         let message = format!("cannot create index on relation \"{}\"", relation.name());
         return Err(
@@ -73,6 +76,10 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     if expressions {
         on_expressions(session, create, &schema, &table, def.name).await?;
         return tag();
+    }
+    if def.unique {
+        let columns: Vec<String> = def.columns.iter().map(|(column, _)| column.clone()).collect();
+        super::partition::check_constraint(session, &schema, &table, &columns, "UNIQUE")?;
     }
     let transaction = session.transaction()?;
     let budget = session.engine.database().budget().clone();

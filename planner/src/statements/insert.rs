@@ -117,7 +117,7 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
         }
         None => Vec::new(),
     };
-    if let Some(upsert) = upsert(insert, &resolved.table)? {
+    if let Some(upsert) = upsert(insert, &resolved)? {
         let mut known: Vec<u32> = params.iter().map(|field| pg_type(field).oid).collect();
         known.extend(types.iter().skip(known.len()));
         let all = upsert.parameters(&binder, &known)?;
@@ -450,7 +450,7 @@ pub(super) async fn run(
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     let plan = plan(&binder, &resolved, insert, &declared, params)?;
     let table = resolved.table.clone();
-    if let Some(upsert) = upsert(insert, &table)? {
+    if let Some(upsert) = upsert(insert, &resolved)? {
         return upsert.run(session, &binder, plan, &declared, params).await;
     }
     let keep = insert.returning.is_some();
@@ -464,10 +464,7 @@ pub(super) async fn run(
         }
         None => None,
     };
-    let mut checks = Checks::of(&binder, table.definition())?;
-    for (view, condition) in resolved.view.iter().flat_map(|view| &view.checks) {
-        checks = checks.and_of_view(&binder, view, Through::over_table(condition))?;
-    }
+    let checks = Through::checks(resolved.view.as_ref(), &binder, table.definition())?;
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
@@ -502,7 +499,7 @@ fn on_conflict(insert: &Insert) -> Result<Option<&OnConflict>> {
 }
 
 /// The statement's DO UPDATE.
-fn upsert<'a>(insert: &'a Insert, table: &Arc<TableVersion>) -> Result<Option<Upsert<'a>>> {
+fn upsert<'a>(insert: &'a Insert, resolved: &Resolved) -> Result<Option<Upsert<'a>>> {
     let Some(OnConflict {
         conflict_target,
         action: OnConflictAction::DoUpdate(update),
@@ -511,7 +508,8 @@ fn upsert<'a>(insert: &'a Insert, table: &Arc<TableVersion>) -> Result<Option<Up
         return Ok(None);
     };
     Ok(Some(Upsert {
-        table: table.clone(),
+        table: resolved.table.clone(),
+        through: resolved.view.clone(),
         alias: alias(insert),
         target: conflict_target.as_ref(),
         update,

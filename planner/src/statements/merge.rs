@@ -112,6 +112,7 @@ fn target(binder: &Binder, factor: &TableFactor) -> Result<Arc<TableVersion>> {
         Relation::Table(table) => Ok(table.clone()),
         Relation::View(view) => Err(refused(&view.name, "views")),
         Relation::Sequence(sequence) => Err(refused(&sequence.name, "sequences")),
+        Relation::Partition(_) => Err(SqlError::unsupported("MERGE into a partition")),
     }
 }
 

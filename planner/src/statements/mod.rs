@@ -27,6 +27,7 @@ mod merge;
 mod named;
 pub(crate) mod overriding;
 mod parameters;
+mod partition;
 mod qualify;
 mod query;
 mod returning;
@@ -166,8 +167,8 @@ async fn run_tree(
             names,
             cascade,
             ..
-        } => drop::objects(session, *object_type, names, *if_exists, *cascade),
-        ast::Statement::Truncate(truncate) => drop::truncate(session, truncate),
+        } => drop::objects(session, *object_type, names, *if_exists, *cascade).await,
+        ast::Statement::Truncate(truncate) => drop::truncate(session, truncate).await,
         ast::Statement::Set(set) => set::set(session, set),
         ast::Statement::ShowVariable { variable } => set::show(session, variable),
         ast::Statement::Reset(reset) => set::reset(session, &reset.reset),

@@ -1,8 +1,9 @@
 //! Views through which rows of one table are changed: a plain SELECT of one table, or of one such view.
 
+use super::constraints::Checks;
 use crate::bind::{Binder, fold};
 use crate::error::{Result, SqlError, state};
-use crate::parse::parse;
+use crate::parse::{parse, parse_expression};
 use crate::rewrite::function_name;
 use crate::statement::Kind;
 use crate::walk::{Visit, VisitMut};
@@ -12,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{CheckOption, Relation, TableVersion, View};
+use tenon_storage::{CheckOption, Partition, Relation, TableDefinition, TableVersion, View};
 
 /// What the view's table is called in the expressions below.
 pub(super) const BASE: &str = "\u{1}base";
@@ -26,6 +27,8 @@ pub(super) struct Through {
     pub selection: Option<Expr>,
     /// WITH CHECK OPTION: the views that have it, with their conditions.
     pub checks: Vec<(String, Expr)>,
+    /// A partition's name and condition: new rows must be its own.
+    pub partition: Option<(String, Expr)>,
 }
 
 /// What the statement does, as errors say it.
@@ -112,8 +115,10 @@ pub(super) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
             table: table.clone(),
             selection: None,
             checks: Vec::new(),
+            partition: None,
         },
         Relation::View(inner) => of(binder, inner, what)?,
+        Relation::Partition(partition) => of_partition(binder, partition)?,
         _ => return no(single),
     };
     let known_as = alias
@@ -161,6 +166,7 @@ pub(super) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
         columns: names.zip(columns).collect(),
         selection: and(inner.selection, own),
         checks,
+        partition: inner.partition,
         table: inner.table,
     })
 }
@@ -330,8 +336,21 @@ impl Through {
         }
     }
 
+    /// The table's checks with those of the views, or of the partition, that rows are written through.
+    pub(super) fn checks(through: Option<&Through>, binder: &Binder, table: &Arc<TableDefinition>) -> Result<Checks> {
+        let mut checks = Checks::of(binder, table)?;
+        let Some(through) = through else { return Ok(checks) };
+        if let Some((name, condition)) = &through.partition {
+            checks = checks.and_of_partition(binder, name, Through::over_table(condition))?;
+        }
+        for (view, condition) in &through.checks {
+            checks = checks.and_of_view(binder, view, Through::over_table(condition))?;
+        }
+        Ok(checks)
+    }
+
     /// A condition over the view's table alone, for CHECK OPTION.
-    pub(super) fn over_table(condition: &Expr) -> Expr {
+    fn over_table(condition: &Expr) -> Expr {
         struct Unqualified;
         impl VisitorMut for Unqualified {
             type Break = ();
@@ -374,6 +393,29 @@ fn plain(expr: &Expr) -> Option<String> {
     }
 }
 
+/// The rows of a partition, in terms of its table.
+pub(super) fn of_partition(binder: &Binder, partition: &Partition) -> Result<Through> {
+    let table = binder.snapshot.table_by_oid(partition.root);
+    let table = table.ok_or_else(|| SqlError::internal("a partition has no table"))?;
+    let own = table.definition().columns.iter();
+    let whole = Through {
+        view: partition.name.clone(),
+        columns: own.map(|column| (column.name.clone(), base(&column.name))).collect(),
+        table: table.clone(),
+        selection: None,
+        checks: Vec::new(),
+        partition: None,
+    };
+    let condition = parse_expression(&crate::partitions::condition(&binder.snapshot, partition))?;
+    let condition = whole.substituted("", &condition);
+    Ok(Through {
+        columns: partition.columns.iter().map(|at| whole.columns[*at].clone()).collect(),
+        selection: Some(condition.clone()),
+        partition: Some((partition.name.clone(), condition)),
+        ..whole
+    })
+}
+
 /// What a statement changes: a table, or one through a view.
 pub(super) fn target(
     binder: &Binder,
@@ -388,6 +430,10 @@ pub(super) fn target(
         }
         Relation::View(view) => {
             let through = of(binder, view, what)?;
+            Ok((through.table.clone(), Some(through)))
+        }
+        Relation::Partition(partition) => {
+            let through = of_partition(binder, partition)?;
             Ok((through.table.clone(), Some(through)))
         }
         Relation::Sequence(sequence) => {

@@ -4,8 +4,8 @@
 //! others the assignments are planned as a SELECT over pairs of the row that is there and the row proposed, in which
 //! `excluded.c` is a column of its own; what it gives replaces the rows that are there.
 
-use super::constraints::Checks;
 use super::returning::Columns;
+use super::updatable::Through;
 use super::{assign, conflict, defaults, insert, parameters, query, returning, select};
 use crate::bind::Binder;
 use crate::error::{Result, SqlError, state};
@@ -33,6 +33,8 @@ const PAIR: &str = "\u{1}pair";
 
 pub(super) struct Upsert<'a> {
     pub table: Arc<TableVersion>,
+    /// The view or partition that the rows are written through.
+    pub through: Option<Through>,
     pub alias: Option<String>,
     pub target: Option<&'a ConflictTarget>,
     pub update: &'a DoUpdate,
@@ -132,7 +134,7 @@ impl Upsert<'_> {
                 let mut order: Vec<u32> = (0..places.len() as u32).collect();
                 order.sort_by_key(|at| places[*at as usize]);
                 let rows = take_record_batch(&all, &UInt32Array::from(order)).map_err(|error| from_arrow(&error))?;
-                let columns = Columns::of(&self.table, self.alias.clone());
+                let columns = Columns::through(&self.table, self.through.as_ref(), self.alias.clone());
                 returning::rows(session, &self.table, &columns, items, vec![rows], "INSERT 0").await
             }
             None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
@@ -157,7 +159,7 @@ impl Upsert<'_> {
             keep[there.segment].get_or_insert_with(|| vec![true; rows])[there.row] = false;
         }
         let keep: Vec<Option<BooleanArray>> = keep.into_iter().map(|rows| rows.map(BooleanArray::from)).collect();
-        let checks = Checks::of(binder, self.table.definition())?;
+        let checks = Through::checks(self.through.as_ref(), binder, self.table.definition())?;
         let (transaction, table, written) = (session.transaction()?, self.table.clone(), written.to_vec());
         let replaces = !changed.is_empty();
         run::background(&session.engine, async move {
@@ -211,7 +213,8 @@ impl Upsert<'_> {
         types: &[u32],
     ) -> Result<(LogicalPlan, Vec<FieldRef>)> {
         let definition = self.table.definition();
-        let name = self.alias.clone().unwrap_or_else(|| definition.name.clone());
+        let own = self.through.as_ref().map_or(&definition.name, |through| &through.view);
+        let name = self.alias.clone().unwrap_or_else(|| own.clone());
         let column = |column: &str| {
             ast::Expr::CompoundIdentifier(vec![Ident::with_quote('"', &name), Ident::with_quote('"', column)])
         };

@@ -3,6 +3,7 @@
 pub mod database;
 pub mod index;
 pub mod objects;
+pub mod partition;
 pub mod sequence;
 pub mod state;
 pub mod table;
@@ -12,6 +13,7 @@ mod unique;
 pub use database::Database;
 pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name, quote_identifier};
 pub use objects::{Composite, Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Role};
+pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};
 pub use state::{CheckOption, Relation, SchemaEntry, State, View};
 pub use table::{Check, ColumnDef, Generated, OnCommit, RowLocation, TableDef, TableDefinition, TableVersion};

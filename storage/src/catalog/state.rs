@@ -2,6 +2,7 @@
 
 use super::index::{ExpressionIndex, Index};
 use super::objects::{Object, ObjectKey};
+use super::partition::Partition;
 use super::sequence::Sequence;
 use super::table::TableVersion;
 use arrow::datatypes::SchemaRef;
@@ -43,6 +44,8 @@ pub enum Relation {
     Table(Arc<TableVersion>),
     View(Arc<View>),
     Sequence(Arc<Sequence>),
+    /// A part of a table's rows.
+    Partition(Arc<Partition>),
 }
 
 impl Relation {
@@ -51,6 +54,7 @@ impl Relation {
             Relation::Table(table) => table.oid(),
             Relation::View(view) => view.oid,
             Relation::Sequence(sequence) => sequence.oid,
+            Relation::Partition(partition) => partition.oid,
         }
     }
 
@@ -59,6 +63,7 @@ impl Relation {
             Relation::Table(table) => table.name(),
             Relation::View(view) => &view.name,
             Relation::Sequence(sequence) => &sequence.name,
+            Relation::Partition(partition) => &partition.name,
         }
     }
 
@@ -67,6 +72,7 @@ impl Relation {
             Relation::Table(table) => &table.definition().schema_name,
             Relation::View(view) => &view.schema_name,
             Relation::Sequence(sequence) => &sequence.schema_name,
+            Relation::Partition(partition) => &partition.schema_name,
         }
     }
 
@@ -75,27 +81,35 @@ impl Relation {
             Relation::Table(table) => table.schema(),
             Relation::View(view) => &view.schema,
             Relation::Sequence(sequence) => &sequence.schema,
+            Relation::Partition(partition) => &partition.schema,
         }
     }
 
     pub fn as_table(&self) -> Option<&Arc<TableVersion>> {
         match self {
             Relation::Table(table) => Some(table),
-            Relation::View(_) | Relation::Sequence(_) => None,
+            Relation::View(_) | Relation::Sequence(_) | Relation::Partition(_) => None,
         }
     }
 
     pub fn as_view(&self) -> Option<&Arc<View>> {
         match self {
             Relation::View(view) => Some(view),
-            Relation::Table(_) | Relation::Sequence(_) => None,
+            Relation::Table(_) | Relation::Sequence(_) | Relation::Partition(_) => None,
         }
     }
 
     pub fn as_sequence(&self) -> Option<&Arc<Sequence>> {
         match self {
             Relation::Sequence(sequence) => Some(sequence),
-            Relation::Table(_) | Relation::View(_) => None,
+            Relation::Table(_) | Relation::View(_) | Relation::Partition(_) => None,
+        }
+    }
+
+    pub fn as_partition(&self) -> Option<&Arc<Partition>> {
+        match self {
+            Relation::Partition(partition) => Some(partition),
+            Relation::Table(_) | Relation::View(_) | Relation::Sequence(_) => None,
         }
     }
 
@@ -103,7 +117,7 @@ impl Relation {
     pub fn kind(&self) -> &'static str {
         match self {
             Relation::Table(table) if table.definition().query.is_some() => "materialized view",
-            Relation::Table(_) => "table",
+            Relation::Table(_) | Relation::Partition(_) => "table",
             Relation::View(_) => "view",
             Relation::Sequence(_) => "sequence",
         }
@@ -206,6 +220,29 @@ impl State {
 
     pub fn sequence(&self, schema: &str, name: &str) -> Option<&Arc<Sequence>> {
         self.relation(schema, name)?.as_sequence()
+    }
+
+    /// The partitions of a table or of a partition, those of these not among them.
+    pub fn partitions(&self, parent: u32) -> Vec<Arc<Partition>> {
+        let all = self.relations().filter_map(Relation::as_partition);
+        all.filter(|partition| partition.parent == parent).cloned().collect()
+    }
+
+    /// The same with those below them.
+    pub fn partitions_under(&self, parent: u32) -> Vec<Arc<Partition>> {
+        let mut found = self.partitions(parent);
+        let mut at = 0;
+        while let Some(partition) = found.get(at) {
+            found.extend(self.partitions(partition.oid));
+            at += 1;
+        }
+        found
+    }
+
+    /// All partitions whose rows a table has.
+    pub fn partitions_below(&self, root: u32) -> Vec<Arc<Partition>> {
+        let all = self.relations().filter_map(Relation::as_partition);
+        all.filter(|partition| partition.root == root).cloned().collect()
     }
 
     /// The sequence behind an identity column.

@@ -1,6 +1,7 @@
 //! A table: its definition, and one immutable version of its rows.
 
 use super::index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind};
+use super::partition::Partitioning;
 use super::unique;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
@@ -88,6 +89,7 @@ pub struct TableDef {
     pub on_commit: OnCommit,
     /// A materialized view's query.
     pub query: Option<String>,
+    pub partitioning: Option<Partitioning>,
 }
 
 /// A CHECK constraint. The planner evaluates it.
@@ -121,6 +123,8 @@ pub struct TableDefinition {
     pub on_commit: OnCommit,
     /// The query whose rows a materialized view holds, as SQL text.
     pub query: Option<String>,
+    /// Where it has partitions.
+    pub partitioning: Option<Partitioning>,
     /// False for a materialized view that has no rows yet.
     pub is_populated: bool,
     /// The columns as Arrow fields (`SqlType::field`); not nullable where NOT NULL.
@@ -148,6 +152,7 @@ impl TableDefinition {
             checks: def.checks,
             on_commit: def.on_commit,
             query: def.query,
+            partitioning: def.partitioning,
             is_populated: true,
             schema: Arc::new(Schema::empty()),
             dictionaries: Vec::new(),

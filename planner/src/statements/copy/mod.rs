@@ -5,8 +5,8 @@ mod options;
 mod sink;
 pub(crate) mod syntax;
 
-use super::constraints::Checks;
-use super::{defaults, insert, query, select};
+use super::updatable::Through;
+use super::{defaults, insert, query, select, updatable};
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::files;
@@ -47,6 +47,12 @@ pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy)
             let binder = session.binder();
             let relation = binder.names().relation(name)?;
             refuse_copy_to(relation)?;
+            if is_divided(relation) {
+                let message = format!("cannot copy from partitioned table \"{}\"", relation.name());
+                return Err(
+                    SqlError::new(state::WRONG_OBJECT_TYPE, message).hint("Try the COPY (SELECT ...) TO variant.")
+                );
+            }
             let columns = &match relation.as_table() {
                 Some(table) if columns.is_empty() && !defaults::computes(table.definition()) => Vec::new(),
                 Some(table) => {
@@ -122,12 +128,31 @@ async fn from(
 ) -> Result<Outcome> {
     let binder = session.binder();
     let relation = binder.names().relation(name)?;
-    let table = relation.as_table().cloned().ok_or_else(|| {
+    let through = match relation {
+        Relation::Partition(partition) => Some(updatable::of_partition(&binder, partition)?),
+        _ => None,
+    };
+    let table = through.as_ref().map(|through| &through.table).or(relation.as_table());
+    let table = table.cloned().ok_or_else(|| {
         SqlError::new(
             state::WRONG_OBJECT_TYPE,
             format!("cannot copy to {} \"{}\"", relation.kind(), relation.name()),
         )
     })?;
+    // A partition has its columns in an order of its own.
+    let own: Vec<String> = match (&through, listed) {
+        (Some(through), []) => {
+            let computed = |name: &String| {
+                let definition = table.definition();
+                let at = definition.column_index(name);
+                at.is_some_and(|at| definition.columns[at].generated == Some(Generated::Stored))
+            };
+            let names = through.columns.iter().map(|(name, _)| name.clone());
+            names.filter(|name| !computed(name)).collect()
+        }
+        _ => listed.to_vec(),
+    };
+    let listed = own.as_slice();
     insert::refuse_materialized(table.definition())?;
     if table.definition().schema_name != session.temporary_schema() {
         session.check_writable("COPY FROM")?;
@@ -146,7 +171,7 @@ async fn from(
             Some(block) => sink::Place::Block(block.transaction.clone()),
             None => sink::Place::Database(session.engine.database().clone()),
         },
-        checks: Checks::of(&binder, table.definition())?,
+        checks: Through::checks(through.as_ref(), &binder, table.definition())?,
         fill,
     };
     match place {
@@ -190,6 +215,14 @@ async fn from(
             Ok(Outcome::Command(format!("COPY {rows}")))
         }
         Place::Program => Err(SqlError::unsupported("COPY with PROGRAM")),
+    }
+}
+
+fn is_divided(relation: &Relation) -> bool {
+    match relation {
+        Relation::Table(table) => table.definition().partitioning.is_some(),
+        Relation::Partition(partition) => partition.partitioning.is_some(),
+        Relation::View(_) | Relation::Sequence(_) => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE: a list of actions.
 
 use super::sequence::{self, SequenceOptions};
-use super::{Definition, relation_name, take_words};
+use super::{Definition, PartitionChange, relation_name, take_words};
 use datafusion::sql::sqlparser::ast::{AlterTableOperation, DataType, Expr, Ident, ObjectName};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -42,6 +42,7 @@ pub(crate) enum Action {
     Known(Box<AlterTableOperation>),
     Column(Ident, ColumnChange),
     SetSchema(Ident),
+    Partition(PartitionChange),
     /// SET or RESET of a view's check_option.
     CheckOption(Option<String>),
     /// Accepted: it changes how PostgreSQL stores or guards rows, not what they are.
@@ -153,11 +154,12 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
         skip_action(parser);
         return Ok(Action::Nothing);
     }
-    let refused: [(&[&str], &str); 12] = [
+    if let Some(change) = super::partition::action(parser)? {
+        return Ok(change);
+    }
+    let refused: [(&[&str], &str); 10] = [
         (&["inherit"], "INHERIT"),
         (&["no", "inherit"], "NO INHERIT"),
-        (&["attach", "partition"], "ATTACH PARTITION"),
-        (&["detach", "partition"], "DETACH PARTITION"),
         (&["enable", "trigger"], "ENABLE TRIGGER"),
         (&["disable", "trigger"], "DISABLE TRIGGER"),
         (&["enable"], "ENABLE"),

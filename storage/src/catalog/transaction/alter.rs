@@ -245,7 +245,7 @@ impl Transaction {
         })
     }
 
-    fn redefine(
+    pub(super) fn redefine(
         &mut self,
         schema: &str,
         table: &str,

@@ -85,6 +85,9 @@ impl Transaction {
                 (Relation::View(base), Relation::View(theirs)) if Arc::ptr_eq(base, theirs) => {
                     finals.extend(own.cloned())
                 }
+                (Relation::Partition(base), Relation::Partition(theirs)) if Arc::ptr_eq(base, theirs) => {
+                    finals.extend(own.cloned())
+                }
                 (Relation::Sequence(base), Relation::Sequence(theirs)) if Arc::ptr_eq(base, theirs) => {
                     finals.extend(own.cloned())
                 }

@@ -8,10 +8,12 @@ mod alter;
 mod index;
 mod merge;
 mod objects;
+mod partition;
 
 use super::database::Database;
 use super::index::default_name;
 use super::objects::{Object, ObjectKey};
+use super::partition::Partition;
 use super::sequence::Sequence;
 use super::state::{CheckOption, PUBLIC, Relation, SchemaEntry, State, View};
 use super::table::{TableDef, TableDefinition, TableVersion, compact};
@@ -221,20 +223,40 @@ impl Transaction {
         Ok(())
     }
 
-    /// Drops a relation. A table takes its sequences with it.
+    /// Drops a relation. A table takes its sequences and its partitions with it; the rows of a partition are the caller's to
+    /// delete.
     pub fn drop_relation(&mut self, schema: &str, name: &str) -> Result<()> {
         let relation = self.relation(schema, name)?;
         if relation.as_table().is_some() {
             self.drop_owned_sequences(relation.oid(), None)?;
         }
-        self.drop_comments(relation.oid());
-        let touch = self.touch(&relation);
-        touch.rewritten = true;
-        touch.appended.clear();
-        if touch.base.is_none() {
-            self.touched.remove(&relation.oid());
+        let mut gone = vec![relation.clone()];
+        match &relation {
+            Relation::Table(table) if table.definition().partitioning.is_some() => {
+                let below = self.state.partitions_below(relation.oid());
+                gone.extend(below.into_iter().map(Relation::Partition));
+            }
+            Relation::Partition(partition) => {
+                self.root_changed(partition.root)?;
+                gone.extend(
+                    self.state
+                        .partitions_under(partition.oid)
+                        .into_iter()
+                        .map(Relation::Partition),
+                );
+            }
+            _ => {}
         }
-        self.state_mut().remove(schema, name);
+        for relation in gone {
+            self.drop_comments(relation.oid());
+            let touch = self.touch(&relation);
+            touch.rewritten = true;
+            touch.appended.clear();
+            if touch.base.is_none() {
+                self.touched.remove(&relation.oid());
+            }
+            self.state_mut().remove(relation.schema_name(), relation.name());
+        }
         Ok(())
     }
 
@@ -260,6 +282,11 @@ impl Transaction {
                 name: name_now,
                 schema_name: schema_now,
                 ..(**view).clone()
+            })),
+            Relation::Partition(partition) => Relation::Partition(Arc::new(Partition {
+                name: name_now,
+                schema_name: schema_now,
+                ..(**partition).clone()
             })),
             Relation::Sequence(sequence) => Relation::Sequence(Arc::new(Sequence {
                 name: name_now,
@@ -360,6 +387,7 @@ impl Transaction {
         let touch = self.touch(&Relation::Table(current.clone()));
         touch.rewritten = true;
         touch.appended.clear();
+        self.align_partitions(current, &next);
         self.put(Relation::Table(next));
     }
 
@@ -373,7 +401,7 @@ impl Transaction {
     fn table(&self, schema: &str, name: &str) -> Result<Arc<TableVersion>> {
         match self.relation(schema, name)? {
             Relation::Table(table) => Ok(table),
-            Relation::View(_) | Relation::Sequence(_) => Err(StorageError::new(
+            Relation::View(_) | Relation::Sequence(_) | Relation::Partition(_) => Err(StorageError::new(
                 ErrorKind::WrongObjectType,
                 format!("\"{name}\" is not a table"),
             )),

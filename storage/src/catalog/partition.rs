@@ -1,0 +1,104 @@
+//! Declared partitions. The rows of a partitioned table lie in the one table at the root; a partition is a name for those
+//! that its bound, and the bounds of the partitions that it is part of, let in. The planner makes conditions of the bounds.
+
+use super::table::{Check, ColumnDef, TableDefinition};
+use arrow::datatypes::{Schema, SchemaRef};
+use std::sync::Arc;
+
+/// PARTITION BY.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partitioning {
+    pub strategy: PartitionStrategy,
+    pub keys: Vec<PartitionKey>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionStrategy {
+    Range,
+    List,
+    Hash,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionKey {
+    /// SQL text over the columns of the root; a column by its quoted name.
+    pub expression: String,
+    pub is_column: bool,
+    pub sql_type: crate::types::SqlType,
+}
+
+/// Which rows of its parent a partition holds. Values are SQL text of the key's type, without quotes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartitionBound {
+    /// Those that are in no other partition.
+    Default,
+    /// From the first, without the last.
+    Range {
+        from: Vec<RangeValue>,
+        to: Vec<RangeValue>,
+    },
+    /// None is NULL.
+    List(Vec<Option<String>>),
+    Hash {
+        modulus: u64,
+        remainder: u64,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum RangeValue {
+    Min,
+    Value(String),
+    Max,
+}
+
+/// A part of a table, with a name of its own.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    pub oid: u32,
+    pub schema_name: String,
+    pub name: String,
+    /// The table that has the rows.
+    pub root: u32,
+    /// What it is directly part of: the root, or another partition.
+    pub parent: u32,
+    pub bound: PartitionBound,
+    /// Where it has partitions itself.
+    pub partitioning: Option<Partitioning>,
+    /// Conditions of its own rows, over the columns of the root.
+    pub checks: Vec<Check>,
+    /// Those of the root's columns that are NOT NULL in its rows alone.
+    pub not_null: Vec<usize>,
+    /// Its columns in its own order, as those of the root.
+    pub columns: Vec<usize>,
+    pub schema: SchemaRef,
+}
+
+impl Partition {
+    /// Takes the columns of its root, and after a change of the root follows it: one that was added comes last.
+    pub(crate) fn aligned(&self, before: &[ColumnDef], root: &TableDefinition) -> Partition {
+        let (mut columns, mut not_null) = (self.columns.clone(), self.not_null.clone());
+        let after = &root.columns;
+        if after.len() < before.len() {
+            let dropped = (0..after.len())
+                .find(|at| after[*at].name != before[*at].name)
+                .unwrap_or(after.len());
+            for of in [&mut columns, &mut not_null] {
+                of.retain(|at| *at != dropped);
+                of.iter_mut().filter(|at| **at > dropped).for_each(|at| *at -= 1);
+            }
+        }
+        columns.extend(before.len()..after.len());
+        let field = |at: &usize| {
+            let own = root.schema.field(*at);
+            own.clone().with_nullable(own.is_nullable() && !not_null.contains(at))
+        };
+        let fields: Vec<_> = columns.iter().map(field).collect();
+        Partition {
+            columns,
+            not_null,
+            schema: Arc::new(Schema::new(fields)),
+            ..self.clone()
+        }
+    }
+}
