@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         trial("copy::pieces", pieces),
         trial("copy::files", files),
         trial("copy::in_transaction", in_transaction),
+        trial("copy::partitions", partitions),
     ]
 }
 
@@ -285,5 +286,29 @@ async fn in_transaction() -> Result<()> {
     send(&client, "COPY t FROM STDIN", b"1\n2\n3\n").await?;
     client.batch_execute("COMMIT").await?;
     ensure!(value(&other, "SELECT count(*) FROM t").await? == "3");
+    Ok(())
+}
+
+/// Rows go to the partitions that they belong to, and a partition takes and gives its columns in its own order.
+async fn partitions() -> Result<()> {
+    let server = Server::start(&[])?;
+    let client = server.connect().await?;
+    client
+        .batch_execute(
+            "CREATE TABLE t (a int, b text) PARTITION BY RANGE (a); CREATE TABLE p (b text, a int); \
+             ALTER TABLE t ATTACH PARTITION p FOR VALUES FROM (0) TO (10)",
+        )
+        .await?;
+    send(&client, "COPY t FROM STDIN", b"1\tx\n2\ty\n").await?;
+    send(&client, "COPY p FROM STDIN", b"z\t3\n").await?;
+    for (sql, row) in [("COPY t FROM STDIN", b"33\tz\n"), ("COPY p FROM STDIN", b"z\t33\n")] {
+        let failed = send(&client, sql, row).await;
+        let code = failed.err().and_then(|error| error.code().cloned());
+        ensure!(code.is_some_and(|code| code.code() == "23514"), "{sql}");
+    }
+    ensure!(receive(&client, "COPY p TO STDOUT").await? == b"x\t1\ny\t2\nz\t3\n");
+    let refused = receive(&client, "COPY t TO STDOUT").await;
+    ensure!(refused.is_err());
+    ensure!(value(&client, "SELECT sum(a) FROM t").await? == "6");
     Ok(())
 }

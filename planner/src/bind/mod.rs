@@ -13,6 +13,7 @@ mod recursion;
 mod relations;
 mod row_values;
 mod sample;
+pub(crate) mod tableoid;
 mod view;
 mod whole_rows;
 mod windows;
@@ -96,6 +97,7 @@ impl Binder {
     ) -> SqlResult<LogicalPlan> {
         planning::under_here(&self.facts.planning, || {
             with::prepare(self, &mut statement)?;
+            tableoid::resolve(self, &mut statement)?;
             records::resolve(self, &mut statement)?;
             inline::inline(self, &mut statement)?;
             expand::expand(self, &mut statement)?;

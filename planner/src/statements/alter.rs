@@ -42,6 +42,10 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
                 partition::alter::change(session, &relation, change).await?;
                 continue;
             }
+            _ if alter.only => partition::alter::refuse_only(&binder, &relation, action)?,
+            _ => {}
+        }
+        match (action, &relation) {
             (Action::SetSchema(_), _) => {}
             (_, Relation::Partition(own)) => {
                 partition::alter::action(session, own, &mut place, action)?;

@@ -9,6 +9,7 @@ use super::returning::Columns;
 use super::updatable::{self, Through, Use};
 use super::{Description, assign, defaults, insert, parameters, query, returning, select};
 use crate::bind::{Binder, fold};
+use crate::catalog;
 use crate::error::{Result, SqlError};
 use crate::errors::from_arrow;
 use crate::outcome::Outcome;
@@ -248,6 +249,9 @@ fn plan(binder: &Binder, change: &Change, types: &[u32]) -> Result<(LogicalPlan,
     let mut own_binder = binder.clone();
     own_binder.positions_of = Some(change.target.table.oid());
     let mut tree = change.select.clone();
+    if catalog::touches(&tree) {
+        tree = catalog::rewrite(tree);
+    }
     rewrite(&mut tree);
     let (plan, params) = parameters::plan(&own_binder, tree, types)?;
     let definition = change.target.table.definition();

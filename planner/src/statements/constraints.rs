@@ -18,7 +18,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::datetime::shown;
 use tenon_storage::{
-    Check, ColumnOrder, ExpressionIndex, IndexDef, Object, ObjectKey, Segment, TableDefinition, Transaction,
+    Check, ColumnOrder, ExpressionIndex, IndexDef, Object, ObjectKey, Segment, StorageError, TableDefinition,
+    Transaction,
 };
 
 /// The conditions of a table, ready to be evaluated: those of its columns' domains, then its own.
@@ -149,8 +150,15 @@ impl Checks {
     /// Checks what PostgreSQL checks after a row is written: what concerns all rows of the table, and the views that the
     /// new ones, in `written`, came through.
     pub(super) fn verify_written(&self, transaction: &Transaction, written: &[Arc<Segment>]) -> Result<()> {
+        let now = transaction.state().table_by_oid(self.definition.oid);
+        // The rows were given to the partitions that were.
+        if self.definition.partitioning.is_some()
+            && now.is_none_or(|now| !Arc::ptr_eq(now.definition(), &self.definition))
+        {
+            return Err(StorageError::serialization().into());
+        }
         if !self.unique.is_empty()
-            && let Some(table) = transaction.state().table_by_oid(self.definition.oid)
+            && let Some(table) = now
         {
             self.unique.verify(table)?;
         }

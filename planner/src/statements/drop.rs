@@ -231,6 +231,11 @@ pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Resu
                 .unwrap_or_default();
             return Err(undefined(None, &last));
         };
+        if target.only && crate::partitions::partitioning(&binder.snapshot, found.oid()).is_some() {
+            let message = "cannot truncate only a partitioned table";
+            let hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.";
+            return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint(hint));
+        }
         if let Some(own) = found.as_partition().cloned() {
             partition::empty(session, &own).await?;
             continue;

@@ -1,7 +1,8 @@
 //! RETURNING: expressions over the rows that a statement has written, and over those of its FROM or USING beside them.
 
 use super::updatable::{BASE, Through};
-use crate::bind::{Binder, fold};
+use crate::bind::{Binder, fold, tableoid};
+use crate::catalog;
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
 use crate::outcome::{ColumnDesc, Outcome, RowsTag};
@@ -25,6 +26,8 @@ use tenon_storage::TableVersion;
 #[derive(Clone)]
 pub(super) struct Columns {
     pub fields: Vec<(String, FieldRef)>,
+    /// The table or partition that the rows are of; 0 for a view.
+    relation: u32,
     /// The view that the target is changed through, and what it is called.
     view: Option<(Through, String)>,
 }
@@ -36,6 +39,7 @@ impl Columns {
         let own = table.schema().fields().iter();
         Columns {
             fields: own.map(|field| (alias.clone(), field.clone())).collect(),
+            relation: table.oid(),
             view: None,
         }
     }
@@ -47,6 +51,7 @@ impl Columns {
         };
         let alias = alias.unwrap_or_else(|| view.view.clone());
         Columns {
+            relation: view.oid,
             view: Some((view.clone(), alias)),
             ..Self::of(table, Some(BASE.into()))
         }
@@ -106,7 +111,14 @@ fn place(at: usize) -> String {
 fn plan(binder: &Binder, columns: &Columns, items: &[SelectItem], rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
     let told = |error| from_datafusion(&error);
     let scan = columns.scan(binder, rows)?;
-    let mut tree = super::select::of(items.to_vec(), Vec::new(), None);
+    let mut items = items.to_vec();
+    let own = columns.view.as_ref().map(|(_, alias)| alias.clone());
+    let own = own.or_else(|| columns.fields.first().map(|(alias, _)| alias.clone()));
+    tableoid::of_relation(binder, &mut items, columns.relation, &own.unwrap_or_default())?;
+    let mut tree = super::select::of(items, Vec::new(), None);
+    if catalog::touches(&tree) {
+        tree = catalog::rewrite(tree);
+    }
     rewrite(&mut tree);
     let Statement::Query(query) = tree else {
         return Err(SqlError::internal("RETURNING is no query"));

@@ -29,6 +29,8 @@ pub(super) struct Through {
     pub checks: Vec<(String, Expr)>,
     /// A partition's name and condition: new rows must be its own.
     pub partition: Option<(String, Expr)>,
+    /// The relation whose rows they are: a partition, or a table.
+    pub oid: u32,
 }
 
 /// What the statement does, as errors say it.
@@ -116,6 +118,7 @@ pub(super) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
             selection: None,
             checks: Vec::new(),
             partition: None,
+            oid: 0,
         },
         Relation::View(inner) => of(binder, inner, what)?,
         Relation::Partition(partition) => of_partition(binder, partition)?,
@@ -167,6 +170,7 @@ pub(super) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
         selection: and(inner.selection, own),
         checks,
         partition: inner.partition,
+        oid: 0,
         table: inner.table,
     })
 }
@@ -405,6 +409,7 @@ pub(super) fn of_partition(binder: &Binder, partition: &Partition) -> Result<Thr
         selection: None,
         checks: Vec::new(),
         partition: None,
+        oid: partition.oid,
     };
     let condition = parse_expression(&crate::partitions::condition(&binder.snapshot, partition))?;
     let condition = whole.substituted("", &condition);

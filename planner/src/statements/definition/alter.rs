@@ -11,6 +11,8 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 pub(crate) struct Alter {
     pub kind: AlterKind,
     pub if_exists: bool,
+    /// ONLY the table, not its partitions.
+    pub only: bool,
     pub name: ObjectName,
     pub actions: Vec<Action>,
 }
@@ -88,6 +90,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
         }
     };
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let only = super::is_word(parser, "only");
     let name = relation_name(parser)?;
     if kind == AlterKind::Sequence
         && !["rename", "set", "owner"]
@@ -105,6 +108,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
     Ok(Definition::Alter(Alter {
         kind,
         if_exists,
+        only,
         name,
         actions,
     }))

@@ -1,7 +1,7 @@
 //! ALTER TABLE of a partition, and what it says of partitions.
 
 use super::attach;
-use crate::bind::Target;
+use crate::bind::{Binder, Target};
 use crate::error::{Result, SqlError, state};
 use crate::session::Session;
 use crate::statements::definition::{Action, PartitionChange};
@@ -82,4 +82,29 @@ pub(crate) fn action(session: &mut Session, partition: &Partition, place: &mut T
         }
         other => Err(SqlError::unsupported(format!("ALTER TABLE {other} of a partition"))),
     }
+}
+
+/// 42P16 for a change of a partitioned table alone that its partitions would have to follow.
+pub(crate) fn refuse_only(binder: &Binder, relation: &Relation, action: &Action) -> Result<()> {
+    let Action::Known(operation) = action else {
+        return Ok(());
+    };
+    let message = match operation.as_ref() {
+        AlterTableOperation::AddColumn { .. } => "column must be added to child tables too",
+        AlterTableOperation::DropColumn { .. } => {
+            "cannot drop column from only the partitioned table when partitions exist"
+        }
+        AlterTableOperation::RenameColumn { .. } => "inherited column must be renamed in child tables too",
+        AlterTableOperation::AddConstraint { .. } => "constraint must be added to child tables too",
+        AlterTableOperation::DropConstraint { .. } => {
+            "cannot remove constraint from only the partitioned table when partitions exist"
+        }
+        AlterTableOperation::AlterColumn { .. } => "the column must be changed in child tables too",
+        _ => return Ok(()),
+    };
+    if binder.snapshot.partitions(relation.oid()).is_empty() {
+        return Ok(());
+    }
+    let hint = "Do not specify the ONLY keyword.";
+    Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message).hint(hint))
 }

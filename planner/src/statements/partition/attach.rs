@@ -8,8 +8,10 @@ use crate::session::Session;
 use crate::statements::query;
 use crate::{partitions, run};
 use datafusion::sql::sqlparser::ast::{self, ForValues, ObjectName};
+use std::sync::Arc;
 use tenon_storage::{
     Check, ColumnDef, ColumnOrder, Generated, IndexDef, IndexKind, Partition, Relation, TableDef, TableDefinition,
+    Transaction,
 };
 
 /// The rows of a partition that satisfy a condition: how many.
@@ -124,9 +126,6 @@ pub(super) async fn attach(session: &mut Session, to: &Relation, name: &ObjectNa
         )));
     }
     let definition = child.definition();
-    if definition.partitioning.is_some() {
-        return Err(SqlError::unsupported("ATTACH PARTITION of a partitioned table"));
-    }
     let is_temporary = |schema: &str| schema.starts_with("pg_temp_");
     if is_temporary(&definition.schema_name) != is_temporary(&parent.schema) {
         let message = match is_temporary(&parent.schema) {
@@ -153,15 +152,22 @@ pub(super) async fn attach(session: &mut Session, to: &Relation, name: &ObjectNa
         bound,
         columns,
         not_null,
+        partitioning: definition.partitioning.clone(),
         checks: definition.checks.iter().filter(inherited).cloned().collect(),
         ..create::empty(&parent, &place, to)
     };
+    create::check_keys(root.definition(), &partition)?;
+    let below = binder.snapshot.partitions_under(child.oid());
+    for own in &below {
+        create::check_keys(root.definition(), own)?;
+    }
     let aside = aside(&definition.name);
     {
         let transaction = session.transaction()?;
         let mut transaction = transaction.lock();
         transaction.rename_relation(&place.schema, &place.name, &aside)?;
-        transaction.create_partition(partition)?;
+        let oid = transaction.create_partition(partition)?;
+        move_below(&mut transaction, &below, child.oid(), (root.definition(), oid))?;
     }
     let listed = listed(&definition.columns);
     let (into, from) = (qualified(&place.schema, &place.name), qualified(&place.schema, &aside));
@@ -181,6 +187,34 @@ pub(super) async fn attach(session: &mut Session, to: &Relation, name: &ObjectNa
         _ => error,
     })?;
     session.transaction()?.lock().drop_relation(&place.schema, &aside)?;
+    Ok(())
+}
+
+/// Has partitions be parts of another table: of `into` those that were directly part of `from`.
+fn move_below(
+    transaction: &mut Transaction,
+    below: &[Arc<Partition>],
+    from: u32,
+    (root, into): (&TableDefinition, u32),
+) -> Result<()> {
+    for partition in below {
+        let before = transaction.state().table_by_oid(partition.root).cloned();
+        let before = before.ok_or_else(|| SqlError::internal("a partition has no table"))?;
+        let places = |columns: &[usize]| {
+            let names = columns.iter().map(|at| &before.definition().columns[*at].name);
+            let found: Option<Vec<usize>> = names.map(|name| root.column_index(name)).collect();
+            found.ok_or_else(|| SqlError::internal("a partition's column is not its table's"))
+        };
+        let (columns, not_null) = (places(&partition.columns)?, places(&partition.not_null)?);
+        transaction.change_partition(partition.oid, |own| {
+            own.root = root.oid;
+            if own.parent == from {
+                own.parent = into;
+            }
+            own.columns = columns;
+            own.not_null = not_null;
+        })?;
+    }
     Ok(())
 }
 
@@ -214,9 +248,6 @@ pub(super) async fn detach(session: &mut Session, from: &Relation, name: &Object
             return Err(SqlError::new(state::UNDEFINED_TABLE, message));
         }
     };
-    if partition.partitioning.is_some() {
-        return Err(SqlError::unsupported("DETACH PARTITION of a partitioned table"));
-    }
     let root = binder.snapshot.table_by_oid(partition.root).cloned();
     let root = root.ok_or_else(|| SqlError::internal("a partition has no table"))?;
     let (mut definition, indexes) = as_table(root.definition(), &partition);
@@ -225,7 +256,14 @@ pub(super) async fn detach(session: &mut Session, from: &Relation, name: &Object
     {
         let transaction = session.transaction()?;
         let mut transaction = transaction.lock();
-        transaction.create_table(&partition.schema_name, &aside, definition.clone())?;
+        let table = transaction.create_table(&partition.schema_name, &aside, definition.clone())?;
+        let below = transaction.state().partitions_under(partition.oid);
+        move_below(
+            &mut transaction,
+            &below,
+            partition.oid,
+            (table.definition(), table.oid()),
+        )?;
     }
     let listed = listed(&definition.columns);
     let (into, rows) = (
@@ -262,6 +300,7 @@ fn as_table(root: &TableDefinition, partition: &Partition) -> (TableDef, Vec<Ind
     let mut definition = TableDef {
         columns: partition.columns.iter().map(column).collect(),
         checks: root.checks.iter().chain(&partition.checks).cloned().collect(),
+        partitioning: partition.partitioning.clone(),
         ..TableDef::default()
     };
     let mut others = Vec::new();

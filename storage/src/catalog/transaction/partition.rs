@@ -8,8 +8,8 @@ use crate::error::{Result, StorageError};
 use std::sync::Arc;
 
 impl Transaction {
-    /// Makes a partition of a table or of another partition. Its name must be free.
-    pub fn create_partition(&mut self, mut partition: Partition) -> Result<()> {
+    /// Makes a partition of a table or of another partition and gives its oid. Its name must be free.
+    pub fn create_partition(&mut self, mut partition: Partition) -> Result<u32> {
         self.check_free(&partition.schema_name, &partition.name)?;
         let root = self.table_by_oid(partition.root)?;
         partition.oid = self.database.new_oid();
@@ -27,8 +27,10 @@ impl Transaction {
             columns.as_slice()
         };
         let partition = partition.aligned(known, root.definition());
+        let oid = partition.oid;
         self.put(Relation::Partition(Arc::new(partition)));
-        self.root_changed(root.oid())
+        self.root_changed(root.oid())?;
+        Ok(oid)
     }
 
     /// Changes what a partition is declared with.
@@ -39,8 +41,11 @@ impl Transaction {
         };
         let mut next = (**partition).clone();
         change(&mut next);
+        let root = self.table_by_oid(next.root)?;
+        let next = next.aligned(&root.definition().columns, root.definition());
         self.touch(&Relation::Partition(partition.clone())).rewritten = true;
         self.put(Relation::Partition(Arc::new(next)));
+        self.root_changed(root.oid())?;
         self.root_changed(partition.root)
     }
 
