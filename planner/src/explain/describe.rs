@@ -234,7 +234,12 @@ fn handed_on(plan: &Plan) -> Option<&Plan> {
     }
     matches!(
         plan.name(),
-        "CooperativeExec" | "UnorderedExec" | "CoalesceBatchesExec" | "BufferExec" | "OutputRequirementExec"
+        "CompactExec"
+            | "CooperativeExec"
+            | "UnorderedExec"
+            | "CoalesceBatchesExec"
+            | "BufferExec"
+            | "OutputRequirementExec"
     )
     .then_some(*input)
 }

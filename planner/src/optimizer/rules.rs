@@ -8,6 +8,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::planning;
+use crate::spill::inputs::SpillInputs;
 
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
 use super::date_bounds::DateBounds;
@@ -92,6 +93,7 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         }
     }
     rules.push(Arc::new(TenonWindows));
+    rules.push(Arc::new(SpillInputs));
     planning::checked(rules, || Arc::new(planning::Checkpoint))
 }
 

@@ -1,5 +1,6 @@
 //! Queries that have too little memory run once more, with operators that go on through files.
 
+pub(crate) mod inputs;
 mod pool;
 
 use crate::engine;
@@ -17,6 +18,9 @@ const MEMORY_BYTES_MIN: usize = 4 << 20;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1024;
+
+/// Memory for which a query gets one more partition, bytes: sorts, merges and what lies between them.
+const PARTITION_BYTES_MIN: usize = 24 << 20;
 
 /// How a query is run that goes through files.
 pub(crate) struct Spilling {
@@ -47,8 +51,8 @@ impl Spilling {
         // A sort takes a few of its batches at the least, and each input of a merge holds one.
         let rows = state.config().batch_size().min(BATCH_ROWS);
         let config = state.config_mut();
-        // Joins are by sorted inputs only where there is something to share out.
-        let partitions = config.target_partitions().max(2);
+        // Each partition of each sort gets a share. Joins are by sorted inputs only where there is something to share out.
+        let partitions = config.target_partitions().min(bytes / PARTITION_BYTES_MIN).max(2);
         *config = config.clone().with_batch_size(rows).with_target_partitions(partitions);
         let options = config.options_mut();
         options.optimizer.prefer_hash_join = false;

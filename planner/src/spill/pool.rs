@@ -7,12 +7,13 @@ use datafusion::execution::memory_pool::{
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Operators that can go through files share one half alike. The others have what these leave, the other half at least. The
+/// Operators that can go through files share one half alike, repartitions an eighth. The others have what these leave, the other half at least. The
 /// merges of sorts would take all of that for reading many files at a time: they share a quarter, and merge in more steps.
 #[derive(Debug)]
 pub(super) struct SharePool {
     bytes: usize,
     spillable: FairSpillPool,
+    repartitions: FairSpillPool,
     others: GreedyMemoryPool,
     merges: AtomicUsize,
 }
@@ -25,9 +26,7 @@ fn is_merge(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("ExternalSorterMerge")
 }
 
-/// A repartition that writes batches to files may wait for ever for a file that nobody writes any more
-/// (<https://github.com/apache/datafusion/issues/24883>), so it gets what it asks for: it holds little more than a batch for
-/// each of its outputs, and counts like all else.
+/// A repartition hands most of its batches on at once; the others go to files.
 fn is_repartition(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("RepartitionExec[") && consumer.can_spill()
 }
@@ -37,6 +36,7 @@ impl SharePool {
         Self {
             bytes,
             spillable: FairSpillPool::new(bytes / 2),
+            repartitions: FairSpillPool::new(bytes / 8),
             others: GreedyMemoryPool::new(bytes),
             merges: AtomicUsize::new(0),
         }
@@ -51,7 +51,8 @@ impl SharePool {
     }
 
     fn of(&self, consumer: &MemoryConsumer) -> &dyn MemoryPool {
-        match consumer.can_spill() && !is_repartition(consumer) {
+        match consumer.can_spill() {
+            true if is_repartition(consumer) => &self.repartitions,
             true => &self.spillable,
             false => &self.others,
         }
@@ -91,10 +92,6 @@ impl MemoryPool for SharePool {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let (consumer, held) = (reservation.consumer(), reservation.size());
-        if is_repartition(consumer) {
-            self.others.grow(reservation, additional);
-            return Ok(());
-        }
         let is_greedy = held.saturating_add(additional) > self.share(consumer);
         if is_greedy || self.reserved().saturating_add(additional) > self.bytes {
             let name = consumer.name();
@@ -107,7 +104,7 @@ impl MemoryPool for SharePool {
     }
 
     fn reserved(&self) -> usize {
-        self.spillable.reserved() + self.others.reserved()
+        self.spillable.reserved() + self.repartitions.reserved() + self.others.reserved()
     }
 
     fn memory_limit(&self) -> MemoryLimit {
@@ -142,7 +139,7 @@ mod tests {
         assert!(sorts[0].try_grow(16 * MIB).is_err());
         let repartition = MemoryConsumer::new("RepartitionExec[0]").with_can_spill(true);
         let repartition = repartition.register(&pool);
-        assert!(repartition.try_grow(64 * MIB).is_ok());
+        assert!(repartition.try_grow(8 * MIB).is_ok() && repartition.try_grow(1).is_err());
         drop((sorts, merges, join, repartition));
         assert_eq!(pool.reserved(), 0);
     }
