@@ -1,8 +1,8 @@
 //! State that the partitions of one running plan share.
 //!
 //! A plan node may be executed many times (prepared statements keep their plan), and its partitions find each other
-//! only through the task context, of which DataFusion makes one per execution. The state lives as long as that
-//! context is the latest one.
+//! only through the task context, of which there is one per execution. The state lives until the execution ends or
+//! the plan is executed once more.
 
 use std::sync::{Arc, Weak};
 use std::task::Poll;
@@ -14,13 +14,15 @@ use tokio::sync::OnceCell;
 
 /// One `T` an execution, made by whichever partition comes first.
 pub struct PerExecution<T> {
-    current: Mutex<Option<(Weak<TaskContext>, Arc<T>)>>,
+    current: Arc<Current<T>>,
 }
+
+type Current<T> = Mutex<Option<(Weak<TaskContext>, Arc<T>)>>;
 
 impl<T> Default for PerExecution<T> {
     fn default() -> Self {
         Self {
-            current: Mutex::new(None),
+            current: Arc::default(),
         }
     }
 }
@@ -31,7 +33,7 @@ impl<T> std::fmt::Debug for PerExecution<T> {
     }
 }
 
-impl<T> PerExecution<T> {
+impl<T: Send + Sync + 'static> PerExecution<T> {
     /// The state of the execution that `context` belongs to. The weak reference keeps the address from being reused.
     pub fn get_or_make(&self, context: &Arc<TaskContext>, make: impl FnOnce() -> T) -> Arc<T> {
         let mut current = self.current.lock();
@@ -41,8 +43,66 @@ impl<T> PerExecution<T> {
             return Arc::clone(state);
         }
         let state = Arc::new(make());
-        *current = Some((Arc::downgrade(context), Arc::clone(&state)));
+        let before = current.replace((Arc::downgrade(context), Arc::clone(&state)));
+        drop(current);
+        drop(before);
+        if let Some(execution) = context.session_config().get_extension::<Execution>() {
+            execution.note(context, &self.current);
+        }
         state
+    }
+}
+
+/// What one execution of a plan leaves in the plan's nodes. A session keeps its plans: what is not taken out of them (a query
+/// was cancelled, or its client has seen enough) would be held until they run again.
+///
+/// Carried as an extension of the execution's `SessionConfig`.
+#[derive(Default)]
+pub struct Execution {
+    states: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Execution {
+    fn note<T: Send + Sync + 'static>(&self, context: &Arc<TaskContext>, current: &Arc<Current<T>>) {
+        let (owner, current) = (Arc::downgrade(context), Arc::downgrade(current));
+        self.states.lock().push(Box::new(move || {
+            let Some(current) = current.upgrade() else { return };
+            let mut current = current.lock();
+            let state = current.take_if(|(latest, _)| latest.ptr_eq(&owner));
+            drop(current);
+            drop(state);
+        }));
+    }
+
+    /// The execution has ended: its partitions have the states that they still use.
+    fn end(&self) {
+        let states = std::mem::take(&mut *self.states.lock());
+        for forget in states {
+            forget();
+        }
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Ends an execution when dropped, while others may still hold its context.
+pub struct Ending(Option<Arc<Execution>>);
+
+impl Ending {
+    pub fn of(context: &TaskContext) -> Self {
+        Self(context.session_config().get_extension())
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(execution) = &self.0 {
+            execution.end();
+        }
     }
 }
 
@@ -97,6 +157,7 @@ async fn step_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::prelude::SessionConfig;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
 
@@ -127,5 +188,25 @@ mod tests {
                 assert_eq!(runtime.block_on(task).unwrap(), workers);
             }
         }
+    }
+
+    /// A plan that is kept holds nothing of the executions that have ended, whoever ended them.
+    #[test]
+    fn states_end_with_their_execution() {
+        let kept = PerExecution::<u32>::default();
+        let context = || {
+            let config = SessionConfig::new().with_extension(Arc::new(Execution::default()));
+            Arc::new(TaskContext::default().with_session_config(config))
+        };
+        let (first, second) = (context(), context());
+        let (one, two) = (kept.get_or_make(&first, || 1), kept.get_or_make(&second, || 2));
+        drop(first);
+        assert_eq!(Arc::strong_count(&one), 1);
+        assert_eq!(*kept.get_or_make(&second, || 3), 2);
+        drop(Ending::of(&second));
+        assert_eq!(Arc::strong_count(&two), 1);
+        let third = kept.get_or_make(&second, || 3);
+        drop(second);
+        assert_eq!((*third, Arc::strong_count(&third)), (3, 1));
     }
 }

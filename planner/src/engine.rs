@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
+use tenon_executor::per_execution::Execution;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::{Database, MemoryBudget, heap};
 use tokio::runtime::Runtime;
@@ -183,12 +184,12 @@ impl Engine {
     }
 }
 
-/// The state of running plans. Functions are in the plans themselves.
+/// The state of a plan that runs. Functions are in the plans themselves.
 pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
     Arc::new(TaskContext::new(
         None,
         "tenon".into(),
-        state.config().clone(),
+        state.config().clone().with_extension(Arc::new(Execution::default())),
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),

@@ -23,6 +23,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use tenon_executor::per_execution::Ending;
 use tenon_storage::heap::{self, Account, Attempt};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -185,7 +186,7 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
 }
 
 /// How long a plan that was given up may take to give back what it holds.
-const SETTLING: Duration = Duration::from_secs(2);
+const SETTLING: Duration = Duration::from_secs(10);
 
 /// Runs a plan. One that has too little memory runs once more, with operators that go on through files, where the server
 /// has a directory for these and no row was sent.
@@ -240,7 +241,7 @@ async fn settle(run: &Run, reserved: usize) {
     let rest = heap::limit_bytes() / 8;
     while (pool.reserved() > reserved.saturating_add(rest) || run.account.bytes() > rest) && begin.elapsed() < SETTLING
     {
-        tokio::time::sleep(SETTLING / 1000).await;
+        tokio::time::sleep(SETTLING / 5000).await;
     }
 }
 
@@ -259,6 +260,7 @@ async fn attempt(
     if let Some(watch) = &run.watch {
         watch.note(&plan, begin.elapsed());
     }
+    let _ending = Ending::of(&task);
     let mut stream = execute_stream(plan, task).map_err(|error| from_datafusion(&error))?;
     if let Some(planned) = planned.take() {
         let _ = planned.send(Ok(()));

@@ -309,17 +309,40 @@ async fn spilling() -> Result<()> {
              ON a.x = b.x + 10 WHERE a.s IS NULL OR b.s IS NULL OR a.s <> b.s",
             "400010",
         ),
+        // Tables: their batches are slices of segments.
+        (
+            "SELECT count(*) FROM (SELECT * FROM t ORDER BY k, s OFFSET 10) q",
+            "1199990",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT DISTINCT s, k FROM t UNION SELECT s || '1', k FROM t) q",
+            "2400000",
+        ),
+        (
+            "SELECT count(*) FROM t a JOIN t b ON a.s = b.s AND a.k < b.x + 2000000",
+            "1200000",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT row_number() OVER (PARTITION BY x % 3 ORDER BY s) AS r, lag(s) OVER (ORDER BY s) \
+             AS l FROM t) q WHERE r > 0 AND l > ''",
+            "1199999",
+        ),
     ];
-    let args = ["--query-memory-limit", "64MiB", "--threads", "2"];
-    let without = Server::start(&args)?;
-    let with = Server::start(&[&args[..], &["--spill-dir", &path]].concat())?;
-    for (statement, expected) in statements {
+    let args = ["--query-memory-limit", "64MiB", "--threads"];
+    let without = Server::start(&[&args[..], &["2"]].concat())?;
+    let with = |threads| Server::start(&[&args[..], &[threads, "--spill-dir", &path]].concat());
+    let with = [with("2")?, with("8")?];
+    let table = "CREATE TABLE t AS SELECT x, x % 999983 AS k, md5(x::text) AS s FROM generate_series(1, 1200000) g(x)";
+    for server in [&without, &with[0], &with[1]] {
+        server.connect().await?.batch_execute(table).await?;
+    }
+    for (number, (statement, expected)) in statements.into_iter().enumerate() {
         let state = failing(&without.connect().await?, statement).await?;
         ensure!(state == "53200", "{statement}: {state}");
-        let found = rows(&with.connect().await?, statement).await?;
+        let found = rows(&with[number % 2].connect().await?, statement).await?;
         ensure!(found[0][0].as_deref() == Some(expected), "{statement}: {found:?}");
     }
-    let narrow = Server::start(&[&args[..], &["--spill-dir", &path, "--spill-limit", "1MiB"]].concat())?;
+    let narrow = Server::start(&[&args[..], &["2", "--spill-dir", &path, "--spill-limit", "1MiB"]].concat())?;
     let state = failing(&narrow.connect().await?, statements[0].0).await?;
     ensure!(state == "53100" || state == "53200", "past the limit of files: {state}");
     drop((with, narrow));

@@ -29,12 +29,13 @@ use tenon_executor::held::compacted;
 use tenon_executor::options::PlanOptions;
 
 /// The operators that keep batches and count them.
-const KEEPERS: [&str; 6] = [
+const KEEPERS: [&str; 7] = [
     "AggregateExec",
     "BoundedWindowAggExec",
     "RepartitionExec",
     "SortExec",
     "SortMergeJoinExec",
+    "SortPreservingMergeExec",
     "WindowExec",
 ];
 

@@ -58,6 +58,8 @@ impl Spilling {
         options.optimizer.prefer_hash_join = false;
         // What each partition of a sort keeps back for its merge.
         let share = bytes / (32 * options.execution.target_partitions);
+        // Batches are sorted one by one: to join them first takes them twice.
+        options.execution.sort_in_place_threshold_bytes = 0;
         options.execution.sort_spill_reservation_bytes = options.execution.sort_spill_reservation_bytes.min(share);
         let mut plan = options.extensions.get::<PlanOptions>().cloned().unwrap_or_default();
         plan.spill = true;
