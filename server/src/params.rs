@@ -8,10 +8,10 @@ use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
-use tenon_storage::SqlType;
 use tenon_storage::datetime::{Conventions, timetz_bytes};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::{nested_offsets, parse_array, parse_scalar_by};
+use tenon_storage::{EnumType, SqlType};
 
 /// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.
 ///
@@ -27,7 +27,10 @@ pub fn decode(
     let Some(bytes) = &parameter.value else {
         return ScalarValue::try_from(data_type).map_err(|e| mismatch(number, e));
     };
-    let value = match (oid::element_of(pg.oid), parameter.format) {
+    let value = match (
+        oid::element_of(pg.oid).or_else(|| enum_of_array(pg.oid)),
+        parameter.format,
+    ) {
         (None, Format::Text) => text(utf8(bytes)?, pg.oid, data_type, conventions)?,
         (None, Format::Binary) => binary(bytes, pg.oid, data_type, number)?,
         (Some(element), format) => {
@@ -53,6 +56,12 @@ pub fn decode(
         }
     };
     cast(value, data_type, number)
+}
+
+/// The enum whose array type has an oid.
+fn enum_of_array(oid: u32) -> Option<u32> {
+    let of = EnumType::newest(oid).filter(|of| of.array_oid == oid);
+    of.map(|of| of.oid)
 }
 
 /// The items as an array of the plan's type.
@@ -104,6 +113,9 @@ fn malformed(number: usize) -> SqlError {
 
 /// The type whose text form a parameter has; `None` is plain text.
 fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
+    if let Some(of) = EnumType::of(data_type) {
+        return Some(SqlType::Enum(of));
+    }
     Some(match oid {
         oid::BOOL => SqlType::Bool,
         oid::INT2 => SqlType::Int2,
@@ -145,6 +157,9 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
         ($type:ty) => {
             <$type>::from_be_bytes(bytes.try_into().map_err(|_| bad())?)
         };
+    }
+    if EnumType::of(data_type).is_some() {
+        return text(utf8(bytes)?, oid, data_type, &Conventions::default());
     }
     Ok(match oid {
         oid::BOOL => ScalarValue::Boolean(Some(fixed!(u8) != 0)),

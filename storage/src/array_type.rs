@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// An array type. Its Arrow type is a list, of lists where it has several dimensions.
 ///
-/// The element stands as its oid and modifier, so that the type can be copied.
+/// The element stands as its oid and modifier, an enum as its oid and version, so that the type can be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayType {
     element: u32,
@@ -25,7 +25,10 @@ impl ArrayType {
             },
             scalar => ArrayType {
                 element: scalar.oid(),
-                typmod: scalar.typmod(),
+                typmod: match scalar {
+                    SqlType::Enum(of) => of.version() as i32,
+                    other => other.typmod(),
+                },
                 dimensions: 1,
             },
         }
@@ -75,7 +78,10 @@ impl ArrayType {
             1700 => 1231,
             2950 => 2951,
             3802 => 3807,
-            _ => 1009,
+            _ => match self.element() {
+                SqlType::Enum(of) => of.array_oid,
+                _ => 1009,
+            },
         }
     }
 
@@ -100,6 +106,7 @@ impl ArrayType {
             SqlType::Uuid => "uuid[]",
             SqlType::Json => "json[]",
             SqlType::Jsonb => "jsonb[]",
+            SqlType::Enum(of) => &of.array_name,
             _ => "text[]",
         }
     }

@@ -15,6 +15,7 @@
 //! | `numeric` of any precision: its arithmetic, its bytes in columns | `numeric` |
 //! | text and binary input of each type | `parse` |
 //! | dates, times, intervals and zones: input, output, parts, arithmetic, patterns | `datetime` |
+//! | enum types: their versions, their values | `enum_type` |
 //! | JSON values, their parts and their order | `json` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |
@@ -23,6 +24,7 @@ pub mod arena;
 mod array_type;
 pub mod catalog;
 pub mod datetime;
+mod enum_type;
 pub mod error;
 pub mod heap;
 pub mod json;
@@ -44,6 +46,7 @@ pub use catalog::{
     SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition, TableVersion, Transaction,
     View, default_name, quote_identifier,
 };
+pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{DictionaryColumn, SEGMENT_ROWS_MAX, Segment, SegmentColumn};

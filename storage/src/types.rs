@@ -2,6 +2,7 @@
 
 use crate::array_type::ArrayType;
 use crate::datetime::{IntervalRange, TIMETZ_BYTES};
+use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use std::fmt;
@@ -11,6 +12,8 @@ pub const TYPE_KEY: &str = "tenon.type";
 /// What holds numerics of any precision, with the display scale of each value: see `numeric::key`. Byte strings are never
 /// of this type.
 pub const NUMERIC: DataType = DataType::LargeBinary;
+/// The first oid of what is made by statements.
+pub const OIDS_OF_OBJECTS: u32 = 16_384;
 /// Longest n in `varchar(n)`, as in PostgreSQL.
 pub const MAX_LENGTH: u32 = 10_485_760;
 
@@ -54,6 +57,7 @@ pub enum SqlType {
     Uuid,
     Json,
     Jsonb,
+    Enum(&'static EnumType),
     Array(ArrayType),
 }
 
@@ -110,6 +114,7 @@ impl SqlType {
             SqlType::Interval | SqlType::IntervalOf(..) => DataType::Interval(IntervalUnit::MonthDayNano),
             SqlType::Bytea => DataType::BinaryView,
             SqlType::Uuid => DataType::FixedSizeBinary(16),
+            SqlType::Enum(of) => of.data_type(),
             SqlType::Array(of) => of.data_type(),
         }
     }
@@ -155,7 +160,7 @@ impl SqlType {
             DataType::Date32 => SqlType::Date,
             DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
             DataType::Date64 | DataType::Timestamp(_, None) => SqlType::Timestamp,
-            DataType::Timestamp(_, Some(_)) => SqlType::TimestampTz,
+            DataType::Timestamp(_, Some(_)) => EnumType::of(data_type).map_or(SqlType::TimestampTz, SqlType::Enum),
             DataType::Interval(_) | DataType::Duration(_) => SqlType::Interval,
             DataType::Binary | DataType::BinaryView => SqlType::Bytea,
             DataType::FixedSizeBinary(16) => SqlType::Uuid,
@@ -193,6 +198,7 @@ impl SqlType {
             SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => 1700,
             SqlType::Uuid => 2950,
             SqlType::Jsonb => 3802,
+            SqlType::Enum(of) => of.oid,
             SqlType::Array(of) => of.oid(),
         }
     }
@@ -261,7 +267,7 @@ impl SqlType {
         }
     }
 
-    /// The type of an oid and a modifier that a scalar type has.
+    /// The type of an oid and a modifier that a scalar type has; of an enum and its version.
     pub fn of_oid(oid: u32, typmod: i32) -> Option<SqlType> {
         let length = u32::try_from(typmod - 4)
             .ok()
@@ -278,6 +284,10 @@ impl SqlType {
             (1266, _) if (0..=6).contains(&typmod) => SqlType::TimeTzOf(typmod as u8),
             (1114, _) if (0..=6).contains(&typmod) => SqlType::TimestampOf(typmod as u8),
             (1184, _) if (0..=6).contains(&typmod) => SqlType::TimestampTzOf(typmod as u8),
+            _ if oid >= OIDS_OF_OBJECTS => {
+                let of = EnumType::of_version(u32::try_from(typmod).ok()?)?;
+                (of.oid == oid).then_some(SqlType::Enum(of))?
+            }
             _ => *SCALARS.iter().find(|known| known.oid() == oid)?,
         })
     }
@@ -310,6 +320,7 @@ impl SqlType {
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
+            SqlType::Enum(of) => &of.name,
             SqlType::Array(of) => of.base_name(),
         }
     }
@@ -356,6 +367,7 @@ impl fmt::Display for SqlType {
                 }
                 digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
             }
+            SqlType::Enum(of) => f.write_str(&crate::quote_identifier(&of.name)),
             SqlType::Array(of) => of.fmt(f),
             other => f.write_str(other.base_name()),
         }

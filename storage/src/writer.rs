@@ -2,6 +2,7 @@
 
 use crate::catalog::{ColumnDef, TableDefinition};
 use crate::datetime;
+use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::numeric::column::{convert, is_number};
@@ -172,6 +173,11 @@ fn cast(array: &ArrayRef, data_type: &DataType, column: &ColumnDef) -> Result<Ar
     let fits = given == data_type && !matches!(column.sql_type, SqlType::NumericWide(..));
     if fits {
         return Ok(array.clone());
+    }
+    if let (Some(from), Some(to)) = (EnumType::of(given), EnumType::of(data_type))
+        && from.oid == to.oid
+    {
+        return Ok(to.adopt(array, from));
     }
     if is_number(given) && is_number(data_type) && (*given == NUMERIC || *data_type == NUMERIC) {
         return convert(array, column.sql_type);

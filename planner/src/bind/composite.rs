@@ -1,15 +1,15 @@
 //! Types of records: composite types, and the rows of relations. As Arrow types they are structs.
 
 use super::{Binder, parts};
-use crate::error::{Result, state};
+use crate::error::{Result, SqlError, state};
 use crate::errors::to_datafusion;
 use crate::parse::parse_expression;
-use crate::types::planner::{PgTypePlanner, WRITTEN};
+use crate::types::planner::{PgTypePlanner, WRITTEN, sql_type};
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Fields};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName};
 use std::sync::Arc;
-use tenon_storage::{Composite, Object, ObjectKey, SqlType};
+use tenon_storage::{Composite, EnumType, Object, ObjectKey, SqlType};
 
 /// A type as it stands in a statement, from its text.
 fn parsed(declared: &str) -> Option<DataType> {
@@ -35,6 +35,35 @@ impl Binder {
             Some(schema) => in_schema(schema),
             None => self.facts.path.iter().cloned().find_map(in_schema),
         }
+    }
+
+    /// The enum type that a name stands for.
+    pub(crate) fn enum_named(&self, name: &ObjectName) -> Option<&'static EnumType> {
+        let mut parts = parts(name);
+        let name = parts.pop()?;
+        let in_schema = |schema: String| {
+            let name = name.clone();
+            match self.snapshot.objects().get(&ObjectKey::Type { schema, name }) {
+                Some(Object::Enum(of)) => Some(*of),
+                _ => None,
+            }
+        };
+        match parts.pop() {
+            Some(schema) => in_schema(schema),
+            None => self.facts.path.iter().cloned().find_map(in_schema),
+        }
+    }
+
+    /// A type that columns can have: of the system, or an enum.
+    pub(crate) fn sql_type(&self, declared: &DataType) -> Result<SqlType> {
+        let unknown = match sql_type(declared) {
+            Err(error) if error.state == state::UNDEFINED_OBJECT => error,
+            known => return known,
+        };
+        let Ok(field) = self.field_of_type(declared) else {
+            return Err(unknown);
+        };
+        SqlType::from_field(&field).ok_or_else(|| SqlError::unsupported(format!("a column of type {declared}")))
     }
 
     pub(crate) fn composite_declared(&self, declared: &str) -> Option<Arc<Composite>> {
@@ -72,6 +101,12 @@ impl Binder {
         {
             let item = self.field_of_type(item)?.with_name("item");
             return Ok(Field::new("", Arrow::List(Arc::new(item)), true));
+        }
+        if let DataType::Custom(name, arguments) = declared
+            && arguments.is_empty()
+            && let Some(of) = self.enum_named(name)
+        {
+            return Ok(SqlType::Enum(of).field("", true));
         }
         if let Some(domain) = self.domain_of(declared) {
             return Ok(domain.base.field("", true));

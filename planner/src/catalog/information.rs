@@ -299,6 +299,7 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         "is_nullable": yes_or_no(!column.not_null),
         "data_type": match of {
             SqlType::Array(_) => Some("ARRAY".to_string()),
+            SqlType::Enum(_) => Some("USER-DEFINED".to_string()),
             _ => names::format_type(of.oid().into(), None),
         },
         "character_maximum_length": characters,
@@ -308,7 +309,10 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         "numeric_scale": number_format.and_then(|(_, _, scale)| scale),
         "datetime_precision": fraction,
         "udt_catalog": database,
-        "udt_schema": super::PG_CATALOG,
+        "udt_schema": match of {
+            SqlType::Enum(of) => of.schema_name.as_str(),
+            _ => super::PG_CATALOG,
+        },
         "udt_name": udt_name(of),
         "is_identity": yes_or_no(is_identity),
         "identity_generation": match column.generated {
@@ -343,6 +347,7 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::Timestamp | SqlType::TimestampOf(_) => "timestamp",
         SqlType::TimestampTz | SqlType::TimestampTzOf(_) => "timestamptz",
         SqlType::Interval | SqlType::IntervalOf(..) => "interval",
+        SqlType::Enum(of) => &of.name,
         SqlType::Bytea => "bytea",
         SqlType::Uuid => "uuid",
         SqlType::Json => "json",
@@ -367,6 +372,7 @@ fn udt_name(of: SqlType) -> &'static str {
             SqlType::Uuid => "_uuid",
             SqlType::Json => "_json",
             SqlType::Jsonb => "_jsonb",
+            SqlType::Enum(of) => &of.array_type_name,
             _ => "_text",
         },
     }

@@ -17,6 +17,7 @@ mod settings;
 mod signatures;
 mod statistics;
 mod system_types;
+mod types;
 mod zones;
 
 pub(crate) use columns::char_type;

@@ -2,14 +2,14 @@
 
 use super::system_types;
 use tenon_storage::datetime::IntervalRange;
-use tenon_storage::{Index, SqlType, TableVersion, quote_identifier};
+use tenon_storage::{EnumType, Index, SqlType, TableVersion, quote_identifier};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
 pub(super) fn length(sql_type: SqlType) -> i64 {
     match sql_type.unlimited() {
         SqlType::Bool => 1,
         SqlType::Int2 => 2,
-        SqlType::Int4 | SqlType::Float4 | SqlType::Date => 4,
+        SqlType::Int4 | SqlType::Float4 | SqlType::Date | SqlType::Enum(_) => 4,
         SqlType::Int8 | SqlType::Float8 | SqlType::Time | SqlType::Timestamp | SqlType::TimestampTz => 8,
         SqlType::TimeTz => 12,
         SqlType::Interval | SqlType::Uuid => 16,
@@ -20,6 +20,10 @@ pub(super) fn length(sql_type: SqlType) -> i64 {
 /// `format_type(oid, typmod)`; None for an unknown oid.
 pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
     let typmod = typmod.filter(|typmod| *typmod >= 0);
+    if let Some(of) = u32::try_from(oid).ok().and_then(EnumType::newest) {
+        let array = if i64::from(of.oid) == oid { "" } else { "[]" };
+        return Some(format!("{}{array}", quote_identifier(&of.name)));
+    }
     let known = u32::try_from(oid).ok().and_then(system_types::by_oid);
     let element = known.map(|of| i64::from(of.element)).filter(|element| *element != 0);
     if let Some(element) = element {

@@ -1,7 +1,7 @@
 //! Names and oids of catalog objects, both ways: what `regclass`, `regtype` and their kin read and print.
 
 use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID};
-use super::{names, relations, signatures, system_types};
+use super::{names, relations, signatures, system_types, types};
 use crate::bind::Binder;
 use crate::error::{SqlError, state};
 use tenon_storage::{Index, SqlType, TableVersion, quote_identifier};
@@ -70,7 +70,7 @@ impl RegType {
         }
         match self {
             Self::Class => relation(binder, name),
-            Self::Type => type_oid(name),
+            Self::Type => type_oid(name).or_else(|| types::oid(binder, name)),
             Self::Proc => signatures::oid(split(name.split('(').next()?).last()?),
             Self::Namespace => match folded(name).as_str() {
                 PG_CATALOG => Some(PG_CATALOG_OID),

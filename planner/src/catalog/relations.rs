@@ -4,7 +4,7 @@ use super::rows::{self, Row, row};
 use super::{
     DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
 };
-use super::{names, partitions, settings, zones};
+use super::{names, partitions, settings, types, zones};
 use crate::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -39,6 +39,8 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_sequence" => sequences(binder),
         "pg_inherits" => partitions::inherits(binder),
         "pg_partitioned_table" => partitions::partitioned(binder),
+        "pg_type" => types::types(binder),
+        "pg_enum" => types::labels(binder),
         _ => return None,
     })
 }
@@ -201,7 +203,12 @@ fn class_of(binder: &Binder, oid: u32) -> i64 {
     if binder.snapshot.schemas().any(|(_, schema)| schema.oid == oid) {
         return PG_NAMESPACE;
     }
-    let is_it = |object: &Object| matches!(object, Object::Domain(domain) if domain.oid == oid);
+    let is_it = |object: &Object| match object {
+        Object::Domain(domain) => domain.oid == oid,
+        Object::Composite(composite) => composite.oid == oid,
+        Object::Enum(of) => of.oid == oid,
+        _ => false,
+    };
     if binder.snapshot.objects().values().any(is_it) {
         PG_TYPE
     } else {

@@ -6,6 +6,7 @@ pub(crate) mod array_literal;
 pub(crate) mod common;
 pub(crate) mod constant;
 pub(crate) mod datetime;
+pub(crate) mod enums;
 mod float;
 pub(crate) mod foreign;
 pub(crate) mod json;
@@ -69,6 +70,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(regex::functions())
         .chain(text::functions())
         .chain(common::functions())
+        .chain(enums::functions())
         .chain([
             array_literal::udf(),
             width_bucket::udf(),

@@ -3,7 +3,7 @@
 use super::{parse, times, to_integer, to_text};
 use crate::error::{SqlError, SqlState};
 use crate::errors::to_datafusion;
-use crate::functions::{array, json, record, text};
+use crate::functions::{array, enums, json, record, text};
 use crate::numeric::convert;
 use crate::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
@@ -12,9 +12,9 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, ExprSchemable, lit, when};
-use tenon_storage::SqlType;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::types::NUMERIC;
+use tenon_storage::{EnumType, SqlType};
 
 /// The oids of types that keep a part of a text only.
 const CHAR: u32 = 18;
@@ -24,11 +24,32 @@ fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-pub(super) fn rewrite(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
+pub(super) fn rewrite(mut cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
+    if enums::holds_enums(cast.field.data_type()) && !cast.expr.any_column_refs() && !cast.expr.is_volatile() {
+        *cast.expr = enums::late(*cast.expr);
+        let done = of_own_kind(cast, schema, conventions)?;
+        return Ok(Transformed::yes(done.data));
+    }
+    of_own_kind(cast, schema, conventions)
+}
+
+fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
     let from = cast.expr.get_type(schema)?;
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
     let declared = SqlType::from_field(&cast.field);
+    if let (Some(own), Some(wanted)) = (EnumType::of(&from), EnumType::of(&to))
+        && own != wanted
+        && own.oid == wanted.oid
+    {
+        return Ok(Transformed::yes(enums::adopted(*cast.expr, wanted)));
+    }
+    if EnumType::of(&from).is_some() != EnumType::of(&to).is_some() || EnumType::of(&from).is_some() && from != to {
+        let beside = if EnumType::of(&from).is_some() { &to } else { &from };
+        if !is_string(beside) && !beside.is_null() {
+            return Err(enums::no_cast(&from, &to));
+        }
+    }
     if let DataType::Struct(_) = &to {
         return to_record(cast, &from, schema, conventions);
     }
@@ -157,6 +178,8 @@ fn to_record(cast: Cast, from: &DataType, schema: &DFSchema, conventions: &Conve
         return Ok(Transformed::no(Expr::Cast(cast)));
     };
     match from {
+        // No literal: see `enums::late`.
+        DataType::Null if enums::holds_enums(to.data_type()) => Ok(Transformed::no(Expr::Cast(cast))),
         DataType::Null => {
             let metadata = Some(FieldMetadata::new_from_field(&to)).filter(|metadata| !metadata.is_empty());
             let null = ScalarValue::try_from(to.data_type())?;

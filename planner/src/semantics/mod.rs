@@ -40,7 +40,7 @@ mod unseen_orders;
 use crate::bounds;
 use crate::conventions;
 use crate::errors::to_datafusion;
-use crate::functions::{aggregate, json};
+use crate::functions::{aggregate, enums, json};
 use crate::numeric::unify::NumbersOfOneType;
 use crate::optimizer::implied_equalities::DropImpliedEqualities;
 use crate::planning;
@@ -48,10 +48,12 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
-use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, lit};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
 use tenon_storage::datetime::Conventions;
@@ -83,6 +85,15 @@ pub(crate) fn of_constant(expr: Expr, conventions: &Conventions) -> Result<Expr>
     let schema = DFSchema::empty();
     let done = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
     Ok(done.data)
+}
+
+/// PostgreSQL's meaning of an expression over columns that no plan is around.
+pub(crate) fn of_condition(expr: Expr, schema: &DFSchema, state: &SessionState) -> Result<Expr> {
+    let options = state.config_options();
+    let context = SimplifyContext::builder().with_config_options(options.clone()).build();
+    let expr = ExprSimplifier::new(context).coerce(resolve::resolved(expr, schema)?, schema)?;
+    let conventions = conventions::of(options);
+    Ok(expr.transform_up(|expr| rewrite_expr(expr, schema, &conventions))?.data)
 }
 
 #[derive(Debug)]
@@ -196,7 +207,14 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
                 lowered.transformed || call.transformed || sorted,
             ))
         }
-        Expr::ScalarFunction(call) => Ok(bounds::bounded(call)),
+        Expr::ScalarFunction(call) => {
+            let call = enums::computed_late(call, schema)?;
+            let bounded = bounds::bounded(call.data);
+            Ok(Transformed::new_transformed(
+                bounded.data,
+                bounded.transformed || call.transformed,
+            ))
+        }
         other => Ok(Transformed::no(other)),
     }
 }

@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
 };
 use std::fmt::Write;
 use std::sync::Arc;
+use tenon_storage::EnumType;
 use tenon_storage::datetime::{self, Conventions};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::write_array;
@@ -123,6 +124,7 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
             let (us, east_s) = datetime::timetz_of(bytes);
             datetime::write_timetz(us, east_s, out);
         }),
+        of if let Some(of) = EnumType::of(of) => cast(&of.texts(values), &DataType::Utf8View)?,
         DataType::Timestamp(_, zone) => {
             let micros = cast(values, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
             let write = match zone {

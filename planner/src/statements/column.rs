@@ -8,7 +8,6 @@ use crate::bind::Target;
 use crate::error::{Result, SqlError, state};
 use crate::run;
 use crate::session::Session;
-use crate::types::planner::sql_type;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, ObjectName, ObjectNamePart, SelectItem, Statement,
 };
@@ -249,7 +248,7 @@ async fn retype(
         let detail = format!("rule _RETURN on view {} depends on column \"{}\"", view.1, own.name);
         return Err(SqlError::unsupported_as(message).detail(detail));
     }
-    let wanted = sql_type(data_type)?;
+    let wanted = session.binder().sql_type(data_type)?;
     if let Some(sequence) = session.state().identity(table.oid(), &own.name) {
         if !matches!(wanted.oid(), 20 | 21 | 23) {
             let message = "identity column type must be smallint, integer, or bigint";
@@ -312,7 +311,7 @@ async fn retype(
 }
 
 /// Writes a table anew with these columns, each computed from a row of the table as it was.
-async fn rewrite(
+pub(super) async fn rewrite(
     session: &mut Session,
     place: &Target,
     columns: Vec<ColumnDef>,

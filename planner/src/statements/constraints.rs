@@ -242,6 +242,8 @@ pub(super) fn physical(
         let message = format!("argument of CHECK must be type boolean, not type {name}");
         return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
     }
+    let condition = crate::semantics::of_condition(condition, &schema, &binder.engine.state)
+        .map_err(|error| from_datafusion(&error))?;
     let condition = condition
         .cast_to(&DataType::Boolean, &schema)
         .map_err(|error| from_datafusion(&error))?;

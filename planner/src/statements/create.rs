@@ -10,7 +10,6 @@ use crate::numeric::declared::is_declared;
 use crate::outcome::Outcome;
 use crate::run;
 use crate::session::{Prepared, Session};
-use crate::types::planner::sql_type;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
@@ -409,12 +408,7 @@ pub(super) fn column_definition(
     let own_type = match (serial, &domain) {
         (Some(serial), _) => serial,
         (None, Some(domain)) => domain.base,
-        (None, None) => {
-            sql_type(&column.data_type).map_err(|unknown| match session.binder().field_of_type(&column.data_type) {
-                Ok(_) => SqlError::unsupported(format!("a column of type {}", column.data_type)),
-                Err(_) => unknown,
-            })?
-        }
+        (None, None) => session.binder().sql_type(&column.data_type)?,
     };
     let mut out = ColumnDef::new(name, own_type);
     out.domain = domain.map(|domain| (domain.schema_name.clone(), domain.name.clone()));

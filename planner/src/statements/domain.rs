@@ -10,7 +10,6 @@ use crate::parse::parse_expression;
 use crate::rewrite::rewrite;
 use crate::run;
 use crate::session::Session;
-use crate::types::planner::sql_type;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
@@ -34,7 +33,7 @@ fn key(domain: &Domain) -> ObjectKey {
     }
 }
 
-fn put(session: &Session, domain: Domain) -> Result<()> {
+pub(super) fn put(session: &Session, domain: Domain) -> Result<()> {
     let (key, object) = (key(&domain), Object::Domain(Arc::new(domain)));
     session.transaction()?.lock().put_object(key, Some(object));
     Ok(())
@@ -47,7 +46,7 @@ pub(super) fn create(session: &mut Session, declared: &CreateDomain) -> Result<O
     let inner = binder.domain_of(&declared.data_type);
     let base = match &inner {
         Some(inner) => inner.base,
-        None => sql_type(&declared.data_type)?,
+        None => binder.sql_type(&declared.data_type)?,
     };
     let mut domain = Domain {
         oid: 0,

@@ -28,7 +28,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::types::NUMERIC;
-use tenon_storage::{ColumnDef, Generated, SqlType, TableDefinition, TableVersion, TableWriter};
+use tenon_storage::{ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter};
 
 /// An INSERT whose names are known.
 pub(super) struct Resolved {
@@ -369,6 +369,20 @@ fn is_text(expr: &ast::Expr) -> bool {
 }
 
 /// 42804 where PostgreSQL has no assignment cast.
+/// Whether an enum, or an array of one, is given for another type than text, or another type than a literal for an enum.
+fn mixes_enums(given: &DataType, wanted: &DataType) -> bool {
+    let leaves = (
+        crate::functions::array::leaf(given).0,
+        crate::functions::array::leaf(wanted).0,
+    );
+    match (EnumType::of(leaves.0), EnumType::of(leaves.1)) {
+        (None, None) => false,
+        (Some(given), Some(wanted)) => given.oid != wanted.oid,
+        (Some(_), None) => !wanted.is_string(),
+        (None, Some(_)) => !leaves.0.is_null() && !leaves.0.is_string(),
+    }
+}
+
 pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<()> {
     let wanted = column.sql_type.data_type();
     let number = |t: &DataType| t.is_numeric() || *t == NUMERIC;
@@ -376,6 +390,7 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
         || (number(given) && wanted == DataType::Boolean)
         || (number(given) && (wanted.is_temporal() || matches!(wanted, DataType::BinaryView)))
         || (given.is_temporal() && number(&wanted))
+        || mixes_enums(given, &wanted)
         // A string of the statement itself has another type.
         || (*given == DataType::Utf8View && !wanted.is_string());
     if let (SqlType::Array(of), depth @ 1..) = (column.sql_type, crate::functions::array::leaf(given).1)

@@ -15,6 +15,7 @@ mod defaults;
 pub(crate) mod definition;
 mod domain;
 mod drop;
+mod enums;
 mod explain;
 mod function;
 mod generated;
@@ -219,6 +220,7 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
             cascade,
         } => domain::drop(session, names, *if_exists, *cascade),
         Definition::CreateType { name, of } => types::create(session, name, of),
+        Definition::AlterType { name, change } => enums::alter(session, name, change).await,
         Definition::DropType {
             if_exists,
             names,

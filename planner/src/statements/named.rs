@@ -9,7 +9,6 @@ use crate::rewrite::rewrite;
 use crate::run;
 use crate::session::{Named, Prepared, Session};
 use crate::statement::{Kind, Statement};
-use crate::types::planner::sql_type;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -32,9 +31,10 @@ pub(super) fn prepare(
         let message = format!("prepared statement \"{name}\" already exists");
         return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message));
     }
+    let binder = session.binder();
     let types = types
         .iter()
-        .map(|declared| Ok(sql_type(declared)?.oid()))
+        .map(|declared| Ok(binder.sql_type(declared)?.oid()))
         .collect::<Result<Vec<_>>>()?;
     let statement = outer.with_kind(Kind::Sql(Box::new(inner.clone())));
     let Description { params, columns, .. } = super::describe(session, &statement, &types)?;

@@ -1,8 +1,8 @@
-//! CREATE TYPE and DROP TYPE: composite types.
+//! CREATE TYPE and DROP TYPE; composite types.
 
 use super::definition::NewType;
-use super::{create as place, domain};
-use crate::bind::parts;
+use super::{create as place, domain, enums};
+use crate::bind::{Target, parts};
 use crate::error::{Result, SqlError, state};
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -12,20 +12,17 @@ use tenon_storage::{Composite, Object, ObjectKey};
 
 pub(super) fn create(session: &mut Session, name: &ObjectName, of: &NewType) -> Result<Outcome> {
     session.check_writable("CREATE TYPE")?;
-    let NewType::Composite(declared) = of else {
-        return Err(SqlError::unsupported("CREATE TYPE of another kind than AS (columns)"));
+    let declared = match of {
+        NewType::Composite(declared) => declared,
+        NewType::Enum(labels) => return enums::create(session, name, labels),
+        NewType::Other => {
+            return Err(SqlError::unsupported(
+                "CREATE TYPE of another kind than AS (columns) and AS ENUM",
+            ));
+        }
     };
-    let place = place::target(session, name, false)?;
+    let (place, key) = free_name(session, name)?;
     let binder = session.binder();
-    let key = ObjectKey::Type {
-        schema: place.schema.clone(),
-        name: place.name.clone(),
-    };
-    let taken = binder.snapshot.relation(&place.schema, &place.name).is_some();
-    if taken || binder.snapshot.objects().contains_key(&key) {
-        let message = format!("type \"{}\" already exists", place.name);
-        return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
-    }
     let mut columns: Vec<(String, String)> = Vec::with_capacity(declared.len());
     for (column, data_type) in declared {
         if columns.iter().any(|(own, _)| own == column) {
@@ -50,12 +47,32 @@ pub(super) fn create(session: &mut Session, name: &ObjectName, of: &NewType) -> 
     Ok(Outcome::Command("CREATE TYPE".into()))
 }
 
+/// Where a new type goes; 42710 where there is one of its name.
+pub(super) fn free_name(session: &mut Session, name: &ObjectName) -> Result<(Target, ObjectKey)> {
+    let place = place::target(session, name, false)?;
+    let binder = session.binder();
+    let key = ObjectKey::Type {
+        schema: place.schema.clone(),
+        name: place.name.clone(),
+    };
+    let taken = binder.snapshot.relation(&place.schema, &place.name).is_some();
+    if taken || binder.snapshot.objects().contains_key(&key) {
+        let message = format!("type \"{}\" already exists", place.name);
+        return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
+    }
+    Ok((place, key))
+}
+
 pub(super) fn drop(session: &mut Session, names: &[ObjectName], if_exists: bool, cascade: bool) -> Result<Outcome> {
     session.check_writable("DROP TYPE")?;
     for name in names {
         let binder = session.binder();
         if let Some(domain) = binder.domain(name) {
             domain::drop_one(session, &domain, cascade)?;
+            continue;
+        }
+        if let Some(of) = binder.enum_named(name) {
+            enums::drop_one(session, of, cascade)?;
             continue;
         }
         let Some(composite) = binder.composite(name) else {

@@ -6,7 +6,7 @@ use crate::rewrite::displayed_name;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::DFSchema;
 use tenon_storage::types::TYPE_KEY;
-use tenon_storage::{ArrayType, SqlType};
+use tenon_storage::{ArrayType, EnumType, SqlType};
 
 /// Result columns of a plan with this schema.
 pub(crate) fn describe(schema: &DFSchema) -> Vec<ColumnDesc> {
@@ -91,7 +91,7 @@ pub(crate) fn array_oid(element: u32) -> u32 {
         2249 => 2287,
         2950 => 2951,
         3802 => 3807,
-        _ => 1009,
+        own => EnumType::newest(own).map_or(1009, |of| of.array_oid),
     }
 }
 
@@ -121,6 +121,10 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         1700 => known(SqlType::Numeric),
         2950 => known(SqlType::Uuid),
         1002 | 1003 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
+        own if let Some(of) = EnumType::newest(own) => match SqlType::Enum(of) {
+            one if of.oid == own => known(one),
+            one => known(SqlType::Array(ArrayType::of_items(one))),
+        },
         1028 => Some(Field::new("", DataType::new_list(DataType::UInt32, true), true)),
         _ => ARRAY_ELEMENTS.into_iter().find_map(|element| {
             let array = SqlType::Array(ArrayType::of_items(SqlType::of_oid(element, -1)?));

@@ -7,6 +7,7 @@ use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
+use tenon_storage::EnumType;
 
 /// A column of a batch and the PostgreSQL type that the client was told.
 pub struct Column<'a> {
@@ -41,7 +42,7 @@ pub(super) enum Values<'a> {
     Utf8(&'a StringArray),
     LargeUtf8(&'a LargeStringArray),
     Utf8View(&'a StringViewArray),
-    /// Any other type, as Arrow's own formatter writes it.
+    /// Enums by their labels, and any other type as Arrow's own formatter writes it.
     Formatted(StringArray),
     Binary(&'a BinaryArray),
     BinaryView(&'a BinaryViewArray),
@@ -130,6 +131,7 @@ impl<'a> Column<'a> {
             DataType::Time32(unit) => primitive!(Time32, Time32MillisecondType, *unit),
             DataType::Time64(unit @ TimeUnit::Microsecond) => primitive!(Time64, Time64MicrosecondType, *unit),
             DataType::Time64(unit) => primitive!(Time64, Time64NanosecondType, *unit),
+            of if EnumType::of(of).is_some() => Values::Formatted(labels(array)),
             DataType::Timestamp(unit, zone) => {
                 let zoned = zone.is_some();
                 match unit {
@@ -222,6 +224,12 @@ fn keys_of(keys: &dyn Array) -> Result<Keys<'_>> {
     })
 }
 
+/// The labels of values of an enum.
+fn labels(array: &dyn Array) -> StringArray {
+    let of = EnumType::of(array.data_type());
+    of.map_or_else(|| StringArray::new_null(array.len()), |of| of.texts(array))
+}
+
 /// Values of types that PostgreSQL has no like of, as text.
 fn formatted(array: &dyn Array) -> Result<StringArray> {
     let unprintable = |e| {
@@ -271,13 +279,16 @@ pub fn natural_oid(data_type: &DataType) -> u32 {
         DataType::Date32 | DataType::Date64 => oid::DATE,
         DataType::Time32(_) | DataType::Time64(_) => oid::TIME,
         DataType::Timestamp(_, None) => oid::TIMESTAMP,
-        DataType::Timestamp(_, Some(_)) => oid::TIMESTAMPTZ,
+        DataType::Timestamp(_, Some(_)) => EnumType::of(data_type).map_or(oid::TIMESTAMPTZ, |of| of.oid),
         DataType::Duration(_) | DataType::Interval(_) => oid::INTERVAL,
         DataType::Struct(_) => oid::RECORD,
         DataType::Dictionary(_, values) => natural_oid(values),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => match item.data_type() {
             inner @ (DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)) => natural_oid(inner),
-            leaf => oid::array_of(natural_oid(leaf)).unwrap_or(oid::TEXT),
+            leaf => match EnumType::of(leaf) {
+                Some(of) => of.array_oid,
+                None => oid::array_of(natural_oid(leaf)).unwrap_or(oid::TEXT),
+            },
         },
         _ => oid::TEXT,
     }

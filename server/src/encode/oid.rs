@@ -1,5 +1,7 @@
 //! `pg_type.oid` of the built-in types that the wire knows, and what RowDescription says of them.
 
+use tenon_storage::EnumType;
+
 pub const BOOL: u32 = 16;
 pub const BYTEA: u32 = 17;
 pub const CHAR: u32 = 18;
@@ -84,6 +86,7 @@ pub fn type_size(oid: u32) -> i16 {
         INTERVAL | UUID => 16,
         NAME => 64,
         UNKNOWN => -2,
+        own if EnumType::newest(own).is_some_and(|of| of.oid == own) => 4,
         _ => -1,
     }
 }

@@ -1,12 +1,13 @@
 //! What a database holds that is no relation: domains, functions, roles, comments.
 
+use crate::enum_type::EnumType;
 use crate::types::SqlType;
 use std::sync::Arc;
 
 /// How an object is found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKey {
-    /// A domain or a composite type.
+    /// A domain, a composite type or an enum.
     Type {
         schema: String,
         name: String,
@@ -41,6 +42,7 @@ impl ObjectKey {
 pub enum Object {
     Domain(Arc<Domain>),
     Composite(Arc<Composite>),
+    Enum(&'static EnumType),
     Function(Arc<Function>),
     Role(Arc<Role>),
     Comment(Arc<str>),
@@ -52,6 +54,7 @@ impl Object {
         match (self, other) {
             (Object::Domain(a), Object::Domain(b)) => Arc::ptr_eq(a, b),
             (Object::Composite(a), Object::Composite(b)) => Arc::ptr_eq(a, b),
+            (Object::Enum(a), Object::Enum(b)) => a == b,
             (Object::Function(a), Object::Function(b)) => Arc::ptr_eq(a, b),
             (Object::Role(a), Object::Role(b)) => Arc::ptr_eq(a, b),
             (Object::Comment(a), Object::Comment(b)) => Arc::ptr_eq(a, b),

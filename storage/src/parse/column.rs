@@ -130,6 +130,9 @@ pub fn parse_column_by<'a>(
             }
             Ok(Arc::new(builder.finish()))
         }
+        SqlType::Enum(of) => {
+            primitive::<TimestampMicrosecondType>(sql_type, fields, |label| of.parse(&String::from_utf8_lossy(label)))
+        }
         SqlType::Array(of) => super::array::parse_arrays(of, fields),
     }
 }

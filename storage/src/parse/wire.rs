@@ -125,6 +125,10 @@ pub fn decode_column<'a>(
             let values = FixedSizeBinaryArray::try_from_sparse_iter_with_size(values.into_iter(), TIMETZ_BYTES as i32);
             Ok(Arc::new(values.map_err(|error| (0, error.into()))?))
         }
+        SqlType::Enum(of) => primitive::<TimestampMicrosecondType>(sql_type, fields, |bytes| {
+            let label = decode_string(bytes, SqlType::Text)?;
+            of.parse(label).map_err(|invalid| invalid.into_error(sql_type, label))
+        }),
         SqlType::Bytea => {
             let mut builder = BinaryViewBuilder::with_capacity(fields.len());
             fields.for_each(|field| builder.append_option(field));

@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::Arc;
+use tenon_storage::EnumType;
 use tenon_storage::SqlType;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::json::{Json, write_string};
@@ -131,7 +132,7 @@ fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str, by:
             }
         }),
         _ if is_json(field) || is_jsonb(field) => Box::new(move |row, out| out.push_str(&text(row))),
-        DataType::Timestamp(_, zone) => {
+        DataType::Timestamp(_, zone) if EnumType::of(array.data_type()).is_none() => {
             let zoned = zone.is_some();
             Box::new(move |row, out| {
                 let text = text(row).replacen(' ', "T", 1);

@@ -9,7 +9,7 @@ mod casts;
 mod neighbours;
 mod operands;
 
-pub(super) use neighbours::LiteralsTakeTypes;
+pub(super) use neighbours::{LiteralsTakeTypes, resolved};
 pub(crate) use operands::{operands, undefined};
 
 use crate::types::type_oid;
@@ -52,6 +52,8 @@ enum Group {
     Uuid,
     Json,
     Jsonb,
+    /// Each type for itself: its oid.
+    Enum(u32),
 }
 
 fn group(of: SqlType) -> Group {
@@ -73,6 +75,7 @@ fn group(of: SqlType) -> Group {
         SqlType::Uuid => Group::Uuid,
         SqlType::Json => Group::Json,
         SqlType::Jsonb => Group::Jsonb,
+        SqlType::Enum(of) => Group::Enum(of.oid),
         #[allow(unreachable_patterns)]
         _ => Group::String,
     }
@@ -98,6 +101,12 @@ fn typed(literal: Expr, to: SqlType) -> Expr {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), None) = &literal else {
         return literal;
     };
+    if let SqlType::Enum(of) = to
+        && let Some(at) = of.position(text)
+    {
+        let zone = of.mark();
+        return Expr::Literal(ScalarValue::TimestampMicrosecond(Some(at), Some(zone)), None);
+    }
     let to = match to {
         SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) => return literal,
         // Blanks at its end do not count.

@@ -3,17 +3,18 @@
 use super::{Group, casts, group, is_unknown, known, name, typed, undefined};
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
-use crate::functions::{common, padded, text};
+use crate::functions::{common, enums, padded, text};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Union};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
-use tenon_storage::SqlType;
+use tenon_storage::{EnumType, SqlType};
 
 #[derive(Debug)]
 pub(in crate::semantics) struct LiteralsTakeTypes;
@@ -37,11 +38,17 @@ impl AnalyzerRule for LiteralsTakeTypes {
     }
 }
 
+/// The same of an expression alone.
+pub(in crate::semantics) fn resolved(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(expr.transform_up(|expr| rewrite_expr(expr, schema))?.data)
+}
+
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::Union(union) = node {
         return rewrite_union(union);
     }
-    let mut touched = false;
+    let enums = mentions_enums(&node)?;
+    let mut touched = enums;
     node.apply_expressions(|expr| {
         touched = touched || expr.exists(|expr| Ok(is_candidate(expr)))?;
         Ok(TreeNodeRecursion::Continue)
@@ -54,13 +61,63 @@ fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&node);
     let own = |expr: Expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema))?;
+        let expr = expr.transform_up(|expr| {
+            if enums {
+                takes_enums(&expr, &schema)?;
+            }
+            rewrite_expr(expr, &schema)
+        })?;
         Ok(expr.update_data(|expr| name.restore(expr)))
     };
     node.map_expressions(|expr| match expr {
         sets @ Expr::GroupingSet(_) => sets.map_children(own),
         expr => own(expr),
     })
+}
+
+/// Whether enums are among what a node computes with.
+fn mentions_enums(node: &LogicalPlan) -> Result<bool> {
+    let is_enum = |of: &DataType| EnumType::of(of).is_some();
+    let has = |schema: &DFSchema| schema.fields().iter().any(|own| is_enum(own.data_type()));
+    let mut found = node.inputs().iter().any(|input| has(input.schema()));
+    node.apply_expressions(|expr| {
+        found = found || expr.exists(|expr| Ok(matches!(expr, Expr::Cast(cast) if is_enum(cast.field.data_type()))))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// The functions that PostgreSQL has for values of any type, or for enums; others do not see what carries an enum.
+#[rustfmt::skip]
+const OF_ANY_TYPE: &[&str] = &[
+    "array", "array_agg", "array_append", "array_cat", "array_fill", "array_position", "array_positions",
+    "array_prepend", "array_remove", "array_replace", "array_to_json", "array_to_string", "coalesce", "concat",
+    "concat_ws", "count", "cume_dist", "dense_rank", "enum_adopted", "enum_late", "enum_first", "enum_last", "enum_range",
+    "first_value", "format", "greatest", "json_agg", "json_build_array", "json_build_object", "json_object_agg",
+    "jsonb_agg", "jsonb_build_array", "jsonb_build_object", "jsonb_object_agg", "lag", "last_value", "lead", "least",
+    "make_array", "max", "min", "mode", "nth_value", "nullif", "num_nonnulls", "num_nulls", "percent_rank",
+    "percentile_disc", "pg_column_size", "pg_typeof", "quote_literal", "quote_nullable", "rank", "row", "row_to_json",
+    "struct", "named_struct", "to_json", "to_jsonb", "unnest",
+];
+
+/// 42883 for a function of other types over an enum.
+fn takes_enums(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    let (name, args) = match expr {
+        Expr::ScalarFunction(call) => (call.name(), &call.args),
+        Expr::AggregateFunction(call) => (call.func.name(), &call.params.args),
+        Expr::WindowFunction(call) => (call.fun.name(), &call.params.args),
+        _ => return Ok(()),
+    };
+    // Functions of the server's own, which stand for operators and syntax, bear other names than a statement writes.
+    let is_own = !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_own || OF_ANY_TYPE.contains(&name) || name.starts_with("any_") || name.starts_with("all_") {
+        return Ok(());
+    }
+    let types: Vec<DataType> = args.iter().filter_map(|own| own.get_type(schema).ok()).collect();
+    match types.iter().any(|own| EnumType::of(own).is_some()) {
+        true => Err(enums::undefined(name, &types)),
+        false => Ok(()),
+    }
 }
 
 /// Functions whose arguments get one type, as errors name them.

@@ -143,7 +143,7 @@ fn meet(op: &BinaryOperator, a: SqlType, b: SqlType) -> bool {
         let never = |of| {
             matches!(
                 of,
-                Group::String | Group::Bool | Group::Bytea | Group::Uuid | Group::Json
+                Group::String | Group::Bool | Group::Bytea | Group::Uuid | Group::Json | Group::Enum(_)
             )
         };
         return !never(left) && !never(right);

@@ -18,7 +18,7 @@ pub(crate) use function::CreateFunction;
 pub(crate) use partition::PartitionChange;
 pub(crate) use role::RoleChange;
 pub(crate) use sequence::SequenceOptions;
-pub(crate) use types::NewType;
+pub(crate) use types::{NewType, TypeChange};
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -60,6 +60,10 @@ pub(crate) enum Definition {
         name: ObjectName,
         of: NewType,
     },
+    AlterType {
+        name: ObjectName,
+        change: TypeChange,
+    },
     DropType {
         if_exists: bool,
         names: Vec<ObjectName>,
@@ -84,7 +88,7 @@ pub(crate) fn knows(words: &[String]) -> bool {
         return true;
     }
     match (word(0), word(1)) {
-        ("CREATE", "SEQUENCE") | ("CREATE" | "DROP", "TYPE") => true,
+        ("CREATE", "SEQUENCE") | ("CREATE" | "ALTER" | "DROP", "TYPE") => true,
         ("CREATE" | "ALTER" | "DROP", "DOMAIN") | ("CREATE" | "DROP", "FUNCTION" | "PROCEDURE") => true,
         ("CREATE", "OR") => matches!(word(3), "FUNCTION" | "PROCEDURE"),
         ("CREATE", "TEMP" | "TEMPORARY" | "UNLOGGED") => word(2) == "SEQUENCE",
@@ -122,6 +126,9 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
     }
     if take_words(parser, &["create", "type"]) {
         return types::create(parser);
+    }
+    if take_words(parser, &["alter", "type"]) {
+        return types::alter(parser);
     }
     if take_words(parser, &["drop", "type"]) {
         return types::drop(parser);
