@@ -3,11 +3,12 @@
 use super::{array, json};
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
+use crate::semantics::fields;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::RawBinaryExpr;
-use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 use tenon_storage::SqlType;
@@ -16,7 +17,7 @@ use tenon_storage::types::NUMERIC;
 
 /// The call that an operator is, where one of its operands is an array or json.
 pub(super) fn plan(expr: &RawBinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
-    let (Ok((_, left)), Ok((_, right))) = (expr.left.to_field(schema), expr.right.to_field(schema)) else {
+    let (Ok(left), Ok(right)) = (fields::field(&expr.left, schema), fields::field(&expr.right, schema)) else {
         return Ok(None);
     };
     let depths = [&left, &right].map(|field| array::leaf(field.data_type()).1);

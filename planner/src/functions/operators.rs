@@ -2,7 +2,7 @@
 
 use super::datetime::{TIMETZ, comparable, exact};
 use crate::numeric;
-use crate::semantics::resolve;
+use crate::semantics::{fields, resolve};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::logical_expr::expr::Cast;
@@ -77,7 +77,11 @@ impl ExprPlanner for PostgresOperators {
         if let Some(planned) = super::regex::operator(&expr, schema)? {
             return Ok(PlannerResult::Planned(planned));
         }
-        let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
+        let types = (
+            fields::data_type(&expr.left, schema),
+            fields::data_type(&expr.right, schema),
+        );
+        let (Ok(left), Ok(right)) = types else {
             return Ok(PlannerResult::Original(expr));
         };
         if let Some(op) = operator(&expr.op)
@@ -195,7 +199,7 @@ pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
 
 /// DataFusion's ranks and row numbers have no sign, where PostgreSQL's are bigint.
 fn signed(expr: Expr, schema: &DFSchema) -> Expr {
-    match expr.get_type(schema) {
+    match fields::data_type(&expr, schema) {
         Ok(DataType::UInt64) => cast(expr, DataType::Int64),
         _ => expr,
     }

@@ -22,6 +22,7 @@ mod arithmetic;
 mod array_numbers;
 mod casts;
 mod correlated;
+pub(crate) mod fields;
 mod filtered;
 mod in_lists;
 mod intervals;

@@ -12,11 +12,12 @@ mod operands;
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
 pub(crate) use operands::{operands, undefined};
 
+use crate::semantics::fields;
 use crate::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::{Expr, ExprSchemable};
 use std::sync::Arc;
 use tenon_storage::SqlType;
 
@@ -30,7 +31,7 @@ pub(crate) fn known(expr: &Expr, schema: &DFSchema) -> Option<SqlType> {
     if is_unknown(expr) {
         return None;
     }
-    let (_, field) = expr.to_field(schema).ok()?;
+    let field = fields::field(expr, schema).ok()?;
     match field.data_type() {
         DataType::Null | DataType::UInt32 | DataType::List(_) | DataType::LargeList(_) => None,
         DataType::UInt64 => Some(SqlType::Int8),

@@ -1,0 +1,64 @@
+//! Types of expressions while names are bound, in time by the number of their nodes.
+//!
+//! DataFusion's own answer writes the name of every expression in an expression: for a chain of operators, time by the
+//! square of its length at each of its operators. Here operands stand as columns where their operator is asked for its type.
+
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{Column, ExprSchema, Result};
+use datafusion::logical_expr::expr::{Cast, ScalarFunction};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable};
+
+/// The fields of operands, whose names are their places.
+#[derive(Debug)]
+struct Operands(Vec<FieldRef>);
+
+impl ExprSchema for Operands {
+    fn field_from_column(&self, column: &Column) -> Result<&FieldRef> {
+        let at = column.name.parse::<usize>().ok();
+        match at.and_then(|at| self.0.get(at)) {
+            Some(field) => Ok(field),
+            None => datafusion::common::internal_err!("no operand {column}"),
+        }
+    }
+}
+
+/// An expression's field, whose name says nothing.
+pub(crate) fn field(expr: &Expr, schema: &dyn ExprSchema) -> Result<FieldRef> {
+    let own = |expr: &Expr| expr.to_field(schema).map(|(_, field)| field);
+    let mut operands = Operands(Vec::new());
+    let mut stand_in = |expr: &Expr| -> Result<Expr> {
+        // What has no operands keeps its value, which types may depend on.
+        if matches!(expr, Expr::Literal(..)) {
+            return Ok(expr.clone());
+        }
+        operands.0.push(field(expr, schema)?);
+        Ok(Expr::Column(Column::new_unqualified(
+            (operands.0.len() - 1).to_string(),
+        )))
+    };
+    let shallow = match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => Expr::BinaryExpr(BinaryExpr {
+            left: Box::new(stand_in(left)?),
+            op: *op,
+            right: Box::new(stand_in(right)?),
+        }),
+        Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            let args = args.iter().map(stand_in).collect::<Result<Vec<_>>>()?;
+            Expr::ScalarFunction(ScalarFunction {
+                func: func.clone(),
+                args,
+            })
+        }
+        Expr::Cast(Cast { expr, field }) => Expr::Cast(Cast::new_from_field(Box::new(stand_in(expr)?), field.clone())),
+        other => return own(other),
+    };
+    shallow.to_field(&operands).map(|(_, field)| field)
+}
+
+/// An expression's type.
+pub(crate) fn data_type(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
+    match expr {
+        Expr::BinaryExpr(_) | Expr::ScalarFunction(_) => field(expr, schema).map(|field| field.data_type().clone()),
+        other => other.get_type(schema),
+    }
+}
