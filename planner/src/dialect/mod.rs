@@ -64,7 +64,7 @@ impl Dialect for TenonDialect {
         supports_unicode_string_literal supports_filter_during_aggregation supports_group_by_expr allow_extract_custom
         allow_extract_single_quotes supports_create_index_with_clause supports_explain_with_utility_options
         supports_listen_notify supports_factorial_operator supports_bitwise_shift_operators supports_comment_on
-        supports_load_extension supports_named_fn_args_with_colon_operator supports_named_fn_args_with_expr_name
+        supports_load_extension supports_named_fn_args_with_colon_operator
         supports_empty_projections supports_nested_comments supports_string_escape_constant
         supports_numeric_literal_underscores supports_array_typedef_with_brackets supports_geometric_types supports_set_names
         supports_alter_column_type_using supports_notnull_operator supports_interval_options supports_insert_table_alias
