@@ -84,6 +84,7 @@ pub mod state {
         DISK_FULL = "53100";
         TOO_MANY_CONNECTIONS = "53300";
         PROGRAM_LIMIT_EXCEEDED = "54000";
+        STATEMENT_TOO_COMPLEX = "54001";
         QUERY_CANCELED = "57014";
         ADMIN_SHUTDOWN = "57P01";
         CANNOT_CONNECT_NOW = "57P03";

@@ -1,6 +1,7 @@
 //! SQL text to statements: one token pass, cut at the semicolons, each piece parsed on its own.
 
 pub(crate) mod from;
+mod logic;
 mod search_cycle;
 mod subscripts;
 
@@ -10,7 +11,7 @@ use crate::lex;
 use crate::statement::{Kind, Statement, Utility};
 use crate::statements::{analyze, copy, cursor, definition, identity, like, materialized, overriding};
 use crate::tokens;
-use crate::walk::Visit;
+use crate::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{self, Visitor};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -18,8 +19,8 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// How deep expressions and subqueries may nest.
-const NESTING_MAX: usize = 200;
+/// How deep the parser's calls may nest. What nests too deep is refused before, see `lex::depth`.
+const NESTING_MAX: usize = 1_000;
 
 static DIALECT: TenonDialect = TenonDialect;
 
@@ -157,12 +158,12 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
                 _ if definition::knows(&words) => {
                     definition::parse(&mut parser).map(|definition| Kind::Definition(Box::new(definition)))
                 }
-                _ => parser
-                    .parse_statement()
-                    .map(|statement| Kind::Sql(Box::new(unnested(statement)))),
+                _ => parser.parse_statement().map(|mut statement| {
+                    let _ = VisitMut::visit(&mut statement, &mut logic::Halved);
+                    Kind::Sql(Box::new(unnested(statement)))
+                }),
             };
-            let parsed = parsed.map_err(|error| syntax_error(text, &tokens, error))?;
-            let mut parsed = parsed;
+            let mut parsed = parsed.map_err(|error| syntax_error(text, &tokens, error))?;
             if let Kind::Sql(tree) = &mut parsed {
                 search_cycle::expand(tree, &clauses)?;
                 from::select_into(tree)?;
@@ -481,10 +482,7 @@ fn utility(words: &[String]) -> Option<Utility> {
 
 fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> SqlError {
     match error {
-        ParserError::RecursionLimitExceeded => SqlError::new(
-            state::PROGRAM_LIMIT_EXCEEDED,
-            format!("statement is nested too deeply (limit {NESTING_MAX})"),
-        ),
+        ParserError::RecursionLimitExceeded => lex::depth::too_deep(),
         ParserError::TokenizerError(message) => SqlError::new(state::SYNTAX_ERROR, message),
         // "Expected: end of statement, found: foo at Line: 1, Column: 8"
         ParserError::ParserError(message) => match location_in(&message) {
@@ -601,5 +599,7 @@ pub fn parse_expression(text: &str) -> Result<datafusion::sql::sqlparser::ast::E
     let mut parser = Parser::new(&DIALECT)
         .with_recursion_limit(NESTING_MAX)
         .with_tokens_with_locations(lex::tokenize(text, true)?);
-    parser.parse_expr().map_err(fail)
+    let mut expr = parser.parse_expr().map_err(fail)?;
+    let _ = VisitMut::visit(&mut expr, &mut logic::Halved);
+    Ok(expr)
 }

@@ -4,13 +4,14 @@
 //! statement is still wanted: when a name is looked up, before each rule of the optimizer, and inside rules that search.
 //! A task that plans carries its statement's token for that.
 
-use crate::error::{SqlError, SqlState, state};
+use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
+use crate::lex::depth::too_deep;
 use crate::run::canceled;
 use crate::settings::Settings;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -18,8 +19,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-
-const STATEMENT_TOO_COMPLEX: SqlState = SqlState("54001");
 
 tokio::task_local! {
     static STATEMENT: Statement;
@@ -88,6 +87,35 @@ pub(crate) struct Checkpoint;
 
 /// Nodes of a plan at most, before the optimizer makes more of them.
 const NODES_MAX: usize = 200_000;
+/// Nodes of a plan above each other, at most: views in views nest as no text does.
+const DEPTH_MAX: usize = 6_000;
+
+/// How many nodes a plan has, and how many above each other.
+#[derive(Default)]
+struct Size {
+    nodes: usize,
+    depth: usize,
+    deepest: usize,
+}
+
+impl<'n> TreeNodeVisitor<'n> for Size {
+    type Node = LogicalPlan;
+
+    fn f_down(&mut self, _: &'n LogicalPlan) -> Result<TreeNodeRecursion> {
+        self.nodes += 1;
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+        Ok(match self.nodes > NODES_MAX || self.depth > DEPTH_MAX {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    }
+
+    fn f_up(&mut self, _: &'n LogicalPlan) -> Result<TreeNodeRecursion> {
+        self.depth -= 1;
+        Ok(TreeNodeRecursion::Continue)
+    }
+}
 
 impl AnalyzerRule for Checkpoint {
     fn name(&self) -> &str {
@@ -96,17 +124,14 @@ impl AnalyzerRule for Checkpoint {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         check().map_err(to_datafusion)?;
-        let mut nodes = 0usize;
-        plan.apply_with_subqueries(|_| {
-            nodes += 1;
-            Ok(match nodes > NODES_MAX {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })?;
-        if nodes > NODES_MAX {
+        let mut size = Size::default();
+        plan.visit_with_subqueries(&mut size)?;
+        if size.deepest > DEPTH_MAX {
+            return Err(to_datafusion(too_deep()));
+        }
+        if size.nodes > NODES_MAX {
             let message = format!("the statement is too complex: its plan has more than {NODES_MAX} nodes");
-            return Err(to_datafusion(SqlError::new(STATEMENT_TOO_COMPLEX, message)));
+            return Err(to_datafusion(SqlError::new(state::STATEMENT_TOO_COMPLEX, message)));
         }
         Ok(plan)
     }

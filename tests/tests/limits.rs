@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
         trial("limits::memory_limit", memory_limit),
         trial("limits::query_memory", query_memory),
         trial("limits::long_conditions", long_conditions),
+        trial("limits::stack_depth", stack_depth),
     ]
 }
 
@@ -124,6 +125,61 @@ async fn long_conditions() -> Result<()> {
         );
         ensure!(value(&client, &sql).await? == "1");
     }
+    ensure!(server.is_alive()?, "{}", server.log());
+    Ok(())
+}
+
+/// What is nested or chained past what stacks bear is refused before anything walks it, and ends no server.
+async fn stack_depth() -> Result<()> {
+    let mut server = Server::start(&["--threads", "2"])?;
+    let client = server.connect().await?;
+    let chain = |term: &str, by: &str, terms: usize| vec![term; terms].join(by);
+    let nest = |open: &str, inner: &str, close: &str, times: usize| {
+        format!("{}{inner}{}", open.repeat(times), close.repeat(times))
+    };
+    let from = "FROM (VALUES (1)) v(x)";
+    for times in [3_000, 100_000] {
+        let statements = [
+            format!("SELECT {} {from}", chain("x", " + ", times)),
+            format!("SELECT {}", chain("'a'", "||", times)),
+            format!("SELECT 1{}", "::int".repeat(times)),
+            format!("SELECT 1::int{}", "[]".repeat(times)),
+            format!("SELECT now(){}", " AT TIME ZONE 'utc'".repeat(times)),
+            format!("SELECT {}true", "NOT ".repeat(times)),
+            format!("SELECT {}1", "- ".repeat(times)),
+            format!("SELECT {}", nest("(", "1", ")", times)),
+            format!("SELECT {}", nest("abs(", "1", ")", times)),
+            format!("SELECT {}", nest("ARRAY[", "1", "]", times)),
+            format!("SELECT {}", nest("CASE WHEN true THEN ", "1", " END", times)),
+            nest("SELECT (", "SELECT 1", ")", times),
+            nest("SELECT * FROM (", "SELECT 1", ") s", times),
+            chain("SELECT 1", " UNION ", times),
+            chain("SELECT 1", " INTERSECT ", times),
+            format!("SELECT 1 FROM {}", chain("(VALUES (1)) v", " CROSS JOIN ", times)),
+            format!("SELECT 1 FROM {}", chain("(VALUES (1)) v", ", ", times)),
+            format!("PREPARE p AS SELECT {}", chain("1", " * ", times)),
+            format!("CREATE TABLE t (x int CHECK ({} > 0))", chain("x", " + ", times)),
+            format!("CREATE TABLE t (x int DEFAULT {})", chain("1", " + ", times)),
+            format!("CREATE VIEW w AS SELECT {}", chain("1", " + ", times)),
+        ];
+        for sql in &statements {
+            let state = failing(&client, sql).await?;
+            ensure!(state == "54001", "{} ...: {state}", &sql[..60]);
+        }
+    }
+    for sql in [
+        "SELECT ".to_string() + &"(".repeat(100_000),
+        "SELECT CASE ".repeat(100_000),
+    ] {
+        let state = failing(&client, &sql).await?;
+        ensure!(state == "54001", "{} ...: {state}", &sql[..60]);
+    }
+    // What stands side by side is not deep.
+    let numbers: Vec<String> = (0..5_000).map(|at| at.to_string()).collect();
+    let listed = format!("SELECT count(*) {from} WHERE x IN ({})", numbers.join(", "));
+    ensure!(value(&client, &listed).await? == "1");
+    let rows = format!("SELECT count(*) FROM (VALUES ({})) v(x)", numbers.join("), ("));
+    ensure!(value(&client, &rows).await? == "5000");
     ensure!(server.is_alive()?, "{}", server.log());
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! The parser's own tokenizer reads operators, numbers and strings otherwise in places: `2>-1` is one operator to it, and
 //! `'a'` on two lines are two strings. Here a text is cut as `scan.l` of PostgreSQL cuts it.
 
+pub(crate) mod depth;
 mod operators;
 mod strings;
 
@@ -12,7 +13,8 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 /// Longest name in bytes; longer ones are cut.
 const NAME_MAX: usize = 63;
 
-/// Cuts a text into tokens. Where strings do not conform to the standard, a backslash escapes in any of them.
+/// Cuts a text into tokens. Where strings do not conform to the standard, a backslash escapes in any of them. 54001 where
+/// their tree would be deeper than the stacks bear.
 pub(crate) fn tokenize(text: &str, conforming: bool) -> Result<Vec<TokenWithSpan>> {
     let mut lexer = Lexer {
         text,
@@ -27,6 +29,7 @@ pub(crate) fn tokenize(text: &str, conforming: bool) -> Result<Vec<TokenWithSpan
         let end = token == Token::EOF;
         tokens.push(TokenWithSpan::new(token, Span::new(start, lexer.place)));
         if end {
+            depth::check(&tokens)?;
             return Ok(tokens);
         }
     }
