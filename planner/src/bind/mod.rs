@@ -42,8 +42,12 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
+use datafusion::logical_expr::{
+    AggregateUDF, EmptyRelation, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF,
+};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::PhysicalExpr;
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -135,6 +139,33 @@ impl Binder {
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         planner
             .sql_to_expr(expr, schema, &mut PlannerContext::new())
+            .map_err(|error| from_datafusion(&error))
+    }
+
+    /// An expression over the columns of `schema`, with PostgreSQL's meaning, to be evaluated outside of a plan.
+    pub(crate) fn physical(&self, expr: Expr, schema: &DFSchema) -> SqlResult<Arc<dyn PhysicalExpr>> {
+        let settings = &self.facts.settings;
+        let (state, _) = self.engine.under(settings.join_options(), settings.conventions(None));
+        let rows = LogicalPlan::EmptyRelation(EmptyRelation {
+            produce_one_row: false,
+            schema: Arc::new(schema.clone()),
+        });
+        let plan = LogicalPlanBuilder::from(rows)
+            .project([expr])
+            .and_then(LogicalPlanBuilder::build)
+            .and_then(|plan| {
+                state
+                    .analyzer()
+                    .execute_and_check(plan, state.config_options(), |_, _| {})
+            })
+            .map_err(|error| from_datafusion(&error))?;
+        let LogicalPlan::Projection(projection) = plan else {
+            return Err(crate::error::SqlError::unsupported("such an expression in this place"));
+        };
+        let expr = projection.expr.into_iter().next();
+        let expr = expr.ok_or_else(|| crate::error::SqlError::internal("an expression is gone"))?;
+        state
+            .create_physical_expr(expr, schema)
             .map_err(|error| from_datafusion(&error))
     }
 

@@ -213,6 +213,20 @@ pub(crate) fn literal(key: &PartitionKey, value: &str) -> String {
     format!("CAST('{}' AS {})", value.replace('\'', "''"), type_name(key.sql_type))
 }
 
+/// Types whose values are shown alike whatever a session's settings are.
+pub(crate) fn is_moment(sql_type: SqlType) -> bool {
+    use SqlType::*;
+    matches!(sql_type, Date | Time | TimeTz | Timestamp | TimestampTz | Interval)
+}
+
+/// A key to be shown: its text where it has one, beside dates and times.
+pub(crate) fn as_shown(key: &PartitionKey) -> String {
+    match is_moment(key.sql_type) {
+        true => key.expression.clone(),
+        false => format!("CAST({} AS text)", key.expression),
+    }
+}
+
 fn type_name(sql_type: SqlType) -> String {
     match sql_type {
         _ if sql_type.is_string() && !matches!(sql_type, SqlType::Json | SqlType::Jsonb) => "text".into(),

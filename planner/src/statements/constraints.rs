@@ -99,7 +99,11 @@ impl Checks {
         let mut routes = Vec::new();
         for route in partitions::routes(&binder.snapshot, definition) {
             let key = |key: &tenon_storage::PartitionKey| {
-                expression(binder, parse_expression(&key.expression)?, &definition.schema)
+                expression(
+                    binder,
+                    parse_expression(&partitions::as_shown(key))?,
+                    &definition.schema,
+                )
             };
             routes.push(Condition {
                 met: physical(binder, parse_expression(&route.condition)?, &definition.schema)?,
@@ -223,8 +227,7 @@ pub(super) fn expression(binder: &Binder, mut expr: ast::Expr, schema: &Arc<Sche
     rewrite(&mut expr);
     let schema = DFSchema::try_from(schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;
     let expr = binder.expression(expr, &schema)?;
-    let planned = binder.engine.state.create_physical_expr(expr, &schema);
-    planned.map_err(|error| from_datafusion(&error))
+    binder.physical(expr, &schema)
 }
 
 /// A condition over a table's columns; 42804 where it is no boolean.
@@ -247,8 +250,7 @@ pub(super) fn physical(
     let condition = condition
         .cast_to(&DataType::Boolean, &schema)
         .map_err(|error| from_datafusion(&error))?;
-    let planned = binder.engine.state.create_physical_expr(condition, &schema);
-    planned.map_err(|error| from_datafusion(&error))
+    binder.physical(condition, &schema)
 }
 
 /// A CHECK as a table keeps it, over columns of this schema. `column`: the one that it was declared with.

@@ -5,19 +5,19 @@ use crate::bind::Binder;
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
 use crate::parse::parse_expression;
-use crate::partitions::{literal, shown};
-use crate::rewrite::{is_number, rewrite};
+use crate::partitions::{is_moment, literal, shown};
+use crate::rewrite::rewrite;
 use crate::session::Session;
 use crate::statements::defaults;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
-use datafusion::sql::sqlparser::ast::{CastKind, Expr, ForValues, PartitionBoundValue, Visitor};
+use datafusion::sql::sqlparser::ast::{self, CastKind, Expr, ForValues, PartitionBoundValue, Visitor};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{PartitionBound, PartitionKey, PartitionStrategy, RangeValue, SqlType};
+use tenon_storage::{PartitionBound, PartitionKey, PartitionStrategy, RangeValue};
 
 fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(state::INVALID_OBJECT_DEFINITION, message)
@@ -68,7 +68,7 @@ pub(super) fn declared(binder: &Binder, parent: &Parent, values: &ForValues) -> 
             for (values, word) in ends {
                 if values.len() != keys.len() {
                     let message = format!("{word} must specify exactly one value per partitioning column");
-                    return Err(invalid(message));
+                    return Err(malformed(message));
                 }
             }
             Ok(PartitionBound::Range {
@@ -121,14 +121,22 @@ fn evaluated(binder: &Binder, expr: &Expr, key: &PartitionKey) -> Result<Option<
         array: false,
         format: None,
     };
-    let value = match key.sql_type {
-        // Numbers of any precision are what they are.
-        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) if is_number(expr) => {
-            return Ok(Some(expr.to_string()));
-        }
-        _ => constant(binder, value)?,
+    let typed = constant(binder, value.clone())?;
+    if typed.is_null(0) {
+        return Ok(None);
+    }
+    if is_moment(key.sql_type) {
+        return Ok(Some(tenon_storage::datetime::shown(&typed, 0)));
+    }
+    let text = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(value),
+        data_type: ast::DataType::Text,
+        array: false,
+        format: None,
     };
-    Ok((!value.is_null(0)).then(|| tenon_storage::datetime::shown(&value, 0)))
+    let text = cast(&constant(binder, text)?, &DataType::Utf8View).map_err(|error| from_arrow(&error))?;
+    Ok(Some(text.as_string_view().value(0).to_string()))
 }
 
 fn names_column(expr: &Expr) -> bool {
@@ -148,12 +156,12 @@ fn names_column(expr: &Expr) -> bool {
 fn constant(binder: &Binder, mut expr: Expr) -> Result<ArrayRef> {
     rewrite(&mut expr);
     let planned = binder.expression(expr, &DFSchema::empty())?;
-    let planned = binder.engine.state.create_physical_expr(planned, &DFSchema::empty());
+    let planned = binder.physical(planned, &DFSchema::empty())?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
         .map_err(|error| from_arrow(&error))?;
     planned
-        .and_then(|planned| planned.evaluate(&row))
+        .evaluate(&row)
         .and_then(|value| value.into_array(1))
         .map_err(|error| from_datafusion(&error))
 }

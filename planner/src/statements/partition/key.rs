@@ -125,6 +125,9 @@ fn ordered(sql_type: SqlType) -> Result<SqlType> {
             "You must specify a btree operator class or define a default btree operator class for the data type.",
         ));
     }
+    if matches!(sql_type, SqlType::Array(_) | SqlType::Jsonb) {
+        return Err(SqlError::unsupported(format!("a partition key of type {sql_type}")));
+    }
     Ok(sql_type)
 }
 
