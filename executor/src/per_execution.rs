@@ -90,19 +90,28 @@ impl Drop for Execution {
 }
 
 /// Ends an execution when dropped, while others may still hold its context.
-pub struct Ending(Option<Arc<Execution>>);
+pub struct Ending(Arc<Execution>);
 
-impl Ending {
-    pub fn of(context: &TaskContext) -> Self {
-        Self(context.session_config().get_extension())
-    }
+/// A context for one execution, as the given one, which others may use at the same time.
+pub fn begin(context: &TaskContext) -> (Arc<TaskContext>, Ending) {
+    let execution = Arc::new(Execution::default());
+    let config = context.session_config().clone().with_extension(Arc::clone(&execution));
+    let context = TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        config,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    );
+    (Arc::new(context), Ending(execution))
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if let Some(execution) = &self.0 {
-            execution.end();
-        }
+        self.0.end();
     }
 }
 
@@ -157,7 +166,6 @@ async fn step_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::prelude::SessionConfig;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
 
@@ -194,16 +202,13 @@ mod tests {
     #[test]
     fn states_end_with_their_execution() {
         let kept = PerExecution::<u32>::default();
-        let context = || {
-            let config = SessionConfig::new().with_extension(Arc::new(Execution::default()));
-            Arc::new(TaskContext::default().with_session_config(config))
-        };
-        let (first, second) = (context(), context());
+        let given = TaskContext::default();
+        let ((first, ending), (second, other)) = (begin(&given), begin(&given));
         let (one, two) = (kept.get_or_make(&first, || 1), kept.get_or_make(&second, || 2));
-        drop(first);
+        drop((first, ending));
         assert_eq!(Arc::strong_count(&one), 1);
         assert_eq!(*kept.get_or_make(&second, || 3), 2);
-        drop(Ending::of(&second));
+        drop(other);
         assert_eq!(Arc::strong_count(&two), 1);
         let third = kept.get_or_make(&second, || 3);
         drop(second);

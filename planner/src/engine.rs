@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
-use tenon_executor::per_execution::Execution;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::{Database, MemoryBudget, heap};
 use tokio::runtime::Runtime;
@@ -189,7 +188,7 @@ pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
     Arc::new(TaskContext::new(
         None,
         "tenon".into(),
-        state.config().clone().with_extension(Arc::new(Execution::default())),
+        state.config().clone(),
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),

@@ -23,7 +23,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tenon_executor::per_execution::Ending;
+use tenon_executor::per_execution;
 use tenon_storage::heap::{self, Account, Attempt};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -260,7 +260,7 @@ async fn attempt(
     if let Some(watch) = &run.watch {
         watch.note(&plan, begin.elapsed());
     }
-    let _ending = Ending::of(&task);
+    let (task, _ending) = per_execution::begin(&task);
     let mut stream = execute_stream(plan, task).map_err(|error| from_datafusion(&error))?;
     if let Some(planned) = planned.take() {
         let _ = planned.send(Ok(()));

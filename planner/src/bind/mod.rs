@@ -40,6 +40,7 @@ use datafusion::common::{DFSchema, ScalarValue, SchemaError, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
@@ -47,6 +48,7 @@ use datafusion::logical_expr::{
     WindowUDF,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
@@ -164,9 +166,9 @@ impl Binder {
         };
         let expr = projection.expr.into_iter().next();
         let expr = expr.ok_or_else(|| crate::error::SqlError::internal("an expression is gone"))?;
-        state
-            .create_physical_expr(expr, schema)
-            .map_err(|error| from_datafusion(&error))
+        // The state's own way would coerce its types once more.
+        let (props, context) = (state.execution_props(), PhysicalPlanningContext::default());
+        create_physical_expr(&expr, schema, props, &context).map_err(|error| from_datafusion(&error))
     }
 
     /// Whether a plan made by this binder may run in another statement on the same snapshot.

@@ -97,7 +97,7 @@ const OF_ANY_TYPE: &[&str] = &[
     "jsonb_agg", "jsonb_build_array", "jsonb_build_object", "jsonb_object_agg", "lag", "last_value", "lead", "least",
     "make_array", "max", "min", "mode", "nth_value", "nullif", "num_nonnulls", "num_nulls", "percent_rank",
     "percentile_disc", "pg_column_size", "pg_typeof", "quote_literal", "quote_nullable", "rank", "row", "row_to_json",
-    "struct", "named_struct", "to_json", "to_jsonb", "unnest",
+    "struct", "named_struct", "to_json", "to_jsonb", "to_text", "unnest",
 ];
 
 /// 42883 for a function of other types over an enum.
