@@ -193,7 +193,7 @@ async fn replace(session: &mut Session, before: &EnumType, next: &'static EnumTy
             if let Some(of) = with(own.sql_type, next) {
                 own.sql_type = of;
                 if let (TypeChange::RenameValue(from, to), Some(default)) = (change, &mut own.default) {
-                    let (from, to) = (quoted(&from), quoted(&to));
+                    let (from, to) = (quoted(from), quoted(to));
                     if let Some(rest) = default.strip_prefix(&from) {
                         *default = format!("{to}{rest}");
                     }
