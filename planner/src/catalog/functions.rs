@@ -3,6 +3,7 @@
 
 use super::regnames::RegType;
 use super::relations::{indexed, is_constraint, relations};
+use super::rows::{self, row};
 use super::{DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, names, partitions, signatures};
 use crate::bind::Binder;
 use crate::errors::to_datafusion;
@@ -12,6 +13,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::catalog::{MemoryCatalogProvider, TableFunction};
 use datafusion::common::ScalarValue;
 use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
@@ -45,6 +47,25 @@ pub(crate) fn table_function(name: &str) -> Option<Arc<TableFunction>> {
     shipped()?.table_functions().get(name).cloned()
 }
 
+/// The rows of a table function over this database's objects; None: it is none of these.
+pub(crate) fn rows_of(binder: &Binder, name: &str, args: &[ScalarValue]) -> Option<Result<Arc<MemTable>>> {
+    if name != "pg_partition_ancestors" || args.len() != 1 {
+        return None;
+    }
+    let oids = partitions::ancestors(binder, relation(binder, args));
+    let rows: Vec<_> = oids.into_iter().map(|oid| row! { "relid": oid }).collect();
+    Some(rows::table(&rows::schema(&[("relid", "oid")]), &[], &rows))
+}
+
+/// The relation that the first argument names, or has as its oid.
+fn relation(binder: &Binder, args: &[ScalarValue]) -> Option<Relation> {
+    match text(args, 0) {
+        Some(name) if name.parse::<u32>().is_err() => named(binder, &name),
+        Some(oid) => find(binder, oid.parse().ok()?),
+        None => find(binder, number(args, 0)?),
+    }
+}
+
 /// A catalog function by its name.
 pub(crate) fn function(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
     if let Some(own) = own(binder, name) {
@@ -61,6 +82,9 @@ pub(super) const SUBSCRIPTS: &str = "tenon_subscripts";
 
 /// What `information_schema._pg_expandarray` gives row by row, as a list.
 pub(super) const EXPANDED: &str = "tenon_expanded";
+
+/// What `pg_partition_ancestors` gives row by row, as a list. Oids, where PostgreSQL prints names.
+pub(super) const ANCESTORS: &str = "tenon_partition_ancestors";
 
 /// The function that reads an object's name (or oid) and gives its oid; it fails where there is none of that name.
 pub(super) fn reg_oid(alias: RegType) -> String {
@@ -256,14 +280,18 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "pg_get_viewdef" => (
             DataType::Utf8,
             Box::new(move |args| {
-                let relation = match text(args, 0) {
-                    Some(name) if name.parse::<u32>().is_err() => named(&own, &name),
-                    _ => number(args, 0).and_then(|oid| find(&own, oid)),
-                };
-                ScalarValue::Utf8(match relation {
+                ScalarValue::Utf8(match relation(&own, args) {
                     Some(Relation::View(view)) => Some(format!(" {};", view.sql)),
                     _ => None,
                 })
+            }),
+        ),
+        ANCESTORS => (
+            DataType::new_list(DataType::UInt32, true),
+            Box::new(move |args| {
+                let oids = partitions::ancestors(&own, relation(&own, args));
+                let oids: Vec<_> = oids.into_iter().map(|oid| ScalarValue::UInt32(Some(oid))).collect();
+                ScalarValue::List(ScalarValue::new_list(&oids, &DataType::UInt32, true))
             }),
         ),
         "pg_get_partkeydef" => (

@@ -73,3 +73,15 @@ pub(super) fn partitioned(binder: &Binder) -> Vec<Row> {
     };
     relations(binder).filter_map(row).collect()
 }
+
+/// Oids of a partition and of what it is a part of, up to the root; none of a table that has to do with no partitions.
+pub(super) fn ancestors(binder: &Binder, of: Option<Relation>) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut next = of.filter(|relation| is_divided(relation) || relation.as_partition().is_some());
+    while let Some(relation) = next {
+        found.push(relation.oid());
+        let parent = relation.as_partition().map(|partition| partition.parent);
+        next = parent.and_then(|parent| relations(binder).find(|other| other.oid() == parent).cloned());
+    }
+    found
+}

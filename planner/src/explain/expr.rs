@@ -9,6 +9,7 @@ use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use std::sync::Arc;
+use tenon_storage::EnumType;
 use tenon_storage::numeric::{Numeric, compare_key};
 
 /// `expr` as SQL, in parentheses where it is an operation, as PostgreSQL prints conditions. `names` are those of the
@@ -106,6 +107,9 @@ fn value(value: &ScalarValue) -> String {
     use ScalarValue::*;
     if value.is_null() {
         return "NULL".into();
+    }
+    if let (Some(of), TimestampMicrosecond(Some(at), _)) = (EnumType::of(&value.data_type()), value) {
+        return format!("{}::{}", quoted(of.label(*at)), of.name);
     }
     match value {
         Int8(_) | Int16(_) | Int32(_) | Int64(_) | UInt8(_) | UInt16(_) | UInt32(_) | UInt64(_) | Float32(_)

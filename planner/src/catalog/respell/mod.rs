@@ -50,6 +50,10 @@ impl VisitorMut for Respeller {
                 let args = arguments(function);
                 *expr = call("unnest", vec![call(super::functions::EXPANDED, args)]);
             }
+            Expr::Function(function) if is_named(function, "pg_partition_ancestors") => {
+                let args = arguments(function);
+                *expr = call("unnest", vec![call(super::functions::ANCESTORS, args)]);
+            }
             Expr::CompoundFieldAccess { root, access_chain } => {
                 // `(record).field`.
                 if let [AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
