@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
         trial("limits::memory_limit", memory_limit),
         trial("limits::query_memory", query_memory),
         trial("limits::long_conditions", long_conditions),
+        trial("limits::long_chains", long_chains),
         trial("limits::stack_depth", stack_depth),
     ]
 }
@@ -126,6 +127,21 @@ async fn long_conditions() -> Result<()> {
         ensure!(value(&client, &sql).await? == "1");
     }
     ensure!(server.is_alive()?, "{}", server.log());
+    Ok(())
+}
+
+/// Operators of a chain are planned in time by the square of its length at most, not by the cube or worse.
+async fn long_chains() -> Result<()> {
+    let server = Server::start(&["--threads", "2"])?;
+    let client = server.connect().await?;
+    client.batch_execute("SET statement_timeout = '60s'").await?;
+    let sum = format!("SELECT {} FROM (VALUES (1)) v(x)", vec!["x"; 800].join(" + "));
+    ensure!(value(&client, &sum).await? == "800");
+    let text = format!(
+        "SELECT length({}) FROM (VALUES ('a')) v(x)",
+        vec!["x"; 800].join(" || ")
+    );
+    ensure!(value(&client, &text).await? == "800");
     Ok(())
 }
 

@@ -1,12 +1,15 @@
 //! `||` of texts, which DataFusion would join without a look at their lengths.
 
 use super::wrapped;
+use crate::semantics::call_names;
 use datafusion::arrow::array::{Array, StringViewBuilder};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::cast::as_string_view_array;
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
 use std::sync::{Arc, LazyLock};
 
 pub(crate) const NAME: &str = "textcat";
@@ -22,6 +25,11 @@ pub(crate) fn function() -> Arc<ScalarUDF> {
     FUNCTION.clone()
 }
 
+/// Whether a function is this one.
+pub(crate) fn is_textcat(function: &ScalarUDF) -> bool {
+    function.name() == NAME
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TextCat {
     signature: Signature,
@@ -34,6 +42,10 @@ impl ScalarUDFImpl for TextCat {
 
     fn signature(&self) -> &Signature {
         &self.signature
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(call_names::of_call(NAME, args))
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {

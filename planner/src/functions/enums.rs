@@ -2,6 +2,7 @@
 
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
+use crate::semantics::fields;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, ListBuilder, TimestampMicrosecondArray, TimestampMicrosecondBuilder,
 };
@@ -76,7 +77,7 @@ pub(crate) fn computed_late(mut call: ScalarFunction, schema: &DFSchema) -> Resu
     let types: Vec<DataType> = call
         .args
         .iter()
-        .map(|own| own.get_type(schema))
+        .map(|own| fields::data_type(own, schema))
         .collect::<Result<_>>()?;
     let made = |types: &[DataType]| types.iter().any(|own| EnumType::of(own).is_some() || holds_enums(own));
     let constant = !call.args.iter().any(|own| own.any_column_refs() || own.is_volatile());

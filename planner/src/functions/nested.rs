@@ -3,9 +3,8 @@
 use super::{array, json};
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
-use crate::semantics::fields;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::Result;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::RawBinaryExpr;
@@ -16,21 +15,18 @@ use tenon_storage::parse::parse_array;
 use tenon_storage::types::NUMERIC;
 
 /// The call that an operator is, where one of its operands is an array or json.
-pub(super) fn plan(expr: &RawBinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
-    let (Ok(left), Ok(right)) = (fields::field(&expr.left, schema), fields::field(&expr.right, schema)) else {
-        return Ok(None);
-    };
-    let depths = [&left, &right].map(|field| array::leaf(field.data_type()).1);
+pub(super) fn plan(expr: &RawBinaryExpr, left: &FieldRef, right: &FieldRef) -> Result<Option<Expr>> {
+    let depths = [left, right].map(|field| array::leaf(field.data_type()).1);
     if depths[0] == 0
         && depths[1] > 0
-        && let Some(planned) = json::operators::with_texts(expr, &left)
+        && let Some(planned) = json::operators::with_texts(expr, left)
     {
         return Ok(Some(planned));
     }
     if depths != [0, 0] {
-        return of_arrays(expr, (&left, &right), depths);
+        return of_arrays(expr, (left, right), depths);
     }
-    json::operators::plan(expr, &left, &right)
+    json::operators::plan(expr, left, right)
 }
 
 /// A literal of unknown type.

@@ -3,7 +3,7 @@
 use super::datetime::{TIMETZ, comparable, exact};
 use crate::numeric;
 use crate::semantics::{fields, resolve};
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -59,15 +59,23 @@ impl ExprPlanner for PostgresOperators {
         if matches!(expr.op, BinaryOperator::And | BinaryOperator::Or) {
             return Ok(PlannerResult::Original(expr));
         }
-        if let Some(planned) = super::nested::plan(&expr, schema)? {
+        // Each operator of a chain asks once for the type of all before it.
+        let asked = (fields::field(&expr.left, schema), fields::field(&expr.right, schema));
+        if let (Ok(left), Ok(right)) = &asked
+            && let Some(planned) = super::nested::plan(&expr, left, right)?
+        {
             return Ok(PlannerResult::Planned(planned));
         }
         let expr = {
+            let of = |field: &Result<FieldRef>| field.as_ref().ok().map(|field| field.data_type().clone());
+            let known = |field: &Result<FieldRef>| field.as_ref().ok().and_then(|field| resolve::known_of(field));
             let (left, right) = match operator(&expr.op) {
-                Some(op) if op.is_numerical_operators() => (signed(expr.left, schema), signed(expr.right, schema)),
+                Some(op) if op.is_numerical_operators() => {
+                    (signed(expr.left, of(&asked.0)), signed(expr.right, of(&asked.1)))
+                }
                 _ => (expr.left, expr.right),
             };
-            let (left, right) = resolve::operands(&expr.op, left, right, schema)?;
+            let (left, right) = resolve::operands(&expr.op, left, right, (known(&asked.0), known(&asked.1)))?;
             RawBinaryExpr {
                 op: expr.op,
                 left,
@@ -77,11 +85,12 @@ impl ExprPlanner for PostgresOperators {
         if let Some(planned) = super::regex::operator(&expr, schema)? {
             return Ok(PlannerResult::Planned(planned));
         }
-        let types = (
-            fields::data_type(&expr.left, schema),
-            fields::data_type(&expr.right, schema),
-        );
-        let (Ok(left), Ok(right)) = types else {
+        let resolved = |expr: &Expr, asked: Result<FieldRef>| match expr {
+            // An operator is as it was.
+            Expr::BinaryExpr(_) => asked.map(|field| field.data_type().clone()),
+            other => fields::data_type(other, schema),
+        };
+        let (Ok(left), Ok(right)) = (resolved(&expr.left, asked.0), resolved(&expr.right, asked.1)) else {
             return Ok(PlannerResult::Original(expr));
         };
         if let Some(op) = operator(&expr.op)
@@ -198,9 +207,9 @@ pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
 }
 
 /// DataFusion's ranks and row numbers have no sign, where PostgreSQL's are bigint.
-fn signed(expr: Expr, schema: &DFSchema) -> Expr {
-    match fields::data_type(&expr, schema) {
-        Ok(DataType::UInt64) => cast(expr, DataType::Int64),
+fn signed(expr: Expr, of: Option<DataType>) -> Expr {
+    match of {
+        Some(DataType::UInt64) => cast(expr, DataType::Int64),
         _ => expr,
     }
 }

@@ -5,6 +5,7 @@
 use super::convert::to_numeric;
 use super::operators::{self, as_float, plain};
 use super::{Class, compare, digits, equal};
+use crate::semantics::fields;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -12,7 +13,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Case, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union, cast, lit, when};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Union, cast, lit, when};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
@@ -68,7 +69,10 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
             if matches!(binary.op, Operator::And | Operator::Or) {
                 return Ok(Transformed::no(Expr::BinaryExpr(binary)));
             }
-            let (Ok(left), Ok(right)) = (binary.left.get_type(schema), binary.right.get_type(schema)) else {
+            let (Ok(left), Ok(right)) = (
+                fields::data_type(&binary.left, schema),
+                fields::data_type(&binary.right, schema),
+            ) else {
                 return Ok(Transformed::no(Expr::BinaryExpr(binary)));
             };
             if let Some(planned) = operators::binary(binary.op, &binary.left, &binary.right, (&left, &right))? {
@@ -98,7 +102,11 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
         }
         Expr::Case(case) => rewrite_case(case, schema),
         Expr::ScalarFunction(call) if call.name() == "nullif" && call.args.len() == 2 => {
-            let types: Vec<_> = call.args.iter().filter_map(|arg| arg.get_type(schema).ok()).collect();
+            let types: Vec<_> = call
+                .args
+                .iter()
+                .filter_map(|arg| fields::data_type(arg, schema).ok())
+                .collect();
             let exact = types.len() == 2 && types.iter().all(|own| Class::of(own).is_exact());
             if !exact || types[0] == types[1] && types[0] != tenon_storage::types::NUMERIC {
                 let mut call = call;
@@ -128,14 +136,13 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
 
 /// `left op right`, of types that DataFusion compares or that are compared here.
 fn compared(op: Operator, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Expr> {
-    let types = (left.get_type(schema)?, right.get_type(schema)?);
+    let types = (fields::data_type(left, schema)?, fields::data_type(right, schema)?);
     let planned = operators::binary(op, left, right, (&types.0, &types.1))?;
     Ok(planned.unwrap_or_else(|| plain(op, left.clone(), right.clone())))
 }
 
 pub(super) fn is_numeric(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema)
-        .is_ok_and(|own| own == tenon_storage::types::NUMERIC)
+    fields::data_type(&expr, schema).is_ok_and(|own| own == tenon_storage::types::NUMERIC)
 }
 
 fn in_list(mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -156,7 +163,7 @@ fn in_list(mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// The key of an exact number or a text.
 pub(super) fn keyed(expr: &Expr, schema: &DFSchema) -> Result<Expr> {
-    let own = expr.get_type(schema)?;
+    let own = fields::data_type(expr, schema)?;
     Ok(compare::key(to_numeric(expr.clone(), &own)?))
 }
 
@@ -185,7 +192,7 @@ fn rewrite_case(mut case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> 
 
 /// Converts the exact numbers among expressions that get one type to floats, where one of them is a float.
 fn to_floats(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let types: Vec<Option<DataType>> = exprs.iter().map(|expr| expr.get_type(schema).ok()).collect();
+    let types: Vec<Option<DataType>> = exprs.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
     let float = types.iter().flatten().any(DataType::is_floating);
     let mut changed = false;
     for (expr, own) in exprs.into_iter().zip(types) {
@@ -213,7 +220,7 @@ pub(crate) fn differ(types: &[DataType]) -> bool {
 }
 
 fn to_one_type(exprs: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
-    let types: Vec<Option<DataType>> = exprs.iter().map(|expr| expr.get_type(schema).ok()).collect();
+    let types: Vec<Option<DataType>> = exprs.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
     if types.iter().flatten().any(DataType::is_floating) {
         return Ok(to_floats(exprs, schema));
     }
@@ -262,7 +269,7 @@ fn decimals_in_sums(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
 }
 
 fn to_one_decimal(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let types: Vec<Option<DataType>> = exprs.iter().map(|expr| expr.get_type(schema).ok()).collect();
+    let types: Vec<Option<DataType>> = exprs.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
     let known = || types.iter().flatten().filter(|own| !own.is_null());
     let fits = |own: &DataType| matches!(own, DataType::Decimal128(..)) || own.is_integer();
     let decimal = known().any(DataType::is_decimal);

@@ -1,6 +1,7 @@
 //! Arithmetic that fails where PostgreSQL's does: integers instead of wrapping around, floats out of range, division of
 //! floats by zero.
 
+use super::{call_names, fields};
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
@@ -9,9 +10,9 @@ use datafusion::arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Fl
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    BinaryExpr, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::{Arc, LazyLock};
 use tenon_storage::SqlType;
@@ -24,14 +25,38 @@ enum Kind {
     FloatDivide,
 }
 
-static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
+/// The types that are checked.
+const TYPES: [DataType; 6] = [
+    DataType::Int8,
+    DataType::Int16,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::Float32,
+    DataType::Float64,
+];
+
+static FUNCTIONS: LazyLock<[[Arc<ScalarUDF>; 6]; 4]> = LazyLock::new(|| {
     [Kind::Add, Kind::Subtract, Kind::Multiply, Kind::FloatDivide].map(|kind| {
-        Arc::new(ScalarUDF::new_from_impl(Checked {
-            kind,
-            signature: Signature::any(2, Volatility::Immutable),
-        }))
+        TYPES.map(|of| {
+            Arc::new(ScalarUDF::new_from_impl(Checked {
+                kind,
+                of,
+                signature: Signature::any(2, Volatility::Immutable),
+            }))
+        })
     })
 });
+
+/// The type of a call of one of these functions, without a look at its operands.
+pub(super) fn type_of(call: &ScalarFunction) -> Option<DataType> {
+    let checked = call.func.inner().downcast_ref::<Checked>()?;
+    Some(checked.of.clone())
+}
+
+/// Whether a function is one of these.
+pub(super) fn is_checked(function: &ScalarUDF) -> bool {
+    function.inner().is::<Checked>()
+}
 
 /// Whether `rewrite` may change this operator.
 pub(super) fn is_candidate(op: Operator) -> bool {
@@ -49,18 +74,21 @@ pub(super) fn rewrite(binary: BinaryExpr, schema: &DFSchema) -> Result<Transform
         Operator::Divide => Kind::FloatDivide,
         _ => return Ok(Transformed::no(Expr::BinaryExpr(binary))),
     };
-    let (left, right) = (binary.left.get_type(schema)?, binary.right.get_type(schema)?);
-    let wanted = left.is_floating() || (kind != Kind::FloatDivide && left.is_signed_integer());
-    if left != right || !wanted {
+    let of = fields::data_type(&binary.left, schema)?;
+    let wanted = of.is_floating() || (kind != Kind::FloatDivide && of.is_signed_integer());
+    let at = TYPES.iter().position(|known| *known == of);
+    let (Some(at), true) = (at, wanted && fields::data_type(&binary.right, schema)? == of) else {
         return Ok(Transformed::no(Expr::BinaryExpr(binary)));
-    }
-    let function = FUNCTIONS[kind as usize].clone();
+    };
+    let function = FUNCTIONS[kind as usize][at].clone();
     Ok(Transformed::yes(function.call(vec![*binary.left, *binary.right])))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     kind: Kind,
+    /// Of both operands and of the result.
+    of: DataType,
     signature: Signature,
 }
 
@@ -78,8 +106,12 @@ impl ScalarUDFImpl for Checked {
         &self.signature
     }
 
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        Ok(arguments[0].clone())
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(call_names::of_call(self.name(), args))
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.of.clone())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

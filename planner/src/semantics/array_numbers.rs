@@ -1,6 +1,7 @@
 //! Numbers beside arrays of numerics, and arrays of numbers beside numerics: they become numerics before DataFusion's type
 //! coercion, which knows no such cast.
 
+use super::fields;
 use crate::functions::array;
 use crate::numeric::convert;
 use datafusion::arrow::datatypes::Field;
@@ -9,7 +10,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 use tenon_storage::SqlType;
@@ -61,7 +62,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let types = call
         .args
         .iter()
-        .map(|arg| arg.get_type(schema))
+        .map(|arg| fields::data_type(arg, schema))
         .collect::<Result<Vec<_>>>();
     let Ok(types) = types else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));

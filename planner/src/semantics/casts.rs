@@ -1,5 +1,6 @@
 //! Which casts mean something else in PostgreSQL.
 
+use super::fields;
 use super::{parse, times, to_integer, to_text};
 use crate::error::{SqlError, SqlState};
 use crate::errors::to_datafusion;
@@ -34,7 +35,7 @@ pub(super) fn rewrite(mut cast: Cast, schema: &DFSchema, conventions: &Conventio
 }
 
 fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
-    let from = cast.expr.get_type(schema)?;
+    let from = fields::data_type(&cast.expr, schema)?;
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
     let declared = SqlType::from_field(&cast.field);

@@ -1,12 +1,15 @@
-//! Types of expressions while names are bound, in time by the number of their nodes.
+//! Types of expressions, in time by the number of their nodes.
 //!
 //! DataFusion's own answer writes the name of every expression in an expression: for a chain of operators, time by the
 //! square of its length at each of its operators. Here operands stand as columns where their operator is asked for its type.
 
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use super::arithmetic;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Column, ExprSchema, Result};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable};
+use std::sync::Arc;
 
 /// The fields of operands, whose names are their places.
 #[derive(Debug)]
@@ -37,11 +40,11 @@ pub(crate) fn field(expr: &Expr, schema: &dyn ExprSchema) -> Result<FieldRef> {
         )))
     };
     let shallow = match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => Expr::BinaryExpr(BinaryExpr {
-            left: Box::new(stand_in(left)?),
-            op: *op,
-            right: Box::new(stand_in(right)?),
-        }),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let (left, right) = (field(left, schema)?, field(right, schema)?);
+            let of = BinaryTypeCoercer::new(left.data_type(), op, right.data_type()).get_result_type()?;
+            return Ok(Arc::new(Field::new("", of, left.is_nullable() || right.is_nullable())));
+        }
         Expr::ScalarFunction(ScalarFunction { func, args }) => {
             let args = args.iter().map(stand_in).collect::<Result<Vec<_>>>()?;
             Expr::ScalarFunction(ScalarFunction {
@@ -58,7 +61,15 @@ pub(crate) fn field(expr: &Expr, schema: &dyn ExprSchema) -> Result<FieldRef> {
 /// An expression's type.
 pub(crate) fn data_type(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
     match expr {
-        Expr::BinaryExpr(_) | Expr::ScalarFunction(_) => field(expr, schema).map(|field| field.data_type().clone()),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            BinaryTypeCoercer::new(&data_type(left, schema)?, op, &data_type(right, schema)?).get_result_type()
+        }
+        Expr::ScalarFunction(call) => match arithmetic::type_of(call) {
+            Some(known) => Ok(known),
+            None => field(expr, schema).map(|field| field.data_type().clone()),
+        },
+        Expr::Alias(alias) if !matches!(*alias.expr, Expr::Placeholder(_)) => data_type(&alias.expr, schema),
+        Expr::Negative(inner) => data_type(inner, schema),
         other => other.get_type(schema),
     }
 }

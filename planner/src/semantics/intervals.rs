@@ -4,6 +4,7 @@
 //! An analyzer rule after type coercion: wherever two intervals are compared, their lengths take their place. A group or
 //! a set of distinct rows shows one of its equal intervals.
 
+use super::fields;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, IntervalMonthDayNanoArray};
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
@@ -17,8 +18,8 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Aggregate, BinaryExpr, ColumnarValue, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
-    Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFrameUnits, cast,
+    Aggregate, BinaryExpr, ColumnarValue, Distinct, DistinctOn, Expr, LogicalPlan, LogicalPlanBuilder, Operator,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFrameUnits, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::{Arc, LazyLock};
@@ -128,7 +129,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 .iter()
                 .any(|expr| matches!(expr, Expr::GroupingSet(_)));
             let keys = aggregate.group_expr.iter();
-            let types: Vec<DataType> = keys.filter_map(|expr| expr.get_type(&schema).ok()).collect();
+            let types: Vec<DataType> = keys.filter_map(|expr| fields::data_type(expr, &schema).ok()).collect();
             if plain && types.iter().any(is_interval) {
                 let of = aggregate.schema.clone();
                 return grouped(aggregate, of).map(Transformed::yes);
@@ -154,7 +155,7 @@ fn grouped(aggregate: Aggregate, names: DFSchemaRef) -> Result<LogicalPlan> {
     let (mut keys, mut firsts) = (Vec::new(), Vec::new());
     let mut shown: Vec<Option<usize>> = Vec::new();
     for (at, key) in group_expr.into_iter().enumerate() {
-        if !is_interval(&key.get_type(input.schema())?) {
+        if !is_interval(&fields::data_type(&key, input.schema())?) {
             keys.push(key);
             shown.push(None);
             continue;
@@ -207,14 +208,14 @@ fn sorts(keys: Vec<Sort>, schema: &DFSchema) -> Result<Vec<Sort>> {
 
 /// An interval's length in its place; any other expression as it is.
 fn length_where(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    match expr.get_type(schema) {
+    match fields::data_type(&expr, schema) {
         Ok(of) if is_interval(&of) => Ok(length(expr)),
         _ => Ok(expr),
     }
 }
 
 fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let interval = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| is_interval(&of));
+    let interval = |expr: &Expr| fields::data_type(expr, schema).is_ok_and(|of| is_interval(&of));
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) && interval(&left) && interval(&right) => {
             let compared = BinaryExpr::new(Box::new(length(*left)), op, Box::new(length(*right)));
@@ -314,7 +315,7 @@ fn special(of: &DataType) -> bool {
 
 /// A point in time as the timestamp that it is compared with.
 fn as_stamp(expr: Expr, stamp: &DataType, schema: &DFSchema) -> Expr {
-    match expr.get_type(schema) {
+    match fields::data_type(&expr, schema) {
         Ok(DataType::Date32) => crate::functions::datetime::comparable(expr, stamp.clone()),
         Ok(of) if of != *stamp && matches!(of, DataType::Timestamp(..)) => cast(expr, stamp.clone()),
         _ => expr,
@@ -322,7 +323,7 @@ fn as_stamp(expr: Expr, stamp: &DataType, schema: &DFSchema) -> Expr {
 }
 
 fn beside(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let of = |expr: &Expr| expr.get_type(schema).ok().filter(special);
+    let of = |expr: &Expr| fields::data_type(expr, schema).ok().filter(special);
     let as_type = |expr: Expr, of: &DataType| match &expr {
         Expr::Literal(value, _) if value.try_as_str().is_some() => cast(expr, of.clone()),
         _ => expr,

@@ -20,6 +20,7 @@
 
 mod arithmetic;
 mod array_numbers;
+pub(crate) mod call_names;
 mod casts;
 mod correlated;
 pub(crate) mod fields;
@@ -53,7 +54,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, SortExpr, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
@@ -127,7 +128,7 @@ fn order_json(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn order_keys(keys: &mut [SortExpr], schema: &DFSchema) -> Result<bool> {
     let mut changed = false;
     for key in keys {
-        if key.expr.get_type(schema)? == DataType::LargeUtf8 {
+        if fields::data_type(&key.expr, schema)? == DataType::LargeUtf8 {
             let own = std::mem::replace(&mut key.expr, lit(true));
             key.expr = json::ordered(own);
             changed = true;
@@ -221,7 +222,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
 }
 
 fn texts_joined(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let is_text = |expr: &Expr| Ok::<_, datafusion::error::DataFusionError>(expr.get_type(schema)?.is_string());
+    let is_text = |expr: &Expr| fields::data_type(expr, schema).map(|own| own.is_string());
     if !is_text(&binary.left)? || !is_text(&binary.right)? {
         return Ok(Transformed::no(Expr::BinaryExpr(binary)));
     }

@@ -1,12 +1,13 @@
 //! RANGE frames without offsets, over keys of types that DataFusion cannot add to: a frame of peers, which GROUPS is too.
 
+use super::fields;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion::logical_expr::{Expr, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::optimizer::AnalyzerRule;
 
 #[derive(Debug)]
@@ -42,7 +43,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         .params
         .order_by
         .first()
-        .map(|key| key.expr.get_type(schema))
+        .map(|key| fields::data_type(&key.expr, schema))
         .transpose()?;
     let frame = &call.params.window_frame;
     let free = |bound: &WindowFrameBound| bound.is_unbounded() || *bound == WindowFrameBound::CurrentRow;

@@ -5,6 +5,7 @@
 use super::exact_argument;
 use super::moments::{self, Kind};
 use crate::numeric::failed;
+use crate::semantics::fields;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, UInt64Array};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{
@@ -16,7 +17,7 @@ use datafusion::logical_expr::expr::AggregateFunctionParams;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, ExprSchemable, GroupsAccumulator, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(super) fn lower(params: &AggregateFunctionParams, schema: &DFSchema) -> Resu
     let Some(arg) = params.args.first() else {
         return Ok(None);
     };
-    Ok(match arg.get_type(schema)? {
+    Ok(match fields::data_type(arg, schema)? {
         NUMERIC => Some(moments::udaf("avg", Kind::Average)),
         own if digits(&own).is_some() => None,
         _ => Some(avg_udaf()),

@@ -16,6 +16,7 @@ mod variance;
 use super::window;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
+use crate::semantics::fields;
 use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, plan_err};
@@ -26,7 +27,7 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionDefinition,
 };
-use datafusion::logical_expr::{AggregateUDF, Expr, ExprSchemable, SortExpr};
+use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
 use std::sync::Arc;
 
 pub(super) fn functions() -> Vec<AggregateUDF> {
@@ -70,7 +71,7 @@ fn lowered(
     schema: &DFSchema,
 ) -> Result<Option<Arc<AggregateUDF>>> {
     if let [argument] = params.args.as_slice()
-        && matches!(argument.get_type(schema)?, DataType::Interval(_))
+        && matches!(fields::data_type(argument, schema)?, DataType::Interval(_))
         && let Some(found) = intervals::named(function.name())
     {
         return Ok(Some(found));
@@ -115,7 +116,7 @@ fn of_arrays(call: &mut AggregateFunction, schema: &DFSchema) -> Result<bool> {
     let [value] = call.params.args.as_slice() else {
         return Ok(false);
     };
-    if !matches!(value.get_type(schema)?, DataType::List(_)) {
+    if !matches!(fields::data_type(value, schema)?, DataType::List(_)) {
         return Ok(false);
     }
     call.params.order_by = vec![SortExpr::new(value.clone(), ascending, false)];

@@ -7,6 +7,7 @@ use super::moments::{self, Kind};
 use super::real;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
+use crate::semantics::fields;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int64Type};
@@ -16,8 +17,7 @@ use datafusion::logical_expr::expr::AggregateFunctionParams;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, ExprSchemable, GroupsAccumulator, Signature, Volatility,
-    cast,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, Signature, Volatility, cast,
 };
 use std::sync::Arc;
 use tenon_storage::types::NUMERIC;
@@ -36,7 +36,7 @@ pub(super) fn lower(params: &mut AggregateFunctionParams, schema: &DFSchema) -> 
     let [arg] = params.args.as_mut_slice() else {
         return Ok(None);
     };
-    let wanted = match arg.get_type(schema)? {
+    let wanted = match fields::data_type(arg, schema)? {
         DataType::Int64 if !params.distinct => return Ok(None),
         DataType::Int64 => WIDE,
         NUMERIC => return Ok(Some(moments::udaf("sum", Kind::Sum))),

@@ -3,11 +3,12 @@
 use super::moments::{self, Kind};
 use super::regression::of_floats;
 use crate::numeric::Class;
+use crate::semantics::fields;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::expr::AggregateFunctionParams;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, ExprSchemable, Signature, Volatility};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use std::sync::Arc;
 use tenon_storage::types::NUMERIC;
 
@@ -44,7 +45,7 @@ pub(super) fn lower(
     let [arg] = params.args.as_slice() else {
         return Ok(None);
     };
-    let exact = Class::of(&arg.get_type(schema)?).is_exact();
+    let exact = Class::of(&fields::data_type(arg, schema)?).is_exact();
     Ok(Some(match exact {
         true => moments::udaf(name, *kind),
         false => of_floats(*kind),

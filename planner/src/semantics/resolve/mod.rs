@@ -14,7 +14,7 @@ pub(crate) use operands::{operands, undefined};
 
 use crate::semantics::fields;
 use crate::types::type_oid;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Cast;
@@ -31,12 +31,16 @@ pub(crate) fn known(expr: &Expr, schema: &DFSchema) -> Option<SqlType> {
     if is_unknown(expr) {
         return None;
     }
-    let field = fields::field(expr, schema).ok()?;
+    fields::field(expr, schema).ok().and_then(|field| known_of(&field))
+}
+
+/// The same of the field of an expression that is no literal of unknown type.
+pub(crate) fn known_of(field: &Field) -> Option<SqlType> {
     match field.data_type() {
         DataType::Null | DataType::UInt32 | DataType::List(_) | DataType::LargeList(_) => None,
         DataType::UInt64 => Some(SqlType::Int8),
-        _ if type_oid(&field).is_some() => None,
-        _ => SqlType::from_field(&field).map(SqlType::unlimited),
+        _ if type_oid(field).is_some() => None,
+        _ => SqlType::from_field(field).map(SqlType::unlimited),
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Group, casts, group, is_unknown, known, name, typed, undefined};
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use crate::functions::{common, enums, padded, text};
+use crate::semantics::fields;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -11,7 +12,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Projection, Union};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Union};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 use tenon_storage::{EnumType, SqlType};
@@ -113,7 +114,10 @@ fn takes_enums(expr: &Expr, schema: &DFSchema) -> Result<()> {
     if is_own || OF_ANY_TYPE.contains(&name) || name.starts_with("any_") || name.starts_with("all_") {
         return Ok(());
     }
-    let types: Vec<DataType> = args.iter().filter_map(|own| own.get_type(schema).ok()).collect();
+    let types: Vec<DataType> = args
+        .iter()
+        .filter_map(|own| fields::data_type(own, schema).ok())
+        .collect();
     match types.iter().any(|own| EnumType::of(own).is_some()) {
         true => Err(enums::undefined(name, &types)),
         false => Ok(()),

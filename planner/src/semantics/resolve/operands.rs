@@ -1,26 +1,32 @@
 //! The operands of an operator.
 
-use super::{Group, group, is_unknown, known, name, typed};
+use super::{Group, group, is_unknown, name, typed};
 use crate::error::{SqlError, SqlState, state};
 use crate::errors::to_datafusion;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::functions::string;
 use datafusion::logical_expr::{Expr, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tenon_storage::SqlType;
 
-/// The operands with types for their literals; 42883 where no operator takes them together.
-pub(crate) fn operands(op: &BinaryOperator, left: Expr, right: Expr, schema: &DFSchema) -> Result<(Expr, Expr)> {
+/// The operands with types for their literals; 42883 where no operator takes them together. `types` are those of operands
+/// that are no literals of unknown type.
+pub(crate) fn operands(
+    op: &BinaryOperator,
+    left: Expr,
+    right: Expr,
+    types: (Option<SqlType>, Option<SqlType>),
+) -> Result<(Expr, Expr)> {
     Ok(match (is_unknown(&left), is_unknown(&right)) {
         (true, true) if is_arithmetic(op) => return Err(ambiguous(op, None, None)),
         (true, true) if *op == BinaryOperator::StringConcat => (cast(left, DataType::Utf8View), right),
         (true, true) => (left, right),
-        (true, false) if *op == BinaryOperator::Plus && is_open(known(&right, schema)) && !is_null(&left) => {
-            return Err(ambiguous(op, None, known(&right, schema)));
+        (true, false) if *op == BinaryOperator::Plus && is_open(types.1) && !is_null(&left) => {
+            return Err(ambiguous(op, None, types.1));
         }
-        (true, false) => match known(&right, schema) {
+        (true, false) => match types.1 {
             Some(of) if *op == BinaryOperator::StringConcat && is_shown(of) => {
                 (left, shown_beside(right, Some(of), Some(SqlType::Text)))
             }
@@ -29,10 +35,10 @@ pub(crate) fn operands(op: &BinaryOperator, left: Expr, right: Expr, schema: &DF
                 None => (left, right),
             },
         },
-        (false, true) if *op == BinaryOperator::Plus && is_open(known(&left, schema)) && !is_null(&right) => {
-            return Err(ambiguous(op, known(&left, schema), None));
+        (false, true) if *op == BinaryOperator::Plus && is_open(types.0) && !is_null(&right) => {
+            return Err(ambiguous(op, types.0, None));
         }
-        (false, true) => match known(&left, schema) {
+        (false, true) => match types.0 {
             Some(of) if *op == BinaryOperator::StringConcat && is_shown(of) => {
                 (shown_beside(left, Some(of), Some(SqlType::Text)), right)
             }
@@ -42,7 +48,6 @@ pub(crate) fn operands(op: &BinaryOperator, left: Expr, right: Expr, schema: &DF
             },
         },
         (false, false) => {
-            let types = (known(&left, schema), known(&right, schema));
             if let (Some(a), Some(b)) = types
                 && !meet(op, a, b)
             {
