@@ -6,6 +6,7 @@ use crate::conventions::SessionConventions;
 use crate::error::{Result, SqlError, state};
 use crate::plan_cache::PlanCache;
 use crate::session::{Session, SessionInfo};
+use crate::statements::KeptChecks;
 use crate::tasks;
 use datafusion::execution::{SessionState, TaskContext};
 use std::collections::HashMap;
@@ -76,6 +77,7 @@ pub struct Engine {
     pub(crate) task: Arc<TaskContext>,
     pub(crate) admission: Admission,
     pub(crate) plans: PlanCache,
+    pub(crate) checks: KeptChecks,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
     sessions: AtomicU64,
@@ -118,6 +120,7 @@ impl Engine {
             state,
             admission: Admission::new(options.max_concurrent_queries, options.query_threads),
             plans: PlanCache::default(),
+            checks: KeptChecks::default(),
             runtime: Some(runtime),
             sessions: AtomicU64::new(0),
             options,

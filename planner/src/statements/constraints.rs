@@ -22,14 +22,22 @@ use tenon_storage::{
     Transaction,
 };
 
-/// The conditions of a table, ready to be evaluated: those of its columns' domains, then its own.
+/// The conditions of rows that a statement writes.
 pub(super) struct Checks {
     definition: Arc<TableDefinition>,
+    table: Arc<TableChecks>,
+    /// That the rows belong to the partition that they are written to.
+    partition: Option<Condition>,
+    /// WITH CHECK OPTION of the views that rows are written through.
+    views: Vec<Condition>,
+}
+
+/// The conditions of a table, ready to be evaluated.
+pub(super) struct TableChecks {
+    /// Those of its columns' domains, then its own.
     conditions: Vec<Condition>,
     /// That there is a partition for the row.
     routes: Vec<Condition>,
-    /// WITH CHECK OPTION of the views that rows are written through.
-    views: Vec<Condition>,
     unique: Unique,
 }
 
@@ -49,8 +57,8 @@ struct Condition {
     detail: Detail,
 }
 
-impl Checks {
-    pub(super) fn of(binder: &Binder, definition: &Arc<TableDefinition>) -> Result<Checks> {
+impl TableChecks {
+    pub(super) fn planned(binder: &Binder, definition: &Arc<TableDefinition>) -> Result<TableChecks> {
         let mut conditions = Vec::new();
         for column in &definition.columns {
             let Some((schema, name)) = column.domain.clone() else {
@@ -115,12 +123,25 @@ impl Checks {
                 ),
             });
         }
-        Ok(Checks {
-            definition: definition.clone(),
+        Ok(TableChecks {
             conditions,
             routes,
-            views: Vec::new(),
             unique: Unique::of(binder, definition)?,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.conditions.is_empty() && self.routes.is_empty() && self.unique.is_empty()
+    }
+}
+
+impl Checks {
+    pub(super) fn of(binder: &Binder, definition: &Arc<TableDefinition>) -> Result<Checks> {
+        Ok(Checks {
+            definition: definition.clone(),
+            table: binder.engine.checks.of(binder, definition)?,
+            partition: None,
+            views: Vec::new(),
         })
     }
 
@@ -142,7 +163,7 @@ impl Checks {
 
     /// Adds that the rows belong to a partition.
     pub(super) fn and_of_partition(mut self, binder: &Binder, name: &str, condition: ast::Expr) -> Result<Self> {
-        self.conditions.push(Condition {
+        self.partition = Some(Condition {
             met: physical(binder, condition, &self.definition.schema)?,
             state: state::CHECK_VIOLATION,
             message: format!("new row for relation \"{name}\" violates partition constraint"),
@@ -161,18 +182,19 @@ impl Checks {
         {
             return Err(StorageError::serialization().into());
         }
-        if !self.unique.is_empty()
+        if !self.table.unique.is_empty()
             && let Some(table) = now
         {
-            self.unique.verify(table)?;
+            self.table.unique.verify(table)?;
         }
         self.hold(&self.views, written)
     }
 
     /// Fails on the first row of the segments for which a condition is false.
     pub(super) fn verify(&self, segments: &[Arc<Segment>]) -> Result<()> {
-        self.hold(&self.conditions, segments)?;
-        self.hold(&self.routes, segments)
+        self.hold(&self.table.conditions, segments)?;
+        self.hold(self.partition.as_slice(), segments)?;
+        self.hold(&self.table.routes, segments)
     }
 
     fn hold(&self, conditions: &[Condition], segments: &[Arc<Segment>]) -> Result<()> {

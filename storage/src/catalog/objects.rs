@@ -50,7 +50,7 @@ pub enum Object {
 
 impl Object {
     /// Whether two are one and the same version.
-    pub(super) fn is(&self, other: &Object) -> bool {
+    pub fn is(&self, other: &Object) -> bool {
         match (self, other) {
             (Object::Domain(a), Object::Domain(b)) => Arc::ptr_eq(a, b),
             (Object::Composite(a), Object::Composite(b)) => Arc::ptr_eq(a, b),
