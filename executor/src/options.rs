@@ -5,6 +5,8 @@ use datafusion::common::config::ConfigExtension;
 use datafusion::common::extensions_options;
 use datafusion::prelude::SessionConfig;
 
+use crate::hostile;
+
 /// The operator that joins must use; a join whose condition it cannot evaluate is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JoinOperator {
@@ -133,6 +135,7 @@ impl JoinOptions {
         plan.index_joins = indexed && self.device != DeviceChoice::Gpu;
         plan.index_joins_always = self.operator == JoinOperator::Inlj;
         plan.gpu_joins = self.device != DeviceChoice::Cpu;
+        plan.spill = hostile::through_files();
         plan
     }
 }

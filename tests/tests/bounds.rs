@@ -327,6 +327,23 @@ async fn spilling() -> Result<()> {
              AS l FROM t) q WHERE r > 0 AND l > ''",
             "1199999",
         ),
+        // Sets of values beside other aggregates; a join that knows nulls; functions of their partition's rows.
+        ("SELECT count(DISTINCT s) FROM t HAVING count(*) = 1200000", "1200000"),
+        (
+            "SELECT sum(c) FROM (SELECT count(DISTINCT s) FILTER (WHERE k > 0) AS c, count(*) AS n FROM t GROUP BY x % 7) q \
+             WHERE n > 170000",
+            "1199999",
+        ),
+        ("SELECT count(*) FROM t WHERE s NOT IN (SELECT s || '1' FROM t)", "1200000"),
+        (
+            "SELECT count(*) FROM t WHERE NOT (s IN (SELECT nullif(s, md5('7')) FROM t))",
+            "0",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT ntile(12) OVER (ORDER BY s) AS n, percent_rank() OVER (ORDER BY x) AS p, \
+             cume_dist() OVER (PARTITION BY x % 3 ORDER BY k) AS c FROM t) q WHERE n = 12 AND p >= 0 AND c > 0",
+            "100000",
+        ),
     ];
     let args = ["--query-memory-limit", "64MiB", "--threads"];
     let without = Server::start(&[&args[..], &["2"]].concat())?;

@@ -1,5 +1,7 @@
 //! DataFusion's rule that groups twice for aggregates over distinct values, where it can.
 
+use crate::spill::distinct::without_distinct;
+use crate::spill::windows::spills;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
@@ -21,11 +23,18 @@ impl OptimizerRule for SingleDistinctOfOneArgument {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match plan {
+        let plan = match plan {
             LogicalPlan::Aggregate(aggregate) if has_others(&aggregate) => {
-                Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)))
+                Transformed::no(LogicalPlan::Aggregate(aggregate))
             }
-            plan => self.0.rewrite(plan, config),
+            plan => self.0.rewrite(plan, config)?,
+        };
+        match &plan.data {
+            LogicalPlan::Aggregate(aggregate) if spills(config) => match without_distinct(aggregate, config)? {
+                Some(plain) => Ok(Transformed::yes(plain)),
+                None => Ok(plan),
+            },
+            _ => Ok(plan),
         }
     }
 }

@@ -25,6 +25,7 @@ mod unions;
 mod unordered;
 
 use crate::nodes::{ApplyPlanner, LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
+use crate::spill::inputs::shielded;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -123,7 +124,10 @@ fn replace(
         node
     };
     let node = joins::replace(node, cores)?;
-    let node = if spills { node } else { aggregates::replace(node)? };
+    let node = match spills {
+        true => shielded(node),
+        false => aggregates::replace(node)?,
+    };
     unordered::below_grouping_sets(node)
 }
 

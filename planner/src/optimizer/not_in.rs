@@ -1,11 +1,13 @@
 //! NOT IN over a subquery as a join that knows nulls.
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use crate::spill::windows::spills;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result};
+use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::utils::{can_hash, conjunction, split_conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, ExprSchemable, Filter, JoinType, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprSchemable, Filter, JoinType, LogicalPlan, LogicalPlanBuilder, col, lit};
 use datafusion::optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
@@ -109,8 +111,14 @@ fn anti_join(left: LogicalPlan, expr: Expr, subquery: Subquery, config: &dyn Opt
         .alias(alias)?
         .build()?;
     let (qualifier, field) = right.schema().qualified_field(0);
-    let nulls = field.is_nullable() || expr.nullable(left.schema())?;
-    let condition = expr.eq(Expr::Column(Column::from((qualifier, field))));
+    let value = Expr::Column(Column::from((qualifier, field)));
+    let mut nulls = field.is_nullable() || expr.nullable(left.schema())?;
+    let mut left = left;
+    if nulls && spills(config) && is_repeatable(&right)? {
+        left = where_nulls_allow(left, expr.clone(), &right, value.clone(), config)?;
+        nulls = false;
+    }
+    let condition = expr.eq(value);
     let no_keys = (Vec::<Column>::new(), Vec::<Column>::new());
     LogicalPlanBuilder::from(left)
         .join_detailed_with_options(
@@ -122,6 +130,47 @@ fn anti_join(left: LogicalPlan, expr: Expr, subquery: Subquery, config: &dyn Opt
             nulls,
         )?
         .build()
+}
+
+/// The rows on the left that NOT IN leaves to be compared: all, where there is nothing on the right, and otherwise those that
+/// are not null, where nothing on the right is. A join that knows nulls keeps all of the right in memory, others go through
+/// files.
+fn where_nulls_allow(
+    left: LogicalPlan,
+    expr: Expr,
+    right: &LogicalPlan,
+    value: Expr,
+    config: &dyn OptimizerConfig,
+) -> Result<LogicalPlan> {
+    let name = || config.alias_generator().next("__count");
+    let (rows, values) = (name(), name());
+    let columns: Vec<Expr> = left.schema().columns().into_iter().map(Expr::Column).collect();
+    let counts = LogicalPlanBuilder::from(right.clone())
+        .aggregate(
+            Vec::<Expr>::new(),
+            [count(lit(1i64)).alias(&rows), count(value).alias(&values)],
+        )?
+        .build()?;
+    let (rows, values) = (col(rows), col(values));
+    let allowed = rows.clone().eq(lit(0i64)).or(rows.eq(values).and(expr.is_not_null()));
+    LogicalPlanBuilder::from(left)
+        .cross_join(counts)?
+        .filter(allowed)?
+        .project(columns)?
+        .build()
+}
+
+/// Whether a plan gives the same rows when it runs again.
+fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
+    let varies = plan.exists(|node| {
+        let mut varies = matches!(node, LogicalPlan::Limit(_) | LogicalPlan::Extension(_));
+        node.apply_expressions(|expr| {
+            varies = varies || expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(varies)
+    })?;
+    Ok(!varies)
 }
 
 /// That no row of the subquery equals the expression, or may equal it.

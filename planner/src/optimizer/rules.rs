@@ -9,6 +9,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::planning;
 use crate::spill::inputs::SpillInputs;
+use crate::spill::windows::CountedWindows;
 
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
 use super::date_bounds::DateBounds;
@@ -75,6 +76,7 @@ pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     }
     if let Some(at) = rules.iter().position(|rule| rule.name() == SIMPLIFYING) {
         rules.insert(at + 1, Arc::new(DateBounds));
+        rules.insert(at + 2, Arc::new(CountedWindows));
     }
     planning::checked(rules, || Arc::new(planning::Checkpoint))
 }

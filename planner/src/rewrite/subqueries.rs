@@ -89,6 +89,15 @@ fn in_condition(condition: &mut Expr, top: bool) {
             in_condition(right, top);
         }
         Expr::Nested(inner) => in_condition(inner, top),
+        Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr,
+        } if top && negated_in(expr).is_some() => {
+            if let Some(found) = negated_in(expr) {
+                *condition = found;
+            }
+            in_condition(condition, top);
+        }
         // The optimizer has joins of its own for these.
         Expr::InSubquery { expr, negated, .. } if is_plain(expr) && (!*negated || top) => anywhere(expr),
         Expr::AnyOp {
@@ -130,6 +139,23 @@ fn in_condition(condition: &mut Expr, top: bool) {
             }
             None => anywhere(condition),
         },
+    }
+}
+
+/// NOT over IN as NOT IN, and the other way round.
+fn negated_in(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::Nested(inner) => negated_in(inner),
+        Expr::InSubquery {
+            expr,
+            subquery,
+            negated,
+        } => Some(Expr::InSubquery {
+            expr: expr.clone(),
+            subquery: subquery.clone(),
+            negated: !negated,
+        }),
+        _ => None,
     }
 }
 

@@ -16,6 +16,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::joins::SortMergeJoinExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -72,6 +73,18 @@ impl PhysicalOptimizerRule for SpillInputs {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// Nothing moves through the node to the join below. `SortMergeJoinExec` (DataFusion 55.2) takes a projection in and leaves its
+/// filter the old columns.
+pub(crate) fn shielded(node: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let filters = node
+        .downcast_ref::<SortMergeJoinExec>()
+        .is_some_and(|join| join.filter().is_some());
+    match filters {
+        true => CompactExec::over(node),
+        false => node,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Queries that have too little memory run once more, with operators that go on through files.
 
+pub(crate) mod distinct;
 pub(crate) mod inputs;
 mod pool;
+pub(crate) mod windows;
 
 use crate::engine;
 use crate::error::{Result, SqlError};
