@@ -334,7 +334,10 @@ async fn spilling() -> Result<()> {
              WHERE n > 170000",
             "1199999",
         ),
-        ("SELECT count(*) FROM t WHERE s NOT IN (SELECT s || '1' FROM t)", "1200000"),
+        (
+            "SELECT count(*) FROM t WHERE s NOT IN (SELECT s || '1' FROM t)",
+            "1200000",
+        ),
         (
             "SELECT count(*) FROM t WHERE NOT (s IN (SELECT nullif(s, md5('7')) FROM t))",
             "0",
