@@ -5,6 +5,7 @@ mod apart;
 pub mod device;
 pub mod explain;
 pub mod expr;
+mod gather;
 mod gpu_error;
 pub mod held;
 pub mod hostile;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
-use arrow::compute::{and, concat, filter, take};
+use arrow::compute::{and, filter};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::stats::Precision;
@@ -31,6 +31,7 @@ use tenon_storage::Segment;
 
 use super::choice::Choice;
 use crate::explain::Chosen;
+use crate::gather::{concat, pick};
 use crate::index::IndexReader;
 use crate::keys::all_valid;
 use crate::scan::{ScanExec, Selector, take_column};
@@ -461,11 +462,7 @@ impl Running {
                 pieces.push(take_column(&segments[of_segment[0].0 as usize], *column, &rows)?);
             }
             let schema = self.inner.schema();
-            Ok(Some(match &pieces[..] {
-                [] => arrow::array::new_empty_array(schema.field(index).data_type()),
-                [only] => Arc::clone(only),
-                _ => concat(&pieces.iter().map(|piece| piece.as_ref()).collect::<Vec<_>>())?,
-            }))
+            Ok(Some(concat(&pieces, || Ok(schema.field(index).data_type().clone()))?))
         };
         self.inner.columns().iter().enumerate().map(gather).collect()
     }
@@ -483,13 +480,13 @@ impl Running {
         };
         let mut answers: Vec<BooleanArray> = vec![];
         for ((_, index), values) in self.spec.also_equal.iter().zip(&outer.also_equal) {
-            let values = take(values, outer_rows, None)?;
+            let values = pick(values, outer_rows)?;
             answers.push(arrow::compute::kernels::cmp::eq(&values, &column(&inner[*index])?)?);
         }
         if let Some(filter) = &self.spec.filter {
             let columns = filter.column_indices().iter().map(|own| {
                 if own.side == self.spec.outer_side {
-                    Ok(take(outer.batch.column(own.index), outer_rows, None)?)
+                    Ok(pick(outer.batch.column(own.index), outer_rows)?)
                 } else {
                     column(&inner[own.index])
                 }
@@ -522,7 +519,7 @@ impl Running {
                 let padded = inner.iter().map(|column| {
                     let column = column.as_ref()?;
                     let nulls = new_null_array(column.data_type(), alone.len());
-                    Some(concat(&[column.as_ref(), nulls.as_ref()]))
+                    Some(concat(&[Arc::clone(column), nulls], || Ok(column.data_type().clone())))
                 });
                 let padded = padded.map(Option::transpose).collect::<Result<Vec<_>, _>>()?;
                 let rows = UInt32Array::from_iter_values(pairs.values().iter().copied().chain(alone));
@@ -550,7 +547,7 @@ impl Running {
             let found = match side {
                 JoinSide::None => mark.clone(),
                 side if *side == self.spec.outer_side => {
-                    return Ok(take(outer.batch.column(*index), outer_rows, None)?);
+                    return Ok(pick(outer.batch.column(*index), outer_rows)?);
                 }
                 _ => inner.get(*index).cloned().flatten(),
             };

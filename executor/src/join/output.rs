@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
-use arrow::compute::take;
 use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_plan::joins::utils::ColumnIndex;
+
+use crate::gather::pick;
 
 /// Rows of one side, all of the same length on both.
 pub enum Rows<'a> {
@@ -59,7 +60,7 @@ pub fn gather(
         columns.push(match (rows, source) {
             (Rows::Absent, _) => new_null_array(schema.field(position).data_type(), count),
             (Rows::All, Some(source)) => Arc::clone(source),
-            (Rows::Picked(rows), Some(source)) => take(source, *rows, None)?,
+            (Rows::Picked(rows), Some(source)) => pick(source, rows)?,
             _ => return internal_err!("a join's output column {position} has no source"),
         });
     }

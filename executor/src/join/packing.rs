@@ -6,12 +6,13 @@
 
 use arrow::array::{ArrayRef, BooleanArray, UInt32Array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::compute::and;
 use arrow::compute::kernels::cmp::eq;
-use arrow::compute::{and, take};
 use datafusion::common::Result;
 use tenon_gpu::cpu::Stop;
 
 use crate::apart::check;
+use crate::gather::pick;
 use crate::keys::{all_valid, append_exact, hash_lanes, is_exact, lane_buffer, lane_range};
 
 pub enum Packing {
@@ -93,7 +94,7 @@ impl Packing {
         let Self::Hashed(build) = self else { return Ok(None) };
         let mut equal: Option<BooleanArray> = None;
         for (build, probe) in build.iter().zip(probe) {
-            let same = eq(&take(build, build_rows, None)?, &take(probe, probe_rows, None)?)?;
+            let same = eq(&pick(build, build_rows)?, &pick(probe, probe_rows)?)?;
             equal = Some(match equal {
                 None => same,
                 Some(before) => and(&before, &same)?,

@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch, make_array, new_empty_array};
-use arrow::buffer::MutableBuffer;
-use arrow::compute::concat;
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, exec_err};
@@ -16,10 +14,10 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
-use rayon::prelude::*;
-use tenon_gpu::cpu::{Stop, filled};
+use tenon_gpu::cpu::Stop;
 
 use crate::apart::{apart, check};
+use crate::gather::concat;
 use crate::held::batch_bytes;
 use crate::keys::{append_exact, is_exact};
 
@@ -89,9 +87,7 @@ impl SideData {
                 .iter()
                 .map(|batch| key.evaluate(batch)?.into_array(batch.num_rows()));
             check(stop)?;
-            key_columns.push(concat_all(arrays.collect::<Result<Vec<_>>>()?, || {
-                key.data_type(schema)
-            })?);
+            key_columns.push(concat(&arrays.collect::<Result<Vec<_>>>()?, || key.data_type(schema))?);
         }
         let mut pieces: Vec<Vec<ArrayRef>> = vec![vec![]; schema.fields().len()];
         for batch in batches {
@@ -103,7 +99,7 @@ impl SideData {
         for (index, pieces) in pieces.into_iter().enumerate() {
             check(stop)?;
             columns.push(match reads[index] {
-                true => Some(concat_all(pieces, || Ok(schema.field(index).data_type().clone()))?),
+                true => Some(concat(&pieces, || Ok(schema.field(index).data_type().clone()))?),
                 false => None,
             });
         }
@@ -134,54 +130,6 @@ fn put_in_order(batches: &mut Vec<RecordBatch>, key: &PhysicalExprRef) -> Result
     }
     *batches = order.into_iter().map(|at| batches[at].clone()).collect();
     Ok(true)
-}
-
-fn concat_all(
-    arrays: Vec<ArrayRef>,
-    data_type: impl FnOnce() -> Result<arrow::datatypes::DataType>,
-) -> Result<ArrayRef> {
-    match &arrays[..] {
-        [] => Ok(new_empty_array(&data_type()?)),
-        [only] => Ok(Arc::clone(only)),
-        [first, ..] => {
-            if let Some(width) = first.data_type().primitive_width()
-                && let Some(all) = concat_by_all(&arrays, width)?
-            {
-                return Ok(all);
-            }
-            Ok(concat(&arrays.iter().map(|array| array.as_ref()).collect::<Vec<_>>())?)
-        }
-    }
-}
-
-/// Rows from which on all cores copy.
-const COPIED_ROWS_MIN: usize = 128 * 1024;
-
-/// Many arrays of numbers, `width` bytes each and none null, put together by all cores; none where they are not such.
-fn concat_by_all(arrays: &[ArrayRef], width: usize) -> Result<Option<ArrayRef>> {
-    let rows: usize = arrays.iter().map(|array| array.len()).sum();
-    if rows < COPIED_ROWS_MIN || arrays.iter().any(|array| array.null_count() > 0) {
-        return Ok(None);
-    }
-    let pieces: Vec<_> = arrays.iter().map(|array| array.to_data()).collect();
-    // Aligned for the widest number.
-    let mut all = MutableBuffer::from(filled(0i128, (rows * width).div_ceil(size_of::<i128>())));
-    all.truncate(rows * width);
-    let mut rest = all.as_slice_mut();
-    let mut copies = Vec::with_capacity(pieces.len());
-    for piece in &pieces {
-        let (to, after) = rest.split_at_mut(piece.len() * width);
-        copies.push((
-            to,
-            &piece.buffers()[0].as_slice()[piece.offset() * width..][..piece.len() * width],
-        ));
-        rest = after;
-    }
-    copies.into_par_iter().for_each(|(to, from)| to.copy_from_slice(from));
-    let data = ArrayData::builder(arrays[0].data_type().clone())
-        .len(rows)
-        .add_buffer(all.into());
-    Ok(Some(make_array(data.build()?)))
 }
 
 /// Every batch of every partition. More than one partition run as tasks of their own, which end with this future.
@@ -251,21 +199,6 @@ mod tests {
             .iter()
             .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
         (ascending, values.collect())
-    }
-
-    #[test]
-    fn all_cores_put_together_what_one_does() {
-        let column = |from: i64, to: i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values(from..to)) };
-        let mut arrays: Vec<_> = (0..20).map(|at| column(at * 10_000, (at + 1) * 10_000)).collect();
-        arrays.push(column(0, 100).slice(7, 50));
-        let data_type = || Ok(arrow::datatypes::DataType::Int64);
-        let parallel = concat_all(arrays.clone(), data_type).unwrap();
-        assert!(concat_by_all(&arrays, 8).unwrap().is_some());
-        let plain = concat(&arrays.iter().map(|array| array.as_ref()).collect::<Vec<_>>()).unwrap();
-        assert_eq!(&parallel, &plain);
-        arrays.push(Arc::new(Int64Array::from(vec![None, Some(1)])));
-        assert!(concat_by_all(&arrays, 8).unwrap().is_none());
-        assert_eq!(concat_all(arrays, data_type).unwrap().null_count(), 1);
     }
 
     #[test]

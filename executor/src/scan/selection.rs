@@ -13,6 +13,7 @@ use datafusion::common::Result;
 use tenon_storage::{Bound, DictionaryColumn, Segment};
 
 use super::filter::{Cost, ScanFilter};
+use crate::gather::pick;
 use crate::keys::append_exact;
 use crate::runtime_filter::KeySet;
 
@@ -263,7 +264,7 @@ impl Chosen {
 pub fn take_column(segment: &Segment, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
     Ok(match segment.dictionary(column) {
         Some(dictionary) => take(dictionary.values.as_ref(), &take(&dictionary.codes, rows, None)?, None)?,
-        None => take(&segment.column(column), rows, None)?,
+        None => pick(&segment.column(column), rows)?,
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::{SortColumn, concat, concat_batches};
+use arrow::compute::{SortColumn, concat};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::utils::evaluate_partition_ranges;
 use datafusion::common::{Result, ScalarValue};
@@ -17,6 +17,7 @@ use datafusion::physical_plan::{SendableRecordBatchStream, SpillManager, WindowE
 use futures::TryStreamExt;
 
 use super::constant::{Gathered, repeated};
+use crate::gather;
 use crate::held::batch_bytes;
 
 /// A file's bytes, from which on there is another: read files go.
@@ -215,10 +216,8 @@ impl Windows {
             }
             return Ok(());
         }
-        let batch = match held.as_slice() {
-            [] => return Ok(()),
-            [one] => one.clone(),
-            [first, ..] => concat_batches(&first.schema(), &held)?,
+        let Some(batch) = gather::concat_batches(&held)? else {
+            return Ok(());
         };
         drop(held);
         self.evaluate(&batch)
@@ -234,10 +233,8 @@ impl Windows {
                 column.push(expr.evaluate(&partition)?);
             }
         }
-        let columns = columns.iter().map(|pieces| match pieces.as_slice() {
-            [one] => Ok(Arc::clone(one)),
-            several => Ok(concat(&several.iter().map(|piece| piece.as_ref()).collect::<Vec<_>>())?),
-        });
+        let columns = columns.iter().zip(&self.exprs);
+        let columns = columns.map(|(pieces, expr)| gather::concat(pieces, || Ok(expr.field()?.data_type().clone())));
         let given = self.with_values(batch, columns.collect::<Result<_>>()?)?;
         for start in (0..given.num_rows()).step_by(self.batch_rows) {
             let rows = self.batch_rows.min(given.num_rows() - start);

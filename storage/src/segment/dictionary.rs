@@ -89,7 +89,7 @@ impl Dictionary {
             }
             *snapshot = None;
         }
-        let snapshot = snapshot.get_or_insert_with(|| Arc::new(StringViewArray::from_iter_values(own.iter())));
+        let snapshot = snapshot.get_or_insert_with(|| Arc::new(StringViewArray::from_iter_values(own.iter()).gc()));
         Some((result, snapshot.clone()))
     }
 }

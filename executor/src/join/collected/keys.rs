@@ -9,13 +9,14 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, UInt32Array, make_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::kernels::cmp::{eq, not_distinct};
-use arrow::compute::{and, cast, take};
+use arrow::compute::{and, cast};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
 use tenon_gpu::cpu::Stop;
 
 use super::codes::{Words, order_codes};
+use crate::gather::pick;
 use crate::keys::{all_valid, hash_lanes};
 
 /// One side's keys and their rows.
@@ -108,7 +109,7 @@ impl Verify {
     pub fn equal(&self, build_rows: &UInt32Array, probe_rows: &UInt32Array) -> Result<BooleanArray> {
         let mut equal: Option<BooleanArray> = None;
         for (build, probe) in self.build.iter().zip(&self.probe) {
-            let (build, probe) = (take(build, build_rows, None)?, take(probe, probe_rows, None)?);
+            let (build, probe) = (pick(build, build_rows)?, pick(probe, probe_rows)?);
             let same = match self.null_equal {
                 true => not_distinct(&build, &probe)?,
                 false => eq(&build, &probe)?,
