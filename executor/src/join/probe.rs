@@ -14,16 +14,18 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::physical_plan::joins::utils::ColumnIndex;
+use rayon::prelude::*;
 
 use super::build::BuildSide;
 use super::output::{Columns, Rows, gather, keep_pairs};
 use super::packing::Packing;
 use super::spec::JoinSpec;
 use super::table::Head;
+use super::visited::Visited;
 
 const PAIRS_MAX: usize = 32 * 1024;
 /// Rows in one batch of build rows at the end.
-const FINAL_ROWS: usize = 32 * 1024;
+const FINAL_ROWS: usize = 8 * 1024;
 
 pub struct Prober {
     pub spec: Arc<JoinSpec>,
@@ -284,6 +286,24 @@ impl Prober {
                 }
             }
         }
+        // One partition owes them all, and has the cores of those that have ended.
+        let pieces: Vec<usize> = (start..self.build.rows)
+            .step_by(FINAL_ROWS)
+            .take(2 * rayon::current_num_threads())
+            .collect();
+        let batches = match pieces.as_slice() {
+            [only] => vec![self.build_rows(visited, *only)?],
+            several => several
+                .par_iter()
+                .map(|start| self.build_rows(visited, *start))
+                .collect::<Result<_>>()?,
+        };
+        out.extend(batches.into_iter().flatten());
+        Ok((start + pieces.len() * FINAL_ROWS).min(self.build.rows))
+    }
+
+    /// What the join kind owes of the build rows from `start` on, `FINAL_ROWS` at most.
+    fn build_rows(&self, visited: &Visited, start: usize) -> Result<Option<RecordBatch>> {
         let end = (start + FINAL_ROWS).min(self.build.rows);
         let wanted = match self.spec.join_type {
             JoinType::LeftSemi => Some(true),
@@ -294,25 +314,19 @@ impl Prober {
             .filter(|&row| wanted.is_none_or(|w| visited.is_set(row) == w))
             .map(|row| row as u32)
             .collect();
-        if !rows.is_empty() {
-            let mark: Option<ArrayRef> = (self.spec.join_type == JoinType::LeftMark).then(|| {
-                Arc::new(
-                    (start..end)
-                        .map(|row| Some(visited.is_set(row)))
-                        .collect::<BooleanArray>(),
-                ) as ArrayRef
-            });
-            let build = (&self.build.columns as &dyn Columns, Rows::Picked(&rows));
-            out.push_back(gather(
-                &self.spec.output,
-                &self.schema,
-                build,
-                (&(), Rows::Absent),
-                mark,
-                rows.len(),
-            )?);
+        if rows.is_empty() {
+            return Ok(None);
         }
-        Ok(end)
+        let mark: Option<ArrayRef> = (self.spec.join_type == JoinType::LeftMark).then(|| {
+            Arc::new(
+                (start..end)
+                    .map(|row| Some(visited.is_set(row)))
+                    .collect::<BooleanArray>(),
+            ) as ArrayRef
+        });
+        let build = (&self.build.columns as &dyn Columns, Rows::Picked(&rows));
+        let count = rows.len();
+        gather(&self.spec.output, &self.schema, build, (&(), Rows::Absent), mark, count).map(Some)
     }
 }
 
