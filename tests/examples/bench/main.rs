@@ -1,6 +1,6 @@
 //! Benchmarks of a whole server, in this process and through its wire, beside DuckDB over the same rows.
 //!
-//! `bench tpch` times the 22 TPC-H queries, `bench copy` loads `lineitem` in several ways, `bench planning` times the
+//! `bench tpch` times the 22 TPC-H queries, `bench growth` how their times grow with the scale factor, `bench copy` loads `lineitem` in several ways, `bench planning` times the
 //! planner, `bench regret` compares the join operator that was chosen with all others (`--seconds 120`,
 //! `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`).
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
@@ -8,6 +8,7 @@
 //! process over one run: on a busy machine it tells more than the clock.
 
 mod copy;
+mod growth;
 mod planning;
 mod regret;
 mod served;
@@ -21,8 +22,11 @@ use served::Served;
 use tenon_executor::device;
 use tenon_executor::join::calibrate::{self, Calibration};
 
+#[derive(Clone)]
 pub struct Options {
     pub factor: f64,
+    /// Of `growth`.
+    pub factors: Vec<f64>,
     pub queries: Vec<usize>,
     pub runs: usize,
     pub threads: usize,
@@ -50,11 +54,13 @@ fn main() -> Result<()> {
     let options = options(args)?;
     match benchmark.as_deref() {
         Some("tpch") => tpch::run(&options),
+        Some("growth") => growth::run(&options),
         Some("copy") => copy::run(&options),
         Some("planning") => planning::run(&options),
         Some("regret") => run_regret(&options),
         _ => bail!(
             "usage: bench tpch|copy|planning [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]\n       \
+             bench growth [--factors 1,3,10] [--query N]... [--runs 5] [--threads 2]\n       \
              bench regret [--seconds 120] [--rows-min N] [--rows-max N] [--runs 5] [--threads 2] [--csv FILE]"
         ),
     }
@@ -84,6 +90,7 @@ fn run_regret(options: &Options) -> Result<()> {
 fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
     let mut options = Options {
         factor: 1.0,
+        factors: vec![1.0, 3.0, 10.0],
         queries: vec![],
         runs: 5,
         threads: 2,
@@ -99,6 +106,9 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
         let mut value = || args.next().with_context(|| format!("{arg} wants a value"));
         match arg.as_str() {
             "--sf" => options.factor = value()?.parse()?,
+            "--factors" => {
+                options.factors = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            }
             "--query" => options.queries.push(value()?.parse()?),
             "--runs" => options.runs = value()?.parse()?,
             "--threads" => options.threads = value()?.parse()?,

@@ -12,9 +12,9 @@ use crate::Options;
 use crate::served::{Served, process_cpu_ms, query};
 
 /// Milliseconds of clock and of CPU, and the rows as text.
-struct Measured {
-    ms: f64,
-    cpu_ms: f64,
+pub struct Measured {
+    pub ms: f64,
+    pub cpu_ms: f64,
     rows: Vec<Vec<Option<String>>>,
 }
 
@@ -64,7 +64,8 @@ pub fn run(options: &Options) -> Result<()> {
     })
 }
 
-async fn measure(client: &tokio_postgres::Client, sql: &str, runs: usize) -> Result<Measured> {
+/// A query's fastest run of `runs`, after one that is not timed.
+pub async fn measure(client: &tokio_postgres::Client, sql: &str, runs: usize) -> Result<Measured> {
     let rows = query(client, sql).await?;
     let (mut ms, mut cpu_ms) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..runs {
