@@ -6,7 +6,7 @@ use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use crate::functions::sets::{self, ONCE, ORDINALITY};
 use crate::nodes::Materialized;
-use crate::rewrite::call;
+use crate::rewrite::{call, displayed_name};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, TableAlias, TableFactor,
 };
+use std::collections::HashMap;
 
 /// The name of ROWS FROM, as the parser sees it.
 pub(crate) const ROWS_FROM: &str = "\u{1}rows_from";
@@ -111,7 +112,10 @@ impl RelationPlanner for Relations {
                     alias,
                     sample: None,
                 };
-                renamed(alias, inner, context)
+                match alias.columns.is_empty() {
+                    true => told_apart(alias, inner(None), context),
+                    false => renamed(alias, inner, context),
+                }
             }
             TableFactor::Table {
                 name,
@@ -178,7 +182,10 @@ impl RelationPlanner for Relations {
                     table_with_joins,
                     alias,
                 };
-                renamed(alias, inner, context)
+                match alias.columns.is_empty() {
+                    true => told_apart(alias, inner(None), context),
+                    false => renamed(alias, inner, context),
+                }
             }
             other => Ok(RelationPlanning::Original(Box::new(other))),
         }
@@ -352,6 +359,37 @@ fn renamed(
     let named = distinct(under_names(columns, &alias));
     let plan = LogicalPlanBuilder::from(plan).project(named)?.build()?;
     Ok(planned(plan, Some(bare(alias))))
+}
+
+/// A relation under a name of its own, where columns that differed by their tables' names alone must differ by theirs:
+/// all of them, so that none can be meant without saying which.
+fn told_apart(
+    alias: TableAlias,
+    inner: TableFactor,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<RelationPlanning> {
+    let plan = context.plan(inner)?;
+    let columns = plan.schema().columns();
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for column in &columns {
+        *seen.entry(displayed_name(&column.name)).or_default() += 1;
+    }
+    // What has no name that a client sees is named apart by whoever made it.
+    seen.remove("");
+    if seen.values().all(|times| *times == 1) {
+        return Ok(planned(plan, Some(alias)));
+    }
+    let named = columns.iter().enumerate().map(|(at, column)| {
+        let shown = displayed_name(&column.name);
+        let name = match seen.get(shown) {
+            Some(2..) => format!("{shown}\u{1}{at}"),
+            _ => column.name.clone(),
+        };
+        Expr::Column(column.clone()).alias(name)
+    });
+    let named: Vec<_> = named.collect();
+    let plan = LogicalPlanBuilder::from(plan).project(named)?.build()?;
+    Ok(planned(plan, Some(alias)))
 }
 
 /// The columns under the alias's names as far as it has them, then under their own.

@@ -2,6 +2,7 @@
 
 use super::wording;
 use crate::error::{SqlError, state};
+use crate::rewrite::displayed_name;
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -103,16 +104,24 @@ fn from_schema(error: &SchemaError) -> SqlError {
                 let message = format!("missing FROM-clause entry for table \"{}\"", relation.table());
                 return SqlError::new(state::UNDEFINED_TABLE, message);
             }
+            // A derived table's columns of one name carry marks.
+            let meant = valid_fields.iter().filter(|known| {
+                let table = field
+                    .relation
+                    .as_ref()
+                    .is_none_or(|wanted| known.relation.as_ref() == Some(wanted));
+                table && known.name != field.name && displayed_name(&known.name) == field.name
+            });
+            if meant.count() > 1 {
+                return ambiguous(&field.name);
+            }
             let told = SqlError::new(state::UNDEFINED_COLUMN, format!("column {name} does not exist"));
             match closest(&field.name, valid_fields) {
                 Some(known) => told.hint(format!("Perhaps you meant to reference the column \"{known}\".")),
                 None => told,
             }
         }
-        SchemaError::AmbiguousReference { field } => SqlError::new(
-            state::AMBIGUOUS_COLUMN,
-            format!("column reference \"{}\" is ambiguous", field.name),
-        ),
+        SchemaError::AmbiguousReference { field } => ambiguous(&field.name),
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
             if qualifier.table().is_empty() {
                 return SqlError::new(
@@ -128,6 +137,13 @@ fn from_schema(error: &SchemaError) -> SqlError {
             format!("column \"{name}\" specified more than once"),
         ),
     }
+}
+
+fn ambiguous(column: &str) -> SqlError {
+    SqlError::new(
+        state::AMBIGUOUS_COLUMN,
+        format!("column reference \"{column}\" is ambiguous"),
+    )
 }
 
 /// The known column nearest to a misspelt one, where near enough to be meant.

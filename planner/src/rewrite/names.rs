@@ -6,7 +6,7 @@
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const MARK: char = '\u{1}';
 
@@ -24,14 +24,17 @@ pub(super) fn name_outputs(select: &mut Select) {
     if select.projection.len() == 1 && (wildcard || plain(&select.projection[0])) {
         return;
     }
-    // Qualified columns keep their names and may repeat, as long as their qualifiers differ.
     let mut taken: HashSet<String> = HashSet::new();
-    let mut qualified: HashSet<(String, String)> = HashSet::new();
+    // The first column of a name keeps it, unless another table's has the same: ORDER BY could not say which it means.
+    let mut qualified: HashMap<String, String> = HashMap::new();
+    let mut repeated: HashSet<String> = HashSet::new();
     for item in &select.projection {
-        if let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item
-            && let Some(last) = parts.last()
-        {
-            taken.insert(folded(last));
+        if let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item {
+            let (qualifier, name) = ends(parts);
+            if *qualified.entry(name.clone()).or_insert_with(|| qualifier.clone()) != qualifier {
+                repeated.insert(name.clone());
+            }
+            taken.insert(name);
         }
     }
     for (at, item) in select.projection.iter_mut().enumerate() {
@@ -39,9 +42,9 @@ pub(super) fn name_outputs(select: &mut Select) {
             SelectItem::UnnamedExpr(expr) => {
                 let name = match &*expr {
                     Expr::CompoundIdentifier(parts) => {
-                        let name = parts.last().map(folded).unwrap_or_default();
-                        let qualifier = parts.iter().rev().nth(1).map(folded).unwrap_or_default();
-                        if qualified.insert((qualifier, name.clone())) && !wildcard {
+                        let (_, name) = ends(parts);
+                        let first = qualified.remove(&name).is_some();
+                        if first && !wildcard && !repeated.contains(&name) {
                             continue;
                         }
                         name
@@ -71,6 +74,13 @@ pub(super) fn name_outputs(select: &mut Select) {
             alias: Ident::with_quote('"', alias),
         };
     }
+}
+
+/// What stands before a qualified column's name, and the name.
+fn ends(parts: &[Ident]) -> (String, String) {
+    let mut parts = parts.iter().rev().map(folded);
+    let name = parts.next().unwrap_or_default();
+    (parts.next().unwrap_or_default(), name)
 }
 
 /// Whether a word is a function's call without parentheses.
