@@ -8,6 +8,13 @@ static THROUGH_FILES: LazyLock<bool> = LazyLock::new(|| std::env::var_os("TENON_
 static BATCH_ROWS: LazyLock<Option<usize>> =
     LazyLock::new(|| std::env::var("TENON_TEST_BATCH_ROWS").ok()?.parse().ok());
 
+static SCATTERED: LazyLock<bool> = LazyLock::new(|| std::env::var_os("TENON_TEST_SCATTERED").is_some());
+
+/// Whether each segment of a table is worth a partition of its scan, however few rows it has.
+pub fn scattered() -> bool {
+    *SCATTERED
+}
+
 /// Whether all rows shall have the same hash: every comparison after a hash then counts.
 pub fn equal_hashes() -> bool {
     *EQUAL_HASHES

@@ -31,6 +31,7 @@ use tenon_storage::{MemoryBudget, TableVersion};
 use super::filter::ScanFilter;
 use super::selection::{Dense, Selector, take_column};
 use super::statistics;
+use crate::hostile;
 use crate::index::{IndexScan, choose, semi_join};
 use crate::per_execution::PerExecution;
 use crate::runtime_filter::{KeySet, RuntimeFilter};
@@ -93,12 +94,15 @@ impl ScanExec {
         let schema = Arc::new(full_schema.project(&columns)?);
         let own = table.statistics();
         let (scan_filters, index) = compiled(&table, full_schema, filters, index_budget)?;
-        let segments = table.segments().iter();
-        let morsels = segments.map(|s| s.rows().div_ceil(MORSEL_ROWS)).sum::<usize>();
+        // By rows and not by segments: a table of few rows in many segments is read in its order, by one.
+        let worth = match hostile::scattered() {
+            true => table.segments().len(),
+            false => (table.rows() as usize).div_ceil(MORSEL_ROWS),
+        };
         let partitions = match &index {
             // Few rows: more partitions would cost more than they save.
             Some(_) => 1,
-            None => partitions.min(morsels).max(1),
+            None => partitions.min(worth).max(1),
         };
         let orderings = columns.iter().enumerate().filter_map(|(at, column)| {
             let ascending = own.columns.get(*column).is_some_and(|statistics| statistics.ascending);
