@@ -6,7 +6,7 @@ use crate::engine::{self, Engine};
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::explain;
-use crate::optimizer;
+use crate::optimizer::{self, deep};
 use crate::outcome::BatchStream;
 use crate::plan_cache::{Keeper, Mode, Slot, fresh, is_fillable, opened, shares_state};
 use crate::planning;
@@ -372,7 +372,7 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> f64 {
 
 /// The physical plan of a logical one that leaves its parameters open; None where there is none.
 async fn open(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
-    let plan = bounds::planning(|| optimizer::prepared(run.state.optimize(plan)?))?;
+    let plan = bounds::planning(|| optimizer::prepared(deep::optimized(&run.state, plan)?))?;
     let Some(plan) = opened(plan)? else { return Ok(None) };
     let plan = optimizer::physical(&plan, run.state.as_ref()).await?;
     Ok(is_fillable(&plan)?.then_some(plan))
@@ -384,7 +384,7 @@ pub(crate) async fn physical(run: &Run, plan: &LogicalPlan) -> Result<Ready> {
 }
 
 async fn ready(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Ready> {
-    let plan = bounds::planning(|| run.state.optimize(plan))?;
+    let plan = bounds::planning(|| deep::optimized(&run.state, plan))?;
     let rows = run.state.config().batch_size();
     let fitting = bounds::batch_rows(bounds::longest_constant(&plan)?, rows);
     let (state, task) = if fitting == rows {
@@ -418,10 +418,8 @@ pub(crate) fn columns(engine: &Engine, statement: &planning::Statement, plan: &L
     if !coerces.unwrap_or(false) {
         return Ok(plan.schema().clone());
     }
-    let options = engine.state.config_options();
-    let analyzer = engine.state.analyzer();
     planning::under_here(statement, || {
-        let analyzed = analyzer.execute_and_check(plan.clone(), options, |_, _| {});
+        let analyzed = deep::analyzed(&engine.state, plan.clone());
         planning::check()?;
         // What is wrong with the plan is told when it runs.
         Ok(analyzed.map_or_else(|_| plan.schema().clone(), |analyzed| analyzed.schema().clone()))

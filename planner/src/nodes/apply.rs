@@ -4,7 +4,7 @@
 //! into it, and otherwise for each row's values again. Rows of equal values share a run.
 
 use crate::nodes::{Materialized, ProjectSet};
-use crate::optimizer;
+use crate::optimizer::{self, deep};
 use crate::plan_cache::{fresh, is_fillable, opened, shares_state};
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
@@ -19,7 +19,6 @@ use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
-use datafusion::optimizer::Optimizer;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -290,8 +289,7 @@ async fn prepared(
 
 /// The analyzed plan optimized.
 fn optimized(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
-    let optimizer: &Optimizer = state.optimizer();
-    optimizer::prepared(optimizer.optimize(plan, state, |_, _| {})?)
+    optimizer::prepared(deep::optimized_analyzed(state, plan)?)
 }
 
 /// A plan with values in place of placeholders, also inside the subqueries that its nodes run row by row. Rows that are

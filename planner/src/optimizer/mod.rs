@@ -5,6 +5,7 @@ mod aggregates;
 mod annotate;
 mod cross_joins;
 mod date_bounds;
+pub(crate) mod deep;
 mod distinct;
 mod equi_joins;
 pub mod estimate;
