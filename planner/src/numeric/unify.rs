@@ -110,6 +110,14 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
             let exact = types.len() == 2 && types.iter().all(|own| Class::of(own).is_exact());
             if !exact || types[0] == types[1] && types[0] != tenon_storage::types::NUMERIC {
                 let mut call = call;
+                if types.len() == 2 && types[0] == DataType::Float32 && types[0] != types[1] {
+                    // What it gives is the first as it was.
+                    let first = call.args[0].clone();
+                    to_floats(call.args.iter_mut().collect(), schema);
+                    let equal = plain(Operator::Eq, call.args.remove(0), call.args.remove(0));
+                    let null = lit(datafusion::common::ScalarValue::Float32(None));
+                    return Ok(Transformed::yes(when(equal, null).otherwise(first)?));
+                }
                 let changed = to_floats(call.args.iter_mut().collect(), schema);
                 return Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed));
             }
@@ -149,7 +157,12 @@ fn in_list(mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut all: Vec<&mut Expr> = vec![&mut list.expr];
     all.extend(&mut list.list);
     let numeric = all.iter().any(|expr| is_numeric(expr, schema));
-    if to_floats(all.iter_mut().map(|expr| &mut **expr).collect(), schema) {
+    // One value is compared, several are an array of one type.
+    let float = match all.len() > 2 && !all[1..].iter().any(|expr| expr.any_column_refs()) {
+        true => float_of(all.iter().filter_map(|expr| fields::data_type(expr, schema).ok())),
+        false => DataType::Float64,
+    };
+    if to_float(all.iter_mut().map(|expr| &mut **expr).collect(), schema, &float) {
         return Ok(Transformed::yes(Expr::InList(list)));
     }
     if !numeric {
@@ -190,15 +203,34 @@ fn rewrite_case(mut case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> 
     Ok(Transformed::new_transformed(Expr::Case(case), changed))
 }
 
-/// Converts the exact numbers among expressions that get one type to floats, where one of them is a float.
+fn narrowed(float: Expr, to: &DataType) -> Expr {
+    match to {
+        DataType::Float32 => cast(float, DataType::Float32),
+        _ => float,
+    }
+}
+
+/// The float that numbers become where they get one type.
+fn float_of(mut types: impl Iterator<Item = impl std::borrow::Borrow<DataType>>) -> DataType {
+    match types.any(|own| *own.borrow() == DataType::Float64) {
+        true => DataType::Float64,
+        false => DataType::Float32,
+    }
+}
+
+/// Converts the exact numbers among expressions that are compared to floats, where one of them is a float.
 fn to_floats(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    to_float(exprs, schema, &DataType::Float64)
+}
+
+fn to_float(exprs: Vec<&mut Expr>, schema: &DFSchema, to: &DataType) -> bool {
     let types: Vec<Option<DataType>> = exprs.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
     let float = types.iter().flatten().any(DataType::is_floating);
     let mut changed = false;
     for (expr, own) in exprs.into_iter().zip(types) {
         match own.as_ref().map(Class::of) {
-            Some(Class::Decimal) if float => *expr = cast(std::mem::take(expr), DataType::Float64),
-            Some(Class::Numeric) if float => *expr = as_float(std::mem::take(expr)),
+            Some(Class::Decimal) if float => *expr = cast(std::mem::take(expr), to.clone()),
+            Some(Class::Numeric) if float => *expr = narrowed(as_float(std::mem::take(expr)), to),
             _ => continue,
         }
         changed = true;
@@ -222,7 +254,8 @@ pub(crate) fn differ(types: &[DataType]) -> bool {
 fn to_one_type(exprs: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let types: Vec<Option<DataType>> = exprs.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
     if types.iter().flatten().any(DataType::is_floating) {
-        return Ok(to_floats(exprs, schema));
+        let float = float_of(types.iter().flatten());
+        return Ok(to_float(exprs, schema, &float));
     }
     let texts = |own: &DataType| Class::of(own) == Class::Text;
     let numbers: Vec<DataType> = types.iter().flatten().filter(|own| !texts(own)).cloned().collect();
@@ -319,8 +352,8 @@ fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
                 return Ok(expr);
             }
             let converted = match (float(&columns[at]), Class::of(&own)) {
-                (true, Class::Decimal) => cast(expr, DataType::Float64),
-                (true, Class::Numeric) => as_float(expr),
+                (true, Class::Decimal) => cast(expr, float_of(columns[at].iter())),
+                (true, Class::Numeric) => narrowed(as_float(expr), &float_of(columns[at].iter())),
                 (true, _) => return Ok(expr),
                 (false, _) => to_numeric(expr, &own)?,
             };

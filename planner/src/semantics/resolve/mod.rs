@@ -3,11 +3,13 @@
 //!
 //! - `operands`: the two sides of an operator, while names are bound;
 //! - `casts`: which of those in the text there are;
-//! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE, UNION), before type coercion.
+//! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE), before type coercion;
+//! - `sets`: the columns of UNION, INTERSECT, EXCEPT and of subqueries after IN.
 
 mod casts;
 mod neighbours;
 mod operands;
+mod sets;
 
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
 pub(crate) use operands::{operands, undefined};

@@ -1,6 +1,6 @@
 //! Expressions that get one type together: a rule before type coercion.
 
-use super::{Group, casts, group, is_unknown, known, name, typed, undefined};
+use super::{Group, casts, group, is_unknown, known, name, sets, typed, undefined};
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use crate::functions::{common, enums, padded, text};
@@ -12,9 +12,8 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Union};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
-use std::sync::Arc;
 use tenon_storage::{EnumType, SqlType};
 
 #[derive(Debug)]
@@ -45,9 +44,15 @@ pub(in crate::semantics) fn resolved(expr: Expr, schema: &DFSchema) -> Result<Ex
 }
 
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if let LogicalPlan::Union(union) = node {
-        return rewrite_union(union);
+    let node = match node {
+        LogicalPlan::Union(union) => return sets::union(union),
+        LogicalPlan::Join(join) => sets::blankless(join)?,
+        node => Transformed::no(node),
+    };
+    if node.transformed {
+        return Ok(node);
     }
+    let node = node.data;
     let enums = mentions_enums(&node)?;
     let mut touched = enums;
     node.apply_expressions(|expr| {
@@ -139,7 +144,7 @@ fn is_candidate(expr: &Expr) -> bool {
         Expr::Cast(cast) => casts::is_doubtful(cast),
         Expr::IsTrue(_) | Expr::IsFalse(_) | Expr::IsUnknown(_) => true,
         Expr::IsNotTrue(_) | Expr::IsNotFalse(_) | Expr::IsNotUnknown(_) => true,
-        Expr::InList(_) | Expr::Between(_) | Expr::Like(_) | Expr::Case(_) => true,
+        Expr::InList(_) | Expr::InSubquery(_) | Expr::Between(_) | Expr::Like(_) | Expr::Case(_) => true,
         Expr::ScalarFunction(call) => call.name() == "nullif" || of_one_type(call.name()).is_some(),
         Expr::BinaryExpr(binary) => matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
         _ => false,
@@ -166,6 +171,10 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let op = if list.negated { "<>" } else { "=" };
             let changed = unify(all, schema, Place::Operator(op))?;
             Transformed::new_transformed(Expr::InList(list), changed)
+        }
+        Expr::InSubquery(within) => {
+            let within = sets::within(within, schema)?;
+            within.update_data(Expr::InSubquery)
         }
         Expr::Between(mut between) => {
             let all = vec![&mut *between.expr, &mut *between.low, &mut *between.high];
@@ -297,7 +306,7 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<bool>
 }
 
 /// The type of two together.
-fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
+pub(super) fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
     let rank = |of: SqlType| match of {
         SqlType::Int2 | SqlType::Date => 0,
         SqlType::Int4 | SqlType::Timestamp => 1,
@@ -323,74 +332,7 @@ fn apart(place: Place, a: SqlType, b: SqlType) -> DataFusionError {
     }
 }
 
-fn unmatched(what: &str, a: SqlType, b: SqlType) -> DataFusionError {
+pub(super) fn unmatched(what: &str, a: SqlType, b: SqlType) -> DataFusionError {
     let message = format!("{what} types {} and {} cannot be matched", name(Some(a)), name(Some(b)));
     to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message))
-}
-
-/// A literal in a column of one of a union's inputs takes the type that the others have.
-fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
-    let width = union.inputs.first().map_or(0, |input| input.schema().fields().len());
-    if union.inputs.iter().any(|input| input.schema().fields().len() != width) {
-        return Ok(Transformed::no(LogicalPlan::Union(union)));
-    }
-    let mut types: Vec<Option<SqlType>> = Vec::with_capacity(width);
-    for at in 0..width {
-        let mut found: Option<SqlType> = None;
-        let mut other = false;
-        for input in &union.inputs {
-            if literal_column(input, at) {
-                continue;
-            }
-            let column = Expr::Column(input.schema().columns()[at].clone());
-            match (found, known(&column, input.schema())) {
-                (_, None) => other = true,
-                (None, Some(own)) => found = Some(own),
-                (Some(earlier), Some(own)) => {
-                    found = Some(type_of_two(earlier, own).ok_or_else(|| unmatched("UNION", earlier, own))?);
-                }
-            }
-        }
-        types.push(found.filter(|found| !other && group(*found) != Group::String));
-    }
-    let wanted = |input: &LogicalPlan| (0..width).any(|at| types[at].is_some() && literal_column(input, at));
-    if !union.inputs.iter().any(|input| wanted(input)) {
-        return Ok(Transformed::no(LogicalPlan::Union(union)));
-    }
-    let inputs = union.inputs.iter().map(|input| match input.as_ref() {
-        LogicalPlan::Projection(projection) if wanted(input) => {
-            let exprs = projection.expr.iter().zip(&types).map(|(expr, to)| match to {
-                Some(to) => in_projection(expr.clone(), *to),
-                None => expr.clone(),
-            });
-            let projection = Projection::try_new(exprs.collect(), projection.input.clone())?;
-            Ok(Arc::new(LogicalPlan::Projection(projection)))
-        }
-        _ => Ok(input.clone()),
-    });
-    let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(
-        inputs,
-    )?)))
-}
-
-fn literal_column(input: &LogicalPlan, at: usize) -> bool {
-    match input {
-        LogicalPlan::Projection(projection) => projection
-            .expr
-            .get(at)
-            .is_some_and(|expr| is_unknown(&expr.clone().unalias())),
-        _ => false,
-    }
-}
-
-fn in_projection(expr: Expr, to: SqlType) -> Expr {
-    let name = expr.schema_name().to_string();
-    match expr {
-        Expr::Alias(alias) if is_unknown(&alias.expr) => {
-            typed(*alias.expr, to).alias_qualified(alias.relation, alias.name)
-        }
-        other if is_unknown(&other) => typed(other, to).alias(name),
-        other => other,
-    }
 }
