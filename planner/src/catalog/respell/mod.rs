@@ -78,7 +78,14 @@ impl VisitorMut for Respeller {
             }
             Expr::Subquery(query) => match subqueries::known_null(query) {
                 Some(value) => *expr = value,
-                None => subqueries::first_row_only(query),
+                None => {
+                    let outside = subqueries::cast_outside(query);
+                    subqueries::first_row_only(query);
+                    if let Some(to) = outside {
+                        let value = std::mem::replace(expr, null());
+                        *expr = cast(value, to);
+                    }
+                }
             },
             _ => {}
         }

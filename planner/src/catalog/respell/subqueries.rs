@@ -9,16 +9,14 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// System tables without rows: there are no sequences, policies, publications, memberships and the like. A scalar
+/// System tables without rows: there are no policies, publications, memberships and the like. A scalar
 /// subquery that joins with one gives NULL.
 const EMPTY_TABLES: &[&str] = &[
     "pg_auth_members",
     "pg_foreign_table",
-    "pg_inherits",
     "pg_policy",
     "pg_publication",
     "pg_publication_rel",
-    "pg_sequence",
     "pg_statistic_ext",
     "pg_trigger",
 ];
@@ -121,6 +119,30 @@ pub(super) fn count_existing(item: &mut SelectItem) {
         }
     }
     let _ = item.visit(&mut Counter);
+}
+
+/// `(SELECT x::regclass FROM ...)` becomes `(SELECT x FROM ...)::regclass`: a subquery's value keeps no type of PostgreSQL's.
+pub(super) fn cast_outside(query: &mut Query) -> Option<ast::DataType> {
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return None;
+    };
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        select.projection.as_mut_slice()
+    else {
+        return None;
+    };
+    let Expr::Cast {
+        kind: ast::CastKind::DoubleColon,
+        expr,
+        data_type: data_type @ ast::DataType::Regclass,
+        ..
+    } = item
+    else {
+        return None;
+    };
+    let (inner, to) = (std::mem::replace(expr.as_mut(), null()), data_type.clone());
+    *item = inner;
+    Some(to)
 }
 
 /// `(SELECT x FROM ... ORDER BY y)` becomes `(SELECT first_value(x ORDER BY y) FROM ...)`: one row, and NULL where there
