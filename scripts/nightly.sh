@@ -12,7 +12,7 @@ export TENON_BOUNDS_SECONDS=${TENON_BOUNDS_SECONDS:-600}
 export TENON_BOUNDS_CONNECTIONS=${TENON_BOUNDS_CONNECTIONS:-1000}
 ulimit -n 8192
 export TENON_TRIAL_SECONDS=$((TENON_BOUNDS_SECONDS + 300))
-for name in bounds::sqlsmith wire::fuzz bounds::many_connections bounds::memory; do
+for name in bounds::sqlsmith wire::fuzz bounds::many_connections bounds::stalled_readers bounds::open_cursors bounds::memory; do
     echo "== $name ($(date -u +%H:%M:%S))"
     cargo test --workspace --test server -- --exact "$name" --nocapture
 done

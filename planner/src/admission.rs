@@ -10,10 +10,14 @@
 //!         ^                                                    |
 //!         +------------- the client reads again ---- away <----+
 //! ```
+//!
+//! Hundreds of queries that begin together wait for each other's moments. A session whose last query was short does not wait
+//! behind them: it has short turns of its own kind, as long as it keeps to them ([`Standing`]).
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenon_storage::heap::Account;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -22,28 +26,41 @@ use tokio::time::{Instant, sleep_until};
 /// What a short query takes at most.
 const MOMENT: Duration = Duration::from_millis(50);
 
+/// A session's queries may take so long, on a loaded machine too, and it still counts as one of short queries.
+const STANDING_MAX: Duration = Duration::from_millis(200);
+
 /// The turns of a server.
 pub(crate) struct Admission {
     long: Semaphore,
     short: Semaphore,
+    /// Short ones, for sessions of which it is known that their queries are.
+    known: Semaphore,
 }
+
+/// Whether a session's last query was short. Of one that has run none that is not known.
+#[derive(Clone, Default)]
+pub(crate) struct Standing(Arc<AtomicBool>);
 
 impl Admission {
     pub fn new(queries: usize, threads: usize) -> Self {
         Self {
             long: Semaphore::new(queries.max(1)),
             short: Semaphore::new((2 * threads).max(4)),
+            known: Semaphore::new((2 * threads).max(4)),
         }
     }
 
     /// A place in which a query of the account's statement runs. It has no turn yet.
-    pub fn place(&self, account: &Arc<Account>) -> Place<'_> {
+    pub fn place(&self, account: &Arc<Account>, standing: &Standing) -> Place<'_> {
         account.gate.begin();
         account.gate.pause();
         Place {
             admission: self,
             account: account.clone(),
+            standing: standing.clone(),
             turn: Turn::None,
+            turned: Instant::now(),
+            worked: Duration::ZERO,
         }
     }
 }
@@ -58,29 +75,43 @@ enum Turn<'a> {
     Long {
         _permit: SemaphorePermit<'a>,
     },
+    /// Of a query that is nothing but a row of constants.
+    Free,
 }
 
 /// A query that runs, or waits to.
 pub(crate) struct Place<'a> {
     admission: &'a Admission,
     account: Arc<Account>,
+    standing: Standing,
     turn: Turn<'a>,
+    /// Since when it has the turn, or none; and how long it has had turns before.
+    turned: Instant,
+    worked: Duration,
 }
 
 impl<'a> Place<'a> {
+    /// Goes on without a turn.
+    pub fn go_free(&mut self) {
+        self.set(Turn::Free);
+    }
+
     /// Waits for a turn.
     pub async fn take(&mut self) {
         if !matches!(self.turn, Turn::None) {
             return;
         }
+        let known = self.standing.0.load(Ordering::Relaxed);
+        let short = |_permit| Turn::Short {
+            _permit,
+            end: Instant::now() + MOMENT,
+        };
         let turn = match self.admission.long.try_acquire() {
             Ok(_permit) => Turn::Long { _permit },
             Err(_) => tokio::select! {
                 biased;
-                Ok(_permit) = self.admission.short.acquire() => Turn::Short {
-                    _permit,
-                    end: Instant::now() + MOMENT,
-                },
+                Ok(permit) = self.admission.known.acquire(), if known => short(permit),
+                Ok(permit) = self.admission.short.acquire() => short(permit),
                 Ok(_permit) = self.admission.long.acquire() => Turn::Long { _permit },
                 // The semaphores are never closed.
                 else => Turn::None,
@@ -129,7 +160,11 @@ impl<'a> Place<'a> {
     fn set(&mut self, turn: Turn<'a>) {
         let before = matches!(self.turn, Turn::None);
         let after = matches!(turn, Turn::None);
+        if !before {
+            self.worked += self.turned.elapsed();
+        }
         self.turn = turn;
+        self.turned = Instant::now();
         match (before, after) {
             (true, false) => self.account.gate.resume(),
             (false, true) => self.account.gate.pause(),
@@ -140,6 +175,10 @@ impl<'a> Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
+        if !matches!(self.turn, Turn::None) {
+            self.worked += self.turned.elapsed();
+        }
+        self.standing.0.store(self.worked <= STANDING_MAX, Ordering::Relaxed);
         if matches!(self.turn, Turn::None) {
             self.account.gate.resume();
         }
@@ -159,15 +198,15 @@ mod tests {
         let patience = 6 * MOMENT;
         let admission = Admission::new(1, 1);
         let account = Account::new(CancellationToken::new());
-        let mut long = admission.place(&account);
+        let mut long = admission.place(&account, &Standing::default());
         long.take().await;
         for _ in 0..10 {
-            let mut short = admission.place(&account);
+            let mut short = admission.place(&account, &Standing::default());
             assert_eq!(short.run(async { 5 }).await, 5);
         }
         // What takes longer than its moment waits for the long one, even when it could go on, and does not keep others
         // from their moment.
-        let mut second = admission.place(&account);
+        let mut second = admission.place(&account, &Standing::default());
         {
             let ready = Notify::new();
             let mut work = pin!(second.run(ready.notified()));
@@ -186,5 +225,31 @@ mod tests {
         assert!(timeout(patience, &mut work).await.is_err());
         drop(second);
         work.await;
+    }
+
+    #[tokio::test]
+    async fn known_sessions_pass_a_burst() {
+        let admission = Admission::new(1, 1);
+        let account = Account::new(CancellationToken::new());
+        let known = Standing::default();
+        let mut long = admission.place(&account, &Standing::default());
+        long.take().await;
+        drop(admission.place(&account, &known));
+        // All short turns are taken.
+        let mut burst: Vec<_> = (0..4)
+            .map(|_| admission.place(&account, &Standing::default()))
+            .collect();
+        for place in &mut burst {
+            place.take().await;
+        }
+        let mut unknown = admission.place(&account, &Standing::default());
+        assert!(timeout(MOMENT, unknown.take()).await.is_err());
+        let mut short = admission.place(&account, &known);
+        assert!(timeout(MOMENT, short.take()).await.is_ok());
+        // One that was not short is not known for it.
+        tokio::time::sleep(STANDING_MAX).await;
+        drop(short);
+        let mut again = admission.place(&account, &known);
+        assert!(timeout(MOMENT, again.take()).await.is_err());
     }
 }

@@ -17,7 +17,7 @@ use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::{Database, MemoryBudget, heap};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -80,6 +80,8 @@ pub struct Engine {
     pub(crate) checks: KeptChecks,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
+    /// For queries of one row, which would wait for a poll of each task of all the others.
+    moments: Option<Runtime>,
     sessions: AtomicU64,
 }
 
@@ -97,13 +99,8 @@ impl Engine {
                 )
             })?;
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(options.query_threads.max(1))
-            .thread_name("tenon-query")
-            .thread_stack_size(STACK_BYTES)
-            .enable_all()
-            .build()
-            .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))?;
+        let runtime = threads("tenon-query", options.query_threads)?;
+        let moments = threads("tenon-moment", 1)?;
         let state = Arc::new(context::build(&options)?);
         tasks::inherit_accounts();
         if options.query_memory_limit_bytes < usize::MAX {
@@ -122,6 +119,7 @@ impl Engine {
             plans: PlanCache::default(),
             checks: KeptChecks::default(),
             runtime: Some(runtime),
+            moments: Some(moments),
             sessions: AtomicU64::new(0),
             options,
         }))
@@ -178,11 +176,30 @@ impl Engine {
     }
 
     /// Where query work runs.
-    pub(crate) fn handle(&self) -> Result<&tokio::runtime::Handle> {
-        match &self.runtime {
-            Some(runtime) => Ok(runtime.handle()),
-            None => Err(SqlError::new(state::ADMIN_SHUTDOWN, "the server is shutting down")),
-        }
+    pub(crate) fn handle(&self) -> Result<&Handle> {
+        handle_of(&self.runtime)
+    }
+
+    /// Where queries of one row run.
+    pub(crate) fn moments(&self) -> Result<&Handle> {
+        handle_of(&self.moments)
+    }
+}
+
+fn threads(name: &str, number: usize) -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(number.max(1))
+        .thread_name(name)
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build()
+        .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))
+}
+
+fn handle_of(runtime: &Option<Runtime>) -> Result<&Handle> {
+    match runtime {
+        Some(runtime) => Ok(runtime.handle()),
+        None => Err(SqlError::new(state::ADMIN_SHUTDOWN, "the server is shutting down")),
     }
 }
 
@@ -202,7 +219,7 @@ pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+        for runtime in [self.runtime.take(), self.moments.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }

@@ -1,6 +1,6 @@
 //! Running a plan: on the query threads, a bounded number at a time, its batches forwarded with back-pressure.
 
-use crate::admission::Place;
+use crate::admission::{Place, Standing};
 use crate::bounds;
 use crate::engine::{self, Engine};
 use crate::error::{Result, SqlError, state};
@@ -16,6 +16,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, ParamValues, Result as DataFusionResult, ScalarValue};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, StreamExt};
 use std::any::Any;
@@ -45,6 +47,7 @@ pub(crate) struct Run {
     pub cancel: CancellationToken,
     /// What the statement holds.
     pub account: Arc<Account>,
+    pub standing: Standing,
     /// Set where EXPLAIN ANALYZE wants to see the plans that run.
     pub watch: Option<Arc<Watch>>,
 }
@@ -120,6 +123,30 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// Whether there is nothing but expressions to evaluate, once.
+    fn is_one_row(&self) -> bool {
+        let plan = match self {
+            Self::Logical(plan) | Self::Kept { plan, .. } | Self::Open { plan, .. } => plan,
+            Self::Physical(plan, _) => {
+                let mut plan = plan;
+                while plan.is::<ProjectionExec>() {
+                    plan = plan.children()[0];
+                }
+                return plan.is::<PlaceholderRowExec>();
+            }
+        };
+        let mut plan = plan.as_ref();
+        let reads = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_));
+        while let LogicalPlan::Projection(projection) = plan {
+            let reads = |expr: &Expr| expr.exists(|expr| Ok(reads(expr))).unwrap_or(true);
+            if projection.expr.iter().any(reads) {
+                return false;
+            }
+            plan = projection.input.as_ref();
+        }
+        matches!(plan, LogicalPlan::EmptyRelation(_))
+    }
+
     /// What to plan once more, and the statement whose plans are kept.
     fn again(&self) -> Result<(Option<LogicalPlan>, Option<Arc<Slot>>)> {
         Ok(match self {
@@ -149,6 +176,10 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
         cancel: token.clone(),
         ..run.clone()
     };
+    let threads = match source.is_one_row() {
+        true => run.engine.moments()?.clone(),
+        false => run.engine.handle()?.clone(),
+    };
     let work = async move {
         let _dropped = token.clone().drop_guard();
         let mut planned = Some(planned);
@@ -167,7 +198,7 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
         }
     };
     let work = heap::within(Some(run.account.clone()), false, work);
-    run.engine.handle()?.spawn(work);
+    threads.spawn(work);
     // Planning is not to be interrupted: who no longer waits for it leaves it to find out.
     tokio::select! {
         biased;
@@ -253,8 +284,11 @@ async fn attempt(
     planned: &mut Option<oneshot::Sender<Result<()>>>,
     mut attempted: Option<&mut Option<Attempt<'_>>>,
 ) -> Result<()> {
-    let mut place = run.engine.admission.place(&run.account);
-    place.take().await;
+    let mut place = run.engine.admission.place(&run.account, &run.standing);
+    match source.is_one_row() {
+        true => place.go_free(),
+        false => place.take().await,
+    }
     let begin = Instant::now();
     let Ready { plan, task } = planning::under(run.cancel.clone(), plan_of(run, source)).await?;
     if let Some(watch) = &run.watch {

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::config::cli::{Cli, Command};
 use crate::serve::Server;
-use crate::{allocator, demo, health, load, logging};
+use crate::{allocator, demo, descriptors, health, load, logging};
 use anyhow::Context;
 use clap::Parser;
 use std::process::ExitCode;
@@ -56,6 +56,7 @@ fn runtime(threads: usize) -> anyhow::Result<Runtime> {
 fn serve(cli: &Cli) -> anyhow::Result<()> {
     let config = Config::load(&cli.settings, std::env::vars())?;
     logging::start(&config);
+    descriptors::raise_for(config.max_connections);
     let server = Server::new(&config)?;
     calibrate::start(config.calibration);
     runtime(config.threads)?.block_on(async {

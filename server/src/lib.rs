@@ -7,6 +7,7 @@ mod allocator;
 mod app;
 pub mod config;
 pub mod demo;
+pub mod descriptors;
 pub mod encode;
 pub mod health;
 pub mod load;

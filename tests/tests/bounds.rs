@@ -27,8 +27,11 @@ pub fn trials() -> Vec<Trial> {
 
 const MIB: u64 = 1 << 20;
 
-/// Others wait no longer than this, on a loaded machine.
-const OTHERS_WAIT: Duration = Duration::from_millis(500);
+/// A short statement waits no longer than this beside others as a rule, and never longer than that: the trials share a machine
+/// of two cores with other trials, whose work may take both for some time slices. On an idle machine the worst is below
+/// the first.
+const OTHERS_WAIT: Duration = Duration::from_millis(50);
+const OTHERS_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// How long sqlsmith may take to read the system tables, on a loaded machine.
 const READING_MAX: Duration = Duration::from_secs(240);
@@ -39,15 +42,22 @@ pub fn random_time() -> Duration {
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(10))
 }
 
-/// The longest of ten times that a short statement takes.
-async fn short_statement(client: &Client) -> Result<Duration> {
-    let mut longest = Duration::ZERO;
-    for _ in 0..10 {
+/// What a short statement takes beside others: the median, and the worst, of a hundred times.
+async fn short_statements(client: &Client, beside: &str) -> Result<()> {
+    let mut times = vec![];
+    for _ in 0..100 {
         let begun = Instant::now();
         ensure!(value(client, "SELECT 1").await? == "1");
-        longest = longest.max(begun.elapsed());
+        times.push(begun.elapsed());
     }
-    Ok(longest)
+    times.sort();
+    let (median, worst) = (times[times.len() / 2], times[times.len() - 1]);
+    println!("bounds: SELECT 1 beside {beside}: median {median:?}, worst {worst:?}");
+    ensure!(
+        median < OTHERS_WAIT && worst < OTHERS_WAIT_MAX,
+        "beside {beside}: median {median:?}, worst {worst:?}"
+    );
+    Ok(())
 }
 
 /// Statements that would take far more memory than queries have: each ends, by its end, by 53200 or 54000, or by its time.
@@ -136,26 +146,57 @@ async fn tables() -> Result<()> {
 
 /// Clients that stop reading hold up nobody, and go on where they read again.
 async fn stalled_readers() -> Result<()> {
-    let server = Server::start(&["--threads", "2"])?;
+    const STALLED: usize = 200;
+    let server = Server::start(&["--threads", "2", "--max-connections", "300"])?;
+    let other = server.connect().await?;
     let mut stalled = vec![];
-    for _ in 0..20 {
+    for number in 0..STALLED {
         let mut client = RawClient::connect(&server)?;
-        client.send_query("SELECT x, repeat('y', 1000) FROM generate_series(1, 100000) g(x)")?;
+        // Rows made as they are read, sorted ones, and a join's.
+        client.send_query(match number % 4 {
+            0 => "SELECT x, md5(x::text) FROM generate_series(1, 30000) g(x) ORDER BY 2",
+            1 => "SELECT a.x, repeat('y', 1000) FROM generate_series(1, 30000) a(x) JOIN generate_series(1, 30000) b(x) ON a.x = b.x",
+            _ => "SELECT x, repeat('y', 1000) FROM generate_series(1, 30000) g(x)",
+        })?;
         stalled.push(client);
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let other = server.connect().await?;
-    let longest = short_statement(&other).await?;
-    println!("bounds::stalled_readers: SELECT 1 took up to {longest:?} beside them");
-    ensure!(longest < OTHERS_WAIT, "{longest:?} beside stalled readers");
+    short_statements(&other, "queries that begin").await?;
+    // Until all have filled what lies between them and their clients.
+    let begun = Instant::now();
+    let mut busy = server.processor_ticks()?;
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = server.processor_ticks()?;
+        if now - busy <= 5 {
+            break;
+        }
+        ensure!(
+            begun.elapsed() < Duration::from_secs(120),
+            "the stalled queries go on working"
+        );
+        busy = now;
+    }
+    let resident = server.resident_bytes()?.0 / MIB;
+    println!(
+        "bounds::stalled_readers: at rest after {:?}, with {resident} MiB",
+        begun.elapsed()
+    );
+    short_statements(&other, "stalled readers").await?;
+    let begun = Instant::now();
+    drop(server.connect().await?);
+    ensure!(
+        begun.elapsed() < OTHERS_WAIT_MAX,
+        "a connection took {:?}",
+        begun.elapsed()
+    );
     ensure!(value(&other, "SELECT count(*) FROM generate_series(1, 1000000)").await? == "1000000");
-    for client in &mut stalled[..3] {
+    for client in &mut stalled[..5] {
         let rows = client
             .until_ready()?
             .iter()
             .filter(|message| message.kind == b'D')
             .count();
-        ensure!(rows == 100_000, "{rows} rows");
+        ensure!(rows == 30_000, "{rows} rows");
     }
     Ok(())
 }
@@ -193,34 +234,46 @@ async fn idle_timeouts() -> Result<()> {
     Ok(())
 }
 
-/// Cursors with a row fetched and more to come: others go on, and so does their own session.
+/// Cursors with a row fetched and more to come, in one session and in many: others go on, and so do their own sessions.
 async fn open_cursors() -> Result<()> {
     const CURSORS: usize = 200;
-    let server = Server::start(&["--threads", "2"])?;
+    let server = Server::start(&["--threads", "2", "--max-connections", "300"])?;
+    let query = "SELECT x FROM generate_series(1, 1000000) g(x)";
     let holder = server.connect().await?;
     holder.batch_execute("BEGIN").await?;
     for number in 0..CURSORS {
-        let query = "SELECT x FROM generate_series(1, 1000000) g(x)";
         holder
             .batch_execute(&format!("DECLARE c{number} CURSOR FOR {query}; FETCH 1 FROM c{number}"))
             .await?;
     }
     let other = server.connect().await?;
-    let longest = short_statement(&other).await?;
-    println!("bounds::open_cursors: SELECT 1 took up to {longest:?} beside {CURSORS} cursors");
-    ensure!(longest < OTHERS_WAIT, "{longest:?} beside open cursors");
+    short_statements(&other, "the cursors of one session").await?;
+    let mut holders = vec![];
+    for number in 0..CURSORS {
+        let client = server.connect().await?;
+        let ordered = ["", " ORDER BY x % 1000, x"][usize::from(number % 10 == 0)];
+        let declare = format!("BEGIN; DECLARE c CURSOR FOR {query}{ordered}; FETCH 1 FROM c");
+        client.batch_execute(&declare).await?;
+        holders.push(client);
+    }
+    short_statements(&other, "cursors of as many sessions").await?;
+    println!("bounds::open_cursors: {} MiB", server.resident_bytes()?.0 / MIB);
     ensure!(value(&holder, "SELECT count(*) FROM generate_series(1, 100000)").await? == "100000");
-    let last = rows(&holder, "FETCH ALL FROM c7").await?;
-    ensure!(last.len() == 999_999, "{} rows", last.len());
+    for (client, cursor) in [(&holder, "c7"), (&holders[0], "c"), (&holders[7], "c")] {
+        let last = rows(client, &format!("FETCH ALL FROM {cursor}")).await?;
+        ensure!(last.len() == 999_999, "{} rows", last.len());
+    }
     Ok(())
 }
 
-/// Many connections, some of them at work: memory stays flat.
+/// A thousand connections, some of them at work: memory stays flat.
 async fn many_connections() -> Result<()> {
     const ACTIVE: usize = 64;
     let connections = std::env::var("TENON_BOUNDS_CONNECTIONS").ok();
-    let connections: usize = connections.and_then(|text| text.parse().ok()).unwrap_or(400);
-    let server = Server::start(&["--max-connections", "1100", "--threads", "2"])?;
+    let connections: usize = connections.and_then(|text| text.parse().ok()).unwrap_or(1000);
+    // Fewer than the connections, as most machines begin: the server takes what it needs.
+    tenon::descriptors::raise();
+    let server = Server::start_in("ulimit -S -n 512", &["--max-connections", "1100", "--threads", "2"])?;
     let mut idle = vec![];
     for _ in 0..connections - ACTIVE {
         idle.push(server.connect().await?);
@@ -235,13 +288,21 @@ async fn many_connections() -> Result<()> {
                 let sum = value(&client, "SELECT sum(x) FROM generate_series(1, 10000) g(x)").await?;
                 ensure!(sum == "50005000");
                 ensure!(value(&client, &format!("SELECT {number}")).await? == number.to_string());
-                statements += 2;
+                // What sessions and the server keep: plans, tables, snapshots, errors, connections.
+                let made = format!("SELECT $1::int8 + {}", statements % 1000);
+                client.query_one(&made, &[&1i64]).await?;
+                client
+                    .batch_execute("CREATE TEMP TABLE t (x int); INSERT INTO t VALUES (1), (2); DROP TABLE t")
+                    .await?;
+                ensure!(failing(&client, "SELECT 1 / 0").await? == "22012");
+                drop(server.connect().await?);
+                statements += 7;
             }
             anyhow::Ok(statements)
         }
     };
     let watch = async {
-        tokio::time::sleep(random_time() / 4).await;
+        tokio::time::sleep(random_time() / 5).await;
         let early = server.resident_bytes()?.0;
         tokio::time::sleep_until(end.into()).await;
         anyhow::Ok((early, server.resident_bytes()?.0))

@@ -25,9 +25,22 @@ impl Server {
 
     /// The same with environment variables.
     pub fn start_with(args: &[&str], env: &[(&str, &str)]) -> Result<Server> {
+        Self::start_by(Command::new(binary()), args, env)
+    }
+
+    /// The same in a process that has first run something in the shell.
+    pub fn start_in(first: &str, args: &[&str]) -> Result<Server> {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("{first} && exec \"$0\" \"$@\"")])
+            .arg(binary());
+        Self::start_by(shell, args, &[])
+    }
+
+    fn start_by(mut command: Command, args: &[&str], env: &[(&str, &str)]) -> Result<Server> {
         let address = free_address()?;
         let log = tempfile::NamedTempFile::new()?;
-        let child = Command::new(binary())
+        let child = command
             .arg("--listen")
             .arg(address.to_string())
             .args(args)

@@ -8,6 +8,7 @@ mod snapshot;
 pub(crate) use block::{Block, Isolation};
 pub use prepare::Prepared;
 
+use crate::admission::Standing;
 use crate::engine::Engine;
 use crate::error::{Result, SqlError, SqlState, state};
 use crate::functions::sequence::Taken;
@@ -97,6 +98,8 @@ pub struct Session {
     began: Instant,
     /// What the statement holds, or the cursor that it reads.
     account: Arc<Account>,
+    /// Of its queries among others.
+    standing: Standing,
     pub(crate) named: HashMap<String, Named>,
     pub(crate) cursors: HashMap<String, Cursor>,
     /// What `currval` knows.
@@ -135,6 +138,7 @@ impl Session {
             settings,
             notices: Vec::new(),
             block: None,
+            standing: Standing::default(),
             single: None,
             account: Account::new(cancel.clone()),
             cancel,

@@ -96,6 +96,7 @@ impl Session {
             task,
             cancel: self.cancel().clone(),
             account: self.account().clone(),
+            standing: self.standing.clone(),
             watch: self.watch.clone(),
         }
     }

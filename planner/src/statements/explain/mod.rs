@@ -176,7 +176,7 @@ async fn planned(
 
 /// Runs a plan to its end for the account that it leaves.
 async fn exhaust(run: &Run, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-    let mut place = run.engine.admission.place(&run.account);
+    let mut place = run.engine.admission.place(&run.account, &run.standing);
     let told = |error| crate::errors::from_datafusion(&error);
     // A context of its own: a kept plan has run under others.
     let task = crate::engine::task(&run.state);
