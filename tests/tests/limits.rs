@@ -5,12 +5,14 @@ use crate::raw::RawClient;
 use crate::trial;
 use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
+use std::path::{Path, PathBuf};
 
 pub fn trials() -> Vec<Trial> {
     vec![
         trial("limits::ten_million_rows", ten_million_rows),
         trial("limits::slow_reader", slow_reader),
         trial("limits::memory_limit", memory_limit),
+        trial("limits::control_group", control_group),
         trial("limits::query_memory", query_memory),
         trial("limits::long_conditions", long_conditions),
         trial("limits::long_chains", long_chains),
@@ -46,6 +48,69 @@ async fn slow_reader() -> Result<()> {
     let grown = now.saturating_sub(before) / MIB;
     ensure!(grown < 150, "resident memory grew by {grown} MiB with nobody reading");
     client.vanish();
+    Ok(())
+}
+
+/// A control group for the trial, gone with it.
+struct Group(PathBuf);
+
+impl Group {
+    /// With so much memory, of version 1 or 2, where this machine lets one be made.
+    fn of_bytes(bytes: u64) -> std::io::Result<Self> {
+        let name = format!("tenon-trial-{}", std::process::id());
+        let version_1 = Path::new("/sys/fs/cgroup/memory");
+        let (root, file) = match version_1.exists() {
+            true => (version_1, "memory.limit_in_bytes"),
+            false => (Path::new("/sys/fs/cgroup"), "memory.max"),
+        };
+        let group = Self(root.join(name));
+        std::fs::create_dir(&group.0)?;
+        std::fs::write(group.0.join(file), bytes.to_string())?;
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// In a control group the limits that nobody gave are shares of the group's memory: tables and queries end with 53200 before
+/// the kernel ends the server.
+async fn control_group() -> Result<()> {
+    const GROUP_BYTES: u64 = 1 << 30;
+    let group = match Group::of_bytes(GROUP_BYTES) {
+        Ok(group) => group,
+        Err(error) => {
+            println!("not run: limits::control_group: no control group can be made here: {error}");
+            return Ok(());
+        }
+    };
+    let enter = format!("echo $$ > {}/cgroup.procs", group.0.display());
+    let mut server = Server::start_in(&enter, &["--threads", "2"])?;
+    let client = server.connect().await?;
+    client.batch_execute("CREATE TABLE big (s text)").await?;
+    let insert = "INSERT INTO big SELECT x || repeat('z', 1000) FROM generate_series(1, 40000) g(x)";
+    let mut filled = 0;
+    let state = loop {
+        match client.batch_execute(insert).await {
+            Ok(()) => filled += 1,
+            Err(error) => break crate::process::sql_state(&error),
+        }
+        ensure!(filled < 100, "{filled} times 40 MB in a group of 1 GiB");
+    };
+    ensure!(state == "53200" && filled >= 5, "after {filled} times 40 MB: {state}");
+    let query = "SELECT count(*) FROM (SELECT x || repeat('y', 1000), count(*) FROM generate_series(1, 1000000) g(x) GROUP BY 1) q";
+    let state = failing(&client, query).await?;
+    ensure!(state == "53200", "{state}");
+    ensure!(value(&client, "SELECT 1").await? == "1" && server.is_alive()?);
+    let (_, highest) = server.resident_bytes()?;
+    println!(
+        "limits::control_group: {filled} times 40 MB, up to {} MiB of 1024",
+        highest / MIB
+    );
+    drop((server, group));
     Ok(())
 }
 
