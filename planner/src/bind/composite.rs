@@ -22,14 +22,18 @@ fn parsed(declared: &str) -> Option<DataType> {
 impl Binder {
     /// The composite type that a name stands for.
     pub(crate) fn composite(&self, name: &ObjectName) -> Option<Arc<Composite>> {
-        let mut parts = parts(name);
+        self.type_named(parts(name), |object| match object {
+            Object::Composite(composite) => Some(composite.clone()),
+            _ => None,
+        })
+    }
+
+    /// A type by the parts of its name, in its schema or in the first of the search path that has one for `of`.
+    pub(crate) fn type_named<T>(&self, mut parts: Vec<String>, of: impl Fn(&Object) -> Option<T>) -> Option<T> {
         let name = parts.pop()?;
         let in_schema = |schema: String| {
             let name = name.clone();
-            match self.snapshot.objects().get(&ObjectKey::Type { schema, name }) {
-                Some(Object::Composite(composite)) => Some(composite.clone()),
-                _ => None,
-            }
+            of(self.snapshot.objects().get(&ObjectKey::Type { schema, name })?)
         };
         match parts.pop() {
             Some(schema) => in_schema(schema),
@@ -39,19 +43,7 @@ impl Binder {
 
     /// The enum type that a name stands for.
     pub(crate) fn enum_named(&self, name: &ObjectName) -> Option<&'static EnumType> {
-        let mut parts = parts(name);
-        let name = parts.pop()?;
-        let in_schema = |schema: String| {
-            let name = name.clone();
-            match self.snapshot.objects().get(&ObjectKey::Type { schema, name }) {
-                Some(Object::Enum(of)) => Some(*of),
-                _ => None,
-            }
-        };
-        match parts.pop() {
-            Some(schema) => in_schema(schema),
-            None => self.facts.path.iter().cloned().find_map(in_schema),
-        }
+        self.type_named(parts(name), enum_of)
     }
 
     /// A type that columns can have: of the system, or an enum.
@@ -135,5 +127,12 @@ impl TypePlanner for TypesOf {
     fn plan_type_field(&self, declared: &DataType) -> datafusion::error::Result<Option<FieldRef>> {
         let field = self.0.field_of_type(declared).map_err(to_datafusion)?;
         Ok(Some(Arc::new(field.with_name(WRITTEN))))
+    }
+}
+
+pub(crate) fn enum_of(object: &Object) -> Option<&'static EnumType> {
+    match object {
+        Object::Enum(of) => Some(of),
+        _ => None,
     }
 }

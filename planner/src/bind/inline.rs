@@ -42,19 +42,10 @@ pub(super) fn inline<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> {
 impl Binder {
     /// The domain that a type's name stands for.
     pub(crate) fn domain(&self, name: &ObjectName) -> Option<Arc<Domain>> {
-        let mut parts = parts(name);
-        let name = parts.pop()?;
-        let in_schema = |schema: String| {
-            let name = name.clone();
-            match self.snapshot.objects().get(&ObjectKey::Type { schema, name }) {
-                Some(Object::Domain(domain)) => Some(domain.clone()),
-                _ => None,
-            }
-        };
-        match parts.pop() {
-            Some(schema) => in_schema(schema),
-            None => self.facts.path.iter().cloned().find_map(in_schema),
-        }
+        self.type_named(parts(name), |object| match object {
+            Object::Domain(domain) => Some(domain.clone()),
+            _ => None,
+        })
     }
 
     pub(crate) fn domain_of(&self, declared: &DataType) -> Option<Arc<Domain>> {

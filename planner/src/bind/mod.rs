@@ -19,6 +19,7 @@ mod whole_rows;
 mod windows;
 mod with;
 
+pub(crate) use composite::enum_of;
 pub(crate) use inline::{conditions_of, undefined_function, with_value};
 pub(crate) use lookup::{Names, Target, created_in, fold, parts, undefined};
 pub(crate) use recursion::refers_to;

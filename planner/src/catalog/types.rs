@@ -5,7 +5,7 @@ use super::regnames::split;
 use super::relations::schema_oid;
 use super::rows::{Row, row};
 use crate::bind::Binder;
-use tenon_storage::{EnumType, Object, ObjectKey};
+use tenon_storage::{EnumType, Object};
 
 fn enums(binder: &Binder) -> impl Iterator<Item = &'static EnumType> + '_ {
     binder.snapshot.objects().values().filter_map(|object| match object {
@@ -88,17 +88,5 @@ pub(super) fn oid(binder: &Binder, name: &str) -> Option<u32> {
 }
 
 fn enum_of(binder: &Binder, name: &str) -> Option<&'static EnumType> {
-    let mut parts = split(name);
-    let name = parts.pop()?;
-    let in_schema = |schema: String| {
-        let name = name.clone();
-        match binder.snapshot.objects().get(&ObjectKey::Type { schema, name }) {
-            Some(Object::Enum(of)) => Some(*of),
-            _ => None,
-        }
-    };
-    match parts.pop() {
-        Some(schema) => in_schema(schema),
-        None => binder.facts.path.iter().cloned().find_map(in_schema),
-    }
+    binder.type_named(split(name), crate::bind::enum_of)
 }
