@@ -258,21 +258,12 @@ impl ContextProvider for Binder {
             return Ok(provider_as_source(Arc::new(file)));
         }
         let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-        let constants = args.iter().map(|arg| arg.as_literal().cloned());
-        if let Some(constants) = constants.collect::<Option<Vec<_>>>()
-            && let Some(rows) = catalog::rows_of(self, name, &constants)
-        {
-            self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
-            return Ok(provider_as_source(rows?));
+        let functions = self.engine.state.table_functions();
+        let function = functions.get(name).cloned().or_else(|| catalog::table_function(name));
+        let missing = || DataFusionError::Plan(format!("table function '{name}' not found"));
+        if function.is_none() && !catalog::gives_rows(name) {
+            return Err(missing());
         }
-        let function = self
-            .engine
-            .state
-            .table_functions()
-            .get(name)
-            .cloned()
-            .or_else(|| catalog::table_function(name))
-            .ok_or_else(|| DataFusionError::Plan(format!("table function '{name}' not found")))?;
         let simplifier = ExprSimplifier::new(
             SimplifyContext::builder()
                 .with_config_options(self.engine.state.config_options().clone())
@@ -285,6 +276,14 @@ impl ContextProvider for Binder {
             simplifier.simplify(crate::semantics::of_constant(arg, &conventions)?)
         });
         let mut args = args.collect::<Result<Vec<_>>>()?;
+        let constants = args.iter().map(|arg| arg.as_literal().cloned());
+        if let Some(constants) = constants.collect::<Option<Vec<_>>>()
+            && let Some(rows) = catalog::rows_of(self, name, &constants)
+        {
+            self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
+            return Ok(provider_as_source(rows?));
+        }
+        let function = function.ok_or_else(missing)?;
         for arg in &mut args {
             // These functions look at their arguments while planning, and know int8 alone.
             if let Expr::Literal(ScalarValue::Int32(value), _) = arg {

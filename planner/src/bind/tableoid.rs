@@ -161,7 +161,7 @@ impl Resolver<'_> {
             return Ok(None);
         }
         let snapshot = &self.binder.snapshot;
-        if partitions::partitioning(snapshot, own).is_none() {
+        if relation.partitioning().is_none() {
             return parse_expression(&format!("CAST({own} AS oid)")).map(Some);
         }
         let below = snapshot.partitions_under(own);

@@ -47,14 +47,23 @@ pub(crate) fn table_function(name: &str) -> Option<Arc<TableFunction>> {
     shipped()?.table_functions().get(name).cloned()
 }
 
+/// Whether `rows_of` knows a function.
+pub(crate) fn gives_rows(name: &str) -> bool {
+    matches!(name, "pg_partition_ancestors" | "pg_partition_tree")
+}
+
 /// The rows of a table function over this database's objects; None: it is none of these.
 pub(crate) fn rows_of(binder: &Binder, name: &str, args: &[ScalarValue]) -> Option<Result<Arc<MemTable>>> {
-    if name != "pg_partition_ancestors" || args.len() != 1 {
-        return None;
-    }
-    let oids = partitions::ancestors(binder, relation(binder, args));
-    let rows: Vec<_> = oids.into_iter().map(|oid| row! { "relid": oid }).collect();
-    Some(rows::table(&rows::schema(&[("relid", "oid")]), &[], &rows))
+    let (columns, rows): (&[(&str, &str)], _) = match (name, args) {
+        ("pg_partition_ancestors", [_]) => {
+            let oids = partitions::ancestors(binder, relation(binder, args));
+            let rows = oids.into_iter().map(|oid| row! { "relid": oid }).collect();
+            (&[("relid", "oid")], rows)
+        }
+        ("pg_partition_tree", [_]) => (&partitions::TREE, partitions::tree(binder, relation(binder, args))),
+        _ => return None,
+    };
+    Some(rows::table(&rows::schema(columns), &[], &rows))
 }
 
 /// The relation that the first argument names, or has as its oid.
@@ -292,6 +301,12 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 let oids = partitions::ancestors(&own, relation(&own, args));
                 let oids: Vec<_> = oids.into_iter().map(|oid| ScalarValue::UInt32(Some(oid))).collect();
                 ScalarValue::List(ScalarValue::new_list(&oids, &DataType::UInt32, true))
+            }),
+        ),
+        "pg_partition_root" => (
+            DataType::UInt32,
+            Box::new(move |args| {
+                ScalarValue::UInt32(partitions::ancestors(&own, relation(&own, args)).last().copied())
             }),
         ),
         "pg_get_partkeydef" => (

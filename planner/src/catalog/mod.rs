@@ -21,7 +21,7 @@ mod types;
 mod zones;
 
 pub(crate) use columns::char_type;
-pub(crate) use functions::{function, rows_of, table_function};
+pub(crate) use functions::{function, gives_rows, rows_of, table_function};
 pub(crate) use regnames::split;
 pub(crate) use rewrite::{rewrite, touches};
 

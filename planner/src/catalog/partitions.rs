@@ -3,32 +3,24 @@
 use super::relations::relations;
 use super::rows::{Row, row};
 use crate::bind::Binder;
-use crate::partitions::{partitioning, shown};
-use tenon_storage::{PartitionBound, PartitionStrategy, Partitioning, Relation};
-
-fn own(relation: &Relation) -> Option<&Partitioning> {
-    match relation {
-        Relation::Table(table) => table.definition().partitioning.as_ref(),
-        Relation::Partition(partition) => partition.partitioning.as_ref(),
-        Relation::View(_) | Relation::Sequence(_) => None,
-    }
-}
+use crate::partitions::shown;
+use tenon_storage::{PartitionBound, PartitionStrategy, Relation};
 
 /// Whether a relation is a partitioned table.
 pub(super) fn is_divided(relation: &Relation) -> bool {
-    own(relation).is_some()
+    relation.partitioning().is_some()
 }
 
 /// A partition's bound, as `pg_get_expr` prints it.
 pub(super) fn bound(binder: &Binder, relation: &Relation) -> Option<String> {
     let partition = relation.as_partition()?;
-    let of = partitioning(&binder.snapshot, partition.parent)?;
+    let of = binder.snapshot.relation_by_oid(partition.parent)?.partitioning()?;
     Some(shown::bound(of, &partition.bound))
 }
 
 /// What `pg_get_partkeydef` gives.
 pub(super) fn key(relation: &Relation) -> Option<String> {
-    own(relation).map(shown::keys)
+    relation.partitioning().map(shown::keys)
 }
 
 pub(super) fn inherits(binder: &Binder) -> Vec<Row> {
@@ -46,7 +38,7 @@ pub(super) fn inherits(binder: &Binder) -> Vec<Row> {
 
 pub(super) fn partitioned(binder: &Binder) -> Vec<Row> {
     let row = |relation: &Relation| {
-        let own = own(relation)?;
+        let own = relation.partitioning()?;
         let siblings = binder.snapshot.partitions(relation.oid());
         let default = siblings
             .iter()
@@ -81,7 +73,42 @@ pub(super) fn ancestors(binder: &Binder, of: Option<Relation>) -> Vec<u32> {
     while let Some(relation) = next {
         found.push(relation.oid());
         let parent = relation.as_partition().map(|partition| partition.parent);
-        next = parent.and_then(|parent| relations(binder).find(|other| other.oid() == parent).cloned());
+        next = parent.and_then(|parent| binder.snapshot.relation_by_oid(parent).cloned());
     }
     found
+}
+
+/// The columns of `pg_partition_tree`.
+pub(super) const TREE: [(&str, &str); 4] = [
+    ("relid", "oid"),
+    ("parentrelid", "oid"),
+    ("isleaf", "bool"),
+    ("level", "int"),
+];
+
+/// A partitioned table or partition with all below it, level by level.
+pub(super) fn tree(binder: &Binder, of: Option<Relation>) -> Vec<Row> {
+    let top = of.filter(|relation| is_divided(relation) || relation.as_partition().is_some());
+    let mut found: Vec<(Relation, i64)> = top.into_iter().map(|top| (top, 0)).collect();
+    let mut at = 0;
+    while let Some((relation, level)) = found.get(at) {
+        let level = level + 1;
+        let mut below = binder.snapshot.partitions(relation.oid());
+        below.sort_by_key(|partition| partition.oid);
+        found.extend(
+            below
+                .into_iter()
+                .map(|partition| (Relation::Partition(partition), level)),
+        );
+        at += 1;
+    }
+    let row = |(relation, level): (Relation, i64)| {
+        row! {
+            "relid": relation.oid(),
+            "parentrelid": relation.as_partition().map(|partition| partition.parent),
+            "isleaf": !is_divided(&relation),
+            "level": level,
+        }
+    };
+    found.into_iter().map(row).collect()
 }

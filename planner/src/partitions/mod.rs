@@ -31,15 +31,6 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// How the rows of a partitioned table, or partition, are divided; None where they are not.
-pub(crate) fn partitioning(snapshot: &State, oid: u32) -> Option<&Partitioning> {
-    match snapshot.relation_by_oid(oid)? {
-        Relation::Table(table) => table.definition().partitioning.as_ref(),
-        Relation::Partition(partition) => partition.partitioning.as_ref(),
-        Relation::View(_) | Relation::Sequence(_) => None,
-    }
-}
-
 /// Which rows of the table are the partition's: those within its bound and the bounds of what it is part of.
 pub(crate) fn condition(snapshot: &State, partition: &Partition) -> String {
     let own = own_condition(snapshot, partition);
@@ -51,7 +42,8 @@ pub(crate) fn condition(snapshot: &State, partition: &Partition) -> String {
 
 /// Which rows of its parent are the partition's. Never NULL.
 pub(crate) fn own_condition(snapshot: &State, partition: &Partition) -> String {
-    let Some(partitioning) = partitioning(snapshot, partition.parent) else {
+    let parent = snapshot.relation_by_oid(partition.parent);
+    let Some(partitioning) = parent.and_then(Relation::partitioning) else {
         return "false".into();
     };
     if partition.bound != PartitionBound::Default {

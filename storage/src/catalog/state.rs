@@ -2,7 +2,7 @@
 
 use super::index::{ExpressionIndex, Index};
 use super::objects::{Object, ObjectKey};
-use super::partition::Partition;
+use super::partition::{Partition, Partitioning};
 use super::sequence::Sequence;
 use super::table::TableVersion;
 use arrow::datatypes::SchemaRef;
@@ -110,6 +110,15 @@ impl Relation {
         match self {
             Relation::Partition(partition) => Some(partition),
             Relation::Table(_) | Relation::View(_) | Relation::Sequence(_) => None,
+        }
+    }
+
+    /// How its rows are divided; None where they are not.
+    pub fn partitioning(&self) -> Option<&Partitioning> {
+        match self {
+            Relation::Table(table) => table.definition().partitioning.as_ref(),
+            Relation::Partition(partition) => partition.partitioning.as_ref(),
+            Relation::View(_) | Relation::Sequence(_) => None,
         }
     }
 
