@@ -3,6 +3,7 @@
 use super::constraints::{self, Checks};
 use super::create::Declared;
 use super::definition::{ColumnChange, SequenceOptions};
+use super::drop::depended_on;
 use super::{alter, create, defaults, generated, insert, partition, query, select, sequence};
 use crate::bind::Target;
 use crate::error::{Result, SqlError, state};
@@ -381,16 +382,11 @@ pub(super) fn drop_dependents(session: &Session, place: &Target, column: &str) -
             && other.name != column
             && constraints::mentions(text, column)?
         {
-            let message = format!(
-                "cannot drop column {column} of table {} because other objects depend on it",
-                place.name
-            );
-            return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .detail(format!(
-                    "column {} of table {} depends on column {column} of table {}",
-                    other.name, place.name, place.name
-                ))
-                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            let name = &place.name;
+            return Err(depended_on(
+                &format!("column {column} of table {name}"),
+                &[format!("column {} of table {name}", other.name)],
+            ));
         }
     }
     let mut kept = Vec::new();

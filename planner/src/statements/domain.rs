@@ -2,6 +2,7 @@
 
 use super::constraints::Checks;
 use super::definition::{CreateDomain, DomainAction};
+use super::drop::depended_on;
 use super::{create, defaults};
 use crate::bind::{Binder, parts};
 use crate::error::{Result, SqlError, state};
@@ -270,14 +271,7 @@ pub(super) fn drop_one(session: &mut Session, domain: &Arc<Domain>, cascade: boo
             .map(|(_, table, column)| format!("column {column} of table {table}")),
     );
     if !cascade && !dependents.is_empty() {
-        let message = format!("cannot drop type {} because other objects depend on it", domain.name);
-        let details: Vec<String> = dependents
-            .iter()
-            .map(|what| format!("{what} depends on type {}", domain.name))
-            .collect();
-        return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
-            .detail(details.join("\n"))
-            .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        return Err(depended_on(&format!("type {}", domain.name), &dependents));
     }
     for other in made_of_it {
         session.notice(format!("drop cascades to type {}", other.name));

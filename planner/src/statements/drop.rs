@@ -51,14 +51,8 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool)
     }
     if !views.is_empty() && !cascade {
         let kind = snapshot.relation(schema, name).map_or("table", Relation::kind);
-        let message = format!("cannot drop {kind} {name} because other objects depend on it");
-        let detail: Vec<String> = views
-            .iter()
-            .map(|(_, view)| format!("view {view} depends on {kind} {name}"))
-            .collect();
-        return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
-            .detail(detail.join("\n"))
-            .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        let views: Vec<String> = views.iter().map(|(_, view)| format!("view {view}")).collect();
+        return Err(depended_on(&format!("{kind} {name}"), &views));
     }
     for (schema, view) in views {
         if let Some(relation) = session.state().relation(&schema, &view) {
@@ -96,13 +90,7 @@ fn release_sequence(session: &mut Session, sequence: &Sequence, cascade: bool) -
             }
             let what = format!("default value for column {} of table {}", column.name, table.name());
             if !cascade {
-                let message = format!(
-                    "cannot drop sequence {} because other objects depend on it",
-                    sequence.name
-                );
-                return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                    .detail(format!("{what} depends on sequence {}", sequence.name))
-                    .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+                return Err(depended_on(&format!("sequence {}", sequence.name), &[what]));
             }
             session.notice(format!("drop cascades to {what}"));
             let (schema, name) = (&table.definition().schema_name, table.name());
@@ -231,7 +219,7 @@ pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Resu
                 .unwrap_or_default();
             return Err(undefined(None, &last));
         };
-        if target.only && crate::partitions::partitioning(&binder.snapshot, found.oid()).is_some() {
+        if target.only && found.partitioning().is_some() {
             let message = "cannot truncate only a partitioned table";
             let hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.";
             return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint(hint));
@@ -258,4 +246,15 @@ pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Resu
         }
     }
     Ok(Outcome::Command("TRUNCATE TABLE".into()))
+}
+
+/// 2BP01 for what others depend on, where CASCADE was not asked for.
+pub(super) fn depended_on(what: &str, dependents: &[String]) -> SqlError {
+    let detail = dependents.iter().map(|other| format!("{other} depends on {what}"));
+    SqlError::new(
+        state::DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("cannot drop {what} because other objects depend on it"),
+    )
+    .detail(detail.collect::<Vec<_>>().join("\n"))
+    .hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }

@@ -4,6 +4,7 @@
 //! `tenon_storage::EnumType`.
 
 use super::definition::TypeChange;
+use super::drop::depended_on;
 use super::{column, domain, types};
 use crate::bind::{Target, parts};
 use crate::error::{Result, SqlError, SqlState, state};
@@ -256,14 +257,7 @@ pub(super) fn drop_one(session: &mut Session, of: &'static EnumType, cascade: bo
         .collect();
     dependents.extend(domains.iter().map(|own| format!("type {}", own.name)));
     if !cascade && !dependents.is_empty() {
-        let message = format!("cannot drop type {} because other objects depend on it", of.name);
-        let details: Vec<String> = dependents
-            .iter()
-            .map(|what| format!("{what} depends on type {}", of.name))
-            .collect();
-        return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
-            .detail(details.join("\n"))
-            .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        return Err(depended_on(&format!("type {}", of.name), &dependents));
     }
     for what in &dependents {
         session.notice(format!("drop cascades to {what}"));

@@ -1,6 +1,7 @@
 //! CREATE TYPE and DROP TYPE; composite types.
 
 use super::definition::NewType;
+use super::drop::depended_on;
 use super::{create as place, domain, enums};
 use crate::bind::{Target, parts};
 use crate::error::{Result, SqlError, state};
@@ -109,11 +110,10 @@ fn drop_composite(session: &mut Session, composite: &Arc<Composite>, cascade: bo
         })
         .collect();
     if let (Some(other), false) = (others.first(), cascade) {
-        let message = format!("cannot drop type {} because other objects depend on it", composite.name);
-        let detail = format!("type {} depends on type {}", other.name, composite.name);
-        return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
-            .detail(detail)
-            .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        return Err(depended_on(
+            &format!("type {}", composite.name),
+            &[format!("type {}", other.name)],
+        ));
     }
     for other in others {
         let mut next = (*other).clone();
