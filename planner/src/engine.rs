@@ -85,8 +85,8 @@ pub struct Engine {
     sessions: AtomicU64,
 }
 
-/// Of a thread that runs queries, and plans subqueries: see the server's. Only what is used is memory.
-const STACK_BYTES: usize = 64 << 20;
+/// Of a thread that plans or runs queries: plans are walked by recursion. Only what is used is memory.
+pub const STACK_BYTES: usize = 64 << 20;
 
 impl Engine {
     /// Fails where threads cannot be started or an allowed directory does not exist.

@@ -35,6 +35,6 @@ mod tokens;
 mod types;
 mod walk;
 
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, EngineOptions, STACK_BYTES};
 pub use session::{Prepared, Session, SessionInfo};
 pub use statement::Statement;

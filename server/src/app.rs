@@ -38,16 +38,12 @@ pub fn main_entry() -> ExitCode {
     }
 }
 
-/// Of a thread that parses and plans: conditions of many thousand terms are trees as deep as they are long. Only what is
-/// used is memory.
-const STACK_BYTES: usize = 64 << 20;
-
 fn runtime(threads: usize) -> anyhow::Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     builder
         .worker_threads(threads)
         .thread_name("tenon-wire")
-        .thread_stack_size(STACK_BYTES)
+        .thread_stack_size(tenon_planner::STACK_BYTES)
         .enable_all()
         .build()
         .context("cannot start threads")
