@@ -8,6 +8,7 @@ use futures::SinkExt;
 use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
+use tenon_storage::quote;
 use tokio_postgres::NoTls;
 
 /// Bytes read and sent at a time.
@@ -94,14 +95,10 @@ fn statement(args: &LoadArgs) -> anyhow::Result<String> {
     }
     for (name, value) in [("DELIMITER", &args.delimiter), ("NULL", &args.null)] {
         if let Some(value) = value {
-            options += &format!(", {name} '{}'", value.replace('\'', "''"));
+            options += &format!(", {name} {}", quote::literal(value));
         }
     }
-    let table: Vec<_> = args
-        .table
-        .split('.')
-        .map(|part| format!("\"{}\"", part.replace('"', "\"\"")))
-        .collect();
+    let table: Vec<_> = args.table.split('.').map(quote::name).collect();
     Ok(format!("COPY {} FROM STDIN ({options})", table.join(".")))
 }
 

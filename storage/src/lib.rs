@@ -32,6 +32,7 @@ pub mod load;
 pub mod memory;
 pub mod numeric;
 pub mod parse;
+pub mod quote;
 pub mod segment;
 pub mod statistics;
 pub mod types;
@@ -44,7 +45,7 @@ pub use catalog::{
     FunctionArgument, FunctionResult, Generated, Index, IndexDef, IndexKind, IndexSlot, Object, ObjectKey, OnCommit,
     Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation, Role, RowLocation,
     SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition, TableVersion, Transaction,
-    View, default_name, quote_identifier,
+    View, default_name,
 };
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};

@@ -367,7 +367,7 @@ impl fmt::Display for SqlType {
                 }
                 digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
             }
-            SqlType::Enum(of) => f.write_str(&crate::quote_identifier(&of.name)),
+            SqlType::Enum(of) => f.write_str(&crate::quote::identifier(&of.name)),
             SqlType::Array(of) => of.fmt(f),
             other => f.write_str(other.base_name()),
         }

@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     Statement, TableAlias, TableAliasColumnDef, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
+use tenon_storage::quote;
 
 /// The function that makes a record of its arguments.
 const ROW: &str = "row";
@@ -283,12 +284,11 @@ impl Resolver<'_> {
         let Some(columns) = self.columns(base) else {
             return Ok(None);
         };
-        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let shown = columns.iter().map(|(name, declared)| {
-            let literal = name.replace('\'', "''");
             format!(
-                "CAST(\"{FIELD}\"(\"\u{1}v\", '{literal}') AS {declared}) AS {}",
-                quoted(name)
+                "CAST(\"{FIELD}\"(\"\u{1}v\", {}) AS {declared}) AS {}",
+                quote::literal(name),
+                quote::name(name)
             )
         });
         let shown: Vec<String> = shown.collect();

@@ -22,7 +22,7 @@ use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
-use tenon_storage::{Index, Object, ObjectKey, Relation, Sequence, TableVersion, quote_identifier};
+use tenon_storage::{Index, Object, ObjectKey, Relation, Sequence, TableVersion, quote};
 
 /// What the crate registers: made at first use.
 fn shipped() -> Option<&'static SessionState> {
@@ -272,7 +272,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                     Some(at) => {
                         let column = index.columns.get(at as usize - 1);
                         column.map_or(String::new(), |at| {
-                            quote_identifier(&table.definition().columns[*at].name)
+                            quote::identifier(&table.definition().columns[*at].name)
                         })
                     }
                 }))
@@ -417,8 +417,8 @@ fn serial_sequence(binder: &Binder, table: &str, column: &str) -> Option<String>
         .find(owned)?;
     Some(format!(
         "{}.{}",
-        quote_identifier(&sequence.schema_name),
-        quote_identifier(&sequence.name)
+        quote::identifier(&sequence.schema_name),
+        quote::identifier(&sequence.name)
     ))
 }
 

@@ -2,7 +2,7 @@
 
 use super::system_types;
 use tenon_storage::datetime::IntervalRange;
-use tenon_storage::{EnumType, Index, SqlType, TableVersion, quote_identifier};
+use tenon_storage::{EnumType, Index, SqlType, TableVersion, quote};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
 pub(super) fn length(sql_type: SqlType) -> i64 {
@@ -22,7 +22,7 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
     let typmod = typmod.filter(|typmod| *typmod >= 0);
     if let Some(of) = u32::try_from(oid).ok().and_then(EnumType::newest) {
         let array = if i64::from(of.oid) == oid { "" } else { "[]" };
-        return Some(format!("{}{array}", quote_identifier(&of.name)));
+        return Some(format!("{}{array}", quote::identifier(&of.name)));
     }
     let known = u32::try_from(oid).ok().and_then(system_types::by_oid);
     let element = known.map(|of| i64::from(of.element)).filter(|element| *element != 0);
@@ -97,7 +97,7 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
         2281 => "internal",
         2950 => "uuid",
         3802 => "jsonb",
-        _ => return known.map(|of| quote_identifier(&of.name)),
+        _ => return known.map(|of| quote::identifier(&of.name)),
     };
     Some(name.into())
 }
@@ -105,7 +105,7 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
 /// The columns of an index as CREATE INDEX lists them.
 fn key_columns(table: &TableVersion, index: &Index) -> String {
     let columns = index.columns.iter().zip(&index.order).map(|(at, order)| {
-        let mut shown = quote_identifier(&table.definition().columns[*at].name);
+        let mut shown = quote::identifier(&table.definition().columns[*at].name);
         if let Some(class) = &order.operator_class {
             shown.push_str(&format!(" {class}"));
         }
@@ -131,9 +131,9 @@ pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
     format!(
         "CREATE {}INDEX {} ON {}.{} USING btree ({}){}",
         if index.is_unique() { "UNIQUE " } else { "" },
-        quote_identifier(&index.name),
-        quote_identifier(&table.definition().schema_name),
-        quote_identifier(table.name()),
+        quote::identifier(&index.name),
+        quote::identifier(&table.definition().schema_name),
+        quote::identifier(table.name()),
         key_columns(table, index),
         if index.nulls_not_distinct {
             " NULLS NOT DISTINCT"

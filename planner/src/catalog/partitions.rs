@@ -48,7 +48,7 @@ pub(super) fn partitioned(binder: &Binder) -> Vec<Row> {
             let columns = relation.columns().fields();
             let at = columns
                 .iter()
-                .position(|field| crate::partitions::quoted(field.name()) == key.expression);
+                .position(|field| tenon_storage::quote::name(field.name()) == key.expression);
             at.map_or(0, |at| at as i64 + 1)
         };
         Some(row! {

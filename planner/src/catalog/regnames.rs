@@ -4,7 +4,7 @@ use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_O
 use super::{names, relations, signatures, system_types, types};
 use crate::bind::Binder;
 use crate::error::{SqlError, state};
-use tenon_storage::{Index, SqlType, TableVersion, quote_identifier};
+use tenon_storage::{Index, SqlType, TableVersion, quote};
 
 /// The aliases of oid that read and print names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,9 +92,9 @@ impl RegType {
             Self::Namespace => {
                 let mut schemas = binder.snapshot.schemas();
                 let found = schemas.find(|(_, schema)| i64::from(schema.oid) == oid);
-                found.map(|(name, _)| quote_identifier(name))
+                found.map(|(name, _)| quote::identifier(name))
             }
-            Self::Role => (oid == i64::from(ROLE_OID)).then(|| quote_identifier(&binder.facts.info.user)),
+            Self::Role => (oid == i64::from(ROLE_OID)).then(|| quote::identifier(&binder.facts.info.user)),
         };
         found.unwrap_or_else(|| if oid == 0 { "-".into() } else { oid.to_string() })
     }
@@ -173,9 +173,9 @@ fn relation_name(binder: &Binder, oid: i64) -> Option<String> {
     let found = binder.names().find(None, name).map(|found| i64::from(found.oid()));
     Some(
         if found == Some(oid) || binder.facts.path.first().is_some_and(|first| first == schema) {
-            quote_identifier(name)
+            quote::identifier(name)
         } else {
-            format!("{}.{}", quote_identifier(schema), quote_identifier(name))
+            format!("{}.{}", quote::identifier(schema), quote::identifier(name))
         },
     )
 }

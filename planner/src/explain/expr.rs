@@ -9,8 +9,8 @@ use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use std::sync::Arc;
-use tenon_storage::EnumType;
 use tenon_storage::numeric::{Numeric, compare_key};
+use tenon_storage::{EnumType, quote};
 
 /// `expr` as SQL, in parentheses where it is an operation, as PostgreSQL prints conditions. `names` are those of the
 /// columns that it reads; a column beyond them goes by its own name.
@@ -109,19 +109,19 @@ fn value(value: &ScalarValue) -> String {
         return "NULL".into();
     }
     if let (Some(of), TimestampMicrosecond(Some(at), _)) = (EnumType::of(&value.data_type()), value) {
-        return format!("{}::{}", quoted(of.label(*at)), of.name);
+        return format!("{}::{}", quote::literal(of.label(*at)), of.name);
     }
     match value {
         Int8(_) | Int16(_) | Int32(_) | Int64(_) | UInt8(_) | UInt16(_) | UInt32(_) | UInt64(_) | Float32(_)
         | Float64(_) | Boolean(_) => value.to_string(),
-        Utf8(Some(text)) | Utf8View(Some(text)) | LargeUtf8(Some(text)) => quoted(text),
+        Utf8(Some(text)) | Utf8View(Some(text)) | LargeUtf8(Some(text)) => quote::literal(text),
         LargeBinary(Some(bytes)) => Numeric::of_key(compare_key(bytes)).to_string(),
         Decimal128(..) | Decimal256(..) => match value.to_array().map(|one| array_text(&one)) {
             Ok(text) => text,
             Err(_) => value.to_string(),
         },
         _ => match value.to_array().map(|one| array_text(&one)) {
-            Ok(text) => quoted(&text),
+            Ok(text) => quote::literal(&text),
             Err(_) => value.to_string(),
         },
     }
@@ -129,8 +129,4 @@ fn value(value: &ScalarValue) -> String {
 
 fn array_text(one: &arrow::array::ArrayRef) -> String {
     tenon_storage::datetime::shown(one, 0)
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }

@@ -150,7 +150,7 @@ fn compared(op: Operator, left: &Expr, right: &Expr, schema: &DFSchema) -> Resul
 }
 
 pub(super) fn is_numeric(expr: &Expr, schema: &DFSchema) -> bool {
-    fields::data_type(&expr, schema).is_ok_and(|own| own == tenon_storage::types::NUMERIC)
+    fields::data_type(expr, schema).is_ok_and(|own| own == tenon_storage::types::NUMERIC)
 }
 
 fn in_list(mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {

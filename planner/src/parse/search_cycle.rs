@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::ops::ControlFlow;
+use tenon_storage::quote;
 
 /// What stands between a query's name and the number of its clauses.
 const MARK: &str = "\u{1}clauses ";
@@ -213,10 +214,6 @@ pub(super) fn expand<T: VisitMut>(tree: &mut T, clauses: &[Clauses]) -> Result<(
     }
 }
 
-fn quoted(name: &str) -> String {
-    Ident::with_quote('"', name).to_string()
-}
-
 /// The names of a query's columns, where it says them.
 fn names_of(cte: &Cte, left: &SetExpr) -> Result<Vec<String>> {
     if !cte.alias.columns.is_empty() {
@@ -297,7 +294,10 @@ fn spell_out(cte: &mut Cte, clauses: &Clauses, recursive: bool) -> Result<()> {
         )
     })?;
     let row = |alias: &str, by: &[String], first: &str| {
-        let columns: Vec<String> = by.iter().map(|name| format!("\"{alias}\".{}", quoted(name))).collect();
+        let columns: Vec<String> = by
+            .iter()
+            .map(|name| format!("\"{alias}\".{}", quote::name(name)))
+            .collect();
         format!("ROW({first}{})", columns.join(", "))
     };
     let (l, r) = ("\u{1}l", "\u{1}r");
@@ -356,12 +356,16 @@ fn spell_out(cte: &mut Cte, clauses: &Clauses, recursive: bool) -> Result<()> {
             return Err(SqlError::new(state::SYNTAX_ERROR, message));
         }
     }
-    let list = |names: &mut dyn Iterator<Item = &String>| names.map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+    let list =
+        |names: &mut dyn Iterator<Item = &String>| names.map(|name| quote::name(name)).collect::<Vec<_>>().join(", ");
     let all = match set_quantifier {
         SetQuantifier::All => "UNION ALL",
         _ => "UNION",
     };
-    let columns: Vec<String> = names.iter().map(|name| format!("\"{r}\".{}", quoted(name))).collect();
+    let columns: Vec<String> = names
+        .iter()
+        .map(|name| format!("\"{r}\".{}", quote::name(name)))
+        .collect();
     let text = format!(
         "SELECT \"{l}\".*, {} FROM ({left}) AS \"{l}\" ({}) {all} SELECT {}, {} FROM ({right}) AS \"{r}\" ({})",
         first.join(", "),

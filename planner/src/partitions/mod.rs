@@ -7,7 +7,7 @@ use crate::error::{Result, SqlError, SqlState, state};
 use crate::functions::partition_hash::IN_HASH_PARTITION;
 use tenon_storage::{
     Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation, SqlType, State,
-    TableDefinition,
+    TableDefinition, quote,
 };
 
 /// The rows of a partition, as a query.
@@ -16,19 +16,14 @@ pub(crate) fn query(snapshot: &State, partition: &Partition) -> Result<String> {
         .table_by_oid(partition.root)
         .ok_or_else(|| SqlError::internal("a partition has no table"))?;
     let definition = root.definition();
-    let columns = partition.schema.fields().iter().map(|field| quoted(field.name()));
+    let columns = partition.schema.fields().iter().map(|field| quote::name(field.name()));
     Ok(format!(
         "SELECT {} FROM {}.{} WHERE {}",
         columns.collect::<Vec<_>>().join(", "),
-        quoted(&definition.schema_name),
-        quoted(&definition.name),
+        quote::name(&definition.schema_name),
+        quote::name(&definition.name),
         condition(snapshot, partition)
     ))
-}
-
-/// A name between quotes.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Which rows of the table are the partition's: those within its bound and the bounds of what it is part of.
@@ -154,7 +149,7 @@ pub(crate) fn checks(snapshot: &State, root: &TableDefinition) -> Vec<(String, S
                 format!(
                     "NOT ({}) OR {} IS NOT NULL",
                     condition(snapshot, &partition),
-                    quoted(column)
+                    quote::name(column)
                 ),
                 state::NOT_NULL_VIOLATION,
                 format!(
@@ -202,7 +197,7 @@ fn beyond(keys: &[PartitionKey], bound: &[RangeValue], lower: bool) -> Option<St
 
 /// A value of a key's type.
 pub(crate) fn literal(key: &PartitionKey, value: &str) -> String {
-    format!("CAST('{}' AS {})", value.replace('\'', "''"), type_name(key.sql_type))
+    format!("CAST({} AS {})", quote::literal(value), type_name(key.sql_type))
 }
 
 /// Types whose values are shown alike whatever a session's settings are.

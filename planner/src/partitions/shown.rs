@@ -1,7 +1,7 @@
 //! Keys and bounds as PostgreSQL prints them.
 
 use super::word;
-use tenon_storage::{PartitionBound, PartitionKey, Partitioning, RangeValue, SqlType};
+use tenon_storage::{PartitionBound, PartitionKey, Partitioning, RangeValue, SqlType, quote};
 
 /// `RANGE (a, (b + 1))`
 pub(crate) fn keys(partitioning: &Partitioning) -> String {
@@ -24,7 +24,7 @@ pub(crate) fn key(key: &PartitionKey) -> String {
         };
     }
     let name = key.expression.trim_matches('"').replace("\"\"", "\"");
-    tenon_storage::quote_identifier(&name).to_string()
+    quote::identifier(&name)
 }
 
 /// `FOR VALUES FROM (1) TO (10)`
@@ -79,6 +79,6 @@ fn value(key: &PartitionKey, value: &str) -> String {
     };
     match plain {
         true => value.to_string(),
-        false => format!("'{}'", value.replace('\'', "''")),
+        false => quote::literal(value),
     }
 }

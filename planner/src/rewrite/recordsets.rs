@@ -6,6 +6,7 @@ use crate::statement::Kind;
 use datafusion::sql::sqlparser::ast::{
     DataType, FunctionArg, FunctionArgExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
 };
+use tenon_storage::quote;
 
 /// Puts the query in the function's place.
 pub(super) fn expand(factor: &mut TableFactor) {
@@ -78,8 +79,8 @@ fn column(column: &TableAliasColumnDef) -> Option<String> {
         _ => FIELD_AS_TEXT,
     };
     Some(format!(
-        "CAST(\"{field}\"(\"\u{1}v\", '{}') AS {data_type}) AS \"{}\"",
-        name.replace('\'', "''"),
-        name.replace('"', "\"\"")
+        "CAST(\"{field}\"(\"\u{1}v\", {}) AS {data_type}) AS {}",
+        quote::literal(&name),
+        quote::name(&name)
     ))
 }

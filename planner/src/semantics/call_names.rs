@@ -25,7 +25,9 @@ fn call(out: &mut String, name: &str, args: &[Expr]) {
         match arg {
             Expr::ScalarFunction(inner) if is_named_here(&inner.func) => call(out, inner.name(), &inner.args),
             // A text takes all that is written.
-            other => drop(write!(out, "{}", other.schema_name())),
+            other => {
+                let _ = write!(out, "{}", other.schema_name());
+            }
         }
     }
     out.push(')');

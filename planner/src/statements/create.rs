@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::sync::Arc;
 use tenon_storage::{
     CheckOption, ColumnDef, Generated, IndexDef, OnCommit, SequenceDef, SequenceOwner, SqlType, TableDef, TableVersion,
-    quote_identifier,
+    quote,
 };
 
 /// The schema and name of a new relation; a temporary one goes into the session's own schema.
@@ -415,7 +415,7 @@ pub(super) fn column_definition(
     if serial.is_some() {
         let own = own_sequence(session, place, &out, &SequenceOptions::default(), false)?;
         let sequence = quoted_name(session, place, &own.name);
-        out.default = Some(format!("nextval('{}'::regclass)", sequence.replace('\'', "''")));
+        out.default = Some(format!("nextval({}::regclass)", quote::literal(&sequence)));
         out.not_null = true;
         declared.sequence = Some(own);
     }
@@ -563,9 +563,9 @@ fn quoted_name(session: &Session, place: &Target, name: &str) -> String {
     let binder = session.binder();
     let first = crate::bind::created_in(&binder.facts.path);
     if first == Some(&place.schema) {
-        quote_identifier(name)
+        quote::identifier(name)
     } else {
-        format!("{}.{}", quote_identifier(&place.schema), quote_identifier(name))
+        format!("{}.{}", quote::identifier(&place.schema), quote::identifier(name))
     }
 }
 
@@ -708,7 +708,7 @@ pub(super) async fn schema_with(
         ));
     }
     let outcome = schema(session, schema_name, false)?;
-    let name = tenon_storage::quote_identifier(&schema_named(schema_name)).to_string();
+    let name = tenon_storage::quote::identifier(&schema_named(schema_name)).to_string();
     let before = session.settings.clone();
     let path = before.get("search_path").unwrap_or_default();
     session.settings.put("search_path".into(), format!("{name}, {path}"));

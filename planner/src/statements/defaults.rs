@@ -13,7 +13,7 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{self, Value, Visitor};
 use std::ops::ControlFlow;
-use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, TableDefinition, quote_identifier};
+use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, TableDefinition, quote};
 
 /// Whether a value is the word DEFAULT.
 pub(super) fn is_default(expr: &ast::Expr) -> bool {
@@ -36,8 +36,8 @@ pub(super) fn null() -> ast::Expr {
 pub(super) fn next_of(sequence: &Sequence) -> ast::Expr {
     let name = format!(
         "{}.{}",
-        quote_identifier(&sequence.schema_name),
-        quote_identifier(&sequence.name)
+        quote::identifier(&sequence.schema_name),
+        quote::identifier(&sequence.name)
     );
     let name = ast::Expr::Value(Value::SingleQuotedString(name).into());
     call("nextval", vec![name])

@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName};
 use std::sync::Arc;
-use tenon_storage::{ArrayType, ColumnDef, Domain, EnumLabel, EnumType, Object, ObjectKey, Relation, SqlType};
+use tenon_storage::{ArrayType, ColumnDef, Domain, EnumLabel, EnumType, Object, ObjectKey, Relation, SqlType, quote};
 
 /// Longest label, bytes.
 const LABEL_BYTES_MAX: usize = 63;
@@ -194,7 +194,7 @@ async fn replace(session: &mut Session, before: &EnumType, next: &'static EnumTy
             if let Some(of) = with(own.sql_type, next) {
                 own.sql_type = of;
                 if let (TypeChange::RenameValue(from, to), Some(default)) = (change, &mut own.default) {
-                    let (from, to) = (quoted(from), quoted(to));
+                    let (from, to) = (quote::literal(from), quote::literal(to));
                     if let Some(rest) = default.strip_prefix(&from) {
                         *default = format!("{to}{rest}");
                     }
@@ -208,10 +208,6 @@ async fn replace(session: &mut Session, before: &EnumType, next: &'static EnumTy
         .await?;
     }
     Ok(())
-}
-
-fn quoted(label: &str) -> String {
-    format!("'{}'", label.replace('\'', "''"))
 }
 
 /// The domains over a type.

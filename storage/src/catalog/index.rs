@@ -205,19 +205,6 @@ fn object_name(table: &str, columns: &str, label: &str) -> String {
     }
 }
 
-/// A name as SQL writes it.
-pub fn quote_identifier(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if plain {
-        name.into()
-    } else {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    }
-}
-
 /// At most `bytes` bytes, and no part of a character.
 fn cut(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len()))
@@ -228,13 +215,7 @@ fn cut(text: &str, bytes: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{default_name, quote_identifier};
-
-    #[test]
-    fn names_are_quoted_where_they_must_be() {
-        assert_eq!(quote_identifier("line_item2"), "line_item2");
-        assert_eq!(quote_identifier("Line\"x"), "\"Line\"\"x\"");
-    }
+    use super::default_name;
 
     #[test]
     fn names_are_made_as_in_postgresql() {

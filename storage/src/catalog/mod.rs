@@ -11,7 +11,7 @@ pub mod transaction;
 mod unique;
 
 pub use database::Database;
-pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name, quote_identifier};
+pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name};
 pub use objects::{Composite, Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Role};
 pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};

@@ -5,12 +5,13 @@
 //! added rows, which the segments there are probed against; segments whose minimum and maximum exclude the added keys
 //! are skipped. So a load in key order never looks at old rows, and an insert costs at most a scan of the key columns.
 
-use super::index::{Index, quote_identifier};
+use super::index::Index;
 use super::table::{RowLocation, TableDefinition};
 use crate::datetime::shown;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::numeric::{Numeric, compare_key};
+use crate::quote;
 use crate::segment::Segment;
 use crate::statistics::ColumnStatistics;
 use crate::statistics::sketch::{hash_array, hash_u64};
@@ -335,7 +336,7 @@ impl Checker<'_> {
 
     fn violation(&self, segment: &Segment, row: usize) -> StorageError {
         let names = self.key.columns.iter().map(|c| &self.definition.columns[*c].name);
-        let names: Vec<String> = names.map(|name| quote_identifier(name)).collect();
+        let names: Vec<String> = names.map(|name| quote::identifier(name)).collect();
         let values: Vec<String> = self
             .key
             .columns

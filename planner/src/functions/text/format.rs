@@ -1,6 +1,6 @@
 //! `format`, `concat` and `concat_ws`.
 
-use super::names::{quote_ident, quote_literal};
+use super::names::quote_literal;
 use crate::error::{Result, SqlError, SqlState, state};
 use crate::functions::row::{Out, TEXT_MAX, Value, shown, too_long};
 use std::iter::Peekable;
@@ -107,7 +107,7 @@ pub(super) fn format(values: &[Value]) -> Result<Out> {
             ('s', value) => value.unwrap_or_default().into_owned(),
             ('L', Some(value)) => quote_literal(&value),
             ('L', None) => "NULL".into(),
-            (_, Some(value)) => quote_ident(&value),
+            (_, Some(value)) => tenon_storage::quote::identifier(&value),
             (_, None) => {
                 let message = "null values cannot be formatted as an SQL identifier";
                 return Err(SqlError::new(SqlState("22004"), message));

@@ -4,7 +4,6 @@ mod bytes;
 mod codes;
 mod digits;
 mod format;
-mod keywords;
 mod like;
 mod names;
 mod parts;

@@ -1,8 +1,8 @@
 //! Names and literals as SQL writes them.
 
-use super::keywords::KEYWORDS;
 use crate::error::{Result, SqlError, state};
 use crate::functions::row::{Out, Value, shown, text};
+use tenon_storage::quote;
 
 pub(super) fn quote_literal(text: &str) -> String {
     let doubled = text.replace('\'', "''");
@@ -13,21 +13,8 @@ pub(super) fn quote_literal(text: &str) -> String {
     }
 }
 
-/// A name as it must be written in SQL.
-pub(super) fn quote_ident(text: &str) -> String {
-    let plain = text.chars().next().is_some_and(|c| c.is_ascii_lowercase() || c == '_')
-        && text
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if plain && KEYWORDS.binary_search(&text).is_err() {
-        text.to_string()
-    } else {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    }
-}
-
 pub(super) fn quote_ident_of(values: &[Value]) -> Result<Out> {
-    Ok(Out::Text(quote_ident(text(values, 0))))
+    Ok(Out::Text(quote::identifier(text(values, 0))))
 }
 
 pub(super) fn quote_literal_of(values: &[Value]) -> Result<Out> {

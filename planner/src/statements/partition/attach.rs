@@ -3,12 +3,12 @@
 use super::{Parent, bound, create, empty, execute, parent};
 use crate::bind::Target;
 use crate::error::{Result, SqlError, state};
-use crate::partitions::quoted;
 use crate::session::Session;
 use crate::statements::query;
 use crate::{partitions, run};
 use datafusion::sql::sqlparser::ast::{self, ForValues, ObjectName};
 use std::sync::Arc;
+use tenon_storage::quote;
 use tenon_storage::{
     Check, ColumnDef, ColumnOrder, Generated, IndexDef, IndexKind, Partition, Relation, TableDef, TableDefinition,
     Transaction,
@@ -224,13 +224,13 @@ fn aside(name: &str) -> String {
 }
 
 fn qualified(schema: &str, name: &str) -> String {
-    format!("{}.{}", quoted(schema), quoted(name))
+    format!("{}.{}", quote::name(schema), quote::name(name))
 }
 
 /// The columns that take values, listed.
 fn listed(columns: &[ColumnDef]) -> String {
     let columns = columns.iter().filter(|own| own.generated != Some(Generated::Stored));
-    columns.map(|own| quoted(&own.name)).collect::<Vec<_>>().join(", ")
+    columns.map(|own| quote::name(&own.name)).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) async fn detach(session: &mut Session, from: &Relation, name: &ObjectName) -> Result<()> {

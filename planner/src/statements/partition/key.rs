@@ -4,7 +4,7 @@ use crate::bind::{Binder, fold};
 use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::functions::partition_hash::hashes;
-use crate::partitions::{quoted, shown};
+use crate::partitions::shown;
 use crate::rewrite::{function_name, rewrite};
 use crate::statements::{constraints, defaults, generated};
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -12,6 +12,7 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 use std::sync::Arc;
+use tenon_storage::quote;
 use tenon_storage::{PartitionKey, PartitionStrategy, Partitioning, SqlType, TableDefinition};
 
 fn refused(message: impl Into<String>) -> SqlError {
@@ -75,7 +76,7 @@ fn key(binder: &Binder, expr: &Expr, schema: &Arc<Schema>) -> Result<PartitionKe
         let sql_type =
             SqlType::from_field(field).ok_or_else(|| SqlError::unsupported("a partition key of this type"))?;
         return Ok(PartitionKey {
-            expression: quoted(&name),
+            expression: quote::name(&name),
             is_column: true,
             sql_type: ordered(sql_type)?,
         });
@@ -145,7 +146,7 @@ pub(crate) fn check_unique(
                 "{what} constraints cannot be used when partition keys include expressions."
             )));
         }
-        if !columns.iter().any(|column| quoted(column) == key.expression) {
+        if !columns.iter().any(|column| quote::name(column) == key.expression) {
             let message = "unique constraint on partitioned table must include all partitioning columns";
             return Err(SqlError::unsupported_as(message).detail(format!(
                 "{what} constraint on table \"{table}\" lacks column \"{}\" which is part of the partition key.",

@@ -12,9 +12,9 @@ pub(super) use key::{check_unique, declared as partitioning, refuse_change_of_ke
 
 use crate::error::{Result, SqlError, state};
 use crate::parse::parse;
-use crate::partitions::quoted;
 use crate::session::{Prepared, Session};
 use crate::statements::constraints;
+use tenon_storage::quote;
 use tenon_storage::{Partition, Relation};
 
 /// The table or partition that is divided; 42P17 where it is not.
@@ -57,7 +57,11 @@ pub(super) async fn execute(session: &mut Session, sql: &str) -> Result<()> {
 
 /// Deletes the rows of a partition.
 pub(super) async fn empty(session: &mut Session, partition: &Partition) -> Result<()> {
-    let name = format!("{}.{}", quoted(&partition.schema_name), quoted(&partition.name));
+    let name = format!(
+        "{}.{}",
+        quote::name(&partition.schema_name),
+        quote::name(&partition.name)
+    );
     execute(session, &format!("DELETE FROM {name}")).await
 }
 
