@@ -4,8 +4,8 @@ use super::spellings::{call, take};
 use crate::functions::array::{EVEN, FILL, SLICE, SUBSCRIPT};
 use crate::functions::json;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, ObjectName, Subscript, UnaryOperator, Value,
+    AccessExpr, ArrayElemTypeDef, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, ObjectName, Subscript, UnaryOperator, Value,
 };
 use tenon_storage::parse::parse_array;
 
@@ -189,6 +189,9 @@ fn aggregated(name: &str, of_arrays: &str, function: &Function) -> Option<Expr> 
     if count != if name.contains("object") { 2 } else { 1 } {
         return None;
     }
+    if count == 2 && is_distinct(function) {
+        return Some(call(of_arrays, vec![distinct_pairs(function)]));
+    }
     let gathered = (0..count).map(|at| {
         let mut one = function.clone();
         one.name = ObjectName::from(vec![Ident::new("array_agg")]);
@@ -203,6 +206,25 @@ fn aggregated(name: &str, of_arrays: &str, function: &Function) -> Option<Expr> 
         Expr::Function(one)
     });
     Some(call(of_arrays, gathered.collect()))
+}
+
+fn is_distinct(function: &Function) -> bool {
+    matches!(&function.args, FunctionArguments::List(list) if list.duplicate_treatment == Some(DuplicateTreatment::Distinct))
+}
+
+/// The pairs that differ, in one array.
+fn distinct_pairs(function: &Function) -> Expr {
+    let mut all = function.clone();
+    all.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    let carried = |expr: &mut Expr| {
+        let own = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+        call(json::CARRIED, vec![own])
+    };
+    let pair = arguments(&mut all).into_iter().map(carried).collect();
+    if let FunctionArguments::List(list) = &mut all.args {
+        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(call("struct", pair)))];
+    }
+    Expr::Function(all)
 }
 
 /// `array_fill(value, ARRAY[n, m])`: the number of dimensions is that of the list.

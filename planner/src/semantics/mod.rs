@@ -192,7 +192,14 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
         Expr::AggregateFunction(mut call) => {
-            let sorted = !call.params.distinct && order_keys(&mut call.params.order_by, schema)?;
+            // DISTINCT sorts, which the results of these show.
+            let shown = call.params.distinct && matches!(call.func.name(), "array_agg" | "string_agg");
+            let unsorted = shown && call.params.order_by.is_empty();
+            if unsorted {
+                let value = call.params.args.first().cloned();
+                call.params.order_by.extend(value.map(|value| value.sort(true, false)));
+            }
+            let sorted = unsorted || !call.params.distinct && order_keys(&mut call.params.order_by, schema)?;
             let call = filtered::aggregate(call)?;
             let lowered = aggregate::lower(call.data, schema)?;
             Ok(Transformed::new_transformed(

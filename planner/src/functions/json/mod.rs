@@ -13,6 +13,7 @@ mod call;
 mod edit;
 mod of_values;
 pub(super) mod operators;
+mod pairs;
 mod path;
 mod typed;
 

@@ -1,7 +1,7 @@
 //! SQL values as JSON: `to_json`, the builders, and the aggregates, which build from what `array_agg` has gathered.
 
 use super::call::invalid;
-use super::{is_json, is_jsonb};
+use super::{is_json, is_jsonb, pairs};
 use crate::conventions;
 use crate::error::{SqlError, SqlState, state};
 use crate::errors::to_datafusion;
@@ -264,6 +264,11 @@ impl Make {
                     .collect())
             }
             Kind::ObjectOf => {
+                let pairs = pairs::apart(arrays, fields);
+                let (arrays, fields) = match &pairs {
+                    Some((arrays, fields)) => (arrays.as_slice(), fields.as_slice()),
+                    None => (arrays, fields),
+                };
                 let (DataType::List(_), DataType::List(item)) = (arrays[0].data_type(), arrays[1].data_type()) else {
                     return bad(state::INTERNAL_ERROR, "an aggregate has gathered no array");
                 };
