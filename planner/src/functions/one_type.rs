@@ -18,7 +18,8 @@ pub(super) fn result_of(name: &str, types: &[DataType]) -> Option<DataType> {
     }
     Some(match name {
         "nullif" => types[0].clone(),
-        _ if float => DataType::Float64,
+        _ if types.contains(&DataType::Float64) => DataType::Float64,
+        _ if float => DataType::Float32,
         _ => NUMERIC,
     })
 }

@@ -284,7 +284,7 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<bool>
             continue;
         }
         let Some(own) = known(expr, schema) else {
-            return Ok(false);
+            return Ok(beside_arrays(exprs, schema));
         };
         found = Some(match found {
             None => own,
@@ -303,6 +303,25 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<bool>
         }
     }
     Ok(changed)
+}
+
+/// Gives literals the type of the arrays that they stand with; whether there were any.
+fn beside_arrays(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    let mut found: Option<SqlType> = None;
+    for expr in exprs.iter().filter(|expr| !is_unknown(expr)) {
+        let own = fields::field(expr, schema).ok();
+        match own.and_then(|own| SqlType::from_field(&own)) {
+            Some(own @ SqlType::Array(_)) if found.is_none_or(|found| found == own) => found = Some(own),
+            _ => return false,
+        }
+    }
+    let Some(found) = found else { return false };
+    let mut changed = false;
+    for expr in exprs.into_iter().filter(|expr| is_unknown(expr)) {
+        *expr = typed(std::mem::take(expr), found);
+        changed = true;
+    }
+    changed
 }
 
 /// The type of two together.
