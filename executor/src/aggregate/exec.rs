@@ -10,8 +10,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::take;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
@@ -37,8 +36,11 @@ use tenon_gpu::cpu::Stop;
 
 use super::keys::{GroupKeys, is_supported};
 use super::local::{Local, Partial, gathers_rows};
+use super::shares::{Share, shares};
+use crate::apart::apart;
+use crate::gather::pick;
 use crate::held::batch_bytes;
-use crate::keys::{append_exact, hash_lanes, is_exact, lane_range};
+use crate::keys::is_exact;
 use crate::per_execution::{MadeOnce, PerExecution};
 
 /// Groups, over all partitions, that one output partition merges alone.
@@ -91,18 +93,25 @@ pub struct GroupExec {
 
 /// Every partition's groups, until all output partitions have merged what falls to them.
 struct Gathered {
-    partials: Mutex<(Option<Arc<Vec<Partial>>>, usize)>,
+    partials: Mutex<(Option<Arc<Shared>>, usize)>,
+}
+
+struct Shared {
+    partials: Vec<Partial>,
+    /// For each partial, which of its groups fall to which output partition; none where the first merges all.
+    shares: Option<Vec<Share>>,
+    _reservation: MemoryReservation,
 }
 
 impl Gathered {
-    fn new(partials: Vec<Partial>, partitions: usize) -> Self {
+    fn new(shared: Shared, partitions: usize) -> Self {
         Self {
-            partials: Mutex::new((Some(Arc::new(partials)), partitions)),
+            partials: Mutex::new((Some(Arc::new(shared)), partitions)),
         }
     }
 
     /// The groups, for one of the output partitions. The last one has them to itself.
-    fn take(&self) -> Result<Arc<Vec<Partial>>> {
+    fn take(&self) -> Result<Arc<Shared>> {
         let mut held = self.partials.lock();
         let (partials, partitions) = &mut *held;
         *partitions = partitions.saturating_sub(1);
@@ -225,7 +234,14 @@ impl ExecutionPlan for GroupExec {
         let partitions = self.properties.partitioning.partition_count();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let output = async move {
-            let gathered = async { Ok(Gathered::new(gather(&input, &spec, &context).await?, partitions)) };
+            let gathered = async {
+                let partials = gather(&input, &spec, &context).await?;
+                let reservation = MemoryConsumer::new("shares of groups").register(context.memory_pool());
+                Ok(Gathered::new(
+                    share_out(&spec, partials, partitions, reservation).await?,
+                    partitions,
+                ))
+            };
             let partials = shared.get_or_make(gathered).await?.take()?;
             let _timer = metrics.elapsed_compute().timer();
             let mut reservation = MemoryConsumer::new("merged groups").register(context.memory_pool());
@@ -329,17 +345,15 @@ async fn gather_one(
 /// The final rows of output partition `partition` of `partitions`. `reservation` is left with what they take.
 fn merge(
     spec: &GroupSpec,
-    partials: &[Partial],
+    Shared { partials, shares, .. }: &Shared,
     (partition, partitions): (usize, usize),
     reservation: &mut MemoryReservation,
 ) -> Result<RecordBatch> {
-    let total: usize = partials.iter().map(|p| p.groups).sum();
-    let alone = partitions == 1 || total <= MERGED_ALONE;
-    if alone && partition > 0 {
+    if shares.is_none() && partition > 0 {
         return Ok(RecordBatch::new_empty(Arc::clone(&spec.schema)));
     }
     // The states of this share once more, while they are picked out of the partials' and merged.
-    let parts = if alone { 1 } else { partitions };
+    let parts = if shares.is_none() { 1 } else { partitions };
     let share_bytes = partials.iter().map(|p| p.reservation.size()).sum::<usize>() / parts;
     reservation.try_grow(share_bytes)?;
     let mut keys = (!spec.keys.is_empty()).then(|| spec.group_keys());
@@ -350,20 +364,16 @@ fn merge(
         .collect::<Result<Vec<_>>>();
     let mut accumulators = accumulators?;
     let mut numbers = vec![];
-    let shares = if alone {
-        vec![None; partials.len()]
-    } else {
-        share(spec, partials, partition, partitions)?
-    };
-    for (partial, rows) in partials.iter().zip(shares) {
+    for (at, partial) in partials.iter().enumerate() {
+        let rows = shares.as_ref().map(|shares| shares[at].of(partition));
         let pick = |array: &ArrayRef| match &rows {
             None => Ok(Arc::clone(array)),
-            Some(rows) => take(array, rows, None),
+            Some(rows) => pick(array, rows),
         };
         let count = rows.as_ref().map_or(partial.groups, Array::len);
         match &mut keys {
             Some(keys) => {
-                let columns = partial.keys.iter().map(pick).collect::<Result<Vec<_>, _>>()?;
+                let columns = partial.keys.iter().map(pick).collect::<Result<Vec<_>>>()?;
                 keys.prepare(&columns, count)?;
                 keys.assign(&mut numbers);
             }
@@ -371,7 +381,7 @@ fn merge(
         }
         let groups = keys.as_ref().map_or(1, GroupKeys::groups);
         for (accumulator, state) in accumulators.iter_mut().zip(&partial.states) {
-            let state = state.iter().map(pick).collect::<Result<Vec<_>, _>>()?;
+            let state = state.iter().map(pick).collect::<Result<Vec<_>>>()?;
             accumulator.merge_batch(&state, &numbers, groups)?;
         }
         let merged = accumulators.iter().map(|a| a.size()).sum::<usize>() + keys.as_ref().map_or(0, GroupKeys::bytes);
@@ -393,34 +403,33 @@ fn merge(
     Ok(batch)
 }
 
-/// For each partial, the groups that fall to `partition`.
-fn share(
-    spec: &GroupSpec,
-    partials: &[Partial],
-    partition: usize,
+/// Says which groups fall to which output partition, where these are many.
+async fn share_out(
+    spec: &Arc<GroupSpec>,
+    partials: Vec<Partial>,
     partitions: usize,
-) -> Result<Vec<Option<UInt32Array>>> {
-    let by_value = spec.keys.len() == 1 && is_exact(spec.schema.field(0).data_type());
-    let mut lanes = vec![];
-    for partial in partials {
-        lanes.push(if by_value {
-            let mut lanes = vec![];
-            append_exact(&partial.keys[0], &mut lanes)?;
-            lanes
-        } else {
-            hash_lanes(&partial.keys, partial.groups, Stop::never())?
+    reservation: MemoryReservation,
+) -> Result<Shared> {
+    let total: usize = partials.iter().map(|partial| partial.groups).sum();
+    if partitions == 1 || total <= MERGED_ALONE {
+        return Ok(Shared {
+            partials,
+            shares: None,
+            _reservation: reservation,
         });
     }
-    let ranges = lanes.iter().filter_map(|l| lane_range(l, None));
-    let (min, max) = ranges.fold((i64::MAX, i64::MIN), |(min, max), (l, h)| (min.min(l), max.max(h)));
-    let width = (max.wrapping_sub(min) as u64 / partitions as u64).saturating_add(1);
-    let falls_to = |lane: i64| (lane.wrapping_sub(min) as u64 / width) as usize;
-    let bounds = |lanes: &Vec<i64>| -> UInt32Array {
-        let rows = lanes
-            .iter()
-            .enumerate()
-            .filter(|&(_, &lane)| falls_to(lane) == partition);
-        rows.map(|(row, _)| row as u32).collect::<Vec<_>>().into()
-    };
-    Ok(lanes.iter().map(|lanes| Some(bounds(lanes))).collect())
+    reservation.try_grow(total * (size_of::<i64>() + size_of::<u32>()))?;
+    let by_value = spec.keys.len() == 1 && is_exact(spec.schema.field(0).data_type());
+    let made = apart(total, move |cancelled| {
+        let keys = partials.iter().map(|partial| (partial.keys.as_slice(), partial.groups));
+        let shares = shares(&keys.collect::<Vec<_>>(), by_value, partitions, Stop::when(cancelled))?;
+        Ok((partials, shares))
+    });
+    let (partials, shares) = made.await?;
+    reservation.try_resize(total * size_of::<u32>())?;
+    Ok(Shared {
+        partials,
+        shares: Some(shares),
+        _reservation: reservation,
+    })
 }

@@ -6,6 +6,7 @@ mod exec;
 mod ids;
 mod keys;
 mod local;
+mod shares;
 mod text;
 
 pub use exec::{GroupExec, GroupSpec};
