@@ -23,7 +23,8 @@ mod array_numbers;
 pub(crate) mod call_names;
 mod casts;
 mod correlated;
-pub(crate) mod fields;
+mod expansion;
+mod fields;
 mod filtered;
 mod in_lists;
 mod intervals;
@@ -74,6 +75,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(PostgresSemantics));
+    rules.push(Arc::new(expansion::Expansion));
     rules.push(Arc::new(intervals::IntervalsByLength));
     rules.push(Arc::new(correlated::Correlated));
     rules.push(Arc::new(sets::SetsInLists));
