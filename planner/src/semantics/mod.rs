@@ -24,7 +24,7 @@ pub(crate) mod call_names;
 mod casts;
 mod correlated;
 mod expansion;
-mod fields;
+pub(crate) mod fields;
 mod filtered;
 mod in_lists;
 mod intervals;
