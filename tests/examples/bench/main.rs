@@ -1,8 +1,8 @@
 //! Benchmarks of a whole server, in this process and through its wire, beside DuckDB over the same rows.
 //!
-//! `bench tpch` times the 22 TPC-H queries, `bench growth` how their times grow with the scale factor, `bench copy` loads `lineitem` in several ways, `bench planning` times the
-//! planner, `bench regret` compares the join operator that was chosen with all others (`--seconds 120`,
-//! `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`).
+//! `bench tpch` times the 22 TPC-H queries, `bench growth` how their times grow with the scale factor (`--factors 1,3,10`),
+//! `bench copy` loads `lineitem` in several ways, `bench planning` times the planner, `bench regret` compares the join
+//! operator that was chosen with all others (`--seconds 120`, `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`).
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
 //! out. For `tpch`: `--query N` (repeatable), and `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
