@@ -486,7 +486,7 @@ impl Running {
         if let Some(filter) = &self.spec.filter {
             let columns = filter.column_indices().iter().map(|own| {
                 if own.side == self.spec.outer_side {
-                    Ok(pick(outer.batch.column(own.index), outer_rows)?)
+                    pick(outer.batch.column(own.index), outer_rows)
                 } else {
                     column(&inner[own.index])
                 }
@@ -547,7 +547,7 @@ impl Running {
             let found = match side {
                 JoinSide::None => mark.clone(),
                 side if *side == self.spec.outer_side => {
-                    return Ok(pick(outer.batch.column(*index), outer_rows)?);
+                    return pick(outer.batch.column(*index), outer_rows);
                 }
                 _ => inner.get(*index).cloned().flatten(),
             };
