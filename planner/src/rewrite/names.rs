@@ -239,7 +239,15 @@ mod tests {
             "SELECT 'x' AS \"?column?\", 'y' AS \"?column?~1\""
         );
         assert_eq!(rewritten("SELECT a, a FROM t"), "SELECT a, a AS \"a~1\" FROM t");
-        assert_eq!(rewritten("SELECT t.a, s.a FROM t, s"), "SELECT t.a, s.a FROM t, s");
+        // Neither keeps the name: ORDER BY a could mean both.
+        assert_eq!(
+            rewritten("SELECT t.a, s.a FROM t, s"),
+            "SELECT t.a AS \"a~0\", s.a AS \"a~1\" FROM t, s"
+        );
+        assert_eq!(
+            rewritten("SELECT t.a, t.b, t.a FROM t"),
+            "SELECT t.a, t.b, t.a AS \"a~2\" FROM t"
+        );
         assert_eq!(rewritten("SELECT t.*, a FROM t"), "SELECT t.*, a AS \"a~1\" FROM t");
         assert_eq!(rewritten("SELECT 'a'::TEXT"), "SELECT 'a'::TEXT AS \"text\"");
     }
