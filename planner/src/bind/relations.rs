@@ -112,10 +112,7 @@ impl RelationPlanner for Relations {
                     alias,
                     sample: None,
                 };
-                match alias.columns.is_empty() {
-                    true => told_apart(alias, inner(None), context),
-                    false => renamed(alias, inner, context),
-                }
+                named_anew(alias, inner, context)
             }
             TableFactor::Table {
                 name,
@@ -182,10 +179,7 @@ impl RelationPlanner for Relations {
                     table_with_joins,
                     alias,
                 };
-                match alias.columns.is_empty() {
-                    true => told_apart(alias, inner(None), context),
-                    false => renamed(alias, inner, context),
-                }
+                named_anew(alias, inner, context)
             }
             other => Ok(RelationPlanning::Original(Box::new(other))),
         }
@@ -359,6 +353,18 @@ fn renamed(
     let named = distinct(under_names(columns, &alias));
     let plan = LogicalPlanBuilder::from(plan).project(named)?.build()?;
     Ok(planned(plan, Some(bare(alias))))
+}
+
+/// Several tables' columns under one name, which may name them too.
+fn named_anew(
+    alias: TableAlias,
+    inner: impl FnOnce(Option<TableAlias>) -> TableFactor,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<RelationPlanning> {
+    match alias.columns.is_empty() {
+        true => told_apart(alias, inner(None), context),
+        false => renamed(alias, inner, context),
+    }
 }
 
 /// A relation under a name of its own, where columns that differed by their tables' names alone must differ by theirs:

@@ -26,19 +26,17 @@ impl AnalyzerRule for Expansion {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(flatten)?.data;
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                let mut expanded = Expanded::default();
-                expr.visit(&mut expanded)?;
-                if expanded.largest > NODES_MAX {
-                    let message = "the statement is too complex: functions that use their arguments several times are \
-                                   in each other too deep";
-                    return Err(to_datafusion(SqlError::new(state::STATEMENT_TOO_COMPLEX, message)));
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })?;
+        let mut plan = plan;
+        let mut expanded = Expanded::of(&plan)?;
+        if expanded.nested {
+            plan = plan.transform_up_with_subqueries(flatten)?.data;
+            expanded = Expanded::of(&plan)?;
+        }
+        if expanded.largest > NODES_MAX {
+            let message = "the statement is too complex: functions that use their arguments several times are in each \
+                           other too deep";
+            return Err(to_datafusion(SqlError::new(state::STATEMENT_TOO_COMPLEX, message)));
+        }
         Ok(plan)
     }
 }
@@ -82,12 +80,22 @@ fn flatten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// How many nodes an expression will have.
+/// How many nodes expressions will have, and whether `coalesce` stands in `coalesce`.
 #[derive(Default)]
 struct Expanded {
     /// Of the children seen so far, for each node above and the one at hand.
     nodes: Vec<u64>,
     largest: u64,
+    nested: bool,
+}
+
+impl Expanded {
+    /// Of all expressions of a plan.
+    fn of(plan: &LogicalPlan) -> Result<Self> {
+        let mut expanded = Self::default();
+        plan.apply_with_subqueries(|node| node.apply_expressions(|expr| expr.visit(&mut expanded)))?;
+        Ok(expanded)
+    }
 }
 
 impl<'n> TreeNodeVisitor<'n> for Expanded {
@@ -107,6 +115,7 @@ impl<'n> TreeNodeVisitor<'n> for Expanded {
         };
         let own = self.nodes.pop().unwrap_or(0).saturating_mul(times).saturating_add(1);
         self.largest = self.largest.max(own);
+        self.nested = self.nested || is_nested(expr);
         if let Some(above) = self.nodes.last_mut() {
             *above = above.saturating_add(own);
         }

@@ -24,7 +24,7 @@ pub fn run(options: &Options) -> Result<()> {
         let mut of_factor = vec![];
         served.run(async |client| {
             for &number in &options.queries {
-                let sql = std::fs::read_to_string(options.directory.join(format!("q{number:02}.sql")))?;
+                let sql = options.sql(number)?;
                 let query = tpch::measure(client, &sql, options.runs).await?;
                 of_factor.push((query.ms, query.cpu_ms));
             }

@@ -42,6 +42,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// The text of a query.
+    pub fn sql(&self, number: usize) -> Result<String> {
+        let path = self.directory.join(format!("q{number:02}.sql"));
+        std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+
     /// Where the tables lie as files, for DuckDB and for loads.
     pub fn data_directory(&self) -> PathBuf {
         PathBuf::from(format!(".deps/tpch-sf{}", self.factor))

@@ -19,7 +19,7 @@ pub fn run(options: &Options) -> Result<()> {
         println!("query          made: median      p95 | kept: median      p95 (ms)");
         let mut medians = vec![];
         for &number in &options.queries {
-            let sql = std::fs::read_to_string(options.directory.join(format!("q{number:02}.sql")))?;
+            let sql = options.sql(number)?;
             let sql = sql.trim().trim_end_matches(';');
             let made = measure(client, options, sql).await?;
             medians.push(made.median);

@@ -29,7 +29,7 @@ pub fn run(options: &Options) -> Result<()> {
         println!("query    tenon ms   cpu ms |  duckdb ms   cpu ms | answers");
         let mut all = vec![];
         for &number in &options.queries {
-            let sql = std::fs::read_to_string(options.directory.join(format!("q{number:02}.sql")))?;
+            let sql = options.sql(number)?;
             if options.explain {
                 for row in query(client, &format!("EXPLAIN ANALYZE {sql}"))
                     .await?
