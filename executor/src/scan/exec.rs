@@ -628,8 +628,10 @@ impl Running {
         let arrays = self.scan.columns.iter().map(|&column| -> Result<ArrayRef> {
             Ok(if column < own {
                 match &dense {
-                    Some(dense) => dense.pick(&table.segments()[segment], column)?,
-                    None => take_column(&table.segments()[segment], column, &rows)?,
+                    Some(dense) if table.segments()[segment].is_plain(column) => {
+                        dense.pick(&table.segments()[segment], column)?
+                    }
+                    _ => take_column(&table.segments()[segment], column, &rows)?,
                 }
             } else if column == own {
                 Arc::new(UInt32Array::from_value(segment as u32, rows.len()))

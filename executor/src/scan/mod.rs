@@ -3,6 +3,7 @@
 mod exec;
 mod filter;
 mod provider;
+mod ranges;
 mod selection;
 mod statistics;
 

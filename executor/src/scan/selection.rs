@@ -7,12 +7,13 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, StringViewArray, UInt32Array};
-use arrow::compute::{FilterBuilder, FilterPredicate, take};
+use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::{Date32Type, Int32Type, Int64Type};
-use datafusion::common::Result;
-use tenon_storage::{Bound, DictionaryColumn, Segment};
+use datafusion::common::{DataFusionError, Result, internal_err};
+use tenon_storage::{Bound, Codes, DictionaryColumn, Differences, NarrowColumn, Segment};
 
 use super::filter::{Cost, ScanFilter};
+use super::ranges::{NarrowRange, pass};
 use crate::gather::pick;
 use crate::keys::append_exact;
 use crate::runtime_filter::KeySet;
@@ -129,8 +130,9 @@ impl Selector {
 
     fn narrow(&mut self, segment: &Segment, mut chosen: Chosen, out: &mut Vec<u32>) -> Result<()> {
         let (offset, rows) = (chosen.offset, chosen.rows);
+        let done = self.apply_ranges(segment, &mut chosen);
         for at in 0..self.filters.len() {
-            if self.filters[at].cost() == Cost::Cheap {
+            if self.filters[at].cost() == Cost::Cheap && !done.contains(&at) {
                 self.apply(at, segment, &mut chosen)?;
             }
         }
@@ -138,6 +140,11 @@ impl Selector {
             let Some(set) = runtime.set.get() else { continue };
             let picked = chosen.pick();
             runtime.seen += picked.len();
+            if let Some(narrow) = segment.narrow(runtime.column) {
+                retain_narrow(narrow, set, picked)?;
+                runtime.kept += picked.len();
+                continue;
+            }
             let column = segment.column(runtime.column);
             if let Some(values) = column.as_primitive_opt::<Int64Type>() {
                 let values = values.values();
@@ -167,6 +174,28 @@ impl Selector {
         Ok(())
     }
 
+    /// Applies the filters that are ranges over columns kept as differences, and gives their numbers.
+    fn apply_ranges(&self, segment: &Segment, chosen: &mut Chosen) -> Vec<usize> {
+        let mut done = vec![];
+        let mut ranges = vec![];
+        for (at, filter) in self.filters.iter().enumerate() {
+            let range = filter.range().filter(|_| !self.proven[at]);
+            if let Some(range) = range
+                && let Some(narrow) = segment.narrow(range.column)
+                && let Some(narrow) = NarrowRange::of(range, narrow)
+            {
+                done.push(at);
+                ranges.push(narrow);
+            }
+        }
+        match &mut chosen.picked {
+            _ if ranges.is_empty() => {}
+            Some(picked) => ranges.iter().for_each(|range| range.retain(picked)),
+            None => chosen.keep_chunk(&pass(&ranges, chosen.offset, chosen.rows)),
+        }
+        done
+    }
+
     fn apply(&mut self, at: usize, segment: &Segment, chosen: &mut Chosen) -> Result<()> {
         if self.proven[at] || chosen.is_empty() {
             return Ok(());
@@ -174,7 +203,7 @@ impl Selector {
         let filter = &self.filters[at];
         if filter.cost() != Cost::Fallible
             && let Some(dictionary) = &self.dictionaries[at]
-            && dictionary.codes.null_count() == 0
+            && dictionary.nulls.is_none()
         {
             let current = self.answers[at]
                 .as_ref()
@@ -188,8 +217,11 @@ impl Selector {
                 self.answers[at] = Some((Arc::clone(&dictionary.values), answers));
             }
             if let Some((_, answers)) = &self.answers[at] {
-                let codes = dictionary.codes.values();
-                chosen.pick().retain(|&row| answers[codes[row as usize] as usize]);
+                let picked = chosen.pick();
+                match &dictionary.codes {
+                    Codes::U8(codes) => picked.retain(|&row| answers[usize::from(codes[row as usize])]),
+                    Codes::U16(codes) => picked.retain(|&row| answers[usize::from(codes[row as usize])]),
+                }
             }
             return Ok(());
         }
@@ -262,10 +294,32 @@ impl Chosen {
 
 /// Rows of a segment's column.
 pub fn take_column(segment: &Segment, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
-    Ok(match segment.dictionary(column) {
-        Some(dictionary) => take(dictionary.values.as_ref(), &take(&dictionary.codes, rows, None)?, None)?,
-        None => pick(&segment.column(column), rows)?,
-    })
+    match segment.is_plain(column) {
+        true => pick(&segment.column(column), rows),
+        false => segment
+            .take(column, rows)
+            .map_err(|error| DataFusionError::External(Box::new(error))),
+    }
+}
+
+/// Keeps those of `rows`, row numbers of the segment, whose values are in the set. Nulls hold any value, as elsewhere.
+fn retain_narrow(column: &NarrowColumn, set: &KeySet, rows: &mut Vec<u32>) -> Result<()> {
+    let Ok(base) = i64::try_from(column.base()) else {
+        return internal_err!("a runtime filter is on a column beyond 64 bits");
+    };
+    macro_rules! retain {
+        ($differences:expr) => {
+            set.retain(|row| base.wrapping_add($differences[row as usize] as i64), rows)
+        };
+    }
+    match column.differences() {
+        Differences::None(_) => set.retain(|_| base, rows),
+        Differences::U8(differences) => retain!(differences),
+        Differences::U16(differences) => retain!(differences),
+        Differences::U32(differences) => retain!(differences),
+        Differences::U64(differences) => retain!(differences),
+    }
+    Ok(())
 }
 
 /// Rows so close together that copying runs beats picking them one by one.
@@ -301,16 +355,11 @@ impl Dense {
         })
     }
 
+    /// The rows of a column that is kept as its arrays are.
     pub fn pick(&self, segment: &Segment, column: usize) -> Result<ArrayRef> {
-        Ok(match segment.dictionary(column) {
-            Some(dictionary) => {
-                let codes = self.keep.filter(&dictionary.codes.slice(self.offset, self.rows))?;
-                take(dictionary.values.as_ref(), &codes, None)?
-            }
-            None => self
-                .keep
-                .filter(&segment.column_slice(column, self.offset, self.rows))?,
-        })
+        Ok(self
+            .keep
+            .filter(&segment.column_slice(column, self.offset, self.rows))?)
     }
 }
 

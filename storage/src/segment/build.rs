@@ -1,21 +1,30 @@
 //! Gathers the rows of many batches into one segment: plans each column's form and size, takes one region for all,
 //! then fills the columns and computes their statistics in parallel.
 
-use super::column::{ColumnData, DictionaryColumn, SegmentColumn};
+use super::column::{Codes, ColumnData, DictionaryColumn, SegmentColumn};
 use super::dictionary::{Dictionary, code_strings};
+use super::narrow::Frame;
 use super::nested;
+use super::rows::Rows;
+use super::text::{self, TextColumn};
 use crate::arena::{Carver, Piece, padded};
 use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::statistics::ColumnStatistics;
 use arrow::array::*;
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::concat;
 use arrow::datatypes::*;
 use rayon::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Fewer rows are built by one thread.
 const PARALLEL_ROWS_MIN: usize = 1 << 14;
+/// Fewer rows are kept as arrays are, which costs nothing to read: `TENON_TEST_ENCODED_ROWS` changes it in tests.
+static ENCODED_ROWS_MIN: LazyLock<usize> = LazyLock::new(|| {
+    let given = std::env::var("TENON_TEST_ENCODED_ROWS").ok();
+    given.and_then(|rows| rows.parse().ok()).unwrap_or(1 << 10)
+});
 /// Most bytes of one buffer of string data; views hold 32-bit offsets.
 const DATA_BYTES_MAX: usize = 1 << 30;
 
@@ -25,12 +34,18 @@ struct Plan<'a> {
     data_type: DataType,
     nulls: bool,
     form: Form,
+    /// Where the choice of the form took them.
+    statistics: Option<ColumnStatistics>,
 }
 
 enum Form {
     /// Values of so many bytes.
     Fixed(usize),
+    /// All rows, and how they are made narrow.
+    Narrow(ArrayRef, Frame),
     Bits,
+    /// Strings or byte strings one behind the other: the sizes of their offsets and bytes.
+    Text([usize; 2]),
     /// Strings or byte strings, and the sizes of the buffers that the long ones take.
     Views(Vec<usize>),
     /// Byte strings one behind the other, and how many bytes they have.
@@ -39,7 +54,6 @@ enum Form {
         dictionary_id: u64,
         codes: Vec<u16>,
         values: Arc<StringViewArray>,
-        statistics: ColumnStatistics,
     },
     /// Lists: the rows as one array, and the buffers that it holds.
     Nested(ArrayData),
@@ -85,19 +99,21 @@ impl<'a> Plan<'a> {
             return Err(StorageError::internal("arrays of one column differ in type"));
         }
         let nulls = arrays.iter().any(|array| array.null_count() > 0);
+        let mut statistics = None;
+        let encoded = rows >= *ENCODED_ROWS_MIN;
         let form = match &data_type {
             DataType::Boolean => Form::Bits,
             DataType::Utf8View => {
                 let strings: Vec<&StringViewArray> = arrays.iter().map(|array| array.as_string_view()).collect();
-                let coded = dictionary.and_then(|dictionary| coded(&strings, dictionary, rows, budget));
-                coded.unwrap_or_else(|| {
-                    Form::Views(data_sizes(strings.iter().map(|array| (array.views(), array.nulls()))))
-                })
+                match dictionary.and_then(|dictionary| coded(&strings, dictionary, rows, budget)) {
+                    Some((form, of_codes)) => {
+                        statistics = Some(of_codes);
+                        form
+                    }
+                    None => texts::<StringViewType>(arrays, rows, encoded),
+                }
             }
-            DataType::BinaryView => {
-                let arrays = arrays.iter().map(|array| array.as_binary_view());
-                Form::Views(data_sizes(arrays.map(|array| (array.views(), array.nulls()))))
-            }
+            DataType::BinaryView => texts::<BinaryViewType>(arrays, rows, encoded),
             DataType::LargeBinary => {
                 let bytes = |array: &&ArrayRef| {
                     let offsets = array.as_binary::<i64>().value_offsets();
@@ -109,7 +125,18 @@ impl<'a> Plan<'a> {
             DataType::List(_) | DataType::LargeUtf8 => Form::Nested(nested::gather(arrays)?),
             other => {
                 let width = other.primitive_width();
-                Form::Fixed(width.ok_or_else(|| StorageError::internal(format!("columns of {other} are not stored")))?)
+                let fixed =
+                    width.ok_or_else(|| StorageError::internal(format!("columns of {other} are not stored")))?;
+                let mut form = Form::Fixed(fixed);
+                if encoded && Frame::is_for(other) {
+                    let all = together(arrays)?;
+                    let of_all = ColumnStatistics::of_array(&all);
+                    if let Some(frame) = Frame::of(other, &of_all) {
+                        form = Form::Narrow(all, frame);
+                    }
+                    statistics = Some(of_all);
+                }
+                form
             }
         };
         Ok(Plan {
@@ -117,6 +144,7 @@ impl<'a> Plan<'a> {
             data_type,
             nulls,
             form,
+            statistics,
         })
     }
 
@@ -133,18 +161,22 @@ impl<'a> Plan<'a> {
         match &self.form {
             Form::Nested(_) => {}
             Form::Fixed(width) => sizes.push(rows * width),
+            Form::Narrow(_, frame) => sizes.extend(frame.bytes(rows)),
+            Form::Text(bytes) => sizes.extend(bytes),
             Form::Bits => sizes.push(rows.div_ceil(8)),
             Form::Views(data) => {
                 sizes.push(rows * size_of::<u128>());
                 sizes.extend(data);
             }
             Form::Offsets(bytes) => sizes.extend([(rows + 1) * size_of::<i64>(), *bytes]),
-            Form::Codes { .. } => sizes.push(rows * size_of::<u16>()),
+            Form::Codes { values, .. } => sizes.push(rows * code_bytes(values)),
         }
         sizes
     }
 
     fn fill(self, pieces: Vec<Piece>, rows: usize) -> Result<SegmentColumn> {
+        let bytes = self.sizes(rows).into_iter().map(padded).sum();
+        let mut statistics = self.statistics;
         let mut pieces = pieces.into_iter();
         let mut next = || {
             pieces
@@ -163,14 +195,26 @@ impl<'a> Plan<'a> {
         } else {
             None
         };
-        let array: ArrayRef = match self.form {
-            Form::Nested(data) => make_array(nested::copy(&data, &mut next)?),
+        let plain = |array: ArrayRef| ColumnData::Plain(array);
+        let data = match self.form {
+            Form::Nested(data) => plain(make_array(nested::copy(&data, &mut next)?)),
+            Form::Narrow(all, frame) => {
+                let piece = frame.bytes(rows).is_some().then(&mut next).transpose()?;
+                ColumnData::Narrow(frame.fill(&all, piece)?.with_nulls(nulls))
+            }
+            Form::Text(_) => {
+                let (offsets, data) = (next()?, next()?);
+                ColumnData::Text(match self.data_type {
+                    DataType::Utf8View => TextColumn::new::<StringViewType>(&self.arrays, nulls, offsets, data)?,
+                    _ => TextColumn::new::<BinaryViewType>(&self.arrays, nulls, offsets, data)?,
+                })
+            }
             Form::Bits => {
                 let mut bits = BooleanBufferBuilder::new(rows);
                 self.arrays
                     .iter()
                     .for_each(|array| bits.append_buffer(array.as_boolean().values()));
-                Arc::new(BooleanArray::new(bit_buffer(&bits.finish(), next()?), nulls))
+                plain(Arc::new(BooleanArray::new(bit_buffer(&bits.finish(), next()?), nulls)))
             }
             Form::Fixed(width) => {
                 let mut piece = next()?;
@@ -186,34 +230,39 @@ impl<'a> Plan<'a> {
                     .len(rows)
                     .nulls(nulls)
                     .add_buffer(piece.freeze());
-                make_array(data.build()?)
+                plain(make_array(data.build()?))
             }
             Form::Codes {
                 dictionary_id,
                 codes,
                 values,
-                statistics,
             } => {
                 let mut piece = next()?;
-                for (slot, code) in piece.bytes_mut().chunks_exact_mut(2).zip(codes) {
-                    slot.copy_from_slice(&code.to_ne_bytes());
-                }
-                let codes = UInt16Array::new(ScalarBuffer::new(piece.freeze(), 0, rows), nulls);
-                let data = ColumnData::Dictionary(DictionaryColumn {
+                let slots = piece.bytes_mut();
+                let codes = match code_bytes(&values) {
+                    1 => {
+                        slots.iter_mut().zip(codes).for_each(|(slot, code)| *slot = code as u8);
+                        Codes::U8(ScalarBuffer::new(piece.freeze(), 0, rows))
+                    }
+                    _ => {
+                        for (slot, code) in slots.chunks_exact_mut(2).zip(codes) {
+                            slot.copy_from_slice(&code.to_ne_bytes());
+                        }
+                        Codes::U16(ScalarBuffer::new(piece.freeze(), 0, rows))
+                    }
+                };
+                ColumnData::Dictionary(DictionaryColumn {
                     codes,
+                    nulls,
                     values,
                     dictionary_id,
-                });
-                return Ok(SegmentColumn {
-                    data,
-                    statistics: Arc::new(statistics),
-                });
+                })
             }
             Form::Offsets(_) => {
                 let (mut offsets, mut data) = (next()?, next()?);
                 copy_offsets(&self.arrays, &mut offsets, &mut data);
                 let offsets = OffsetBuffer::new(ScalarBuffer::<i64>::new(offsets.freeze(), 0, rows + 1));
-                Arc::new(LargeBinaryArray::new(offsets, data.freeze(), nulls))
+                plain(Arc::new(LargeBinaryArray::new(offsets, data.freeze(), nulls)))
             }
             Form::Views(_) => {
                 let mut views = next()?;
@@ -225,20 +274,52 @@ impl<'a> Plan<'a> {
                 let views = ScalarBuffer::<u128>::new(views.freeze(), 0, rows);
                 let data: Arc<[_]> = data.into_iter().map(Piece::freeze).collect();
                 // SAFETY: `copy_views` made each view of one that was valid, and copied the bytes it refers to.
-                unsafe {
+                plain(unsafe {
                     match self.data_type {
                         DataType::Utf8View => Arc::new(StringViewArray::new_unchecked(views, data, nulls)),
                         _ => Arc::new(BinaryViewArray::new_unchecked(views, data, nulls)),
                     }
-                }
+                })
             }
         };
-        let statistics = Arc::new(ColumnStatistics::of_array(&array));
+        let statistics = statistics.take().unwrap_or_else(|| match &data {
+            ColumnData::Plain(array) => ColumnStatistics::of_array(array),
+            ColumnData::Text(column) => ColumnStatistics::of_array(&column.decode(Rows::Run { offset: 0, rows })),
+            // Their statistics came with the choice of their form.
+            ColumnData::Narrow(_) | ColumnData::Dictionary(_) => ColumnStatistics::empty(),
+        });
         Ok(SegmentColumn {
-            data: ColumnData::Plain(array),
-            statistics,
+            data,
+            statistics: Arc::new(statistics),
+            bytes,
         })
     }
+}
+
+/// All rows of a column's arrays.
+fn together(arrays: &[&ArrayRef]) -> Result<ArrayRef> {
+    Ok(match arrays {
+        [only] => Arc::clone(only),
+        _ => {
+            let arrays: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
+            concat(&arrays)?
+        }
+    })
+}
+
+fn texts<T: ByteViewType>(arrays: &[&ArrayRef], rows: usize, encoded: bool) -> Form {
+    match encoded.then(|| text::sizes::<T>(arrays, rows)).flatten() {
+        Some(sizes) => Form::Text(sizes),
+        None => {
+            let arrays = arrays.iter().map(|array| array.as_byte_view::<T>());
+            Form::Views(data_sizes(arrays.map(|array| (array.views(), array.nulls()))))
+        }
+    }
+}
+
+/// Bytes of a code into a dictionary.
+fn code_bytes(values: &StringViewArray) -> usize {
+    if values.len() <= 1 << 8 { 1 } else { 2 }
 }
 
 fn bit_buffer(bits: &BooleanBuffer, mut piece: Piece) -> BooleanBuffer {
@@ -253,18 +334,18 @@ fn coded(
     dictionary: &Dictionary,
     rows: usize,
     budget: &Arc<MemoryBudget>,
-) -> Option<Form> {
+) -> Option<(Form, ColumnStatistics)> {
     let local = code_strings(strings, rows)?;
     let (global, values) = dictionary.encode(&local.values, budget)?;
     let null_count = strings.iter().map(|array| array.null_count() as u64).sum();
     let statistics = ColumnStatistics::of_codes(&local.codes, &local.values, null_count);
     let codes = local.codes.iter().map(|code| global[usize::from(*code)]).collect();
-    Some(Form::Codes {
+    let form = Form::Codes {
         dictionary_id: dictionary.id(),
         codes,
         values,
-        statistics,
-    })
+    };
+    Some((form, statistics))
 }
 
 /// Strings up to this length stand in their views.

@@ -1,8 +1,14 @@
-//! One column of a segment: arrays in the arena, or codes into a dictionary.
+//! One column of a segment in the form that it is kept in.
 
+use super::narrow::{Differences, NarrowColumn};
+use super::rows::Rows;
+use super::text::TextColumn;
+use crate::error::Result;
 use crate::statistics::ColumnStatistics;
 use arrow::array::*;
-use arrow::buffer::ScalarBuffer;
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::compute::take;
+use arrow::datatypes::DataType;
 use std::sync::Arc;
 
 /// A column with its statistics.
@@ -10,19 +16,24 @@ use std::sync::Arc;
 pub struct SegmentColumn {
     pub(super) data: ColumnData,
     pub(super) statistics: Arc<ColumnStatistics>,
+    /// Of the segment's memory.
+    pub(super) bytes: usize,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum ColumnData {
     Plain(ArrayRef),
+    Narrow(NarrowColumn),
+    Text(TextColumn),
     Dictionary(DictionaryColumn),
 }
 
 /// A low-cardinality string column as codes into the table's dictionary of that column.
 #[derive(Clone, Debug)]
 pub struct DictionaryColumn {
-    /// With the column's NULLs, whose codes mean nothing but index `values`.
-    pub codes: UInt16Array,
+    /// Those of NULLs mean nothing but index `values`.
+    pub codes: Codes,
+    pub nulls: Option<NullBuffer>,
     /// What codes index: the dictionary as it was when the segment was built; a later segment's begins with an earlier
     /// one's.
     pub values: Arc<StringViewArray>,
@@ -30,23 +41,88 @@ pub struct DictionaryColumn {
     pub dictionary_id: u64,
 }
 
+/// Codes, in bytes where each fits one.
+#[derive(Clone, Debug)]
+pub enum Codes {
+    U8(ScalarBuffer<u8>),
+    U16(ScalarBuffer<u16>),
+}
+
 impl DictionaryColumn {
     /// Rows as strings: 16 bytes a row, which refer to the dictionary.
-    pub fn strings(&self, offset: usize, rows: usize) -> StringViewArray {
+    fn strings(&self, rows: Rows<'_>) -> StringViewArray {
         let (dictionary, buffers, _) = self.values.as_ref().clone().into_parts();
-        let codes = &self.codes.values()[offset..offset + rows];
-        let views: Vec<u128> = codes.iter().map(|code| dictionary[usize::from(*code)]).collect();
-        let nulls = self.codes.nulls().map(|nulls| nulls.slice(offset, rows));
+        macro_rules! views {
+            ($codes:expr) => {{
+                let of = |code| dictionary[usize::from(code)];
+                match rows {
+                    Rows::Run { offset, rows } => $codes[offset..offset + rows]
+                        .iter()
+                        .map(|code| of(*code))
+                        .collect(),
+                    Rows::Picked(picked) => picked.iter().map(|row| of($codes[*row as usize])).collect(),
+                }
+            }};
+        }
+        let views: Vec<u128> = match &self.codes {
+            Codes::U8(codes) => views!(codes),
+            Codes::U16(codes) => views!(codes),
+        };
         // SAFETY: the views are valid for these buffers in the dictionary's array, and there are as many as rows.
-        unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), buffers, nulls) }
+        unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), buffers, rows.nulls(self.nulls.as_ref())) }
     }
 }
 
 impl SegmentColumn {
+    /// Rows one behind the other: without copying where the column is plain.
     pub(super) fn slice(&self, offset: usize, rows: usize) -> ArrayRef {
         match &self.data {
             ColumnData::Plain(array) => array.slice(offset, rows),
-            ColumnData::Dictionary(column) => Arc::new(column.strings(offset, rows)),
+            ColumnData::Narrow(column) => column.decode(Rows::Run { offset, rows }),
+            ColumnData::Text(column) => column.decode(Rows::Run { offset, rows }),
+            ColumnData::Dictionary(column) => Arc::new(column.strings(Rows::Run { offset, rows })),
+        }
+    }
+
+    /// The rows of these numbers, of which none is null.
+    pub(super) fn take(&self, rows: &UInt32Array) -> Result<ArrayRef> {
+        Ok(match &self.data {
+            ColumnData::Plain(array) => take(array, rows, None)?,
+            ColumnData::Narrow(column) => column.decode(Rows::picked(rows)),
+            ColumnData::Text(column) => column.decode(Rows::picked(rows)),
+            ColumnData::Dictionary(column) => Arc::new(column.strings(Rows::picked(rows))),
+        })
+    }
+
+    /// Whether rows are read as they are kept.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.data, ColumnData::Plain(_))
+    }
+
+    pub(super) fn encoding(&self) -> &'static str {
+        match &self.data {
+            ColumnData::Plain(_) => "plain",
+            ColumnData::Narrow(column) => match column.differences() {
+                Differences::None(_) => "constant",
+                Differences::U8(_) => "differences of 8 bits",
+                Differences::U16(_) => "differences of 16 bits",
+                Differences::U32(_) => "differences of 32 bits",
+                Differences::U64(_) => "differences of 64 bits",
+            },
+            ColumnData::Text(_) => "text",
+            ColumnData::Dictionary(column) => match column.codes {
+                Codes::U8(_) => "codes of 8 bits",
+                Codes::U16(_) => "codes of 16 bits",
+            },
+        }
+    }
+
+    pub(super) fn data_type(&self) -> &DataType {
+        match &self.data {
+            ColumnData::Plain(array) => array.data_type(),
+            ColumnData::Narrow(column) => column.data_type(),
+            ColumnData::Text(column) => column.data_type(),
+            ColumnData::Dictionary(column) => column.values.data_type(),
         }
     }
 }

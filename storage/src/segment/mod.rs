@@ -3,15 +3,19 @@
 mod build;
 mod column;
 pub mod dictionary;
+mod narrow;
 mod nested;
+mod rows;
+mod text;
 
-pub use column::{DictionaryColumn, SegmentColumn};
+pub use column::{Codes, DictionaryColumn, SegmentColumn};
+pub use narrow::{Differences, NarrowColumn};
 
 use crate::catalog::TableDefinition;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::statistics::ColumnStatistics;
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::datatypes::SchemaRef;
 use column::ColumnData;
 use dictionary::Dictionary;
@@ -93,25 +97,53 @@ impl Segment {
         self.bytes
     }
 
+    /// Bytes of memory that one column holds, its statistics and dictionary excluded.
+    pub fn column_bytes(&self, column: usize) -> usize {
+        self.columns[column].bytes
+    }
+
+    /// The form that a column is kept in, in a word or two.
+    pub fn encoding(&self, column: usize) -> &'static str {
+        self.columns[column].encoding()
+    }
+
     pub fn columns(&self) -> usize {
         self.columns.len()
     }
 
-    /// The whole column in its table type. Strings kept as codes are made to views anew at every call.
+    /// The whole column in its table type, made anew at every call where it is kept in another form.
     pub fn column(&self, column: usize) -> ArrayRef {
         self.column_slice(column, 0, self.rows)
     }
 
-    /// `rows` rows of the column from `offset`: without copying, except that strings kept as codes become views.
+    /// `rows` rows of the column from `offset`, likewise.
     pub fn column_slice(&self, column: usize, offset: usize, rows: usize) -> ArrayRef {
         self.columns[column].slice(offset, rows)
+    }
+
+    /// The rows of these numbers, of which none is null.
+    pub fn take(&self, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
+        self.columns[column].take(rows)
+    }
+
+    /// Whether the column is kept as its arrays are: reading runs of rows copies nothing.
+    pub fn is_plain(&self, column: usize) -> bool {
+        self.columns[column].is_plain()
     }
 
     /// The column as dictionary codes, where storage keeps it so.
     pub fn dictionary(&self, column: usize) -> Option<&DictionaryColumn> {
         match &self.columns[column].data {
             ColumnData::Dictionary(column) => Some(column),
-            ColumnData::Plain(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The column as differences from its smallest value, where storage keeps it so.
+    pub fn narrow(&self, column: usize) -> Option<&NarrowColumn> {
+        match &self.columns[column].data {
+            ColumnData::Narrow(column) => Some(column),
+            _ => None,
         }
     }
 
@@ -122,9 +154,9 @@ impl Segment {
             let null_fits = !column.not_null || own.statistics.null_count == 0;
             null_fits
                 && match (&own.data, &definition.dictionaries[index]) {
-                    (ColumnData::Plain(array), _) => *array.data_type() == column.sql_type.data_type(),
                     (ColumnData::Dictionary(own), Some(dictionary)) => own.dictionary_id == dictionary.id(),
                     (ColumnData::Dictionary(_), None) => false,
+                    _ => *own.data_type() == column.sql_type.data_type(),
                 }
         };
         self.columns.len() == definition.columns.len() && self.columns.iter().enumerate().all(column_fits)

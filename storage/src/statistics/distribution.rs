@@ -4,7 +4,6 @@
 use super::bound::{BOUND_BYTES_MAX, Bound, compare_floats};
 use crate::segment::Segment;
 use arrow::array::*;
-use arrow::compute::take;
 use arrow::datatypes::*;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -250,14 +249,7 @@ fn sample(segments: &[Arc<Segment>], column: usize, rows: usize, wanted: usize) 
             continue;
         }
         let picked = UInt32Array::from(picked);
-        let array = match segment.dictionary(column) {
-            Some(coded) => {
-                let codes = take(&coded.codes, &picked, None);
-                codes.and_then(|codes| take(coded.values.as_ref(), &codes, None))
-            }
-            None => take(&segment.column(column), &picked, None),
-        };
-        pieces.extend(array.ok());
+        pieces.extend(segment.take(column, &picked).ok());
     }
     pieces
 }

@@ -1,0 +1,127 @@
+//! Strings and byte strings one behind the other, each found by a 32-bit offset. Whoever reads rows gets views (16 bytes a
+//! row) that refer to the segment's own bytes.
+
+use super::rows::Rows;
+use crate::arena::Piece;
+use crate::error::{Result, StorageError};
+use arrow::array::*;
+use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{ByteViewType, DataType};
+use std::sync::Arc;
+
+/// A column of texts.
+#[derive(Clone, Debug)]
+pub(super) struct TextColumn {
+    /// Where each row's bytes begin, and where the last one's end.
+    offsets: ScalarBuffer<u32>,
+    /// One buffer, and behind the bytes `PADDING_BYTES` more.
+    data: Arc<[Buffer]>,
+    nulls: Option<NullBuffer>,
+    /// `Utf8View` or `BinaryView`.
+    data_type: DataType,
+}
+
+/// So many bytes are read from where any row's begin.
+const PADDING_BYTES: usize = 16;
+/// Most bytes of a column; views hold offsets of 31 bits.
+const DATA_BYTES_MAX: usize = 1 << 30;
+
+/// The sizes of the buffers for these rows, which are strings or byte strings as views; None: they are too long.
+pub(super) fn sizes<T: ByteViewType>(arrays: &[&ArrayRef], rows: usize) -> Option<[usize; 2]> {
+    let bytes = |array: &&ArrayRef| -> usize {
+        let array = array.as_byte_view::<T>();
+        array
+            .lengths()
+            .enumerate()
+            .map(|(row, length)| if array.is_valid(row) { length as usize } else { 0 })
+            .sum()
+    };
+    let bytes: usize = arrays.iter().map(bytes).sum();
+    (bytes <= DATA_BYTES_MAX).then_some([(rows + 1) * size_of::<u32>(), bytes + PADDING_BYTES])
+}
+
+impl TextColumn {
+    /// The rows of `arrays` in pieces of the sizes that `sizes` says.
+    pub(super) fn new<T: ByteViewType>(
+        arrays: &[&ArrayRef],
+        nulls: Option<NullBuffer>,
+        mut offsets: Piece,
+        mut data: Piece,
+    ) -> Result<TextColumn> {
+        let rows = arrays.iter().map(|array| array.len()).sum::<usize>();
+        let mut slots = offsets.bytes_mut().chunks_exact_mut(size_of::<u32>());
+        let target = data.bytes_mut();
+        let mut end = 0_usize;
+        let mut put = |end: usize| {
+            if let Some(slot) = slots.next() {
+                slot.copy_from_slice(&(end as u32).to_ne_bytes());
+            }
+        };
+        put(0);
+        for array in arrays {
+            let array = array.as_byte_view::<T>();
+            for row in 0..array.len() {
+                if array.is_valid(row) {
+                    // SAFETY: `row` is within the array.
+                    let value: &[u8] = unsafe { array.value_unchecked(row) }.as_ref();
+                    let place = target.get_mut(end..end + value.len());
+                    place
+                        .ok_or_else(|| StorageError::internal("a column's texts are longer than they were"))?
+                        .copy_from_slice(value);
+                    end += value.len();
+                }
+                put(end);
+            }
+        }
+        Ok(TextColumn {
+            offsets: ScalarBuffer::new(offsets.freeze(), 0, rows + 1),
+            data: [data.freeze()].into(),
+            nulls,
+            data_type: T::DATA_TYPE,
+        })
+    }
+
+    pub(super) fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// The rows as views.
+    pub(super) fn decode(&self, rows: Rows<'_>) -> ArrayRef {
+        let data = self.data[0].as_slice();
+        let view = |start: u32, end: u32| view(data, start, end - start);
+        let views: Vec<u128> = match rows {
+            Rows::Run { offset, rows } => {
+                let offsets = &self.offsets[offset..=offset + rows];
+                offsets.windows(2).map(|ends| view(ends[0], ends[1])).collect()
+            }
+            Rows::Picked(picked) => {
+                let row = |row: &u32| view(self.offsets[*row as usize], self.offsets[*row as usize + 1]);
+                picked.iter().map(row).collect()
+            }
+        };
+        let (views, nulls, data) = (
+            ScalarBuffer::from(views),
+            rows.nulls(self.nulls.as_ref()),
+            self.data.clone(),
+        );
+        // SAFETY: each view is of bytes that were one valid value, in the only buffer.
+        unsafe {
+            match self.data_type {
+                DataType::Utf8View => Arc::new(StringViewArray::new_unchecked(views, data, nulls)),
+                _ => Arc::new(BinaryViewArray::new_unchecked(views, data, nulls)),
+            }
+        }
+    }
+}
+
+/// The view of `length` bytes from `start` of buffer 0.
+fn view(data: &[u8], start: u32, length: u32) -> u128 {
+    let at = start as usize;
+    let mut first = [0; PADDING_BYTES];
+    first.copy_from_slice(&data[at..at + PADDING_BYTES]);
+    let first = u128::from_le_bytes(first);
+    match length <= MAX_INLINE_VIEW_LEN {
+        true => (first & !(u128::MAX << (8 * length))) << 32 | u128::from(length),
+        false => u128::from(start) << 96 | u128::from(first as u32) << 32 | u128::from(length),
+    }
+}
