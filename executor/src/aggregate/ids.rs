@@ -7,6 +7,8 @@
 /// Entries of the array form allowed whatever the groups, for each group, and at all.
 const DIRECT_ALWAYS: u64 = 1 << 16;
 const DIRECT_PER_GROUP: u64 = 64;
+/// For each group where the table is to stay small.
+const DIRECT_PER_GROUP_SMALL: u64 = 4;
 const DIRECT_MAX: u64 = 1 << 27;
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -15,6 +17,8 @@ pub struct Ids {
     /// The lanes of every group, group by group.
     lanes: Vec<i64>,
     groups: usize,
+    /// Entries of the array form allowed for each group.
+    direct_per_group: u64,
     form: Form,
     /// Numbers plus one of keys whose lanes fit `PACKED_BITS` together; empty until such a key comes.
     packed: Vec<u32>,
@@ -29,7 +33,7 @@ enum Form {
 }
 
 impl Ids {
-    pub fn new(width: usize) -> Self {
+    pub fn new(width: usize, small: bool) -> Self {
         let form = match width {
             1 => Form::Direct { base: 0, slots: vec![] },
             _ => Form::Hashed {
@@ -41,6 +45,11 @@ impl Ids {
             width,
             lanes: vec![],
             groups: 0,
+            direct_per_group: if small {
+                DIRECT_PER_GROUP_SMALL
+            } else {
+                DIRECT_PER_GROUP
+            },
             form,
             packed: vec![],
         }
@@ -95,7 +104,7 @@ impl Ids {
     /// Entries that the array form may have after `rows` more.
     fn direct_slots(&self, rows: usize) -> u64 {
         DIRECT_ALWAYS
-            .max((self.groups + rows) as u64 * DIRECT_PER_GROUP)
+            .max((self.groups + rows) as u64 * self.direct_per_group)
             .min(DIRECT_MAX)
     }
 
@@ -117,6 +126,8 @@ impl Ids {
                 }
                 return;
             }
+            self.assign_hashed(lanes, out);
+            return;
         }
         let rows = columns.first().map_or(0, Vec::len);
         let bits = PACKED_BITS / self.width.max(1);
@@ -145,6 +156,43 @@ impl Ids {
         for row in 0..rows {
             let number = self.assign_row(columns, row);
             out.push(number);
+        }
+    }
+
+    /// The group numbers of rows of one lane, by hash. Rows of one group often follow each other.
+    fn assign_hashed(&mut self, lanes: &[i64], out: &mut Vec<usize>) {
+        let mut last = None;
+        for lane in lanes {
+            let number = match last {
+                Some((before, number)) if before == *lane => number,
+                _ => self.assign_lane(*lane),
+            };
+            last = Some((*lane, number));
+            out.push(number);
+        }
+    }
+
+    fn assign_lane(&mut self, lane: i64) -> usize {
+        if self.groups * 2 >= self.slots() {
+            self.rehash();
+        }
+        let Form::Hashed { slots, shift } = &mut self.form else {
+            return 0;
+        };
+        let last = slots.len() - 1;
+        let mut slot = (hash(std::iter::once(lane)) >> *shift) as usize;
+        loop {
+            let taken = slots[slot & last] as usize;
+            match taken {
+                0 => {
+                    self.lanes.push(lane);
+                    self.groups += 1;
+                    slots[slot & last] = self.groups as u32;
+                    break self.groups - 1;
+                }
+                _ if self.lanes[taken - 1] == lane => break taken - 1,
+                _ => slot += 1,
+            }
         }
     }
 
@@ -274,7 +322,7 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(seed);
         for _ in 0..100 {
             let width = rng.random_range(1..4);
-            let mut ids = Ids::new(width);
+            let mut ids = Ids::new(width, rng.random_bool(0.5));
             let mut reference: HashMap<Vec<i64>, usize> = HashMap::new();
             for _ in 0..rng.random_range(1..8) {
                 // Ranges that widen both ways, and past the array form.

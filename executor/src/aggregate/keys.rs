@@ -28,7 +28,8 @@ pub fn is_supported(data_type: &DataType) -> bool {
 }
 
 impl GroupKeys {
-    pub fn new(types: &[DataType], nullable: bool) -> Self {
+    /// `small`: the table is not to take more memory than its groups need.
+    pub fn new(types: &[DataType], nullable: bool, small: bool) -> Self {
         let columns = types.iter().map(|data_type| KeyColumn {
             data_type: data_type.clone(),
             text: (*data_type == DataType::Utf8View).then(TextPool::default),
@@ -36,7 +37,7 @@ impl GroupKeys {
         let width = types.len() + usize::from(nullable);
         Self {
             columns: columns.collect(),
-            ids: Ids::new(width.max(1)),
+            ids: Ids::new(width.max(1), small),
             nullable,
             scratch: vec![vec![]; width],
         }

@@ -47,7 +47,8 @@ pub struct Partial {
 }
 
 impl Local {
-    pub fn new(spec: Arc<GroupSpec>, reservation: MemoryReservation) -> Result<Self> {
+    /// `small`: it is to stay in a core's cache.
+    pub fn new(spec: Arc<GroupSpec>, small: bool, reservation: MemoryReservation) -> Result<Self> {
         let mut cells = vec![];
         let mut aggregates = vec![];
         for (aggregate, filter) in spec.aggregates.iter().zip(&spec.filters) {
@@ -60,7 +61,7 @@ impl Local {
                 None => Aggregate::Foreign(aggregate.create_groups_accumulator()?),
             });
         }
-        let keys = (!spec.keys.is_empty()).then(|| spec.group_keys());
+        let keys = (!spec.keys.is_empty()).then(|| spec.group_keys(small));
         Ok(Self {
             spec,
             keys,
@@ -72,7 +73,7 @@ impl Local {
         })
     }
 
-    fn groups(&self) -> usize {
+    pub fn groups(&self) -> usize {
         self.keys.as_ref().map_or(1, GroupKeys::groups)
     }
 
