@@ -146,6 +146,10 @@ impl Cell {
                 };
                 match nulls {
                     None if count == 1 => counts[0] += groups.len() as i64,
+                    None if count <= FEW_GROUPS => {
+                        let sums = few_sums(groups, std::iter::repeat_n(1, groups.len()));
+                        counts.iter_mut().zip(sums).for_each(|(count, sum)| *count += sum);
+                    }
                     None => groups.iter().for_each(|&group| counts[group] += 1),
                     Some(nulls) => nulls.valid_indices().for_each(|row| counts[groups[row]] += 1),
                 }
@@ -153,8 +157,18 @@ impl Cell {
             Self::Sum { arg, sums } => {
                 sums.resize(count.max(sums.len()), 0);
                 if let Some(narrow) = arg.downcast_ref::<NarrowArithmetic>()
-                    && let Some((values, nulls)) = narrow.evaluate_narrow(batch)?
+                    && let Some((values, nulls, magnitude)) = narrow.evaluate_narrow(batch)?
                 {
+                    // What a batch adds to a group is within 64 bits.
+                    let fits = magnitude.saturating_mul(values.len() as u128) < 1 << 62;
+                    if fits && nulls.is_none() && (2..=FEW_GROUPS).contains(&count) {
+                        let own = few_sums(groups, values.into_iter());
+                        let own = own.into_iter().map(i128::from);
+                        sums.iter_mut()
+                            .zip(own)
+                            .for_each(|(sum, own)| *sum = sum.wrapping_add(own));
+                        return Ok(());
+                    }
                     add(
                         sums,
                         groups,
@@ -189,11 +203,57 @@ impl Cell {
         Ok(())
     }
 
+    /// Forgets all groups.
+    pub fn clear(&mut self) {
+        match self {
+            Self::Count { counts, .. } => counts.clear(),
+            Self::Sum { sums, .. } => sums.clear(),
+        }
+    }
+
     pub fn bytes(&self) -> usize {
         match self {
             Self::Count { counts, .. } => counts.capacity() * size_of::<i64>(),
             Self::Sum { sums, .. } => sums.capacity() * size_of::<i128>(),
         }
+    }
+}
+
+/// Groups that sums are gathered for in several places each.
+const FEW_GROUPS: usize = 16;
+/// Rows that follow each other add to different places: a sum that is read again right after it was written would have every
+/// row wait for the one before it.
+const PLACES: usize = 4;
+
+/// The sums of a batch's values by group, of which there are few.
+fn few_sums<T: Copy + Default + WrappingAdd>(groups: &[usize], values: impl Iterator<Item = T>) -> [T; FEW_GROUPS] {
+    let mut places = [[T::default(); FEW_GROUPS]; PLACES];
+    for (row, (&group, value)) in groups.iter().zip(values).enumerate() {
+        let sum = &mut places[row % PLACES][group % FEW_GROUPS];
+        *sum = sum.plus(value);
+    }
+    let [mut sums, others @ ..] = places;
+    for other in others {
+        sums.iter_mut()
+            .zip(other)
+            .for_each(|(sum, other)| *sum = sum.plus(other));
+    }
+    sums
+}
+
+trait WrappingAdd {
+    fn plus(self, other: Self) -> Self;
+}
+
+impl WrappingAdd for i64 {
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+}
+
+impl WrappingAdd for i128 {
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
     }
 }
 
@@ -206,6 +266,12 @@ fn add(
 ) {
     match nulls {
         None if count == 1 => sums[0] = values.fold(sums[0], i128::wrapping_add),
+        None if count <= FEW_GROUPS => {
+            let own = few_sums(groups, values);
+            sums.iter_mut()
+                .zip(own)
+                .for_each(|(sum, own)| *sum = sum.wrapping_add(own));
+        }
         None => groups
             .iter()
             .zip(values)

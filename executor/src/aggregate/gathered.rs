@@ -152,12 +152,12 @@ async fn gather_one(
     reservation: &MemoryReservation,
 ) -> Result<Vec<Partial>> {
     let mut stream = input.execute(partition, Arc::clone(context))?;
-    let new = || Local::new(Arc::clone(spec), groups_max.is_some(), reservation.new_empty());
-    let (mut partials, mut local) = (vec![], new()?);
+    let mut local = Local::new(Arc::clone(spec), groups_max.is_some(), reservation.new_empty())?;
+    let mut partials = vec![];
     while let Some(batch) = stream.try_next().await? {
         local.update(&batch)?;
         if groups_max.is_some_and(|max| local.groups() >= max) {
-            partials.push(std::mem::replace(&mut local, new()?).finish()?);
+            partials.push(local.put_by()?);
         }
     }
     drop(stream);

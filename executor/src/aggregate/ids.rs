@@ -8,7 +8,7 @@
 const DIRECT_ALWAYS: u64 = 1 << 16;
 const DIRECT_PER_GROUP: u64 = 64;
 /// For each group where the table is to stay small.
-const DIRECT_PER_GROUP_SMALL: u64 = 4;
+const DIRECT_PER_GROUP_SMALL: u64 = 16;
 const DIRECT_MAX: u64 = 1 << 27;
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -57,6 +57,17 @@ impl Ids {
 
     pub fn groups(&self) -> usize {
         self.groups
+    }
+
+    /// Forgets all keys, and keeps the tables' memory.
+    pub fn clear(&mut self) {
+        self.lanes.clear();
+        self.groups = 0;
+        self.packed.fill(0);
+        match &mut self.form {
+            Form::Direct { slots, .. } => slots.clear(),
+            Form::Hashed { slots, .. } => slots.fill(0),
+        }
     }
 
     /// Lane `column` of every group.
@@ -325,6 +336,10 @@ mod tests {
             let mut ids = Ids::new(width, rng.random_bool(0.5));
             let mut reference: HashMap<Vec<i64>, usize> = HashMap::new();
             for _ in 0..rng.random_range(1..8) {
+                if rng.random_ratio(1, 6) {
+                    ids.clear();
+                    reference.clear();
+                }
                 // Ranges that widen both ways, and past the array form.
                 let span = [3i64, 1000, 1 << 20, 1 << 62][rng.random_range(0..4)];
                 let rows = rng.random_range(0..500);

@@ -47,6 +47,14 @@ impl GroupKeys {
         self.ids.groups()
     }
 
+    /// Forgets all groups.
+    pub fn clear(&mut self) {
+        self.ids.clear();
+        for pool in self.columns.iter_mut().filter_map(|column| column.text.as_mut()) {
+            *pool = TextPool::default();
+        }
+    }
+
     pub fn bytes(&self) -> usize {
         let pools = self.columns.iter().filter_map(|column| column.text.as_ref());
         let scratch = self.scratch.iter().map(|lanes| lanes.capacity() * size_of::<i64>());

@@ -46,6 +46,25 @@ pub struct Partial {
     pub reservation: MemoryReservation,
 }
 
+impl Partial {
+    /// `reservation` is left with what they hold.
+    fn new(
+        keys: Vec<ArrayRef>,
+        states: Vec<Vec<ArrayRef>>,
+        groups: usize,
+        reservation: MemoryReservation,
+    ) -> Result<Self> {
+        let arrays = keys.iter().chain(states.iter().flatten());
+        reservation.try_resize(arrays.map(|array| held_bytes(array)).sum())?;
+        Ok(Self {
+            keys,
+            states,
+            groups,
+            reservation,
+        })
+    }
+}
+
 impl Local {
     /// `small`: it is to stay in a core's cache.
     pub fn new(spec: Arc<GroupSpec>, small: bool, reservation: MemoryReservation) -> Result<Self> {
@@ -171,37 +190,51 @@ impl Local {
         Ok(())
     }
 
+    /// The groups, and a table that has none but keeps its memory.
+    pub fn put_by(&mut self) -> Result<Partial> {
+        let groups = self.groups();
+        let partial_bytes = self.reservation.new_empty();
+        partial_bytes.try_grow(self.emitted_bytes())?;
+        let states = self.states(groups)?;
+        let keys = match &mut self.keys {
+            Some(keys) => {
+                let emitted = keys.emit()?;
+                keys.clear();
+                emitted
+            }
+            None => vec![],
+        };
+        self.cells.iter_mut().for_each(Cell::clear);
+        self.reservation.try_resize(self.bytes())?;
+        Partial::new(keys, states, groups, partial_bytes)
+    }
+
     pub fn finish(mut self) -> Result<Partial> {
         let groups = self.groups();
         if self.keys.is_none() {
             self.add_row_of_nothing()?;
         }
         // Columns are made of the keys and states while these are still there.
-        let emitted = self.keys.as_ref().map_or(0, GroupKeys::emitted_bytes);
-        let copied = self.cells.iter().map(Cell::bytes).sum::<usize>() + self.foreign_copies();
-        self.reservation.try_grow(emitted + copied)?;
-        let mut states = vec![];
-        for aggregate in &mut self.aggregates {
-            states.push(match aggregate {
-                Aggregate::Cells(recipe) => recipe.state(&self.cells, groups)?,
-                Aggregate::Foreign(accumulator) => accumulator.state(EmitTo::All)?,
-            });
-        }
+        self.reservation.try_grow(self.emitted_bytes())?;
+        let states = self.states(groups)?;
         let keys = self.keys.as_ref().map_or(Ok(vec![]), GroupKeys::emit)?;
-        let held = keys
-            .iter()
-            .chain(states.iter().flatten())
-            .map(|array| held_bytes(array))
-            .sum();
         let reservation = self.reservation.take();
         drop(self);
-        reservation.try_resize(held)?;
-        Ok(Partial {
-            keys,
-            states,
-            groups,
-            reservation,
-        })
+        Partial::new(keys, states, groups, reservation)
+    }
+
+    fn states(&mut self, groups: usize) -> Result<Vec<Vec<ArrayRef>>> {
+        let states = self.aggregates.iter_mut().map(|aggregate| match aggregate {
+            Aggregate::Cells(recipe) => recipe.state(&self.cells, groups),
+            Aggregate::Foreign(accumulator) => accumulator.state(EmitTo::All),
+        });
+        states.collect()
+    }
+
+    /// Bytes of the columns that keys and states become.
+    fn emitted_bytes(&self) -> usize {
+        let keys = self.keys.as_ref().map_or(0, GroupKeys::emitted_bytes);
+        keys + self.cells.iter().map(Cell::bytes).sum::<usize>() + self.foreign_copies()
     }
 
     /// Bytes that the states of accumulators take besides these: those that gather rows count them already.

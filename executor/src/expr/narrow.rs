@@ -253,8 +253,9 @@ pub struct NarrowArithmetic {
 }
 
 impl NarrowArithmetic {
-    /// The unscaled values of each row and the nulls, if 64 bits do. The type is the original's.
-    pub fn evaluate_narrow(&self, batch: &RecordBatch) -> Result<Option<(Vec<i64>, Option<NullBuffer>)>> {
+    /// The unscaled values of each row, the nulls, and a magnitude that no value is above, if 64 bits do. The type is the
+    /// original's.
+    pub fn evaluate_narrow(&self, batch: &RecordBatch) -> Result<Option<(Vec<i64>, Option<NullBuffer>, u128)>> {
         let DataType::Decimal128(_, out_scale) = self.original.data_type(batch.schema_ref())? else {
             return Ok(None);
         };
@@ -264,7 +265,7 @@ impl NarrowArithmetic {
         }
         let mut nulls = None;
         Ok(match node.evaluate(batch, &mut nulls) {
-            Some(Values::Many { values, .. }) => Some((values, nulls)),
+            Some(Values::Many { values, magnitude }) => Some((values, nulls, magnitude)),
             _ => None,
         })
     }
@@ -284,7 +285,7 @@ impl PhysicalExpr for NarrowArithmetic {
             return self.original.evaluate(batch);
         };
         match self.evaluate_narrow(batch)? {
-            Some((values, nulls)) => {
+            Some((values, nulls, _)) => {
                 let wide: Vec<i128> = values.into_iter().map(i128::from).collect();
                 let array = Decimal128Array::new(wide.into(), nulls).with_precision_and_scale(precision, scale)?;
                 Ok(ColumnarValue::Array(Arc::new(array)))
