@@ -8,14 +8,23 @@ pub const ALIGNMENT: usize = 4096;
 const PROTECTION: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 const FLAGS: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
+/// Mappings from this size on are of huge pages, where the kernel has any: hash tables are read at random, and each page
+/// has to be faulted in. In smaller ones much of a huge page would be of no use.
+const HUGE_BYTES_MIN: usize = 8 << 20;
+
 /// Zeroed pages for so many bytes; null where there are none.
 pub fn map(bytes: usize) -> *mut u8 {
     // SAFETY: a new private anonymous mapping touches no other memory.
     let start = unsafe { libc::mmap(ptr::null_mut(), bytes, PROTECTION, FLAGS, -1, 0) };
-    match start == libc::MAP_FAILED {
-        true => ptr::null_mut(),
-        false => start.cast(),
+    if start == libc::MAP_FAILED {
+        return ptr::null_mut();
     }
+    #[cfg(target_os = "linux")]
+    if bytes >= HUGE_BYTES_MIN {
+        // SAFETY: advice about the mapping just made; it may be refused.
+        unsafe { libc::madvise(start, bytes, libc::MADV_HUGEPAGE) };
+    }
+    start.cast()
 }
 
 /// Gives pages back.
