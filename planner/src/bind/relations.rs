@@ -22,7 +22,9 @@ pub(crate) const ROWS_FROM: &str = "\u{1}rows_from";
 
 /// What the alias of a subquery begins with whose rows are made once and kept: the query of a WITH.
 pub(super) const ONCE_MARK: &str = "\u{1}with always ";
-/// The same where that is so only if it calls a volatile function.
+/// The same where that is so only if it aggregates rows, or calls a volatile function.
+pub(super) const ONCE_IF_COSTLY_MARK: &str = "\u{1}with if costly ";
+/// The same where that is so only if it calls a volatile function. The other marks begin with this one.
 pub(super) const ONCE_IF_VOLATILE_MARK: &str = "\u{1}with ";
 
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl RelationPlanner for Relations {
             } => {
                 if alias.name.value.starts_with(ONCE_IF_VOLATILE_MARK) {
                     let always = alias.name.value.starts_with(ONCE_MARK);
+                    let if_costly = alias.name.value.starts_with(ONCE_IF_COSTLY_MARK);
                     let inner = TableFactor::Derived {
                         lateral,
                         subquery,
@@ -86,7 +89,8 @@ impl RelationPlanner for Relations {
                         sample: None,
                     };
                     let plan = context.plan(inner)?;
-                    let plan = match always || is_volatile(&plan)? {
+                    let once = always || is_volatile(&plan)? || if_costly && is_costly(&plan)?;
+                    let plan = match once {
                         true => Materialized::plan(plan),
                         false => plan,
                     };
@@ -95,8 +99,9 @@ impl RelationPlanner for Relations {
                         return Ok(planned(plan, None));
                     }
                     if alias.columns.len() > columns.len() {
-                        let name = alias.name.value.trim_start_matches(ONCE_MARK);
-                        let name = name.trim_start_matches(ONCE_IF_VOLATILE_MARK);
+                        let marks = [ONCE_MARK, ONCE_IF_COSTLY_MARK, ONCE_IF_VOLATILE_MARK];
+                        let name = marks.iter().find_map(|mark| alias.name.value.strip_prefix(mark));
+                        let name = name.unwrap_or_default();
                         let (has, wanted) = (columns.len(), alias.columns.len());
                         let message =
                             format!("WITH query \"{name}\" has {has} columns available but {wanted} columns specified");
@@ -416,6 +421,13 @@ fn too_many(table: &str, columns: usize, names: usize) -> datafusion::error::Dat
 }
 
 /// Whether a plan calls a volatile function.
+/// Whether rows are aggregated, so that to compute them twice takes longer than to keep them. Rows that are as many as those
+/// they come from are computed where they are read, by the conditions there.
+fn is_costly(plan: &LogicalPlan) -> Result<bool> {
+    let aggregates = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_)));
+    Ok(!plan.contains_outer_reference() && plan.exists(aggregates)?)
+}
+
 fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {

@@ -5,7 +5,7 @@
 //! RECURSIVE: such names are changed here, and such queries wrapped.
 
 use super::recursion::{self, refers_to};
-use super::relations::{ONCE_IF_VOLATILE_MARK, ONCE_MARK};
+use super::relations::{ONCE_IF_COSTLY_MARK, ONCE_IF_VOLATILE_MARK, ONCE_MARK};
 use super::{Binder, fold};
 use crate::error::{Result, SqlError, state};
 use crate::functions::array_literal::ARRAY_LITERAL;
@@ -84,9 +84,23 @@ impl VisitorMut for Scopes<'_> {
         if let Some(outer) = self.levels.last_mut() {
             outer.left += 1;
         }
+        let outermost = self.levels.is_empty();
+        let named_twice: Vec<bool> = match &query.with {
+            Some(with) if outermost => {
+                let count = |name: &str| {
+                    let others = with.cte_tables.iter().map(|other| recursion::count(&other.query, name));
+                    recursion::count(&query.body, name) + others.sum::<usize>()
+                };
+                let names = with.cte_tables.iter().map(|cte| fold(&cte.alias.name));
+                names.map(|name| count(&name) > 1).collect()
+            }
+            _ => Vec::new(),
+        };
         if let Some(with) = &mut query.with {
             let recursive = with.recursive;
-            with.cte_tables.iter_mut().for_each(|cte| finish(cte, recursive));
+            for (at, cte) in with.cte_tables.iter_mut().enumerate() {
+                finish(cte, recursive, named_twice.get(at).is_some_and(|twice| *twice));
+            }
             with.recursive = with.cte_tables.iter().any(is_recursive);
         }
         ControlFlow::Continue(())
@@ -233,13 +247,15 @@ fn is_recursive(cte: &Cte) -> bool {
     refers_to(&cte.query, &fold(&cte.alias.name))
 }
 
-fn finish(cte: &mut Cte, recursive: bool) {
+/// `shared`: the query is named more than once, and not within a subquery, which may have to run for each row.
+fn finish(cte: &mut Cte, recursive: bool, shared: bool) {
     if recursive && is_recursive(cte) {
         share_with(&mut cte.query);
         return;
     }
     let mark = match cte.materialized {
         Some(CteAsMaterialized::Materialized) => ONCE_MARK,
+        None if shared => ONCE_IF_COSTLY_MARK,
         _ => ONCE_IF_VOLATILE_MARK,
     };
     cte.materialized = None;

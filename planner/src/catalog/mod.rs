@@ -4,6 +4,7 @@
 //! database (relations, columns, keys, settings) is made here from storage, with storage's oids.
 
 mod columns;
+mod encodings;
 mod functions;
 mod information;
 mod names;
@@ -74,7 +75,7 @@ fn shipped_batches(name: &str) -> Option<Vec<RecordBatch>> {
 pub(crate) fn source(binder: &Binder, schema: Option<&str>, name: &str) -> Result<Option<Arc<dyn TableSource>>> {
     let made = match schema {
         Some(PG_CATALOG) => pg_catalog(binder, name)?,
-        None if name.starts_with("pg_") => pg_catalog(binder, name)?,
+        None if name.starts_with("pg_") || name == encodings::NAME => pg_catalog(binder, name)?,
         Some(INFORMATION_SCHEMA) => information::table(binder, name).map_err(|error| from_datafusion(&error))?,
         _ => None,
     };

@@ -4,7 +4,7 @@ use super::rows::{self, Row, row};
 use super::{
     DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
 };
-use super::{names, partitions, settings, types, zones};
+use super::{encodings, names, partitions, settings, types, zones};
 use crate::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -64,6 +64,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
             ],
             super::statistics::rows(binder),
         ),
+        encodings::NAME => (encodings::COLUMNS, encodings::rows(binder)),
         "pg_indexes" => (
             &[
                 ("schemaname", "text"),

@@ -13,7 +13,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, execute_stream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties, execute_stream,
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use futures::{StreamExt, TryStreamExt};
@@ -133,7 +133,7 @@ impl MaterializedExec {
     fn new(input: Arc<dyn ExecutionPlan>, rows: Arc<Rows>) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
-            Partitioning::UnknownPartitioning(1),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
             EmissionType::Final,
             Boundedness::Bounded,
         );
@@ -182,15 +182,16 @@ impl ExecutionPlan for MaterializedExec {
         }
     }
 
-    fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let shared = self.rows.0.get_or_make(&context, MadeOnce::default);
         let input = self.input.clone();
         let schema = self.schema();
         let renamed = schema.clone();
+        let partitions = self.properties.output_partitioning().partition_count();
         let batches = async move {
             let made = shared.get_or_make(make(input, context)).await?;
             // The copies of the plan may differ in what they call their columns.
-            let batches = made.batches.iter();
+            let batches = made.batches.iter().skip(partition).step_by(partitions);
             let batches = batches.map(move |batch| Ok(batch.clone().with_schema(renamed.clone())?));
             Ok::<_, datafusion::error::DataFusionError>(futures::stream::iter(batches.collect::<Vec<_>>()))
         };

@@ -99,6 +99,22 @@ impl SegmentColumn {
         matches!(self.data, ColumnData::Plain(_))
     }
 
+    pub(super) fn plain_bytes(&self, rows: usize) -> usize {
+        let views = rows * size_of::<u128>();
+        let nulls = if self.statistics.null_count > 0 {
+            rows.div_ceil(8)
+        } else {
+            0
+        };
+        nulls
+            + match &self.data {
+                ColumnData::Plain(_) => return self.bytes,
+                ColumnData::Narrow(column) => rows * column.data_type().primitive_width().unwrap_or(0),
+                ColumnData::Text(column) => views + column.long_bytes(),
+                ColumnData::Dictionary(_) => views,
+            }
+    }
+
     pub(super) fn encoding(&self) -> &'static str {
         match &self.data {
             ColumnData::Plain(_) => "plain",

@@ -102,6 +102,11 @@ impl Segment {
         self.columns[column].bytes
     }
 
+    /// Bytes that the column would take if it were kept as its arrays are.
+    pub fn plain_bytes(&self, column: usize) -> usize {
+        self.columns[column].plain_bytes(self.rows)
+    }
+
     /// The form that a column is kept in, in a word or two.
     pub fn encoding(&self, column: usize) -> &'static str {
         self.columns[column].encoding()

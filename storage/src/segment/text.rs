@@ -14,8 +14,10 @@ use std::sync::Arc;
 pub(super) struct TextColumn {
     /// Where each row's bytes begin, and where the last one's end.
     offsets: ScalarBuffer<u32>,
-    /// One buffer, and behind the bytes `PADDING_BYTES` more.
-    data: Arc<[Buffer]>,
+    /// The texts, and behind them `PADDING_BYTES` more.
+    data: Buffer,
+    /// What views refer to: that buffer, or none where every view holds its text.
+    buffers: Arc<[Buffer]>,
     nulls: Option<NullBuffer>,
     /// `Utf8View` or `BinaryView`.
     data_type: DataType,
@@ -51,7 +53,7 @@ impl TextColumn {
         let rows = arrays.iter().map(|array| array.len()).sum::<usize>();
         let mut slots = offsets.bytes_mut().chunks_exact_mut(size_of::<u32>());
         let target = data.bytes_mut();
-        let mut end = 0_usize;
+        let (mut end, mut longest) = (0_usize, 0_usize);
         let mut put = |end: usize| {
             if let Some(slot) = slots.next() {
                 slot.copy_from_slice(&(end as u32).to_ne_bytes());
@@ -69,13 +71,17 @@ impl TextColumn {
                         .ok_or_else(|| StorageError::internal("a column's texts are longer than they were"))?
                         .copy_from_slice(value);
                     end += value.len();
+                    longest = longest.max(value.len());
                 }
                 put(end);
             }
         }
+        let data = data.freeze();
+        let all_inline = longest <= MAX_INLINE_VIEW_LEN as usize;
         Ok(TextColumn {
             offsets: ScalarBuffer::new(offsets.freeze(), 0, rows + 1),
-            data: [data.freeze()].into(),
+            buffers: if all_inline { [].into() } else { [data.clone()].into() },
+            data,
             nulls,
             data_type: T::DATA_TYPE,
         })
@@ -85,9 +91,18 @@ impl TextColumn {
         &self.data_type
     }
 
+    /// Bytes of the values that do not fit into a view.
+    pub(super) fn long_bytes(&self) -> usize {
+        let lengths = self.offsets.windows(2).map(|ends| ends[1] - ends[0]);
+        lengths
+            .filter(|length| *length > MAX_INLINE_VIEW_LEN)
+            .map(|length| length as usize)
+            .sum()
+    }
+
     /// The rows as views.
     pub(super) fn decode(&self, rows: Rows<'_>) -> ArrayRef {
-        let data = self.data[0].as_slice();
+        let data = self.data.as_slice();
         let view = |start: u32, end: u32| view(data, start, end - start);
         let views: Vec<u128> = match rows {
             Rows::Run { offset, rows } => {
@@ -99,16 +114,13 @@ impl TextColumn {
                 picked.iter().map(row).collect()
             }
         };
-        let (views, nulls, data) = (
-            ScalarBuffer::from(views),
-            rows.nulls(self.nulls.as_ref()),
-            self.data.clone(),
-        );
-        // SAFETY: each view is of bytes that were one valid value, in the only buffer.
+        let (views, nulls) = (ScalarBuffer::from(views), rows.nulls(self.nulls.as_ref()));
+        let buffers = self.buffers.clone();
+        // SAFETY: each view is of bytes that were one valid value, and long ones refer to the only buffer.
         unsafe {
             match self.data_type {
-                DataType::Utf8View => Arc::new(StringViewArray::new_unchecked(views, data, nulls)),
-                _ => Arc::new(BinaryViewArray::new_unchecked(views, data, nulls)),
+                DataType::Utf8View => Arc::new(StringViewArray::new_unchecked(views, buffers, nulls)),
+                _ => Arc::new(BinaryViewArray::new_unchecked(views, buffers, nulls)),
             }
         }
     }
