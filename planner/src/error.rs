@@ -107,6 +107,8 @@ pub struct SqlError {
     pub context: Option<Box<str>>,
 }
 
+const CHANGED_RESULT: &str = "cached plan must not change result type";
+
 impl SqlError {
     pub fn new(state: SqlState, message: impl Into<String>) -> Self {
         Self {
@@ -132,6 +134,15 @@ impl SqlError {
     pub fn position(mut self, position: usize) -> Self {
         self.position = Some(position);
         self
+    }
+
+    /// A prepared statement's result is no longer what it was described as (0A000).
+    pub fn changed_result() -> Self {
+        Self::new(state::FEATURE_NOT_SUPPORTED, CHANGED_RESULT)
+    }
+
+    pub fn is_changed_result(&self) -> bool {
+        self.state == state::FEATURE_NOT_SUPPORTED && self.message == CHANGED_RESULT
     }
 
     /// A shape that Tenon does not run (0A000).

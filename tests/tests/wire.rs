@@ -6,6 +6,7 @@ use crate::trial;
 use anyhow::{Context, Result, ensure};
 use futures::{SinkExt, StreamExt};
 use libtest_mimic::Trial;
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::time::{Duration, Instant};
 
 pub fn trials() -> Vec<Trial> {
@@ -25,6 +26,7 @@ pub fn trials() -> Vec<Trial> {
         trial("wire::error_position", error_position),
         trial("wire::garbage_statements", garbage_statements),
         trial("wire::pipeline", pipeline),
+        trial("wire::repeated_texts", repeated_texts),
     ]
 }
 
@@ -595,6 +597,96 @@ async fn pipeline() -> Result<()> {
     });
     for (i, doubled) in futures::future::try_join_all(queries).await? {
         ensure!(doubled == i * 2);
+    }
+    Ok(())
+}
+
+/// The same texts again and again, whose plans are kept, beside texts that are new each time, while tables, views and
+/// settings change: the answers are the same.
+async fn repeated_texts() -> Result<()> {
+    const TEXTS: [&str; 10] = [
+        "SELECT * FROM r",
+        "SELECT a, count(*) FROM r GROUP BY a ORDER BY a",
+        "SELECT * FROM v ORDER BY 1",
+        "SELECT a FROM r WHERE a > (SELECT min(a) FROM r) ORDER BY a",
+        "WITH w AS (SELECT a, count(*) c FROM r GROUP BY a) SELECT x.a, y.c FROM w x JOIN w y USING (a) ORDER BY 1",
+        "SELECT d, d + interval '1 day' FROM dated ORDER BY d",
+        "SELECT r.a, dated.n FROM r JOIN dated ON r.a = dated.n ORDER BY 1, 2",
+        "SELECT 10 / a FROM r WHERE a >= 0 ORDER BY 1",
+        "SELECT current_schema, count(*) FROM r",
+        "SELECT max(a) FROM r",
+    ];
+    const CHANGES: [&str; 20] = [
+        "INSERT INTO r SELECT g % 7 + 1 FROM generate_series(1, 20) g",
+        "INSERT INTO r(a) VALUES (0)",
+        "DELETE FROM r WHERE a = 0",
+        "UPDATE r SET a = a + 1 WHERE a < 4",
+        "TRUNCATE r",
+        "ALTER TABLE r ADD COLUMN b text DEFAULT 'x'",
+        "ALTER TABLE r DROP COLUMN b",
+        "DROP VIEW v; ALTER TABLE r ALTER COLUMN a TYPE bigint; CREATE VIEW v AS SELECT a FROM r",
+        "DROP VIEW v; ALTER TABLE r ALTER COLUMN a TYPE int; CREATE VIEW v AS SELECT a FROM r",
+        "CREATE OR REPLACE VIEW v AS SELECT a FROM r WHERE a > 2",
+        "DROP VIEW v; CREATE VIEW v AS SELECT a * 2 AS twice, 'v' AS t FROM r",
+        "DROP VIEW v; CREATE VIEW v AS SELECT a FROM r",
+        "CREATE SCHEMA s; CREATE TABLE s.r(a int); INSERT INTO s.r VALUES (100)",
+        "DROP SCHEMA s CASCADE",
+        "INSERT INTO dated VALUES ('2024-02-29', 3)",
+        "CREATE INDEX ON r(a)",
+        "ANALYZE r",
+        "DROP TABLE dated; CREATE TABLE dated(n numeric(5,1), d timestamp)",
+        "DROP TABLE dated; CREATE TABLE dated(d date, n int); INSERT INTO dated VALUES ('2020-01-31', 1)",
+        "INSERT INTO dated(n) VALUES (2)",
+    ];
+    // Of the session: both have them.
+    const SETTINGS: [&str; 8] = [
+        "SET search_path = s, public",
+        "RESET search_path",
+        "SET DateStyle = 'German'",
+        "RESET DateStyle",
+        "CREATE TEMP TABLE r(a int, t text)",
+        "DROP TABLE IF EXISTS pg_temp.r",
+        "BEGIN",
+        "ROLLBACK",
+    ];
+    let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(rand::random);
+    println!("wire::repeated_texts: TENON_SEED={seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let server = Server::start(&[])?;
+    let (kept, fresh, other) = (
+        server.connect().await?,
+        server.connect().await?,
+        server.connect().await?,
+    );
+    other
+        .batch_execute("CREATE TABLE r(a int); CREATE VIEW v AS SELECT a FROM r; CREATE TABLE dated(d date, n int)")
+        .await?;
+    let answer = async |client: &tokio_postgres::Client, sql: &str| match client.simple_query(sql).await {
+        Ok(messages) => format!("{messages:?}"),
+        Err(error) => sql_state(&error),
+    };
+    for round in 0..600 {
+        if random.random_ratio(1, 4) {
+            // Some are refused, as things stand.
+            let _ = other
+                .batch_execute(CHANGES[random.random_range(0..CHANGES.len())])
+                .await;
+        }
+        if random.random_ratio(1, 8) {
+            let setting = SETTINGS[random.random_range(0..SETTINGS.len())];
+            let (one, two) = (answer(&kept, setting).await, answer(&fresh, setting).await);
+            ensure!(one == two, "seed {seed}, round {round}: {setting}: {one} but {two}");
+        }
+        let text = TEXTS[random.random_range(0..TEXTS.len())];
+        for _ in 0..random.random_range(1..4) {
+            let own = answer(&kept, text).await;
+            let expected = answer(&fresh, &format!("{text} /* {round} */")).await;
+            ensure!(
+                own == expected,
+                "seed {seed}, round {round}: {text}\n{own}\nbut {expected}"
+            );
+        }
     }
     Ok(())
 }

@@ -97,6 +97,15 @@ impl Slot {
         self.0.lock().history.wants_generic(mode)
     }
 
+    /// Whether a plan is kept that is right for a statement without parameters.
+    pub fn is_ready(&self, purpose: &Purpose, state: &Arc<State>) -> bool {
+        let custom = {
+            let own = self.0.lock();
+            if own.spills { None } else { own.custom.upgrade() }
+        };
+        custom.is_some_and(|kept| kept.values.as_deref() == Some(&[]) && kept.is_right(purpose, state))
+    }
+
     /// A kept plan, ready to run with the values, if one is right for this purpose and state.
     pub fn find(
         &self,

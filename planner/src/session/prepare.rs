@@ -60,6 +60,16 @@ impl Prepared {
         }
     }
 
+    /// Whether a plan of it may be kept: it is a query.
+    pub fn may_keep_plan(&self) -> bool {
+        self.query().is_some()
+    }
+
+    /// Keeps its plans where another statement of the same text does.
+    pub fn share_plans(&mut self, other: &Prepared) {
+        self.slot = other.slot.clone();
+    }
+
     /// The statement's own text.
     pub fn sql(&self) -> &str {
         self.statement.sql()
@@ -67,6 +77,11 @@ impl Prepared {
 }
 
 impl Session {
+    /// Whether a statement without parameters can be executed by a plan that is kept.
+    pub fn has_plan(&self, prepared: &Prepared) -> bool {
+        self.block().is_none_or(|block| !block.failed) && prepared.slot.is_ready(&self.purpose(), &self.state())
+    }
+
     /// Prepares a statement. `param_types` are the oids that the client declares, 0 where it leaves the choice.
     pub async fn prepare(&mut self, statement: Statement, param_types: &[u32]) -> Result<Prepared> {
         let failed = self.block().is_some_and(|block| block.failed);

@@ -3,7 +3,7 @@
 use super::{Description, parameters};
 use crate::bind::Binder;
 use crate::catalog;
-use crate::error::{Result, SqlError, state};
+use crate::error::{Result, SqlError};
 use crate::errors::from_datafusion;
 use crate::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
 use crate::plan_cache::{Basis, Keeper, Mode};
@@ -143,10 +143,7 @@ fn as_promised(prepared: &Prepared, columns: Vec<ColumnDesc>) -> Result<Vec<Colu
     if let Some(promised) = &prepared.columns
         && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| a.data_type != b.data_type))
     {
-        return Err(SqlError::new(
-            state::FEATURE_NOT_SUPPORTED,
-            "cached plan must not change result type",
-        ));
+        return Err(SqlError::changed_result());
     }
     Ok(columns)
 }

@@ -6,6 +6,7 @@ use super::input::{Input, InputError};
 use super::message::Message;
 use super::output::{Output, Severity};
 use super::startup::{self, Started};
+use super::texts::Texts;
 use crate::encode::Style;
 use crate::serve::Server;
 use pgwire::messages::startup::{BackendKeyData, SecretKey};
@@ -106,6 +107,7 @@ pub struct Connection {
     pub(super) server: Arc<Server>,
     pub(super) statements: Statements,
     pub(super) portals: Portals,
+    pub(super) texts: Texts,
     backend: Backend,
     /// An extended-protocol message failed: everything up to Sync is passed over.
     skipping: bool,
@@ -141,7 +143,7 @@ impl Connection {
         }
         let key = SecretKey::Bytes(backend.secret.clone().into());
         output.put(&BackendKeyData::new(backend.pid, key));
-        let (statements, portals) = Default::default();
+        let (statements, portals, texts) = Default::default();
         let mut connection = Self {
             input,
             output,
@@ -149,6 +151,7 @@ impl Connection {
             server,
             statements,
             portals,
+            texts,
             backend,
             skipping: false,
         };

@@ -18,4 +18,5 @@ mod simple;
 mod startup;
 #[cfg(test)]
 mod tests;
+mod texts;
 pub mod tls;

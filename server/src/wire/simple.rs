@@ -1,11 +1,15 @@
 //! The simple protocol: a string of statements, each answered in full, all of them one transaction unless they say
 //! otherwise.
 
+use super::cancel::Running;
 use super::connection::{Connection, Failure, Step};
 use super::results::{Rows, run};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;
+use std::sync::Arc;
+use tenon_planner::Prepared;
 use tenon_planner::outcome::Outcome;
+use tenon_planner::session::TransactionStatus;
 use tenon_planner::statement::Statement;
 
 impl Connection {
@@ -14,6 +18,21 @@ impl Connection {
         // As in PostgreSQL, a simple query ends the unnamed statement and portal.
         self.statements.remove("");
         self.portals.remove("");
+        let known = self.texts.find(sql);
+        if let Some(prepared) = &known
+            && self.session.has_plan(prepared)
+        {
+            let (running, entered) = self.begin_statement();
+            let result = self.simple_prepared(prepared, Format::Text, &running).await;
+            drop(entered);
+            match result {
+                // Its tables have changed since the look at the plan: nothing is sent yet.
+                Err(Failure::Sql(error))
+                    if error.is_changed_result() && self.session.transaction_status() == TransactionStatus::Idle => {}
+                Err(Failure::Sql(error)) => return self.fail(error),
+                result => return result,
+            }
+        }
         let statements = match self.session.parse(sql) {
             Ok(statements) => statements,
             Err(error) => return self.fail(error),
@@ -28,7 +47,8 @@ impl Connection {
             if several {
                 self.session.begin_implicit();
             }
-            match self.simple_statement(statement).await {
+            let text = (!several).then_some((sql, known.as_deref()));
+            match self.simple_statement(statement, text).await {
                 Ok(()) => {}
                 Err(Failure::Sql(error)) => {
                     self.fail(error)?;
@@ -45,7 +65,8 @@ impl Connection {
         }
     }
 
-    async fn simple_statement(&mut self, statement: Statement) -> Step<()> {
+    /// Answers one statement. `text`: all that the client has sent, and what was prepared for it before.
+    async fn simple_statement(&mut self, statement: Statement, text: Option<(&str, Option<&Prepared>)>) -> Step<()> {
         let (running, _entered) = self.begin_statement();
         let fetched = statement.fetched_cursor().and_then(|name| self.session.cursor(&name));
         let format = match fetched {
@@ -53,8 +74,20 @@ impl Connection {
             _ => Format::Text,
         };
         let Self { session, input, .. } = self;
-        let prepared = run(&running, input, session.prepare(statement, &[])).await?;
-        let outcome = run(&running, input, session.execute(&prepared, Vec::new())).await?;
+        let mut prepared = run(&running, input, session.prepare(statement, &[])).await?;
+        if let Some((_, Some(before))) = text {
+            prepared.share_plans(before);
+        }
+        let prepared = Arc::new(prepared);
+        if let Some((sql, _)) = text {
+            self.texts.remember(sql, &prepared);
+        }
+        self.simple_prepared(&prepared, format, &running).await
+    }
+
+    async fn simple_prepared(&mut self, prepared: &Prepared, format: Format, running: &Running) -> Step<()> {
+        let Self { session, input, .. } = self;
+        let outcome = run(running, input, session.execute(prepared, Vec::new())).await?;
         let tag = match outcome {
             Outcome::Rows { columns, stream, tag } => {
                 let formats = vec![format; columns.len()];
@@ -70,13 +103,13 @@ impl Connection {
                             tag,
                             pending: None,
                         },
-                        &running,
+                        running,
                     )
                     .await;
             }
             Outcome::Command(tag) => tag,
-            Outcome::CopyIn(copy) => self.copy_in(copy, &running).await?,
-            Outcome::CopyOut(copy) => self.copy_out(copy, &running).await?,
+            Outcome::CopyIn(copy) => self.copy_in(copy, running).await?,
+            Outcome::CopyOut(copy) => self.copy_out(copy, running).await?,
             Outcome::Empty => {
                 self.output.empty_query();
                 return Ok(());
