@@ -50,7 +50,7 @@ pub use catalog::{
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};
-pub use segment::{Codes, DictionaryColumn, Differences, NarrowColumn, SEGMENT_ROWS_MAX, Segment, SegmentColumn};
+pub use segment::{Codes, DictionaryColumn, Differences, NarrowColumn, Runs, SEGMENT_ROWS_MAX, Segment, SegmentColumn};
 pub use statistics::{Bound, ColumnStatistics, Distribution, Sketch, TableStatistics, analyze_count};
 pub use types::SqlType;
 pub use writer::TableWriter;

@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
 };
 use parking_lot::Mutex;
-use tenon_storage::{MemoryBudget, TableVersion};
+use tenon_storage::{MemoryBudget, Runs, TableVersion};
 
 use super::filter::ScanFilter;
 use super::selection::{Dense, Selector, take_column};
@@ -624,14 +624,15 @@ impl Running {
         let table = Arc::clone(&self.scan.table);
         let own = table.schema().fields().len();
         let dense = Dense::of(&rows);
+        let runs = Runs::of(&rows);
         let rows = UInt32Array::from(rows);
         let arrays = self.scan.columns.iter().map(|&column| -> Result<ArrayRef> {
             Ok(if column < own {
-                match &dense {
-                    Some(dense) if table.segments()[segment].is_plain(column) => {
-                        dense.pick(&table.segments()[segment], column)?
-                    }
-                    _ => take_column(&table.segments()[segment], column, &rows)?,
+                let segment = &table.segments()[segment];
+                match (runs.as_ref().and_then(|runs| segment.runs(column, runs)), &dense) {
+                    (Some(array), _) => array,
+                    (None, Some(dense)) if segment.is_plain(column) => dense.pick(segment, column)?,
+                    _ => take_column(segment, column, &rows)?,
                 }
             } else if column == own {
                 Arc::new(UInt32Array::from_value(segment as u32, rows.len()))

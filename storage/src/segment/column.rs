@@ -1,7 +1,7 @@
 //! One column of a segment in the form that it is kept in.
 
 use super::narrow::{Differences, NarrowColumn};
-use super::rows::Rows;
+use super::rows::{Rows, Runs};
 use super::text::TextColumn;
 use crate::error::Result;
 use crate::statistics::ColumnStatistics;
@@ -61,6 +61,12 @@ impl DictionaryColumn {
                         .map(|code| of(*code))
                         .collect(),
                     Rows::Picked(picked) => picked.iter().map(|row| of($codes[*row as usize])).collect(),
+                    Rows::Runs(runs) => {
+                        let mut views = Vec::with_capacity(runs.rows());
+                        runs.iter()
+                            .for_each(|run| views.extend($codes[run].iter().map(|code| of(*code))));
+                        views
+                    }
                 }
             }};
         }
@@ -91,6 +97,16 @@ impl SegmentColumn {
             ColumnData::Narrow(column) => column.decode(Rows::picked(rows)),
             ColumnData::Text(column) => column.decode(Rows::picked(rows)),
             ColumnData::Dictionary(column) => Arc::new(column.strings(Rows::picked(rows))),
+        })
+    }
+
+    /// The rows of stretches; None where the column is plain.
+    pub(super) fn runs(&self, runs: &Runs) -> Option<ArrayRef> {
+        Some(match &self.data {
+            ColumnData::Plain(_) => return None,
+            ColumnData::Narrow(column) => column.decode(Rows::Runs(runs)),
+            ColumnData::Text(column) => column.decode(Rows::Runs(runs)),
+            ColumnData::Dictionary(column) => Arc::new(column.strings(Rows::Runs(runs))),
         })
     }
 

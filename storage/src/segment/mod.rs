@@ -10,6 +10,7 @@ mod text;
 
 pub use column::{Codes, DictionaryColumn, SegmentColumn};
 pub use narrow::{Differences, NarrowColumn};
+pub use rows::Runs;
 
 use crate::catalog::TableDefinition;
 use crate::error::Result;
@@ -129,6 +130,11 @@ impl Segment {
     /// The rows of these numbers, of which none is null.
     pub fn take(&self, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
         self.columns[column].take(rows)
+    }
+
+    /// The rows of stretches; None where the column is kept as its arrays are.
+    pub fn runs(&self, column: usize, runs: &Runs) -> Option<ArrayRef> {
+        self.columns[column].runs(runs)
     }
 
     /// Whether the column is kept as its arrays are: reading runs of rows copies nothing.

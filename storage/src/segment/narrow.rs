@@ -221,6 +221,12 @@ impl NarrowColumn {
                         .map(|difference| of(*difference))
                         .collect(),
                     Rows::Picked(picked) => picked.iter().map(|row| of($differences[*row as usize])).collect(),
+                    Rows::Runs(runs) => {
+                        let mut values = Vec::with_capacity(runs.rows());
+                        runs.iter()
+                            .for_each(|run| values.extend($differences[run].iter().map(|difference| of(*difference))));
+                        values
+                    }
                 };
                 values.into()
             }};

@@ -113,6 +113,14 @@ impl TextColumn {
                 let row = |row: &u32| view(self.offsets[*row as usize], self.offsets[*row as usize + 1]);
                 picked.iter().map(row).collect()
             }
+            Rows::Runs(runs) => {
+                let mut views = Vec::with_capacity(runs.rows());
+                for run in runs.iter() {
+                    let offsets = &self.offsets[run.start..=run.end];
+                    views.extend(offsets.windows(2).map(|ends| view(ends[0], ends[1])));
+                }
+                views
+            }
         };
         let (views, nulls) = (ScalarBuffer::from(views), rows.nulls(self.nulls.as_ref()));
         let buffers = self.buffers.clone();

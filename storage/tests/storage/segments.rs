@@ -5,7 +5,7 @@ use arrow::compute::{concat, concat_batches};
 use arrow::datatypes::*;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::Arc;
-use tenon_storage::{Bound, Codes, ColumnDef, Database, MemoryBudget, SqlType, TableDef};
+use tenon_storage::{Bound, Codes, ColumnDef, Database, MemoryBudget, Runs, SqlType, TableDef};
 
 /// Columns of every type, random, with NULLs where `nulls`.
 fn batch(random: &mut StdRng, rows: usize, nulls: bool, schema: &SchemaRef, types: &[SqlType]) -> RecordBatch {
@@ -360,6 +360,12 @@ fn narrow_columns_hold_every_value() {
                 &segment.take(column, &picked).unwrap(),
                 &arrow::compute::take(expected, &picked, None).unwrap()
             );
+            let stretches: Vec<u32> = (0..rows as u32).filter(|row| row % 61 != 7 && row % 100 < 95).collect();
+            let runs = Runs::of(&stretches).unwrap();
+            if let Some(found) = segment.runs(column, &runs) {
+                let stretches = UInt32Array::from(stretches);
+                assert_eq!(&found, &arrow::compute::take(expected, &stretches, None).unwrap());
+            }
             let statistics = segment.statistics(column);
             check_bounds(expected, statistics.min.as_ref(), statistics.max.as_ref());
             narrow += usize::from(segment.narrow(column).is_some());
@@ -418,6 +424,10 @@ fn texts_lie_behind_each_other() {
                 &segment.take(column, &picked).unwrap(),
                 &arrow::compute::take(expected, &picked, None).unwrap()
             );
+            let stretches: Vec<u32> = (0..rows as u32).filter(|row| row % 61 != 7).collect();
+            let found = segment.runs(column, &Runs::of(&stretches).unwrap()).unwrap();
+            let stretches = UInt32Array::from(stretches);
+            assert_eq!(&found, &arrow::compute::take(expected, &stretches, None).unwrap());
             let statistics = segment.statistics(column);
             assert_eq!(statistics.null_count as usize, expected.null_count());
         }
