@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::execution::TaskContext;
 use rayon::prelude::*;
 
@@ -105,6 +105,24 @@ impl KeySet {
                 keys.dedup();
                 Some(keys)
             }
+        }
+    }
+
+    /// A bit for each of so many lanes: whether it may be a member.
+    pub fn passing(&self, lanes: usize, lane: impl Fn(usize) -> i64) -> BooleanBuffer {
+        let span = self.max.wrapping_sub(self.min) as u64;
+        match &self.members {
+            _ if self.min > self.max => BooleanBuffer::new_unset(lanes),
+            Members::Bitmap(bits) => BooleanBuffer::collect_bool(lanes, |at| {
+                let bit = lane(at).wrapping_sub(self.min) as u64;
+                let word = bits[(bit.min(span) / 64) as usize];
+                (bit <= span) & (word >> (bit % 64) & 1 == 1)
+            }),
+            Members::Bloom { words, shift, .. } => BooleanBuffer::collect_bool(lanes, |at| {
+                let lane = lane(at);
+                let (word, mask) = bloom_position(lane, *shift);
+                (lane.wrapping_sub(self.min) as u64 <= span) & (words[word] & mask == mask)
+            }),
         }
     }
 
@@ -228,6 +246,11 @@ mod tests {
             let wrong = others.iter().filter(|o| !keys.contains(o)).count();
             let mut rows: Vec<u32> = (0..others.len() as u32).collect();
             set.retain(|row| others[row as usize], &mut rows);
+            let passing = set.passing(others.len(), |row| others[row]);
+            assert!(
+                passing.set_indices().eq(rows.iter().map(|row| *row as usize)),
+                "seed {seed}"
+            );
             let kept_wrong = rows.iter().filter(|&&r| !keys.contains(&others[r as usize])).count();
             assert!(kept_wrong * 20 <= wrong, "seed {seed}: {kept_wrong} of {wrong}");
             let listed: std::collections::BTreeSet<i64> = keys.iter().copied().collect();
@@ -237,6 +260,7 @@ mod tests {
         let mut rows = vec![0];
         empty.retain(|_| 0, &mut rows);
         assert!(rows.is_empty());
+        assert_eq!(empty.passing(3, |_| 0).count_set_bits(), 0);
     }
 
     #[test]

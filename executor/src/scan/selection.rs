@@ -138,13 +138,16 @@ impl Selector {
         }
         for runtime in self.runtime.iter_mut().filter(|r| r.is_useful()) {
             let Some(set) = runtime.set.get() else { continue };
-            let picked = chosen.pick();
-            runtime.seen += picked.len();
+            runtime.seen += chosen.len();
             if let Some(narrow) = segment.narrow(runtime.column) {
-                retain_narrow(narrow, set, picked)?;
-                runtime.kept += picked.len();
+                match &mut chosen.picked {
+                    Some(picked) => retain_narrow(narrow, set, picked)?,
+                    None => chosen.keep_chunk(&pass_narrow(narrow, set, offset, rows)?),
+                }
+                runtime.kept += chosen.len();
                 continue;
             }
+            let picked = chosen.pick();
             let column = segment.column(runtime.column);
             if let Some(values) = column.as_primitive_opt::<Int64Type>() {
                 let values = values.values();
@@ -302,11 +305,35 @@ pub fn take_column(segment: &Segment, column: usize, rows: &UInt32Array) -> Resu
     }
 }
 
+/// Which of the `rows` rows from `offset` have values in the set. Nulls hold any value, as elsewhere.
+fn pass_narrow(column: &NarrowColumn, set: &KeySet, offset: usize, rows: usize) -> Result<BooleanArray> {
+    let base = narrow_base(column)?;
+    macro_rules! pass {
+        ($differences:expr) => {{
+            let differences = &$differences[offset..offset + rows];
+            set.passing(rows, |row| base.wrapping_add(differences[row] as i64))
+        }};
+    }
+    let bits = match column.differences() {
+        Differences::None(_) => set.passing(rows, |_| base),
+        Differences::U8(differences) => pass!(differences),
+        Differences::U16(differences) => pass!(differences),
+        Differences::U32(differences) => pass!(differences),
+        Differences::U64(differences) => pass!(differences),
+    };
+    Ok(BooleanArray::new(bits, None))
+}
+
+fn narrow_base(column: &NarrowColumn) -> Result<i64> {
+    match i64::try_from(column.base()) {
+        Ok(base) => Ok(base),
+        Err(_) => internal_err!("a runtime filter is on a column beyond 64 bits"),
+    }
+}
+
 /// Keeps those of `rows`, row numbers of the segment, whose values are in the set. Nulls hold any value, as elsewhere.
 fn retain_narrow(column: &NarrowColumn, set: &KeySet, rows: &mut Vec<u32>) -> Result<()> {
-    let Ok(base) = i64::try_from(column.base()) else {
-        return internal_err!("a runtime filter is on a column beyond 64 bits");
-    };
+    let base = narrow_base(column)?;
     macro_rules! retain {
         ($differences:expr) => {
             set.retain(|row| base.wrapping_add($differences[row as usize] as i64), rows)
