@@ -117,7 +117,12 @@ impl ScalarUDFImpl for Math {
         };
         let other = |own: &DataType| Class::of(own) == Class::Other;
         if self.name == "tenon_negate" && types.len() == 1 {
-            return Ok(types.to_vec());
+            // DataFusion's ranks and row numbers have no sign.
+            let signed = |own: &DataType| match own {
+                DataType::UInt64 => DataType::Int64,
+                own => own.clone(),
+            };
+            return Ok(types.iter().map(signed).collect());
         }
         if types.len() != count || types.iter().any(other) {
             return self.unknown(types);
@@ -149,6 +154,7 @@ impl ScalarUDFImpl for Math {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let class = self.class(types);
         Ok(match self.name {
+            "abs" | "tenon_negate" if types[0] == DataType::UInt64 => DataType::Int64,
             "abs" | "tenon_negate" => types[0].clone(),
             "scale" | "min_scale" => DataType::Int32,
             "div" | "trim_scale" | "factorial" | "numeric_inc" => NUMERIC,

@@ -1,8 +1,9 @@
 //! DataFusion's rule that pushes filters down, where it is right.
 
+use crate::nodes::Materialized;
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ExprSchema, JoinType, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Aggregate, Expr, Filter, Join, LogicalPlan, lit};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 /// `PushDownFilter` (DataFusion 55.2) takes a condition without columns, such as a scalar subquery, below every
 /// aggregation. One over all rows, and a grouping set without keys, make a row of none: there such conditions stay above.
-/// Volatile ones stay above every aggregation, window and join. And it takes a condition on one of two columns that a join
+/// Volatile ones stay above what makes other rows than it reads. What is read in many places is filtered above. And it takes a condition on one of two columns that a join
 /// equates for one on the other: floats may be equal and be told apart.
 #[derive(Debug, Default)]
 pub struct PushDownFilterToGroups(PushDownFilter);
@@ -58,7 +59,8 @@ impl PushDownFilterToGroups {
         let unchanged = stay.is_some().then(|| filter.clone());
         filter.predicate = go;
         if let LogicalPlan::Join(join) = filter.input.as_ref() {
-            filter.input = Arc::new(LogicalPlan::Join(told_apart(join.clone(), hidden)));
+            let hide = hiding(join, &filter.predicate);
+            filter.input = Arc::new(LogicalPlan::Join(told_apart(join.clone(), hide)));
         }
         let pushed = self.0.rewrite(LogicalPlan::Filter(filter), config)?.map_data(shown)?;
         match (stay, unchanged) {
@@ -72,7 +74,11 @@ impl PushDownFilterToGroups {
         if join.filter.as_ref().is_some_and(Expr::is_volatile) {
             return Ok(Transformed::no(LogicalPlan::Join(join)));
         }
-        let join = LogicalPlan::Join(told_apart(join, hidden));
+        let hide = match &join.filter {
+            Some(condition) => hiding(&join, condition),
+            None => hidden,
+        };
+        let join = LogicalPlan::Join(told_apart(join, hide));
         self.0.rewrite(join, config)?.map_data(shown)
     }
 }
@@ -81,7 +87,8 @@ fn stays_above(condition: &Expr, input: &LogicalPlan) -> bool {
     let without_columns = || condition.column_refs().is_empty();
     match input {
         LogicalPlan::Aggregate(aggregate) => condition.is_volatile() || makes_rows(aggregate) && without_columns(),
-        LogicalPlan::Window(_) | LogicalPlan::Join(_) => condition.is_volatile(),
+        LogicalPlan::Window(_) | LogicalPlan::Join(_) | LogicalPlan::Distinct(_) => condition.is_volatile(),
+        LogicalPlan::Extension(extension) => condition.is_volatile() || extension.node.as_any().is::<Materialized>(),
         _ => false,
     }
 }
@@ -98,6 +105,16 @@ fn told_apart(mut join: Join, of: fn(Expr, &DFSchema) -> Expr) -> Join {
         *right = of(std::mem::take(right), join.right.schema());
     }
     join
+}
+
+/// Which keys to hide. Beside an outer join DataFusion asks whether a condition is true of nulls, by computing it of nulls
+/// without a type, which functions are not made for.
+fn hiding(join: &Join, condition: &Expr) -> fn(Expr, &DFSchema) -> Expr {
+    let calls = |expr: &Expr| Ok(matches!(expr, Expr::ScalarFunction(_)));
+    match join.join_type != JoinType::Inner && condition.exists(calls).unwrap_or(true) {
+        true => |key, _| key.alias("key"),
+        false => hidden,
+    }
 }
 
 fn hidden(key: Expr, schema: &DFSchema) -> Expr {

@@ -131,7 +131,7 @@ impl Named {
         let mut out = Vec::new();
         for (bare, mut same) in self.found.into_iter().filter(|(_, same)| same.len() > 1) {
             // What has neither casts nor parentheses stays.
-            same.sort_by_key(|expr| expr.to_string() != bare);
+            same.sort_by_key(|expr| expr.to_string() != bare && !is_star(expr));
             let first = same.remove(0);
             for (at, expr) in same.into_iter().enumerate() {
                 out.extend(wrapped(&expr, &first, at + 1).map(|to| (expr, to)));
@@ -158,7 +158,16 @@ fn bare(expr: &Expr) -> String {
     }
     let mut expr = expr.clone();
     let _ = VisitMut::visit(&mut expr, &mut Bare);
-    expr.to_string()
+    match is_star(&expr) {
+        true => "count(1)".to_string(),
+        false => expr.to_string(),
+    }
+}
+
+/// `count(*)`, which counts a constant.
+fn is_star(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if function.over.is_none() && function.filter.is_none())
+        && expr.to_string().eq_ignore_ascii_case("count(*)")
 }
 
 /// The expression without parentheses, which its tree does not need.
@@ -184,8 +193,8 @@ fn wrapped(expr: &Expr, first: &Expr, times: usize) -> Option<Expr> {
     let (Expr::Function(own), Expr::Function(other)) = (expr, first) else {
         return Some(coalesced(expr, times));
     };
-    let differing = arguments(own).zip(arguments(other)).find(|(own, other)| own != other);
-    let (argument, _) = differing?;
+    let mut others = arguments(other);
+    let argument = arguments(own).find(|own| others.next() != Some(*own))?;
     let mut exchange = Exchange {
         from: argument.clone(),
         to: coalesced(argument, times),

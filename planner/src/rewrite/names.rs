@@ -146,7 +146,7 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
             Some((name, 2)) => Some((name, 2)),
             _ => Some(("case".into(), 1)),
         },
-        Expr::Exists { .. } => strong("exists"),
+        Expr::Exists { negated: false, .. } => strong("exists"),
         Expr::Array(_) => strong("array"),
         Expr::Extract { .. } => strong("extract"),
         Expr::Substring { .. } => strong("substring"),

@@ -2,11 +2,42 @@
 //! of them. DataFusion's simplifier takes `a NOT IN (1) OR a NOT IN (2)` to be true for a null as well, and
 //! `a IN (1) AND a IN (2)` to be false; both are null there, which matters beyond a plain WHERE.
 
+//!
+//! And lists that read the row: each such item is compared by itself, as PostgreSQL does. DataFusion takes a list for
+//! constant whose items need no rows to give one value (CASE), and simplifies lists as if all their items were constants.
+
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use std::collections::HashSet;
+
+/// Whether an item of the list depends on the row.
+pub(super) fn reads_row(list: &InList) -> bool {
+    list.list.iter().any(is_of_row)
+}
+
+fn is_of_row(item: &Expr) -> bool {
+    let reads = |expr: &Expr| Ok(matches!(expr, Expr::Column(_) | Expr::OuterReferenceColumn(..)));
+    item.exists(reads).unwrap_or(true)
+}
+
+/// `a IN (1, 2, b)` as `a IN (1, 2) OR a = b`.
+pub(super) fn apart(list: InList) -> Transformed<Expr> {
+    if !reads_row(&list) {
+        return Transformed::no(Expr::InList(list));
+    }
+    let InList { expr, list, negated } = list;
+    let (of_row, constant): (Vec<Expr>, Vec<Expr>) = list.into_iter().partition(is_of_row);
+    let constants = (!constant.is_empty()).then(|| Expr::InList(InList::new(expr.clone(), constant, negated)));
+    let compared = of_row.into_iter().map(|item| match negated {
+        true => Expr::not_eq(expr.as_ref().clone(), item),
+        false => Expr::eq(expr.as_ref().clone(), item),
+    });
+    let all = constants.into_iter().chain(compared);
+    let joined = all.reduce(|left, right| if negated { left.and(right) } else { left.or(right) });
+    Transformed::yes(joined.unwrap_or_default())
+}
 
 pub(super) fn is_candidate(binary: &BinaryExpr) -> bool {
     decided(binary).is_some()

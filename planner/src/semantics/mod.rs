@@ -6,6 +6,7 @@
 //! - numbers become integers by rounding, not by cutting: `to_integer`;
 //! - values become text as the wire writes them: `to_text`;
 //! - numbers that get one type get PostgreSQL's, before coercion gives them another: `numeric::unify`;
+//! - references to an enclosing query's row have the types that it got: `outer_types`;
 //! - a FILTER is tested before the arguments of its aggregate: `filtered`;
 //! - dates and times change their type by the session's zone: `times`;
 //! - intervals compare by their length: `intervals`;
@@ -13,6 +14,7 @@
 //! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
+//! - what correlates a subquery has names of its own: `own_names`;
 //! - functions that return sets: `sets`;
 //! - subqueries stand anywhere, and give one row: `subqueries`;
 //! - calls of functions and `||` look before they make something long: `bounds`;
@@ -29,6 +31,8 @@ mod filtered;
 mod in_lists;
 mod intervals;
 mod limits;
+mod outer_types;
+mod own_names;
 mod parse;
 mod peers;
 pub(crate) mod resolve;
@@ -74,12 +78,14 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(peers::FramesOfPeers),
     ];
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(outer_types::OuterColumnsTakeTypes));
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(expansion::Expansion));
     rules.push(Arc::new(intervals::IntervalsByLength));
     rules.push(Arc::new(correlated::Correlated));
     rules.push(Arc::new(sets::SetsInLists));
     rules.push(Arc::new(limits::LimitsByValue));
+    rules.push(Arc::new(own_names::NamesOfTheirOwn));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
     builder.with_analyzer_rules(planning::checked(rules, || Arc::new(planning::Checkpoint)))
 }
@@ -183,6 +189,7 @@ fn is_candidate(expr: &Expr) -> bool {
             binary.op == Operator::StringConcat || arithmetic::is_candidate(binary.op) || in_lists::is_candidate(binary)
         }
         Expr::ScalarFunction(_) | Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
+        Expr::InList(list) => in_lists::reads_row(list),
         _ => false,
     }
 }
@@ -190,6 +197,7 @@ fn is_candidate(expr: &Expr) -> bool {
 fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Cast(cast) => casts::rewrite(cast, schema, conventions),
+        Expr::InList(list) => Ok(in_lists::apart(list)),
         Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),

@@ -16,8 +16,8 @@ STATEMENTS_PER_SCHEMA = 60
 # Which rows an expression is evaluated for is the planner's choice, in PostgreSQL too: an overflow or a division by zero may
 # show in one of the two alone.
 EVALUATION = ("22003", "22012", "22008")
-# A run fails by these; what is refused, or has another title, is told.
-WRONG = ("other_result", "other_order", "lost")
+# A run fails by these; what is refused, or has another title, is told. `internal` is XX000: a bug, whatever PostgreSQL says.
+WRONG = ("other_result", "other_order", "lost", "internal")
 
 
 def differs(text: str, postgres: Client, tenon: Client) -> tuple[str, Answer | None, Answer | None]:
@@ -33,6 +33,8 @@ def differs(text: str, postgres: Client, tenon: Client) -> tuple[str, Answer | N
     except Lost as error:
         return "lost", theirs, Answer([], "lost", str(error))
     kind = verdict(text, theirs, ours)
+    if ours.sqlstate == "XX000":
+        return "internal", theirs, ours
     if {theirs.sqlstate, ours.sqlstate} & set(EVALUATION) and kind != "same":
         return "tolerated", theirs, ours
     if kind == "other_result" and bare(theirs, text) == bare(ours, text):

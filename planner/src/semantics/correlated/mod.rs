@@ -22,6 +22,7 @@ use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Distinct, Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
+pub(super) use references::has_lateral;
 use references::{free, settled, substituted};
 use std::sync::Arc;
 
@@ -208,7 +209,7 @@ fn compares(join: &Join) -> Result<bool> {
     Ok(found)
 }
 
-fn subquery_of(expr: &Expr) -> Option<&Subquery> {
+pub(super) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery) => Some(subquery),
         Expr::Exists(Exists { subquery, .. }) | Expr::InSubquery(InSubquery { subquery, .. }) => Some(subquery),

@@ -73,7 +73,7 @@ fn collect_right(
 }
 
 /// Whether a part of FROM is LATERAL.
-fn has_lateral(plan: &LogicalPlan) -> Result<bool> {
+pub(in crate::semantics) fn has_lateral(plan: &LogicalPlan) -> Result<bool> {
     Ok(match plan {
         LogicalPlan::Subquery(_) => true,
         LogicalPlan::SubqueryAlias(alias) => has_lateral(&alias.input)?,
