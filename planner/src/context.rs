@@ -9,12 +9,11 @@ use crate::optimizer;
 use crate::semantics;
 use crate::types::planner::PgTypePlanner;
 use datafusion::common::config::Dialect;
+use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SessionState, SessionStateDefaults};
-use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -58,7 +57,7 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
         .with_config(config)
         .with_runtime_env(runtime)
         .with_type_planner(Arc::new(PgTypePlanner))
-        .with_expr_planners(expr_planners())
+        .with_expr_planners(crate::functions::expr_planners())
         .with_relation_planners(vec![Binder::relation_planner()])
         .with_query_planner(Arc::new(optimizer::TenonQueryPlanner))
         .with_optimizer_rules(optimizer::rules::logical())
@@ -75,15 +74,4 @@ fn disk(options: &EngineOptions) -> DiskManagerBuilder {
             .with_mode(DiskManagerMode::Directories(vec![spill.directory.clone()]))
             .with_max_temp_directory_size(spill.limit_bytes),
     }
-}
-
-/// DataFusion's, after the operators that PostgreSQL types otherwise.
-pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
-    let mut planners = vec![
-        crate::functions::operators::planner(),
-        crate::functions::window::planner(),
-        crate::functions::aggregate::planner::planner(),
-    ];
-    planners.extend(SessionStateDefaults::default_expr_planners());
-    planners
 }

@@ -1,6 +1,7 @@
 //! The one error type of the SQL stage: what a client is told, with its SQLSTATE.
 
 use std::fmt;
+use tenon_storage::heap;
 
 /// A five-character SQLSTATE (PostgreSQL manual, appendix A).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -170,3 +171,16 @@ impl fmt::Display for SqlError {
 impl std::error::Error for SqlError {}
 
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
+
+/// The statement holds, or was about to take, more than queries may.
+pub fn out_of_memory() -> SqlError {
+    let limit_mib = heap::limit_bytes() >> 20;
+    SqlError::new(state::OUT_OF_MEMORY, "out of memory")
+        .detail(format!("Running queries may hold {limit_mib} MiB together."))
+        .hint("See the server's setting query_memory_limit.")
+}
+
+/// The client, or a time limit of its, wants no more of it.
+pub fn canceled() -> SqlError {
+    SqlError::new(state::QUERY_CANCELED, "canceling statement due to user request")
+}

@@ -14,6 +14,7 @@ mod explain;
 mod files;
 mod functions;
 mod lex;
+mod names;
 mod nodes;
 mod numeric;
 pub mod optimizer;

@@ -1,15 +1,22 @@
 //! SQL text to statements: one token pass, cut at the semicolons, each piece parsed on its own.
 
+pub(crate) mod analyze;
+pub(crate) mod copy;
+pub(crate) mod cursor;
+pub(crate) mod definition;
 pub(crate) mod from;
+mod identity;
+pub(crate) mod like;
 mod logic;
+pub(crate) mod overriding;
 mod search_cycle;
+pub(crate) mod select;
 mod subscripts;
 
 use crate::dialect::TenonDialect;
 use crate::error::{Result, SqlError, state};
 use crate::lex;
 use crate::statement::{Kind, Statement, Utility};
-use crate::statements::{analyze, copy, cursor, definition, identity, like, materialized, overriding};
 use crate::tokens;
 use crate::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{self, Visitor};
@@ -21,6 +28,9 @@ use std::sync::Arc;
 
 /// How deep the parser's calls may nest. What nests too deep is refused before, see `lex::depth`.
 const NESTING_MAX: usize = 1_000;
+
+/// How the parser's tree says WITH NO DATA, for which it has no word: by one that PostgreSQL has no use for.
+pub(crate) const NO_DATA: bool = true;
 
 static DIALECT: TenonDialect = TenonDialect;
 
@@ -150,11 +160,11 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
                 .with_recursion_limit(NESTING_MAX)
                 .with_tokens_with_locations(tokens.clone());
             let parsed = match words.first().map(String::as_str) {
-                Some("COPY") => copy::syntax::parse(&mut parser).map(|copy| Kind::Copy(Box::new(copy))),
+                Some("COPY") => copy::parse(&mut parser).map(|copy| Kind::Copy(Box::new(copy))),
                 Some("ANALYZE" | "VACUUM") => {
-                    analyze::syntax::parse(&mut parser).map(|analyze| Kind::Analyze(Box::new(analyze)))
+                    analyze::parse(&mut parser).map(|analyze| Kind::Analyze(Box::new(analyze)))
                 }
-                Some("FETCH" | "MOVE") => cursor::syntax::parse(&mut parser).map(|fetch| Kind::Fetch(Box::new(fetch))),
+                Some("FETCH" | "MOVE") => cursor::parse(&mut parser).map(|fetch| Kind::Fetch(Box::new(fetch))),
                 _ if definition::knows(&words) => {
                     definition::parse(&mut parser).map(|definition| Kind::Definition(Box::new(definition)))
                 }
@@ -413,7 +423,7 @@ pub(crate) fn unnested(statement: ast::Statement) -> ast::Statement {
 fn view_options(parser: &mut Parser, view: &mut ast::CreateView) {
     if view.materialized {
         if parser.parse_keywords(&[Keyword::WITH, Keyword::NO, Keyword::DATA]) {
-            view.with_no_schema_binding = materialized::NO_DATA;
+            view.with_no_schema_binding = NO_DATA;
         }
         let _ = parser.parse_keywords(&[Keyword::WITH, Keyword::DATA]);
         return;

@@ -4,10 +4,9 @@
 //! statement is still wanted: when a name is looked up, before each rule of the optimizer, and inside rules that search.
 //! A task that plans carries its statement's token for that.
 
-use crate::error::{SqlError, state};
+use crate::error::{SqlError, canceled, state};
 use crate::errors::to_datafusion;
 use crate::lex::depth::too_deep;
-use crate::run::canceled;
 use crate::settings::Settings;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;

@@ -3,7 +3,7 @@
 use crate::admission::{Place, Standing};
 use crate::bounds;
 use crate::engine::{self, Engine};
-use crate::error::{Result, SqlError, state};
+use crate::error::{Result, SqlError, canceled, out_of_memory, state};
 use crate::errors::from_datafusion;
 use crate::explain;
 use crate::optimizer::{self, deep};
@@ -81,18 +81,6 @@ impl Watch {
 /// Why a statement ends that was stopped.
 pub(crate) fn stopped(account: &Account) -> SqlError {
     if account.is_over() { out_of_memory() } else { canceled() }
-}
-
-/// The statement holds, or was about to take, more than queries may.
-pub fn out_of_memory() -> SqlError {
-    let limit_mib = heap::limit_bytes() >> 20;
-    SqlError::new(state::OUT_OF_MEMORY, "out of memory")
-        .detail(format!("Running queries may hold {limit_mib} MiB together."))
-        .hint("See the server's setting query_memory_limit.")
-}
-
-pub(crate) fn canceled() -> SqlError {
-    SqlError::new(state::QUERY_CANCELED, "canceling statement due to user request")
 }
 
 /// Optimizes and starts a plan. Errors of planning come back here, those of running in the stream; dropping the

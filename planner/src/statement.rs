@@ -1,9 +1,9 @@
 //! One parsed statement with its place in the query string it came in.
 
-use crate::statements::analyze::syntax::Analyze;
-use crate::statements::copy::syntax::Copy;
-use crate::statements::cursor::syntax::Fetch;
-use crate::statements::definition::Definition;
+use crate::parse::analyze::Analyze;
+use crate::parse::copy::Copy;
+use crate::parse::cursor::Fetch;
+use crate::parse::definition::Definition;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 

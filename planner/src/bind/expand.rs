@@ -7,6 +7,7 @@
 
 use super::{Binder, fold, outer_aggregates, row_values, whole_rows, windows};
 use crate::error::{Result, SqlError, state};
+use crate::rewrite::constraint;
 use crate::tokens::joins;
 use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
@@ -73,7 +74,7 @@ impl VisitorMut for Expander<'_> {
         {
             let items = vec![SelectItem::Wildcard(Default::default())];
             let from = vec![table_with_joins.as_ref().clone()];
-            if let Statement::Query(subquery) = crate::statements::select_of(items, from, None) {
+            if let Statement::Query(subquery) = crate::parse::select::of(items, from, None) {
                 *factor = TableFactor::Derived {
                     lateral: false,
                     subquery,
@@ -270,8 +271,7 @@ impl Expander<'_> {
             relation: relation(self),
             joins: Vec::new(),
         };
-        let mut statement =
-            crate::statements::select_of(vec![SelectItem::Wildcard(Default::default())], vec![from], None);
+        let mut statement = crate::parse::select::of(vec![SelectItem::Wildcard(Default::default())], vec![from], None);
         if let Statement::Query(query) = &mut statement {
             let mut ctes: Vec<Cte> = Vec::new();
             for level in &self.levels {
@@ -524,20 +524,6 @@ impl Side {
     }
 }
 
-/// What the joins that have a condition have it in.
-pub(crate) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => Some(constraint),
-        _ => None,
-    }
-}
-
 fn merges(table: &TableWithJoins) -> bool {
     let nested = |factor: &TableFactor| match factor {
         TableFactor::NestedJoin {
@@ -623,7 +609,7 @@ fn replace_merged(expr: &mut Expr, scope: &Scope) -> Result<()> {
 }
 
 fn derived(body: SetExpr, alias: &str, columns: &[Ident]) -> TableFactor {
-    let mut statement = crate::statements::select_of(Vec::new(), Vec::new(), None);
+    let mut statement = crate::parse::select::of(Vec::new(), Vec::new(), None);
     if let Statement::Query(query) = &mut statement {
         *query.body = body;
     }
@@ -686,7 +672,7 @@ fn select_body(items: Vec<SelectItem>, relation: TableFactor) -> SetExpr {
         relation,
         joins: Vec::new(),
     };
-    match crate::statements::select_of(items, vec![from], None) {
+    match crate::parse::select::of(items, vec![from], None) {
         Statement::Query(query) => *query.body,
         _ => unreachable!("select_of makes a query"),
     }

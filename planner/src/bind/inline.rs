@@ -543,7 +543,7 @@ fn numbered(query: Box<Query>) -> Box<Query> {
         joins: Vec::new(),
     };
     let items = vec![SelectItem::Wildcard(Default::default()), number];
-    match crate::statements::select_of(items, vec![from], None) {
+    match crate::parse::select::of(items, vec![from], None) {
         Statement::Query(numbered) => numbered,
         _ => query,
     }

@@ -5,11 +5,12 @@ use crate::catalog;
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
 use crate::files;
+use crate::names::{created_in, parts};
 use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use datafusion::common::TableReference;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::TableSource;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::ObjectName;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenon_executor::scan::SegmentTable;
@@ -27,25 +28,6 @@ pub(crate) struct Names<'a> {
     pub snapshot: &'a State,
     pub path: &'a [String],
     pub database: &'a str,
-}
-
-/// The schema of a path in which relations without a schema are created: the one for temporary tables is searched first, and
-/// is not meant.
-pub(crate) fn created_in(path: &[String]) -> Option<&String> {
-    path.iter().find(|schema| !schema.starts_with("pg_temp_"))
-}
-
-pub(crate) fn fold(ident: &Ident) -> String {
-    if ident.quote_style.is_some() {
-        ident.value.clone()
-    } else {
-        ident.value.to_lowercase()
-    }
-}
-
-/// The parts of a name, folded.
-pub(crate) fn parts(name: &ObjectName) -> Vec<String> {
-    name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect()
 }
 
 impl<'a> Names<'a> {

@@ -2,7 +2,7 @@
 
 mod aliases;
 mod composite;
-pub(crate) mod expand;
+mod expand;
 mod hygiene;
 mod inline;
 mod lookup;
@@ -19,11 +19,10 @@ mod whole_rows;
 mod windows;
 mod with;
 
+pub(crate) use crate::names::{created_in, fold, parts, refers_to};
 pub(crate) use composite::enum_of;
 pub(crate) use inline::{conditions_of, undefined_function, with_value};
-pub(crate) use lookup::{Names, Target, created_in, fold, parts, undefined};
-pub(crate) use recursion::refers_to;
-pub(crate) use relations::ROWS_FROM;
+pub(crate) use lookup::{Names, Target, undefined};
 
 use crate::catalog;
 use crate::engine::Engine;

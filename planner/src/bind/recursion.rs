@@ -2,60 +2,15 @@
 
 use super::fold;
 use crate::error::{Result, SqlError, SqlState, state};
+use crate::names::refers_to;
 use crate::walk::Visit;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Expr, Join, JoinOperator, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    SetOperator, SetQuantifier, TableFactor, TableWithJoins, Visitor,
+    Cte, Expr, Join, JoinOperator, LimitClause, ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator,
+    SetQuantifier, TableFactor, TableWithJoins, Visitor,
 };
 use std::ops::ControlFlow;
 
 const INVALID_RECURSION: SqlState = SqlState("42P19");
-
-/// Whether a part of a statement names a relation.
-pub(crate) fn refers_to<T: Visit>(tree: &T, name: &str) -> bool {
-    count(tree, name) > 0
-}
-
-/// How often it does.
-pub(super) fn count<T: Visit>(tree: &T, name: &str) -> usize {
-    struct Finder<'a> {
-        name: &'a str,
-        found: usize,
-        /// For each query around, whether its own WITH has the name.
-        shadowed: Vec<bool>,
-    }
-    impl Visitor for Finder<'_> {
-        type Break = ();
-        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-            let own = query
-                .with
-                .as_ref()
-                .is_some_and(|with| with.cte_tables.iter().any(|cte| fold(&cte.alias.name) == self.name));
-            self.shadowed.push(own);
-            ControlFlow::Continue(())
-        }
-        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.shadowed.pop();
-            ControlFlow::Continue(())
-        }
-        fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-            match relation.0.as_slice() {
-                [ObjectNamePart::Identifier(only)] if fold(only) == self.name && !self.shadowed.contains(&true) => {
-                    self.found += 1;
-                }
-                _ => {}
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut finder = Finder {
-        name,
-        found: 0,
-        shadowed: Vec::new(),
-    };
-    let _ = tree.visit(&mut finder);
-    finder.found
-}
 
 /// Puts the queries of WITH RECURSIVE into an order in which each comes after those that it names.
 pub(super) fn order(ctes: &mut Vec<Cte>) -> Result<()> {

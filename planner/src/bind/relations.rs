@@ -6,6 +6,7 @@ use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use crate::functions::sets::{self, ONCE, ORDINALITY};
 use crate::nodes::Materialized;
+use crate::rewrite::ROWS_FROM;
 use crate::rewrite::{call, displayed_name};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -16,9 +17,6 @@ use datafusion::sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, TableAlias, TableFactor,
 };
 use std::collections::HashMap;
-
-/// The name of ROWS FROM, as the parser sees it.
-pub(crate) const ROWS_FROM: &str = "\u{1}rows_from";
 
 /// What the alias of a subquery begins with whose rows are made once and kept: the query of a WITH.
 pub(super) const ONCE_MARK: &str = "\u{1}with always ";

@@ -4,13 +4,14 @@
 //! DataFusion knows no name twice, inner or outer, and forgets ORDER BY, LIMIT and WITH of a query with UNION under WITH
 //! RECURSIVE: such names are changed here, and such queries wrapped.
 
-use super::recursion::{self, refers_to};
+use super::recursion;
 use super::relations::{ONCE_IF_COSTLY_MARK, ONCE_IF_VOLATILE_MARK, ONCE_MARK};
 use super::{Binder, fold};
 use crate::error::{Result, SqlError, state};
 use crate::functions::array_literal::ARRAY_LITERAL;
+use crate::names::{self, refers_to};
+use crate::parse::select::of as select_of;
 use crate::rewrite::call;
-use crate::statements::select_of;
 use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     Cte, CteAsMaterialized, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableAlias,
@@ -88,8 +89,8 @@ impl VisitorMut for Scopes<'_> {
         let named_twice: Vec<bool> = match &query.with {
             Some(with) if outermost => {
                 let count = |name: &str| {
-                    let others = with.cte_tables.iter().map(|other| recursion::count(&other.query, name));
-                    recursion::count(&query.body, name) + others.sum::<usize>()
+                    let others = with.cte_tables.iter().map(|other| names::count(&other.query, name));
+                    names::count(&query.body, name) + others.sum::<usize>()
                 };
                 let names = with.cte_tables.iter().map(|cte| fold(&cte.alias.name));
                 names.map(|name| count(&name) > 1).collect()
@@ -228,8 +229,7 @@ fn bounded(ctes: &[Cte]) -> Result<()> {
     let mut sizes: Vec<usize> = Vec::with_capacity(ctes.len());
     for (at, cte) in ctes.iter().enumerate() {
         let named = ctes[..at].iter().zip(&sizes);
-        let named =
-            named.map(|(other, size)| size.saturating_mul(recursion::count(&cte.query, &fold(&other.alias.name))));
+        let named = named.map(|(other, size)| size.saturating_mul(names::count(&cte.query, &fold(&other.alias.name))));
         let size = named.fold(1usize, usize::saturating_add);
         if size > COPIES_MAX {
             let message = format!("WITH query \"{}\" is too complex", fold(&cte.alias.name));

@@ -16,8 +16,8 @@ pub(crate) use call::{bounded, planning, wrapped};
 pub(crate) use width::{batch_rows, longest_constant};
 
 use crate::error::{SqlError, state};
+use crate::error::{canceled, out_of_memory};
 use crate::errors::to_datafusion;
-use crate::run::{canceled, out_of_memory};
 use datafusion::common::Result;
 use tenon_storage::heap::{self, Interrupt};
 

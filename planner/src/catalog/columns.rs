@@ -51,14 +51,9 @@ fn type_of(column: &str) -> Option<DataType> {
         "hasindexes" => DataType::Boolean,
         "conkey" | "confkey" => DataType::List(list(DataType::Int16)),
         _ if is_in(OIDS) => DataType::UInt32,
-        _ if is_in(CHARS) => char_type(),
+        _ if is_in(CHARS) => crate::types::char_type(),
         _ => return None,
     })
-}
-
-/// What carries `"char"`.
-pub(crate) fn char_type() -> DataType {
-    DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8))
 }
 
 /// Columns that the shipped tables lack: always NULL, unless this database's rows give them.

@@ -21,7 +21,6 @@ mod system_types;
 mod types;
 mod zones;
 
-pub(crate) use columns::char_type;
 pub(crate) use functions::{function, gives_rows, rows_of, table_function};
 pub(crate) use regnames::split;
 pub(crate) use rewrite::{rewrite, touches};

@@ -1,6 +1,5 @@
 //! Tables made of rows that name some of their columns; the others get a value that says nothing.
 
-use super::columns::char_type;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -144,7 +143,7 @@ fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {
         None => match field.data_type() {
             DataType::Utf8 => ScalarValue::Utf8(Some(String::new())),
             DataType::Boolean => ScalarValue::Boolean(Some(false)),
-            of if *of == char_type() => ScalarValue::Utf8(Some(String::new())),
+            of if *of == crate::types::char_type() => ScalarValue::Utf8(Some(String::new())),
             data_type => ScalarValue::new_zero(data_type)?,
         },
     };

@@ -5,8 +5,8 @@ mod relation;
 pub(crate) use relation::{named, source, whole};
 
 use crate::engine::Engine;
+use crate::error::canceled;
 use crate::error::{Result, SqlError, state};
-use crate::run::canceled;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 

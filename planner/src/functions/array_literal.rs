@@ -2,7 +2,7 @@
 //! is not found; as a function's arguments its items are. Before types are settled the function becomes what planners make
 //! of the literal.
 
-use crate::context::expr_planners;
+use crate::functions::expr_planners;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};

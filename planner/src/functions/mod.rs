@@ -38,7 +38,8 @@ pub(crate) mod window;
 pub(crate) use simple::TEXT;
 
 use datafusion::error::Result;
-use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::execution::{FunctionRegistry, SessionState, SessionStateDefaults};
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{Expr, ScalarUDF};
 use std::sync::Arc;
 use tenon_storage::SqlType;
@@ -94,4 +95,11 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
 
 fn raise() -> ScalarUDF {
     ScalarUDF::new_from_impl(raise::Raise::new())
+}
+
+/// DataFusion's, after the operators that PostgreSQL types otherwise.
+pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+    let mut planners = vec![operators::planner(), window::planner(), aggregate::planner::planner()];
+    planners.extend(SessionStateDefaults::default_expr_planners());
+    planners
 }

@@ -5,8 +5,7 @@ use super::sequence::Taken;
 use crate::error::{SqlError, state};
 use crate::errors::to_datafusion;
 use crate::planning;
-use crate::session::SessionInfo;
-use crate::settings::{Settings, unrecognized};
+use crate::settings::{SessionInfo, Settings, unrecognized};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
@@ -67,7 +66,7 @@ impl Facts {
                 std::env::consts::ARCH,
                 env!("CARGO_PKG_VERSION")
             )),
-            "current_schema" => match crate::bind::created_in(&self.path) {
+            "current_schema" => match crate::names::created_in(&self.path) {
                 Some(schema) => text(schema),
                 None => Some(ScalarValue::Utf8View(None)),
             },
@@ -288,7 +287,7 @@ impl SessionFunction {
                 return Ok(());
             }
             if self.facts.cancel.is_cancelled() {
-                return Err(to_datafusion(crate::run::canceled()));
+                return Err(to_datafusion(crate::error::canceled()));
             }
             std::thread::sleep(left.min(Duration::from_millis(20)));
         }

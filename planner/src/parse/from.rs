@@ -25,7 +25,7 @@ pub(super) fn mark_rows_from(tokens: &mut Vec<TokenWithSpan>) {
         .map(|three| (three[0], three[1]))
         .collect();
     for (rows, from) in marked.into_iter().rev() {
-        tokens[rows].token = Token::make_word(crate::bind::ROWS_FROM, Some('"'));
+        tokens[rows].token = Token::make_word(crate::rewrite::ROWS_FROM, Some('"'));
         tokens.remove(from);
     }
 }

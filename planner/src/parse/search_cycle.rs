@@ -10,9 +10,9 @@
 //! ```
 
 use super::{DIALECT, NESTING_MAX};
-use crate::bind::fold;
 use crate::error::{Result, SqlError, state};
 use crate::lex;
+use crate::names::fold;
 use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, Ident, ObjectNamePart, Query, SelectItem, SetExpr, SetOperator, SetQuantifier,
@@ -128,7 +128,7 @@ fn name_before(tokens: &[TokenWithSpan], solid: &[usize], close: usize) -> Optio
 }
 
 fn take_words(parser: &mut Parser<'_>, words: &[&str]) -> bool {
-    crate::statements::definition::take_words(parser, words)
+    super::definition::take_words(parser, words)
 }
 
 fn clauses(parser: &mut Parser<'_>) -> std::result::Result<Clauses, ParserError> {
@@ -251,7 +251,7 @@ fn check(names: &[String], by: &[String], what: &str) -> Result<()> {
 
 fn spell_out(cte: &mut Cte, clauses: &Clauses, recursive: bool) -> Result<()> {
     let own = fold(&cte.alias.name);
-    if !recursive || !crate::bind::refers_to(&cte.query, &own) {
+    if !recursive || !crate::names::refers_to(&cte.query, &own) {
         return Err(SqlError::new(state::SYNTAX_ERROR, "WITH query is not recursive"));
     }
     let wrong = |side: &str| {

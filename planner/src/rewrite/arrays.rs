@@ -2,7 +2,7 @@
 
 use super::spellings::call;
 use crate::functions::array::OR_EMPTY;
-use crate::statements::select_of;
+use crate::parse::select::of as select_of;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind, Query, SelectItem,
     SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value,

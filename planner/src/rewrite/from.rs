@@ -1,9 +1,11 @@
 //! Functions in FROM: every one may refer to what stands before it, and is called as its table where it has no alias.
 
-use crate::bind::ROWS_FROM;
 use crate::walk::Visit;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectNamePart, TableAlias, TableFactor, Visitor};
 use std::ops::ControlFlow;
+
+/// The name of ROWS FROM, as the parser sees it.
+pub(crate) const ROWS_FROM: &str = "\u{1}rows_from";
 
 /// `f(...)` as a function of FROM.
 pub(super) fn function(factor: &mut TableFactor) {

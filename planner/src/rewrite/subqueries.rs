@@ -13,14 +13,13 @@
 //! `x = v` is NULL where either is, and those are looked for one by one, which needs no comparison of all with all.
 
 use super::spellings::{compare_rows, take};
-use crate::bind::expand;
-use crate::statements::select_of;
+use crate::parse::select::of as select_of;
 use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, JoinConstraint, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
-    UnaryOperator, Value, VisitorMut,
+    BinaryOperator, CaseWhen, CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator,
+    OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
+    TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -48,7 +47,7 @@ fn in_joins(table: &mut TableWithJoins) {
     in_relation(&mut table.relation);
     for join in &mut table.joins {
         in_relation(&mut join.relation);
-        if let Some(JoinConstraint::On(condition)) = expand::constraint(&mut join.join_operator) {
+        if let Some(JoinConstraint::On(condition)) = constraint(&mut join.join_operator) {
             in_condition(condition, true);
         }
     }
@@ -385,5 +384,19 @@ fn exists(left: &Expr, subquery: Box<Query>, condition: impl Fn(&Expr, &Expr) ->
             negated: false,
         },
         _ => Expr::Value(Value::Null.into()),
+    }
+}
+
+/// What the joins that have a condition have it in.
+pub(crate) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
     }
 }

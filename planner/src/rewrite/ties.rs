@@ -1,7 +1,7 @@
 //! `FETCH FIRST n ROWS WITH TIES`: rows by their rank, which those that tie share.
 
 use super::spellings::call;
-use crate::statements::select_of;
+use crate::parse::select::of as select_of;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Ident, LimitClause, ObjectName, ObjectNamePart,
     OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
@@ -116,7 +116,7 @@ fn resolve(key: &mut OrderByExpr, items: &[SelectItem]) {
             _ => None,
         },
         Expr::Identifier(wanted) => items.iter().find(
-            |item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if crate::bind::fold(alias) == crate::bind::fold(wanted)),
+            |item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if crate::names::fold(alias) == crate::names::fold(wanted)),
         ),
         _ => None,
     };

@@ -15,6 +15,7 @@ use crate::functions::sequence::Taken;
 use crate::outcome::ColumnDesc;
 use crate::plan_cache::Slot;
 use crate::run::Watch;
+pub use crate::settings::SessionInfo;
 use crate::settings::Settings;
 use crate::statement::Statement;
 use crate::statements::CursorRows;
@@ -34,15 +35,6 @@ pub enum TransactionStatus {
     Idle,
     InTransaction,
     Failed,
-}
-
-/// Who is connected.
-#[derive(Clone, Debug)]
-pub struct SessionInfo {
-    pub user: String,
-    pub database: String,
-    pub application_name: String,
-    pub process_id: i32,
 }
 
 /// A message beside the result: NoticeResponse.

@@ -19,6 +19,15 @@ use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
 pub const SERVER_VERSION: &str = "15.12";
 pub const SERVER_VERSION_NUM: &str = "150012";
 
+/// Who is connected.
+#[derive(Clone, Debug)]
+pub struct SessionInfo {
+    pub user: String,
+    pub database: String,
+    pub application_name: String,
+    pub process_id: i32,
+}
+
 /// A setting as `SHOW ALL` and `pg_settings` tell it.
 pub(crate) struct Shown {
     pub name: &'static str,

@@ -1,11 +1,11 @@
 //! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
 
 use super::constraints::{self, Checks};
-use super::definition::{Action, Alter, AlterKind, ColumnChange};
 use super::{column, create, defaults, partition};
 use crate::bind::{Target, fold};
 use crate::error::{Result, SqlError, state};
 use crate::outcome::Outcome;
+use crate::parse::definition::{Action, Alter, AlterKind, ColumnChange};
 use crate::run;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{

@@ -2,11 +2,11 @@
 
 use super::constraints::{self, Checks};
 use super::create::Declared;
-use super::definition::{ColumnChange, SequenceOptions};
 use super::drop::depended_on;
 use super::{alter, create, defaults, generated, insert, partition, query, select, sequence};
 use crate::bind::Target;
 use crate::error::{Result, SqlError, state};
+use crate::parse::definition::{ColumnChange, SequenceOptions};
 use crate::run;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{

@@ -1,9 +1,9 @@
 //! COMMENT ON: kept with the object's oid.
 
-use super::definition::{Comment, Commented};
 use crate::bind::{fold, parts};
 use crate::error::{Result, SqlError, state};
 use crate::outcome::Outcome;
+use crate::parse::definition::{Comment, Commented};
 use crate::session::Session;
 use std::sync::Arc;
 use tenon_storage::{Object, ObjectKey};

@@ -1,6 +1,5 @@
 //! CREATE TABLE, CREATE TABLE AS, CREATE VIEW, CREATE SCHEMA.
 
-use super::definition::SequenceOptions;
 use super::like::{self, Taken};
 use super::{constraints, defaults, generated, insert, partition, query, sequence, updatable};
 use crate::bind::{Target, fold};
@@ -8,6 +7,7 @@ use crate::error::{Result, SqlError, state};
 use crate::files;
 use crate::numeric::declared::is_declared;
 use crate::outcome::Outcome;
+use crate::parse::definition::SequenceOptions;
 use crate::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::datatypes::Schema;

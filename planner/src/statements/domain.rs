@@ -1,12 +1,12 @@
 //! Domains: a type with conditions of its own.
 
 use super::constraints::Checks;
-use super::definition::{CreateDomain, DomainAction};
 use super::drop::depended_on;
 use super::{create, defaults};
 use crate::bind::{Binder, parts};
 use crate::error::{Result, SqlError, state};
 use crate::outcome::Outcome;
+use crate::parse::definition::{CreateDomain, DomainAction};
 use crate::parse::parse_expression;
 use crate::rewrite::rewrite;
 use crate::run;

@@ -3,12 +3,12 @@
 //! What changes a type makes another version of it, in which the columns of the type are written anew: see
 //! `tenon_storage::EnumType`.
 
-use super::definition::TypeChange;
 use super::drop::depended_on;
 use super::{column, domain, types};
 use crate::bind::{Target, parts};
 use crate::error::{Result, SqlError, SqlState, state};
 use crate::outcome::Outcome;
+use crate::parse::definition::TypeChange;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName};
 use std::sync::Arc;

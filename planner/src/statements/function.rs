@@ -2,10 +2,10 @@
 //! PL/pgSQL are kept, so that scripts that create them run on, and refused where they are called.
 
 use super::create;
-use super::definition::CreateFunction;
 use crate::bind::{parts, undefined_function};
 use crate::error::{Result, SqlError, SqlState, state};
 use crate::outcome::Outcome;
+use crate::parse::definition::CreateFunction;
 use crate::parse::{parse, parse_expression};
 use crate::session::Session;
 use crate::statement::Kind;

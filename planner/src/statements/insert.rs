@@ -1,7 +1,6 @@
 //! INSERT, and what all writers of rows share: defaults, conversion to the columns' types, the write itself.
 
 use super::constraints::Checks;
-use super::overriding::{self, Overriding};
 use super::returning::Columns;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
@@ -10,6 +9,7 @@ use crate::bind::{Binder, fold};
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
 use crate::outcome::Outcome;
+use crate::parse::overriding::{self, Overriding};
 use crate::parse::parse_expression;
 use crate::rewrite::{cast_to_float, cast_to_numeric, is_number, rewrite};
 use crate::run;

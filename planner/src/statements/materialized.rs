@@ -4,7 +4,7 @@ use super::{create, insert, qualify, query};
 use crate::bind::fold;
 use crate::error::{Result, SqlError, state};
 use crate::outcome::Outcome;
-use crate::parse::parse;
+use crate::parse::{NO_DATA, parse};
 use crate::run;
 use crate::session::Session;
 use crate::statement::Kind;
@@ -46,9 +46,6 @@ pub(super) async fn create(session: &mut Session, view: &CreateView) -> Result<O
     let rows = fill(session, &table, plan).await?;
     Ok(Outcome::Command(format!("SELECT {rows}")))
 }
-
-/// How the parser's tree says WITH NO DATA, for which it has no word: by one that PostgreSQL has no use for.
-pub(crate) const NO_DATA: bool = true;
 
 async fn fill(session: &Session, table: &Arc<TableVersion>, plan: LogicalPlan) -> Result<u64> {
     let writer = session.transaction()?.lock().writer(table);

@@ -4,12 +4,12 @@
 //! (segment and row number), the number of the first WHEN whose condition holds, and what that one writes.
 
 use super::constraints::Checks;
-use super::overriding::Overriding;
 use super::{Description, assign, change, defaults, insert, parameters, query, select};
 use crate::bind::{Binder, fold};
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
 use crate::outcome::Outcome;
+use crate::parse::overriding::Overriding;
 use crate::rewrite::rewrite;
 use crate::run;
 use crate::session::{Prepared, Session};

@@ -1,9 +1,9 @@
 //! Roles: names that a session can act under. Nothing belongs to them and nothing is withheld from them; who may connect
 //! is the password file's matter.
 
-use super::definition::RoleChange;
 use crate::error::{Result, SqlError, SqlState, state};
 use crate::outcome::Outcome;
+use crate::parse::definition::RoleChange;
 use crate::session::Session;
 use std::sync::Arc;
 use tenon_storage::{Object, ObjectKey, Role};

@@ -1,9 +1,9 @@
 //! CREATE and ALTER SEQUENCE, and the sequences behind serial and identity columns.
 
-use super::definition::SequenceOptions;
 use crate::bind::fold;
 use crate::error::{Result, SqlError, state};
 use crate::outcome::Outcome;
+use crate::parse::definition::SequenceOptions;
 use crate::session::Session;
 use crate::types::planner::sql_type;
 use datafusion::sql::sqlparser::ast::ObjectName;

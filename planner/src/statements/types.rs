@@ -1,11 +1,11 @@
 //! CREATE TYPE and DROP TYPE; composite types.
 
-use super::definition::NewType;
 use super::drop::depended_on;
 use super::{create as place, domain, enums};
 use crate::bind::{Target, parts};
 use crate::error::{Result, SqlError, state};
 use crate::outcome::Outcome;
+use crate::parse::definition::NewType;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
 use std::sync::Arc;

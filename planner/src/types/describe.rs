@@ -1,6 +1,6 @@
 //! What a result column or parameter is called on the wire.
 
-use crate::catalog::char_type;
+use super::char_type;
 use crate::outcome::{ColumnDesc, PgType};
 use crate::rewrite::displayed_name;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit};

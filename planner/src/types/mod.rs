@@ -8,6 +8,11 @@ pub(crate) use describe::{describe, pg_type, type_for_oid, type_oid};
 use datafusion::arrow::datatypes::DataType;
 use tenon_storage::SqlType;
 
+/// What carries `"char"`.
+pub(crate) fn char_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8))
+}
+
 /// PostgreSQL's name of a type, as its errors write it.
 pub(crate) fn type_name(data_type: &DataType) -> String {
     match data_type {

@@ -10,9 +10,9 @@ use futures::{FutureExt, StreamExt};
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use tenon_planner::error::out_of_memory;
 use tenon_planner::error::{Result, SqlError};
 use tenon_planner::outcome::{BatchStream, RowsTag};
-use tenon_planner::run::out_of_memory;
 use tenon_storage::heap::{self, Account};
 use tokio::io::{AsyncRead, AsyncWrite};
 

@@ -1,13 +1,11 @@
 //! ANALYZE: takes larger samples of columns for the planner.
 
-pub(crate) mod syntax;
-
 use crate::error::{Result, SqlError, SqlState, state};
 use crate::outcome::Outcome;
+use crate::parse::analyze::Analyze;
 use crate::run;
 use crate::session::Session;
 use std::sync::Arc;
-use syntax::Analyze;
 use tenon_storage::{Relation, TableVersion};
 
 pub(super) async fn run(session: &mut Session, analyze: &Analyze) -> Result<Outcome> {
@@ -38,7 +36,7 @@ pub(super) async fn run(session: &mut Session, analyze: &Analyze) -> Result<Outc
         run::background(&session.engine, async move {
             for column in columns {
                 if cancel.is_cancelled() {
-                    return Err(run::canceled());
+                    return Err(crate::error::canceled());
                 }
                 own.analyze(column);
                 tokio::task::yield_now().await;

@@ -3,7 +3,6 @@
 mod fill;
 mod options;
 mod sink;
-pub(crate) mod syntax;
 
 use super::updatable::Through;
 use super::{defaults, insert, query, select, updatable};
@@ -11,6 +10,7 @@ use crate::error::{Result, SqlError, state};
 use crate::errors::from_datafusion;
 use crate::files;
 use crate::outcome::{CopyIn, CopyOut, Outcome};
+use crate::parse::copy::{Copy, Place, Source};
 use crate::run;
 use crate::session::{Prepared, Session};
 use crate::statement::Kind;
@@ -26,7 +26,6 @@ use options::Options;
 use sink::{Destination, Sink};
 use std::path::Path;
 use std::sync::Arc;
-use syntax::{Copy, Place, Source};
 use tenon_storage::load::{CopyFormat, CopyLoader, FileFormat, Target, load_file};
 use tenon_storage::{Generated, Relation, TableDefinition, TableVersion};
 

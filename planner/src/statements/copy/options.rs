@@ -1,8 +1,8 @@
 //! The options of a COPY statement, checked.
 
-use super::syntax::{Copy, OptionValue};
 use crate::error::{Result, SqlError, state};
 use crate::outcome::CopyOutFormat;
+use crate::parse::copy::{Copy, OptionValue};
 use tenon_storage::load::{CopyFormat, CopyOptions, FileFormat, Header};
 
 /// What the options say, before it is known what they are for.

@@ -1,7 +1,6 @@
 //! DECLARE, FETCH, MOVE and CLOSE: a query that gives its rows piece by piece.
 
 mod rows;
-pub(crate) mod syntax;
 
 pub(crate) use rows::CursorRows;
 
@@ -9,6 +8,7 @@ use super::{Description, query};
 use crate::bind::fold;
 use crate::error::{Result, SqlError, state};
 use crate::outcome::{BatchStream, Outcome, RowsTag};
+use crate::parse::cursor::Fetch;
 use crate::run;
 use crate::session::{Cursor, Prepared, Session};
 use crate::types::describe as describe_columns;
@@ -19,7 +19,6 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{CloseCursor, Declare};
 use futures::StreamExt;
 use rows::Scroll;
-use syntax::Fetch;
 use tenon_storage::heap::Account;
 
 pub(super) async fn declare(

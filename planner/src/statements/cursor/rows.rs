@@ -1,10 +1,9 @@
 //! The rows of a cursor, and its place among them: before the first (0), on a row (from 1), or after the last.
 
-use super::syntax::Direction;
 use crate::error::{Result, SqlError, state};
 use crate::errors::{from_arrow, from_datafusion};
 use crate::outcome::BatchStream;
-use crate::run;
+use crate::parse::cursor::Direction;
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -194,7 +193,7 @@ impl CursorRows {
         }
         let next = tokio::select! {
             next = self.stream.get_mut().next() => next,
-            _ = cancel.cancelled() => return Err(run::canceled()),
+            _ = cancel.cancelled() => return Err(crate::error::canceled()),
         };
         let Some(batch) = next else {
             self.is_at_end = true;

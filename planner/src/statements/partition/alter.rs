@@ -3,8 +3,8 @@
 use super::attach;
 use crate::bind::{Binder, Target};
 use crate::error::{Result, SqlError, state};
+use crate::parse::definition::{Action, PartitionChange};
 use crate::session::Session;
-use crate::statements::definition::{Action, PartitionChange};
 use datafusion::sql::sqlparser::ast::{AlterTableOperation, RenameTableNameKind};
 use tenon_storage::{Partition, Relation};
 

@@ -1,7 +1,7 @@
 //! CREATE and DROP FUNCTION.
 
 use super::{Definition, is_word, is_word_at, take_words};
-use crate::bind::fold;
+use crate::names::fold;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};

@@ -1,6 +1,6 @@
 //! The grammar of ANALYZE, and of VACUUM ANALYZE.
 
-use crate::bind::fold;
+use crate::names::fold;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};

@@ -25,7 +25,7 @@ fn template() -> (Box<Query>, Box<Select>) {
 }
 
 /// `SELECT items FROM relation`.
-pub(super) fn over(relation: ObjectName, items: Vec<SelectItem>) -> Statement {
+pub(crate) fn over(relation: ObjectName, items: Vec<SelectItem>) -> Statement {
     let (mut query, mut select) = template();
     if let Some(TableWithJoins {
         relation: TableFactor::Table { name, .. },
@@ -40,7 +40,7 @@ pub(super) fn over(relation: ObjectName, items: Vec<SelectItem>) -> Statement {
 }
 
 /// Gives a SELECT its WHERE.
-pub(super) fn restrict(statement: &mut Statement, condition: Option<Expr>) {
+pub(crate) fn restrict(statement: &mut Statement, condition: Option<Expr>) {
     if let Statement::Query(query) = statement
         && let SetExpr::Select(select) = query.body.as_mut()
     {

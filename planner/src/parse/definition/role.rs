@@ -1,7 +1,7 @@
 //! CREATE, ALTER and DROP of roles.
 
 use super::{Definition, is_word, take_words};
-use crate::bind::fold;
+use crate::names::fold;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;

@@ -44,7 +44,7 @@ pub(crate) fn note(statement: &mut Statement, overriding: Overriding) {
     }
 }
 
-pub(super) fn of(insert: &Insert) -> Option<Overriding> {
+pub(crate) fn of(insert: &Insert) -> Option<Overriding> {
     match insert.priority {
         Some(MysqlInsertPriority::HighPriority) => Some(Overriding::System),
         Some(MysqlInsertPriority::LowPriority) => Some(Overriding::User),

@@ -51,7 +51,7 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Comment, ParserError> {
         skip_to_is(parser);
         Commented::Other
     } else if take_words(parser, &["constraint"]) {
-        let name = crate::bind::fold(&parser.parse_identifier()?);
+        let name = crate::names::fold(&parser.parse_identifier()?);
         if !take_words(parser, &["on"]) {
             let next = parser.peek_token();
             return parser.expected("ON", next);

@@ -1,6 +1,6 @@
 //! The grammar of FETCH and MOVE.
 
-use crate::bind::fold;
+use crate::names::fold;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;

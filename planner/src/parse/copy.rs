@@ -1,6 +1,6 @@
 //! The grammar of COPY, in PostgreSQL's new spelling (options in parentheses) and its old one (`CSV HEADER`).
 
-use crate::bind::fold;
+use crate::names::fold;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Statement};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};

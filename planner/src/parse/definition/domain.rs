@@ -1,7 +1,7 @@
 //! CREATE and ALTER DOMAIN.
 
 use super::{Definition, take_words};
-use crate::bind::fold;
+use crate::names::fold;
 use datafusion::sql::sqlparser::ast::{ColumnOption, DataType, Expr, Ident, ObjectName};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};

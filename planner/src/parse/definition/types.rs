@@ -1,7 +1,7 @@
 //! CREATE, ALTER and DROP TYPE.
 
 use super::{Definition, take_words};
-use crate::bind::fold;
+use crate::names::fold;
 use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
