@@ -4,7 +4,8 @@
 //! every type that a visitor breaks with, and call it through a table.
 
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visitor, VisitorMut,
+    self, Expr, JoinConstraint, JoinOperator, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan,
+    Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -151,5 +152,19 @@ impl<B> VisitorMut for AnyMut<'_, B> {
 
     fn post_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<B> {
         self.0.post_visit_value(value)
+    }
+}
+
+/// What the joins that have a condition have it in.
+pub(crate) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
     }
 }

@@ -3,6 +3,7 @@
 //! With `TENON_SLT_POSTGRES=postgresql://...` the .slt files run against that PostgreSQL instead, and with
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
 
+mod architecture;
 mod bounds;
 mod cancel;
 mod copy;
@@ -48,6 +49,9 @@ fn main() {
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
     trials.push(trial("bench::regret", small_regret));
+    trials.push(trial("architecture::layers", architecture::layers));
+    trials.push(trial("architecture::circles", architecture::circles));
+    trials.push(trial("architecture::lengths", architecture::lengths));
     trials.extend(gpu::trials());
     trials.extend(drivers::trials());
     trials.extend(oracle::trials());

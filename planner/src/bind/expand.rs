@@ -7,9 +7,8 @@
 
 use super::{Binder, fold, outer_aggregates, row_values, whole_rows, windows};
 use crate::error::{Result, SqlError, state};
-use crate::rewrite::constraint;
 use crate::tokens::joins;
-use crate::walk::VisitMut;
+use crate::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement,

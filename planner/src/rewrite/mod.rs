@@ -37,7 +37,6 @@ pub(crate) use from::ROWS_FROM;
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
-pub(crate) use subqueries::constraint;
 
 use crate::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, TableFactor, VisitorMut};

@@ -14,12 +14,12 @@
 
 use super::spellings::{compare_rows, take};
 use crate::parse::select::of as select_of;
-use crate::walk::VisitMut;
+use crate::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator,
-    OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, UnaryOperator, Value, VisitorMut,
+    BinaryOperator, CaseWhen, CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, JoinConstraint, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    UnaryOperator, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -384,19 +384,5 @@ fn exists(left: &Expr, subquery: Box<Query>, condition: impl Fn(&Expr, &Expr) ->
             negated: false,
         },
         _ => Expr::Value(Value::Null.into()),
-    }
-}
-
-/// What the joins that have a condition have it in.
-pub(crate) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => Some(constraint),
-        _ => None,
     }
 }
