@@ -63,17 +63,25 @@ fn missing(table: &str) -> &'static [&'static str] {
         "pg_collation" => &["colliculocale"],
         "pg_database" => &["datcollversion"],
         "pg_settings" => &["boot_val"],
-        "pg_tables" => &["hasindexes"],
         _ => &[],
+    }
+}
+
+/// PostgreSQL's name of a shipped table's column.
+fn name_of<'a>(table: &str, column: &'a str) -> &'a str {
+    match (table, column) {
+        ("pg_tables", "hasindex") => "hasindexes",
+        _ => column,
     }
 }
 
 /// A shipped table's schema with the columns and their types as PostgreSQL has them.
 pub(super) fn typed(table: &str, schema: &SchemaRef) -> SchemaRef {
     let field = |field: &Arc<Field>| {
-        let data_type = type_of(field.name()).unwrap_or_else(|| field.data_type().clone());
+        let name = name_of(table, field.name());
+        let data_type = type_of(name).unwrap_or_else(|| field.data_type().clone());
         let nullable = field.is_nullable() || data_type.is_nested();
-        Field::new(field.name(), data_type, nullable)
+        Field::new(name, data_type, nullable)
     };
     let more = missing(table).iter().map(|name| {
         let data_type = type_of(name).unwrap_or(DataType::Utf8);

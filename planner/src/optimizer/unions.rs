@@ -7,8 +7,8 @@ use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// `PropagateEmptyRelation` (DataFusion 55.2) fails where one input of a union is left whose columns have other names than
-/// the union's.
+/// `PropagateEmptyRelation` (DataFusion 55.2) fails where the first input of a union that is left has columns of other names
+/// than the union's, which are those of its first.
 #[derive(Debug, Default)]
 pub struct PropagateEmptyInUnions(PropagateEmptyRelation);
 
@@ -23,23 +23,33 @@ impl OptimizerRule for PropagateEmptyInUnions {
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         match plan {
-            LogicalPlan::Union(union) => match only_input(&union) {
-                Some(input) => renamed(&input, &union).map(Transformed::yes),
-                None => self.0.rewrite(LogicalPlan::Union(union), config),
-            },
+            LogicalPlan::Union(union) => {
+                let left: Vec<_> = union.inputs.iter().filter(|input| !is_empty(input)).cloned().collect();
+                if left.len() == union.inputs.len() || left.is_empty() {
+                    return self.0.rewrite(LogicalPlan::Union(union), config);
+                }
+                without_empty(left, &union).map(Transformed::yes)
+            }
             plan => self.0.rewrite(plan, config),
         }
     }
 }
 
-/// The one input that may have rows, beside others.
-fn only_input(union: &Union) -> Option<Arc<LogicalPlan>> {
-    let is_empty = |plan: &LogicalPlan| matches!(plan, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row);
-    let mut left = union.inputs.iter().filter(|input| !is_empty(input));
-    match (left.next(), left.next()) {
-        (Some(input), None) if union.inputs.len() > 1 => Some(Arc::clone(input)),
-        _ => None,
+fn is_empty(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row)
+}
+
+/// The union of the inputs that are left.
+fn without_empty(mut left: Vec<Arc<LogicalPlan>>, union: &Union) -> Result<LogicalPlan> {
+    let first = renamed(&left[0], union)?;
+    if left.len() == 1 {
+        return Ok(first);
     }
+    left[0] = Arc::new(first);
+    Ok(LogicalPlan::Union(Union {
+        inputs: left,
+        schema: Arc::clone(&union.schema),
+    }))
 }
 
 /// The input under the union's names.

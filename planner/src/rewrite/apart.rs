@@ -7,7 +7,7 @@ use super::spellings::call;
 use crate::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Value, Visitor, VisitorMut,
+    SelectItem, SetExpr, Value, Visitor, VisitorMut, WindowType,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -188,13 +188,15 @@ fn unnested(expr: &Expr) -> Expr {
     expr
 }
 
-/// The expression under another name than `first` has. Of a call, the first argument that differs.
+/// The expression under another name than `first` has. Of a call, the first argument that differs, or key of its window.
 fn wrapped(expr: &Expr, first: &Expr, times: usize) -> Option<Expr> {
     let (Expr::Function(own), Expr::Function(other)) = (expr, first) else {
         return Some(coalesced(expr, times));
     };
     let mut others = arguments(other);
-    let argument = arguments(own).find(|own| others.next() != Some(*own))?;
+    let differing = arguments(own).find(|own| others.next() != Some(*own));
+    let mut others = partition(other);
+    let argument = differing.or_else(|| partition(own).find(|own| others.next() != Some(*own)))?;
     let mut exchange = Exchange {
         from: argument.clone(),
         to: coalesced(argument, times),
@@ -203,6 +205,15 @@ fn wrapped(expr: &Expr, first: &Expr, times: usize) -> Option<Expr> {
     let mut expr = expr.clone();
     let _ = VisitMut::visit(&mut expr, &mut exchange);
     Some(expr)
+}
+
+/// The keys by which a window function's rows are parted.
+fn partition(function: &Function) -> impl Iterator<Item = &Expr> {
+    let keys = match &function.over {
+        Some(WindowType::WindowSpec(window)) => window.partition_by.as_slice(),
+        _ => &[],
+    };
+    keys.iter()
 }
 
 fn coalesced(expr: &Expr, times: usize) -> Expr {

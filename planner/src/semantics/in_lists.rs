@@ -3,6 +3,8 @@
 //! `a IN (1) AND a IN (2)` to be false; both are null there, which matters beyond a plain WHERE.
 
 //!
+//! A column compared with itself is such a condition too: beside a row from outside, the simplifier may find it true of a null.
+//!
 //! And lists that read the row: each such item is compared by itself, as PostgreSQL does. DataFusion takes a list for
 //! constant whose items need no rows to give one value (CASE), and simplifies lists as if all their items were constants.
 
@@ -57,6 +59,9 @@ pub(super) fn rewrite(binary: BinaryExpr) -> Transformed<Expr> {
 
 /// The expression, and what its values make of the condition, if that is one thing for all of them.
 fn decided(binary: &BinaryExpr) -> Option<(&Expr, bool)> {
+    if let Some(always) = of_itself(binary) {
+        return Some((&binary.left, always));
+    }
     let (Expr::InList(left), Expr::InList(right)) = (binary.left.as_ref(), binary.right.as_ref()) else {
         return None;
     };
@@ -68,6 +73,19 @@ fn decided(binary: &BinaryExpr) -> Option<(&Expr, bool)> {
         (Operator::And, false, false) if are_disjoint(left, right) => Some((&left.expr, false)),
         (Operator::And, false, true) if is_within(left, right) => Some((&left.expr, false)),
         (Operator::And, true, false) if is_within(right, left) => Some((&left.expr, false)),
+        _ => None,
+    }
+}
+
+/// A column compared with itself.
+fn of_itself(binary: &BinaryExpr) -> Option<bool> {
+    let is_column = matches!(*binary.left, Expr::Column(_) | Expr::OuterReferenceColumn(..));
+    if !is_column || binary.left != binary.right {
+        return None;
+    }
+    match binary.op {
+        Operator::Eq | Operator::LtEq | Operator::GtEq => Some(true),
+        Operator::NotEq | Operator::Lt | Operator::Gt => Some(false),
         _ => None,
     }
 }

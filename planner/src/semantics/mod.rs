@@ -198,7 +198,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
     match expr {
         Expr::Cast(cast) => casts::rewrite(cast, schema, conventions),
         Expr::InList(list) => Ok(in_lists::apart(list)),
-        Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => Ok(in_lists::rewrite(binary)),
+        Expr::BinaryExpr(binary) if in_lists::is_candidate(&binary) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
         Expr::AggregateFunction(mut call) => {
