@@ -11,7 +11,7 @@ use datafusion::common::Result;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::PhysicalExpr;
 
-use crate::expr::{NarrowArithmetic, accelerate};
+use crate::expr::{NarrowArithmetic, NarrowValues, accelerate};
 
 /// One value a group.
 #[derive(Clone)]
@@ -157,7 +157,11 @@ impl Cell {
             Self::Sum { arg, sums } => {
                 sums.resize(count.max(sums.len()), 0);
                 if let Some(narrow) = arg.downcast_ref::<NarrowArithmetic>()
-                    && let Some((values, nulls, magnitude)) = narrow.evaluate_narrow(batch)?
+                    && let Some(NarrowValues {
+                        values,
+                        nulls,
+                        magnitude,
+                    }) = narrow.evaluate_narrow(batch)?
                 {
                     // What a batch adds to a group is within 64 bits.
                     let fits = magnitude.saturating_mul(values.len() as u128) < 1 << 62;

@@ -3,7 +3,7 @@
 mod like;
 mod narrow;
 
-pub use narrow::NarrowArithmetic;
+pub use narrow::{NarrowArithmetic, NarrowValues};
 
 use std::sync::Arc;
 

@@ -245,6 +245,14 @@ fn apply(left: Values, right: Values, magnitude: u128, op: impl Fn(i64, i64) -> 
     }
 }
 
+/// Decimals as unscaled integers.
+pub struct NarrowValues {
+    pub values: Vec<i64>,
+    pub nulls: Option<NullBuffer>,
+    /// No value is above it, nor below it with its sign changed.
+    pub magnitude: u128,
+}
+
 /// Decimal +, -, *.
 #[derive(Debug)]
 pub struct NarrowArithmetic {
@@ -253,9 +261,8 @@ pub struct NarrowArithmetic {
 }
 
 impl NarrowArithmetic {
-    /// The unscaled values of each row, the nulls, and a magnitude that no value is above, if 64 bits do. The type is the
-    /// original's.
-    pub fn evaluate_narrow(&self, batch: &RecordBatch) -> Result<Option<(Vec<i64>, Option<NullBuffer>, u128)>> {
+    /// The unscaled values of each row, if 64 bits do. The type is the original's.
+    pub fn evaluate_narrow(&self, batch: &RecordBatch) -> Result<Option<NarrowValues>> {
         let DataType::Decimal128(_, out_scale) = self.original.data_type(batch.schema_ref())? else {
             return Ok(None);
         };
@@ -265,7 +272,11 @@ impl NarrowArithmetic {
         }
         let mut nulls = None;
         Ok(match node.evaluate(batch, &mut nulls) {
-            Some(Values::Many { values, magnitude }) => Some((values, nulls, magnitude)),
+            Some(Values::Many { values, magnitude }) => Some(NarrowValues {
+                values,
+                nulls,
+                magnitude,
+            }),
             _ => None,
         })
     }
@@ -285,7 +296,7 @@ impl PhysicalExpr for NarrowArithmetic {
             return self.original.evaluate(batch);
         };
         match self.evaluate_narrow(batch)? {
-            Some((values, nulls, _)) => {
+            Some(NarrowValues { values, nulls, .. }) => {
                 let wide: Vec<i128> = values.into_iter().map(i128::from).collect();
                 let array = Decimal128Array::new(wide.into(), nulls).with_precision_and_scale(precision, scale)?;
                 Ok(ColumnarValue::Array(Arc::new(array)))

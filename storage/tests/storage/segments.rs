@@ -349,9 +349,9 @@ fn narrow_columns_hold_every_value() {
             .map(|_| random.random_range(0..rows as u32))
             .collect();
         let picked = UInt32Array::from(picked);
-        for column in 0..NARROW.len() {
+        for (column, sql_type) in NARROW.iter().enumerate() {
             let expected = whole.column(column);
-            assert_eq!(&segment.column(column), expected, "{}", NARROW[column]);
+            assert_eq!(&segment.column(column), expected, "{sql_type}");
             assert_eq!(
                 &segment.column_slice(column, offset, length),
                 &expected.slice(offset, length)
