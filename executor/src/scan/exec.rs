@@ -623,16 +623,18 @@ impl Running {
         }
         let table = Arc::clone(&self.scan.table);
         let own = table.schema().fields().len();
-        let dense = Dense::of(&rows);
+        let read = &table.segments()[segment];
+        let mut columns = self.scan.columns.iter();
+        let copied = columns.any(|&column| column < own && read.is_plain(column));
+        let dense = copied.then(|| Dense::of(&rows)).flatten();
         let runs = Runs::of(&rows);
         let rows = UInt32Array::from(rows);
         let arrays = self.scan.columns.iter().map(|&column| -> Result<ArrayRef> {
             Ok(if column < own {
-                let segment = &table.segments()[segment];
-                match (runs.as_ref().and_then(|runs| segment.runs(column, runs)), &dense) {
+                match (runs.as_ref().and_then(|runs| read.runs(column, runs)), &dense) {
                     (Some(array), _) => array,
-                    (None, Some(dense)) if segment.is_plain(column) => dense.pick(segment, column)?,
-                    _ => take_column(segment, column, &rows)?,
+                    (None, Some(dense)) if read.is_plain(column) => dense.pick(read, column)?,
+                    _ => take_column(read, column, &rows)?,
                 }
             } else if column == own {
                 Arc::new(UInt32Array::from_value(segment as u32, rows.len()))

@@ -5,7 +5,6 @@ use super::column::{Codes, ColumnData, DictionaryColumn, SegmentColumn};
 use super::dictionary::{Dictionary, code_strings};
 use super::narrow::Frame;
 use super::nested;
-use super::rows::Rows;
 use super::text::{self, TextColumn};
 use crate::arena::{Carver, Piece, padded};
 use crate::error::{Result, StorageError};
@@ -176,7 +175,6 @@ impl<'a> Plan<'a> {
 
     fn fill(self, pieces: Vec<Piece>, rows: usize) -> Result<SegmentColumn> {
         let bytes = self.sizes(rows).into_iter().map(padded).sum();
-        let mut statistics = self.statistics;
         let mut pieces = pieces.into_iter();
         let mut next = || {
             pieces
@@ -282,12 +280,10 @@ impl<'a> Plan<'a> {
                 })
             }
         };
-        let statistics = statistics.take().unwrap_or_else(|| match &data {
-            ColumnData::Plain(array) => ColumnStatistics::of_array(array),
-            ColumnData::Text(column) => ColumnStatistics::of_array(&column.decode(Rows::Run { offset: 0, rows })),
-            // Their statistics came with the choice of their form.
-            ColumnData::Narrow(_) | ColumnData::Dictionary(_) => ColumnStatistics::empty(),
-        });
+        // The choice of most forms has taken them.
+        let statistics = self
+            .statistics
+            .unwrap_or_else(|| ColumnStatistics::of_array(&data.slice(0, rows)));
         Ok(SegmentColumn {
             data,
             statistics: Arc::new(statistics),

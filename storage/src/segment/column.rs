@@ -79,17 +79,19 @@ impl DictionaryColumn {
     }
 }
 
-impl SegmentColumn {
+impl ColumnData {
     /// Rows one behind the other: without copying where the column is plain.
     pub(super) fn slice(&self, offset: usize, rows: usize) -> ArrayRef {
-        match &self.data {
+        match self {
             ColumnData::Plain(array) => array.slice(offset, rows),
             ColumnData::Narrow(column) => column.decode(Rows::Run { offset, rows }),
             ColumnData::Text(column) => column.decode(Rows::Run { offset, rows }),
             ColumnData::Dictionary(column) => Arc::new(column.strings(Rows::Run { offset, rows })),
         }
     }
+}
 
+impl SegmentColumn {
     /// The rows of these numbers, of which none is null.
     pub(super) fn take(&self, rows: &UInt32Array) -> Result<ArrayRef> {
         Ok(match &self.data {

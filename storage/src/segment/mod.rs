@@ -124,7 +124,7 @@ impl Segment {
 
     /// `rows` rows of the column from `offset`, likewise.
     pub fn column_slice(&self, column: usize, offset: usize, rows: usize) -> ArrayRef {
-        self.columns[column].slice(offset, rows)
+        self.columns[column].data.slice(offset, rows)
     }
 
     /// The rows of these numbers, of which none is null.
