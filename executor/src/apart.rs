@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, exec_err, internal_err};
 use tenon_gpu::cpu::Stop;
+use tokio::sync::oneshot;
 
 use crate::gpu_error::to_datafusion;
 
@@ -32,12 +33,15 @@ pub async fn apart<T: Send + 'static>(
 /// Runs work that may take long however few rows it has.
 pub async fn on_a_thread<T: Send + 'static>(work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static) -> Result<T> {
     let (_guard, cancelled) = CancelOnDrop::new();
-    match SpawnedTask::spawn_blocking(move || work(&cancelled))
-        .join_unwind()
-        .await
-    {
-        Ok(result) => result,
-        Err(error) => exec_err!("a join was cut off: {error}"),
+    // Not as the task's result: where nobody waits for that any more, its memory is given back on behalf of nobody.
+    let (sender, result) = oneshot::channel();
+    let task = SpawnedTask::spawn_blocking(move || {
+        let _ = sender.send(work(&cancelled));
+    });
+    match (result.await, task.join_unwind().await) {
+        (Ok(result), Ok(())) => result,
+        (_, Err(error)) => exec_err!("work on a thread was cut off: {error}"),
+        (Err(error), Ok(())) => internal_err!("work on a thread told nothing: {error}"),
     }
 }
 

@@ -5,6 +5,7 @@ use arrow::array::{ArrayRef, UInt32Array};
 use datafusion::common::Result;
 use rayon::prelude::*;
 use tenon_gpu::cpu::Stop;
+use tenon_storage::heap;
 
 use crate::apart::check;
 use crate::keys::{append_exact, hash_lanes, lane_range};
@@ -41,7 +42,7 @@ pub fn shares(
         append_exact(keys[0].as_ref(), &mut lanes)?;
         Ok(lanes)
     };
-    let lanes: Vec<Vec<i64>> = partials.par_iter().map(lanes).collect::<Result<_>>()?;
+    let lanes: Vec<Vec<i64>> = partials.par_iter().map(heap::each(lanes)).collect::<Result<_>>()?;
     let ranges = lanes.par_iter().filter_map(|lanes| lane_range(lanes, None));
     let (min, max) = ranges.reduce(|| (i64::MAX, i64::MIN), |a, b| (a.0.min(b.0), a.1.max(b.1)));
     let range = max.wrapping_sub(min) as u64;
@@ -67,7 +68,7 @@ pub fn shares(
             starts,
         })
     };
-    lanes.par_iter().map(share).collect()
+    lanes.par_iter().map(heap::each(share)).collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 use rayon::prelude::*;
+use tenon_storage::heap;
 
 use super::build::BuildSide;
 use super::output::{Columns, Rows, gather, keep_pairs};
@@ -295,7 +296,7 @@ impl Prober {
             [only] => vec![self.build_rows(visited, *only)?],
             several => several
                 .par_iter()
-                .map(|start| self.build_rows(visited, *start))
+                .map(heap::each(|start: &usize| self.build_rows(visited, *start)))
                 .collect::<Result<_>>()?,
         };
         out.extend(batches.into_iter().flatten());

@@ -19,7 +19,7 @@ pub use account::{Account, Attempt};
 pub use allocator::{Counting, Entered, apart, current};
 pub use gate::Gate;
 pub use watch::{limit, limit_bytes};
-pub use within::{Within, carry, within};
+pub use within::{Within, carry, each, within};
 
 /// Whether the statement that this thread works for may take so many bytes more.
 pub fn ask(bytes: usize) -> bool {

@@ -57,3 +57,12 @@ pub fn carry<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
         work()
     }
 }
+
+/// The work on each item, for the account of whoever calls this, on whatever threads it runs.
+pub fn each<X, T>(work: impl Fn(X) -> T + Sync) -> impl Fn(X) -> T + Sync {
+    let account = current();
+    move |item| {
+        let _entered = account.as_ref().map(Account::enter);
+        work(item)
+    }
+}

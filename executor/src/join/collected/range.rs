@@ -4,6 +4,7 @@ use arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, internal_err};
 use rayon::prelude::*;
 use tenon_gpu::cpu::Stop;
+use tenon_storage::heap;
 
 use super::codes::{PIECE, Words, order_codes};
 use super::keys::KeyedRows;
@@ -34,16 +35,15 @@ impl RangeWords {
         let sorted = KeyedRows::of(keys.words, all_valid(std::slice::from_ref(key)));
         // An end that is null bounds nothing: no pair fulfils the condition.
         let valid = all_valid(ends);
-        let rows = 0..ends.first().map_or(0, |end| end.len());
-        let rows = rows.into_par_iter().with_min_len(PIECE);
-        let rows = rows.filter(|&row| valid.as_ref().is_none_or(|valid| valid.is_valid(row)));
+        let rows = ends.first().map_or(0, |end| end.len());
+        let is_valid = |row| valid.as_ref().is_none_or(|valid| valid.is_valid(row));
         let (lows, highs, probe_rows) = match &sorted.words {
             Words::U32(_) => {
-                let (lows, highs, rows) = bounds(condition, picked(codes)?, exact, rows);
+                let (lows, highs, rows) = bounds(condition, picked(codes)?, exact, rows, is_valid);
                 (Words::U32(lows), Words::U32(highs), rows)
             }
             Words::U64(_) => {
-                let (lows, highs, rows) = bounds(condition, picked(codes)?, exact, rows);
+                let (lows, highs, rows) = bounds(condition, picked(codes)?, exact, rows, is_valid);
                 (Words::U64(lows), Words::U64(highs), rows)
             }
         };
@@ -57,13 +57,14 @@ impl RangeWords {
     }
 }
 
-/// The range of words of each of these rows; rows that meet nothing are left out. Where words are the values, the ends
+/// The range of words of each of so many rows; rows that meet nothing are left out. Where words are the values, the ends
 /// of strict comparisons are left out too.
 fn bounds<K: Word>(
     condition: &RangeCondition,
     ends: Vec<Vec<K>>,
     exact: bool,
-    rows: impl ParallelIterator<Item = usize>,
+    rows: usize,
+    is_valid: impl Fn(usize) -> bool + Sync,
 ) -> (Vec<K>, Vec<K>, Vec<u32>) {
     let (lows, highs) = ends.split_at(condition.lows.len());
     let inner = |end: &End, word: K, step: fn(K) -> Option<K>| {
@@ -79,7 +80,12 @@ fn bounds<K: Word>(
         }
         (low <= high).then_some((low, high, row as u32))
     };
-    let found: Vec<(K, K, u32)> = rows.filter_map(bound).collect();
+    let found = |start: usize| -> Vec<(K, K, u32)> {
+        let rows = start..rows.min(start + PIECE);
+        rows.filter(|row| is_valid(*row)).filter_map(bound).collect()
+    };
+    let pieces = (0..rows).into_par_iter().step_by(PIECE).map(heap::each(found));
+    let found = pieces.collect::<Vec<_>>().concat();
     let low = found.par_iter().map(|(low, ..)| *low).collect();
     let high = found.par_iter().map(|(_, high, _)| *high).collect();
     let probe_rows = found.par_iter().map(|(.., row)| *row).collect();

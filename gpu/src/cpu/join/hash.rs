@@ -132,12 +132,13 @@ impl<K: HashKey> HashTable<K> {
         let mut slices = Vec::new();
         for range in offsets.windows(2) {
             let (rows, after) = rest.split_at_mut(range[1] - range[0]);
-            slices.push((&keys_out[range[0]..range[1]], rows, range[0] as u32));
+            let keys = &keys_out[range[0]..range[1]];
+            slices.push((Part::room(keys.len()), keys, rows, range[0] as u32));
             rest = after;
         }
         let parts = slices
             .into_par_iter()
-            .map(|(keys, rows, start)| Part::new(if stop.is_set() { &[] } else { keys }, rows, start))
+            .map(|(room, keys, rows, start)| Part::new(room, if stop.is_set() { &[] } else { keys }, rows, start))
             .collect();
         HashTable {
             lookup: Lookup::Parts(parts),
@@ -259,16 +260,23 @@ fn unique_rows<K: HashKey>(
 }
 
 impl<K: HashKey> Part<K> {
-    /// Groups these rows in place; the first has place `start` in the table.
-    fn new(keys: &[K], rows: &mut [u32], start: u32) -> Part<K> {
-        if keys.is_empty() {
-            return Part {
-                slots: Vec::new(),
-                groups: Vec::new(),
-            };
+    /// Room for the slots and groups of so many rows. Taken by whoever builds the table: what a worker takes is on no query's
+    /// account.
+    fn room(rows: usize) -> Part<K> {
+        let slots = if rows == 0 { 0 } else { (rows * 2).next_power_of_two() };
+        Part {
+            slots: Vec::with_capacity(slots),
+            groups: Vec::with_capacity(rows),
         }
-        let mut slots = vec![NONE; (keys.len() * 2).next_power_of_two()];
-        let mut groups: Vec<Group<K>> = Vec::new();
+    }
+
+    /// Groups these rows in place; the first has place `start` in the table.
+    fn new(room: Part<K>, keys: &[K], rows: &mut [u32], start: u32) -> Part<K> {
+        if keys.is_empty() {
+            return room;
+        }
+        let Part { mut slots, mut groups } = room;
+        slots.resize((keys.len() * 2).next_power_of_two(), NONE);
         // The group of each row, then the place behind the group's rows so far.
         let of_row: Vec<u32> = keys
             .iter()

@@ -92,6 +92,7 @@ impl Sink {
         table_oid: u32,
     ) -> Result<Self> {
         let (pieces, mut received) = mpsc::channel(PIECES_AHEAD);
+        // On no statement's account: what a load holds is reserved from the memory of tables.
         let load = engine.handle()?.spawn_blocking(move || {
             while let Some(piece) = received.blocking_recv() {
                 match piece {
