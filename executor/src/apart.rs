@@ -33,15 +33,38 @@ pub async fn apart<T: Send + 'static>(
 /// Runs work that may take long however few rows it has.
 pub async fn on_a_thread<T: Send + 'static>(work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static) -> Result<T> {
     let (_guard, cancelled) = CancelOnDrop::new();
-    // Not as the task's result: where nobody waits for that any more, its memory is given back on behalf of nobody.
     let (sender, result) = oneshot::channel();
     let task = SpawnedTask::spawn_blocking(move || {
         let _ = sender.send(work(&cancelled));
     });
-    match (result.await, task.join_unwind().await) {
-        (Ok(result), Ok(())) => result,
-        (_, Err(error)) => exec_err!("work on a thread was cut off: {error}"),
-        (Err(error), Ok(())) => internal_err!("work on a thread told nothing: {error}"),
+    Task { result, task }.join().await
+}
+
+/// A task with a result that holds memory. It ends when this is dropped.
+///
+/// The result does not go through the runtime: where nobody waits for it any more, the runtime gives its memory back on behalf
+/// of nobody, and the query's account would never hear of it.
+pub struct Task<T> {
+    result: oneshot::Receiver<Result<T>>,
+    task: SpawnedTask<()>,
+}
+
+impl<T: Send + 'static> Task<T> {
+    pub fn spawn(work: impl Future<Output = Result<T>> + Send + 'static) -> Self {
+        let (sender, result) = oneshot::channel();
+        let task = SpawnedTask::spawn(async move {
+            let _ = sender.send(work.await);
+        });
+        Self { result, task }
+    }
+
+    /// Panics if the task did.
+    pub async fn join(self) -> Result<T> {
+        match (self.result.await, self.task.join_unwind().await) {
+            (Ok(result), Ok(())) => result,
+            (_, Err(error)) => exec_err!("a task was cut off: {error}"),
+            (Err(error), Ok(())) => internal_err!("a task told nothing: {error}"),
+        }
     }
 }
 

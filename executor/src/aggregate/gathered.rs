@@ -8,8 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::statistics::StatisticsContext;
@@ -21,7 +20,7 @@ use tenon_gpu::cpu::Stop;
 use super::exec::GroupSpec;
 use super::local::{Local, Partial, gathers_rows};
 use super::shares::{Share, shares};
-use crate::apart::apart;
+use crate::apart::{Task, apart};
 use crate::hostile;
 use crate::keys::is_exact;
 
@@ -111,15 +110,12 @@ async fn gather(
         .map(|partition| {
             let (input, spec, context) = (Arc::clone(input), Arc::clone(spec), Arc::clone(context));
             let share = reservation.new_empty();
-            SpawnedTask::spawn(async move { gather_one(&input, partition, &spec, groups_max, &context, &share).await })
+            Task::spawn(async move { gather_one(&input, partition, &spec, groups_max, &context, &share).await })
         })
         .collect();
     let mut partials = vec![];
     for task in tasks {
-        match task.join_unwind().await {
-            Ok(own) => partials.extend(own?),
-            Err(error) => return exec_err!("grouping was cut off: {error}"),
-        }
+        partials.extend(task.join().await?);
     }
     Ok(partials)
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -16,7 +15,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 use tenon_gpu::cpu::Stop;
 
-use crate::apart::{apart, check};
+use crate::apart::{Task, apart, check};
 use crate::gather::concat;
 use crate::held::batch_bytes;
 use crate::keys::{append_exact, is_exact};
@@ -145,18 +144,15 @@ async fn collect_all(
     let tasks: Vec<_> = (0..partitions)
         .map(|partition| {
             let (input, context, mut share) = (Arc::clone(input), Arc::clone(context), reservation.new_empty());
-            SpawnedTask::spawn(async move {
+            Task::spawn(async move {
                 let batches = collect_one(&input, partition, &context, &mut share).await?;
-                Ok::<_, datafusion::error::DataFusionError>((batches, share))
+                Ok((batches, share))
             })
         })
         .collect();
     let mut all = vec![];
     for task in tasks {
-        let (batches, share) = match task.join_unwind().await {
-            Ok(result) => result?,
-            Err(error) => return exec_err!("an input of a join was cut off: {error}"),
-        };
+        let (batches, share) = task.join().await?;
         reservation.grow(share.free());
         all.extend(batches);
     }
