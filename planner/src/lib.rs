@@ -1,41 +1,17 @@
 //! SQL sessions: parsing, catalog binding, statistics, join ordering and plans.
+//!
+//! Four layers; each imports from its own and from those before it.
 
-mod admission;
-mod bind;
-mod bounds;
+mod pg;
+
 mod catalog;
-mod context;
-mod conventions;
-mod dialect;
-pub mod engine;
-pub mod error;
-mod errors;
-mod explain;
-mod files;
-mod functions;
-mod lex;
-mod names;
-mod nodes;
-mod numeric;
-pub mod optimizer;
-pub mod outcome;
-mod parse;
-mod partitions;
-mod plan_cache;
-mod planning;
-mod rewrite;
-pub mod run;
-mod semantics;
-pub mod session;
-pub mod settings;
-mod spill;
-pub mod statement;
-mod statements;
-mod tasks;
-mod tokens;
-mod types;
-mod walk;
 
-pub use engine::{Engine, EngineOptions, STACK_BYTES};
+mod optimizer;
+
+pub mod session;
+
+pub use pg::statement::Statement;
+pub use pg::{error, outcome, settings, statement};
+pub use session::engine;
+pub use session::engine::{Engine, EngineOptions, STACK_BYTES};
 pub use session::{Prepared, Session, SessionInfo};
-pub use statement::Statement;

@@ -6,8 +6,8 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use tenon_storage::datetime::Zone;
 
-use crate::conventions;
-use crate::functions::datetime::{compared_date, first_date_from};
+use crate::pg::conventions;
+use crate::pg::functions::datetime::{compared_date, first_date_from};
 
 /// `day < timestamp '1995-01-01 12:00'` as `day < date '1995-01-02'`, in conditions of filters and joins.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ fn rewritten(expr: &Expr, zone: impl FnOnce() -> Zone) -> Option<Expr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::datetime::{STAMP, STAMPTZ, comparable};
+    use crate::pg::functions::datetime::{STAMP, STAMPTZ, comparable};
     use datafusion::arrow::array::Date32Array;
     use datafusion::arrow::array::RecordBatch;
     use datafusion::arrow::datatypes::{DataType, Field, Schema};

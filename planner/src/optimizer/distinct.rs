@@ -1,7 +1,7 @@
 //! DataFusion's rule that groups twice for aggregates over distinct values, where it can.
 
-use crate::spill::distinct::without_distinct;
-use crate::spill::windows::spills;
+use crate::optimizer::spill::distinct::without_distinct;
+use crate::optimizer::spill::windows::spills;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};

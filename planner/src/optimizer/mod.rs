@@ -16,17 +16,19 @@ mod index_joins;
 mod join_order;
 mod joins;
 mod limits;
+pub(crate) mod nodes;
 mod not_in;
 mod outer_joins;
 mod projections;
 pub(crate) mod row_order;
 pub mod rules;
 mod runtime_filters;
+pub(crate) mod spill;
 mod unions;
 mod unordered;
 
-use crate::nodes::{ApplyPlanner, LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
-use crate::spill::inputs::shielded;
+use crate::optimizer::nodes::{ApplyPlanner, LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
+use crate::optimizer::spill::inputs::shielded;
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -1,6 +1,6 @@
 //! NOT IN over a subquery as a join that knows nulls.
 
-use crate::spill::windows::spills;
+use crate::optimizer::spill::windows::spills;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result};
 use datafusion::functions_aggregate::expr_fn::count;

@@ -7,9 +7,9 @@ use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
-use crate::planning;
-use crate::spill::inputs::SpillInputs;
-use crate::spill::windows::CountedWindows;
+use crate::optimizer::spill::inputs::SpillInputs;
+use crate::optimizer::spill::windows::CountedWindows;
+use crate::pg::planning;
 
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
 use super::date_bounds::DateBounds;

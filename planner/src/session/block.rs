@@ -10,8 +10,8 @@
 //! ```
 
 use super::Session;
-use crate::error::{Result, SqlError, SqlState, state};
-use crate::settings::Settings;
+use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::settings::Settings;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::{OnCommit, Transaction};
@@ -93,7 +93,7 @@ impl Session {
     /// Opens the implicit transaction of a query string with several statements. `finish_implicit` ends it.
     pub fn begin_implicit(&mut self) {
         if self.block.is_none() {
-            self.statement_start_us = crate::functions::session::now_us();
+            self.statement_start_us = crate::pg::functions::session::now_us();
             self.open_block(true);
         }
     }
@@ -193,7 +193,7 @@ impl Session {
             Ok(()) => {
                 for (name, value) in block.locals.into_iter().rev() {
                     match value {
-                        Some(value) => self.settings.put(crate::settings::canonical(&name), value),
+                        Some(value) => self.settings.put(crate::pg::settings::canonical(&name), value),
                         None => self.settings.reset(&name, &Settings::default()).unwrap_or(()),
                     }
                 }

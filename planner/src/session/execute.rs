@@ -1,11 +1,11 @@
 //! Executing a prepared statement inside the right transaction.
 
 use super::{Prepared, Session};
-use crate::error::{Result, SqlError, state};
-use crate::errors::locate;
-use crate::outcome::Outcome;
-use crate::statement::{Kind, Utility};
-use crate::statements;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::locate;
+use crate::pg::outcome::Outcome;
+use crate::pg::statement::{Kind, Utility};
+use crate::session::statements;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 
@@ -21,7 +21,7 @@ impl Session {
             return Err(SqlError::new(state::PROTOCOL_VIOLATION, message));
         }
         self.apply_assignments();
-        self.statement_start_us = crate::functions::session::now_us();
+        self.statement_start_us = crate::pg::functions::session::now_us();
         let text = prepared.statement.text.as_bytes();
         self.mentions_now = text.windows(3).any(|word| word.eq_ignore_ascii_case(b"now"));
         let result = self.execute_inner(prepared, &params).await;
@@ -118,15 +118,15 @@ impl Session {
             ast::Statement::Rollback {
                 savepoint: Some(name), ..
             } => {
-                self.roll_back_to(&crate::bind::fold(name))?;
+                self.roll_back_to(&crate::catalog::bind::fold(name))?;
                 "ROLLBACK"
             }
             ast::Statement::Savepoint { name } => {
-                self.savepoint(crate::bind::fold(name))?;
+                self.savepoint(crate::catalog::bind::fold(name))?;
                 "SAVEPOINT"
             }
             ast::Statement::ReleaseSavepoint { name } => {
-                self.release(&crate::bind::fold(name))?;
+                self.release(&crate::catalog::bind::fold(name))?;
                 "RELEASE"
             }
             _ => return Ok(None),

@@ -1,24 +1,31 @@
 //! One client's session: SQL text in, outcomes out.
 
+pub(crate) mod admission;
 mod block;
+pub(crate) mod context;
+pub mod engine;
 mod execute;
+pub(crate) mod explain;
+pub(crate) mod plan_cache;
 mod prepare;
+pub(crate) mod run;
 mod snapshot;
+pub(crate) mod statements;
 
 pub(crate) use block::{Block, Isolation};
 pub use prepare::Prepared;
 
-use crate::admission::Standing;
-use crate::engine::Engine;
-use crate::error::{Result, SqlError, SqlState, state};
-use crate::functions::sequence::Taken;
-use crate::outcome::ColumnDesc;
-use crate::plan_cache::Slot;
-use crate::run::Watch;
-pub use crate::settings::SessionInfo;
-use crate::settings::Settings;
-use crate::statement::Statement;
-use crate::statements::CursorRows;
+use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::functions::sequence::Taken;
+use crate::pg::outcome::ColumnDesc;
+pub use crate::pg::settings::SessionInfo;
+use crate::pg::settings::Settings;
+use crate::pg::statement::Statement;
+use crate::session::admission::Standing;
+use crate::session::engine::Engine;
+use crate::session::plan_cache::Slot;
+use crate::session::run::Watch;
+use crate::session::statements::CursorRows;
 use datafusion::arrow::datatypes::FieldRef;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -66,7 +73,7 @@ pub(crate) struct Named {
     pub statement: Statement,
     /// What describing it found when it was prepared.
     pub params: Vec<FieldRef>,
-    pub columns: Option<Vec<crate::outcome::ColumnDesc>>,
+    pub columns: Option<Vec<crate::pg::outcome::ColumnDesc>>,
     /// The physical plan of earlier executions.
     pub slot: Arc<Slot>,
 }
@@ -104,7 +111,7 @@ pub struct Session {
     /// Whether the statement may say `now` in a literal.
     mentions_now: bool,
     /// What the running statement sees of the WITH before it.
-    pub(crate) surroundings: crate::statements::with::Surroundings,
+    pub(crate) surroundings: crate::session::statements::with::Surroundings,
     /// Sees the plans of the statement that EXPLAIN ANALYZE runs.
     pub(crate) watch: Option<Arc<Watch>>,
 }
@@ -117,7 +124,7 @@ impl Session {
         if let Some(limit_bytes) = engine.options.gpu_memory_limit_bytes {
             settings.put(
                 "tenon.gpu_memory_limit".into(),
-                crate::settings::bytes_text(limit_bytes),
+                crate::pg::settings::bytes_text(limit_bytes),
             );
         }
         let cancel = CancellationToken::new();
@@ -149,7 +156,7 @@ impl Session {
 
     /// Parses a query string: no statement for an empty one, 42601 with a position for a wrong one.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
-        crate::parse::parse_as(sql, self.settings.is_on("standard_conforming_strings"))
+        crate::pg::parse::parse_as(sql, self.settings.is_on("standard_conforming_strings"))
     }
 
     pub fn transaction_status(&self) -> TransactionStatus {

@@ -1,12 +1,12 @@
 //! Preparing a statement: what parameters it takes and what columns it gives.
 
 use super::Session;
-use crate::error::Result;
-use crate::errors::locate;
-use crate::outcome::{ColumnDesc, PgType};
-use crate::plan_cache::Slot;
-use crate::statement::{Kind, Statement};
-use crate::statements::{self, Description};
+use crate::pg::error::Result;
+use crate::pg::errors::locate;
+use crate::pg::outcome::{ColumnDesc, PgType};
+use crate::pg::statement::{Kind, Statement};
+use crate::session::plan_cache::Slot;
+use crate::session::statements::{self, Description};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
@@ -94,7 +94,7 @@ impl Session {
             locate(error, &statement)
         })?;
         Ok(Prepared {
-            params: params.iter().map(|field| crate::types::pg_type(field)).collect(),
+            params: params.iter().map(|field| crate::pg::types::pg_type(field)).collect(),
             param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
             param_fields: params,
             columns,

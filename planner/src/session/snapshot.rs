@@ -1,12 +1,12 @@
 //! The transaction of one statement, and what the statement binds its names with.
 
 use super::{Block, Isolation, Session};
-use crate::bind::Binder;
-use crate::error::{Result, SqlError, state};
-use crate::functions::session::Facts;
-use crate::plan_cache::Purpose;
-use crate::planning;
-use crate::run::{self, Run};
+use crate::catalog::bind::Binder;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::session::Facts;
+use crate::pg::planning;
+use crate::session::plan_cache::Purpose;
+use crate::session::run::{self, Run};
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
@@ -191,7 +191,7 @@ impl Session {
             Some(block) if local => block.locals.push((name.to_string(), before)),
             None if local => {
                 match before {
-                    Some(before) => self.settings.put(crate::settings::canonical(name), before),
+                    Some(before) => self.settings.put(crate::pg::settings::canonical(name), before),
                     None => self.settings.reset(name, &Default::default())?,
                 }
                 self.warn(

@@ -1,0 +1,139 @@
+//! Types of records: composite types, and the rows of relations. As Arrow types they are structs.
+
+use super::{Binder, parts};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::to_datafusion;
+use crate::pg::parse::parse_expression;
+use crate::pg::types::planner::{PgTypePlanner, WRITTEN, sql_type};
+use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Fields};
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName};
+use std::sync::Arc;
+use tenon_storage::{Composite, EnumType, Object, ObjectKey, SqlType};
+
+/// A type as it stands in a statement, from its text.
+fn parsed(declared: &str) -> Option<DataType> {
+    match parse_expression(&format!("NULL::{declared}")) {
+        Ok(Expr::Cast { data_type, .. }) => Some(data_type),
+        _ => None,
+    }
+}
+
+impl Binder {
+    /// The composite type that a name stands for.
+    pub(crate) fn composite(&self, name: &ObjectName) -> Option<Arc<Composite>> {
+        self.type_named(parts(name), |object| match object {
+            Object::Composite(composite) => Some(composite.clone()),
+            _ => None,
+        })
+    }
+
+    /// A type by the parts of its name, in its schema or in the first of the search path that has one for `of`.
+    pub(crate) fn type_named<T>(&self, mut parts: Vec<String>, of: impl Fn(&Object) -> Option<T>) -> Option<T> {
+        let name = parts.pop()?;
+        let in_schema = |schema: String| {
+            let name = name.clone();
+            of(self.snapshot.objects().get(&ObjectKey::Type { schema, name })?)
+        };
+        match parts.pop() {
+            Some(schema) => in_schema(schema),
+            None => self.facts.path.iter().cloned().find_map(in_schema),
+        }
+    }
+
+    /// The enum type that a name stands for.
+    pub(crate) fn enum_named(&self, name: &ObjectName) -> Option<&'static EnumType> {
+        self.type_named(parts(name), enum_of)
+    }
+
+    /// A type that columns can have: of the system, or an enum.
+    pub(crate) fn sql_type(&self, declared: &DataType) -> Result<SqlType> {
+        let unknown = match sql_type(declared) {
+            Err(error) if error.state == state::UNDEFINED_OBJECT => error,
+            known => return known,
+        };
+        let Ok(field) = self.field_of_type(declared) else {
+            return Err(unknown);
+        };
+        SqlType::from_field(&field).ok_or_else(|| SqlError::unsupported(format!("a column of type {declared}")))
+    }
+
+    pub(crate) fn composite_declared(&self, declared: &str) -> Option<Arc<Composite>> {
+        match parsed(declared)? {
+            DataType::Custom(name, arguments) if arguments.is_empty() => self.composite(&name),
+            _ => None,
+        }
+    }
+
+    /// Names and types, as declared, of the columns of a composite type or of a relation's rows.
+    pub(crate) fn columns_of_type(&self, declared: &DataType) -> Option<Vec<(String, String)>> {
+        let DataType::Custom(name, arguments) = declared else {
+            return None;
+        };
+        if !arguments.is_empty() || PgTypePlanner.plan_type_field(declared).is_ok() {
+            return None;
+        }
+        if let Some(composite) = self.composite(name) {
+            return Some(composite.columns.clone());
+        }
+        let relation = self.names().existing(name).ok()??;
+        let fields = relation.columns().fields().iter();
+        let columns = fields.map(|field| Some((field.name().clone(), SqlType::from_field(field)?.to_string())));
+        columns.collect()
+    }
+
+    /// The field of a type: 42704 where nothing has that name.
+    pub(crate) fn field_of_type(&self, declared: &DataType) -> Result<Field> {
+        let unknown = match crate::pg::types::planner::field_of(declared) {
+            Err(error) if error.state == state::UNDEFINED_OBJECT => error,
+            known => return known,
+        };
+        if let DataType::Array(ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item)) =
+            declared
+        {
+            let item = self.field_of_type(item)?.with_name("item");
+            return Ok(Field::new("", Arrow::List(Arc::new(item)), true));
+        }
+        if let DataType::Custom(name, arguments) = declared
+            && arguments.is_empty()
+            && let Some(of) = self.enum_named(name)
+        {
+            return Ok(SqlType::Enum(of).field("", true));
+        }
+        if let Some(domain) = self.domain_of(declared) {
+            return Ok(domain.base.field("", true));
+        }
+        let columns = self.columns_of_type(declared).ok_or(unknown)?;
+        let fields = columns.into_iter().map(|(name, declared)| {
+            let data_type =
+                parsed(&declared).ok_or_else(|| crate::pg::error::SqlError::internal("a type is no type"))?;
+            Ok(self.field_of_type(&data_type)?.with_name(name))
+        });
+        let fields: Fields = fields.collect::<Result<Vec<_>>>()?.into();
+        Ok(Field::new("", Arrow::Struct(fields), true))
+    }
+}
+
+/// The types of the system, and those that the snapshot has.
+#[derive(Debug)]
+pub(super) struct TypesOf(pub Binder);
+
+impl std::fmt::Debug for Binder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Binder")
+    }
+}
+
+impl TypePlanner for TypesOf {
+    fn plan_type_field(&self, declared: &DataType) -> datafusion::error::Result<Option<FieldRef>> {
+        let field = self.0.field_of_type(declared).map_err(to_datafusion)?;
+        Ok(Some(Arc::new(field.with_name(WRITTEN))))
+    }
+}
+
+pub(crate) fn enum_of(object: &Object) -> Option<&'static EnumType> {
+    match object {
+        Object::Enum(of) => Some(of),
+        _ => None,
+    }
+}

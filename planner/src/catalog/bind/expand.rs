@@ -1,0 +1,679 @@
+//! What has to be told to DataFusion with the names of columns, which the parsed tree alone does not know.
+//!
+//! - `JOIN ... USING` and NATURAL: the merged column is the first of both, in a FULL JOIN whichever is there, in a RIGHT
+//!   JOIN the second; `*` shows merged columns first. They become `ON`, and references to merged columns what they mean,
+//!   also those under the name that `USING (...) AS name` gives them.
+//! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
+
+use super::{Binder, fold, outer_aggregates, row_values, whole_rows, windows};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::tokens::joins;
+use crate::pg::walk::{VisitMut, constraint};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement,
+    TableAliasColumnDef, TableFactor, TableWithJoins, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// Expands a statement in place.
+pub(super) fn expand(binder: &Binder, statement: &mut Statement) -> Result<()> {
+    let mut expander = Expander {
+        binder,
+        levels: Vec::new(),
+    };
+    match statement.visit(&mut expander) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Expander<'a> {
+    binder: &'a Binder,
+    /// The WITH of each enclosing query.
+    levels: Vec<Level>,
+}
+
+/// A WITH: its queries as they were, and those that are expanded already.
+#[derive(Default)]
+struct Level {
+    all: Vec<Cte>,
+    expanded: Vec<Cte>,
+}
+
+impl Level {
+    /// What can be named now: the queries before the current one, and of a recursive one its first term.
+    fn visible(&self) -> Vec<Cte> {
+        let mut visible = self.expanded.clone();
+        if let Some(current) = self.all.get(visible.len()) {
+            let mut query = current.query.as_ref();
+            while let SetExpr::Query(inner) = query.body.as_ref() {
+                query = inner;
+            }
+            if let SetExpr::SetOperation { left, .. } = query.body.as_ref() {
+                let mut first = current.clone();
+                first.query.body = left.clone();
+                visible.push(first);
+            }
+        }
+        visible
+    }
+}
+
+impl VisitorMut for Expander<'_> {
+    type Break = SqlError;
+
+    /// `(a JOIN b USING (x)) AS k` is `(SELECT * FROM a JOIN b USING (x)) AS k`.
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        if let TableFactor::NestedJoin {
+            table_with_joins,
+            alias: alias @ Some(_),
+        } = factor
+            && merges(table_with_joins)
+        {
+            let items = vec![SelectItem::Wildcard(Default::default())];
+            let from = vec![table_with_joins.as_ref().clone()];
+            if let Statement::Query(subquery) = crate::pg::parse::select::of(items, from, None) {
+                *factor = TableFactor::Derived {
+                    lateral: false,
+                    subquery,
+                    alias: alias.take(),
+                    sample: None,
+                };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if let Err(error) = windows::resolve(query) {
+            return ControlFlow::Break(error);
+        }
+        let own = query
+            .with
+            .as_ref()
+            .map_or_else(Vec::new, |with| with.cte_tables.clone());
+        self.levels.push(Level {
+            all: own,
+            expanded: Vec::new(),
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        let expanded = self.query(query);
+        self.levels.pop();
+        if let Some(outer) = self.levels.last_mut()
+            && let Some(cte) = outer.all.get(outer.expanded.len())
+        {
+            let mut cte = cte.clone();
+            *cte.query = query.clone();
+            outer.expanded.push(cte);
+        }
+        match expanded {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}
+
+/// Columns that a FROM clause gives: what each is called, and what it stands for.
+#[derive(Clone, Default)]
+struct Scope {
+    columns: Vec<ScopeColumn>,
+    aliases: Vec<JoinAlias>,
+}
+
+/// `USING (...) AS name`: the merged columns under a name of their own.
+#[derive(Clone)]
+struct JoinAlias {
+    name: String,
+    columns: Vec<(String, Expr)>,
+}
+
+#[derive(Clone)]
+struct ScopeColumn {
+    name: String,
+    value: Expr,
+    merged: bool,
+}
+
+impl Scope {
+    /// The one column of that name.
+    fn find(&self, name: &str) -> Result<Option<&ScopeColumn>> {
+        let mut found = self.columns.iter().filter(|column| column.name == name);
+        match (found.next(), found.next()) {
+            (Some(_), Some(_)) => {
+                let message = format!("common column name \"{name}\" appears more than once in left table");
+                Err(SqlError::new(state::AMBIGUOUS_COLUMN, message))
+            }
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// Both, whose names must differ where one is a join's.
+    fn and(mut self, other: Scope) -> Result<Scope> {
+        for (one, two) in [(&self, &other), (&other, &self)] {
+            let taken = one.aliases.iter().find(|alias| two.knows(&alias.name));
+            if let Some(alias) = taken {
+                let message = format!("table name \"{}\" specified more than once", alias.name);
+                return Err(SqlError::new(state::DUPLICATE_ALIAS, message));
+            }
+        }
+        self.columns.extend(other.columns);
+        self.aliases.extend(other.aliases);
+        Ok(self)
+    }
+
+    /// Whether a relation or a join has this name.
+    fn knows(&self, name: &str) -> bool {
+        let qualifies = |column: &ScopeColumn| matches!(&column.value, Expr::CompoundIdentifier(parts) if parts.len() == 2 && fold(&parts[0]) == name);
+        self.alias(name).is_some() || self.columns.iter().any(qualifies)
+    }
+
+    fn alias(&self, name: &str) -> Option<&JoinAlias> {
+        self.aliases.iter().find(|alias| alias.name == name)
+    }
+
+    /// What `alias.column` stands for.
+    fn of_alias(&self, expr: &Expr) -> Result<Option<&Expr>> {
+        let Expr::CompoundIdentifier(parts) = expr else {
+            return Ok(None);
+        };
+        let [qualifier, column] = parts.as_slice() else {
+            return Ok(None);
+        };
+        let (qualifier, column) = (fold(qualifier), fold(column));
+        let Some(alias) = self.alias(&qualifier) else {
+            return Ok(None);
+        };
+        match alias.columns.iter().find(|(name, _)| *name == column) {
+            Some((_, value)) => Ok(Some(value)),
+            None => {
+                let message = format!("column {qualifier}.{column} does not exist");
+                Err(SqlError::new(state::UNDEFINED_COLUMN, message))
+            }
+        }
+    }
+
+    fn merged(&self, name: &str) -> Option<&Expr> {
+        let found = self.columns.iter().find(|column| column.merged && column.name == name);
+        found.map(|column| &column.value)
+    }
+}
+
+impl Expander<'_> {
+    fn query(&self, query: &mut Query) -> Result<()> {
+        self.body(&mut query.body)?;
+        let SetExpr::Select(select) = query.body.as_mut() else {
+            return Ok(());
+        };
+        let mut keys: Vec<&mut Expr> = match query.order_by.as_mut().map(|order| &mut order.kind) {
+            Some(OrderByKind::Expressions(keys)) => keys.iter_mut().map(|key| &mut key.expr).collect(),
+            _ => Vec::new(),
+        };
+        outer_aggregates::hoist(self.binder, select, &mut keys);
+        whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
+        row_values::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
+        let Some(scope) = self.using(select)? else {
+            return Ok(());
+        };
+        if let Some(order) = &mut query.order_by
+            && let OrderByKind::Expressions(keys) = &mut order.kind
+        {
+            let shown: Vec<String> = select.projection.iter().filter_map(output_name).collect();
+            for key in keys {
+                let own = matches!(&key.expr, Expr::Identifier(name) if shown.contains(&fold(name)));
+                if !own {
+                    replace_merged(&mut key.expr, &scope)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn body(&self, body: &mut SetExpr) -> Result<()> {
+        let SetExpr::SetOperation {
+            op,
+            set_quantifier,
+            left,
+            right,
+        } = body
+        else {
+            return Ok(());
+        };
+        for side in [left.as_mut(), right.as_mut()] {
+            self.body(side)?;
+            if let SetExpr::Select(select) = side {
+                outer_aggregates::hoist(self.binder, select, &mut []);
+                whole_rows::resolve(select, &mut [], |factor| self.columns(|_| factor))?;
+                self.using(select)?;
+            }
+        }
+        if *set_quantifier == SetQuantifier::All && *op != SetOperator::Union {
+            let names = self.columns(|_| derived(left.as_ref().clone(), "\u{1}set", &[]))?;
+            *set_quantifier = SetQuantifier::None;
+            **left = numbered(left.as_ref().clone(), names.len());
+            **right = numbered(right.as_ref().clone(), names.len());
+            *body = unnumbered(body.clone(), &names);
+        }
+        Ok(())
+    }
+
+    /// The names of the columns of a relation in FROM.
+    fn columns(&self, relation: impl FnOnce(&Self) -> TableFactor) -> Result<Vec<String>> {
+        let from = TableWithJoins {
+            relation: relation(self),
+            joins: Vec::new(),
+        };
+        let mut statement =
+            crate::pg::parse::select::of(vec![SelectItem::Wildcard(Default::default())], vec![from], None);
+        if let Statement::Query(query) = &mut statement {
+            let mut ctes: Vec<Cte> = Vec::new();
+            for level in &self.levels {
+                for cte in level.visible() {
+                    ctes.retain(|known| fold(&known.alias.name) != fold(&cte.alias.name));
+                    ctes.push(cte);
+                }
+            }
+            if !ctes.is_empty() {
+                query.with = Some(datafusion::sql::sqlparser::ast::With {
+                    with_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                    recursive: true,
+                    cte_tables: ctes,
+                });
+            }
+        }
+        let plan = self.binder.plan_expanded(statement, &[])?;
+        Ok(plan
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect())
+    }
+
+    /// Resolves a SELECT's USING and NATURAL joins; None where it has none.
+    fn using(&self, select: &mut Select) -> Result<Option<Scope>> {
+        if !select.from.iter().any(merges) {
+            return Ok(None);
+        }
+        let mut scope = Scope::default();
+        for table in &mut select.from {
+            scope = scope.and(self.table(table)?)?;
+        }
+        let merged = scope.columns.iter().any(|column| column.merged);
+        if !merged {
+            return Ok(Some(scope));
+        }
+        let mut items: Vec<SelectItem> = Vec::with_capacity(select.projection.len());
+        for item in std::mem::take(&mut select.projection) {
+            match item {
+                SelectItem::Wildcard(options) if options.to_string().is_empty() => {
+                    items.extend(scope.columns.iter().map(shown));
+                }
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                    let name_folded = fold(&name);
+                    items.push(match scope.merged(&name_folded) {
+                        Some(value) => SelectItem::ExprWithAlias {
+                            expr: value.clone(),
+                            alias: quoted(&name_folded),
+                        },
+                        None => SelectItem::UnnamedExpr(Expr::Identifier(name)),
+                    });
+                }
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                    let alias = match name.0.as_slice() {
+                        [ObjectNamePart::Identifier(only)] => scope.alias(&fold(only)),
+                        _ => None,
+                    };
+                    match alias {
+                        Some(alias) => {
+                            items.extend(alias.columns.iter().map(|(name, value)| SelectItem::ExprWithAlias {
+                                expr: value.clone(),
+                                alias: quoted(name),
+                            }))
+                        }
+                        None => {
+                            let kind = SelectItemQualifiedWildcardKind::ObjectName(name);
+                            items.push(SelectItem::QualifiedWildcard(kind, options));
+                        }
+                    }
+                }
+                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                    let expr = Expr::CompoundIdentifier(parts);
+                    let item = match (
+                        scope.of_alias(&expr)?,
+                        output_name(&SelectItem::UnnamedExpr(expr.clone())),
+                    ) {
+                        (Some(value), Some(name)) => {
+                            let taken = items.iter().any(|item| output_name(item).as_ref() == Some(&name));
+                            let name = match taken {
+                                true => format!("{name}\u{1}{}", items.len()),
+                                false => name,
+                            };
+                            SelectItem::ExprWithAlias {
+                                expr: value.clone(),
+                                alias: quoted(&name),
+                            }
+                        }
+                        _ => SelectItem::UnnamedExpr(expr),
+                    };
+                    items.push(item);
+                }
+                other => items.push(other),
+            }
+        }
+        select.projection = items;
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                replace_merged(expr, &scope)?;
+            }
+        }
+        for expr in select.selection.iter_mut().chain(&mut select.having) {
+            replace_merged(expr, &scope)?;
+        }
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            keys.iter_mut().try_for_each(|key| replace_merged(key, &scope))?;
+        }
+        if let Some(datafusion::sql::sqlparser::ast::Distinct::On(keys)) = &mut select.distinct {
+            keys.iter_mut().try_for_each(|key| replace_merged(key, &scope))?;
+        }
+        Ok(Some(scope))
+    }
+
+    fn table(&self, table: &mut TableWithJoins) -> Result<Scope> {
+        let mut scope = self.factor(&mut table.relation)?;
+        for join in &mut table.joins {
+            let right = self.factor(&mut join.relation)?;
+            scope = self.join(scope, join, right)?;
+        }
+        Ok(scope)
+    }
+
+    fn factor(&self, factor: &mut TableFactor) -> Result<Scope> {
+        if let TableFactor::NestedJoin {
+            table_with_joins,
+            alias: None,
+        } = factor
+        {
+            return self.table(table_with_joins);
+        }
+        let qualifier = match factor {
+            TableFactor::Table { name, alias, .. } => alias
+                .as_ref()
+                .map(|alias| fold(&alias.name))
+                .or_else(|| name.0.last().and_then(ObjectNamePart::as_ident).map(fold)),
+            TableFactor::Derived { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::UNNEST { alias, .. }
+            | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| fold(&alias.name)),
+            _ => None,
+        };
+        let own = factor.clone();
+        let names = self.columns(|_| own)?;
+        let column = |name: String| ScopeColumn {
+            value: match &qualifier {
+                Some(qualifier) => Expr::CompoundIdentifier(vec![quoted(qualifier), quoted(&name)]),
+                None => Expr::Identifier(quoted(&name)),
+            },
+            name,
+            merged: false,
+        };
+        Ok(Scope {
+            columns: names.into_iter().map(column).collect(),
+            aliases: Vec::new(),
+        })
+    }
+
+    fn join(&self, left: Scope, join: &mut Join, right: Scope) -> Result<Scope> {
+        let side = Side::of(&join.join_operator);
+        let Some(constraint) = constraint(&mut join.join_operator) else {
+            return left.and(right);
+        };
+        let mut alias = None;
+        let names: Vec<String> = match constraint {
+            JoinConstraint::Using(names) => names
+                .iter()
+                .filter_map(|name| name.0.last().and_then(ObjectNamePart::as_ident).map(fold))
+                .filter(|name| match joins::alias_of(name) {
+                    Some(own) => {
+                        alias = Some(own.to_string());
+                        false
+                    }
+                    None => true,
+                })
+                .collect(),
+            JoinConstraint::Natural => {
+                let mut names: Vec<String> = Vec::new();
+                for column in &left.columns {
+                    let common = right.columns.iter().any(|other| other.name == column.name);
+                    if common && !names.contains(&column.name) {
+                        names.push(column.name.clone());
+                    }
+                }
+                names
+            }
+            _ => return left.and(right),
+        };
+        let mut condition: Option<Expr> = None;
+        let mut columns = Vec::new();
+        for name in &names {
+            let missing = |side: &str| {
+                let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
+                SqlError::new(state::UNDEFINED_COLUMN, message)
+            };
+            let first = left.find(name)?.ok_or_else(|| missing("left"))?.value.clone();
+            let second = right.find(name)?.ok_or_else(|| missing("right"))?.value.clone();
+            let equal = binary(first.clone(), BinaryOperator::Eq, second.clone());
+            condition = Some(match condition {
+                Some(before) => binary(before, BinaryOperator::And, equal),
+                None => equal,
+            });
+            columns.push(ScopeColumn {
+                name: name.clone(),
+                value: match side {
+                    Side::First => first,
+                    Side::Second => second,
+                    Side::Either => crate::pg::rewrite::call("coalesce", vec![first, second]),
+                },
+                merged: true,
+            });
+        }
+        let mut scope = left.and(right)?;
+        if let Some(name) = alias {
+            let columns = columns.iter().map(|column| (column.name.clone(), column.value.clone()));
+            let columns = columns.collect();
+            scope = scope.and(Scope {
+                columns: Vec::new(),
+                aliases: vec![JoinAlias { name, columns }],
+            })?;
+        }
+        columns.extend(
+            std::mem::take(&mut scope.columns)
+                .into_iter()
+                .filter(|column| !names.contains(&column.name)),
+        );
+        scope.columns = columns;
+        let always = Expr::Value(datafusion::sql::sqlparser::ast::Value::Boolean(true).into());
+        *constraint = JoinConstraint::On(condition.unwrap_or(always));
+        Ok(scope)
+    }
+}
+
+/// Which table's value a merged column has.
+#[derive(Clone, Copy)]
+enum Side {
+    First,
+    Second,
+    Either,
+}
+
+impl Side {
+    fn of(operator: &JoinOperator) -> Side {
+        match operator {
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => Side::Second,
+            JoinOperator::FullOuter(_) => Side::Either,
+            _ => Side::First,
+        }
+    }
+}
+
+fn merges(table: &TableWithJoins) -> bool {
+    let nested = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin {
+            table_with_joins,
+            alias: None,
+        } => merges(table_with_joins),
+        _ => false,
+    };
+    nested(&table.relation)
+        || table.joins.iter().any(|join| {
+            let mut operator = join.join_operator.clone();
+            nested(&join.relation)
+                || matches!(
+                    constraint(&mut operator),
+                    Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
+                )
+        })
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
+    }
+}
+
+/// A column of `*`.
+fn shown(column: &ScopeColumn) -> SelectItem {
+    match &column.value {
+        Expr::CompoundIdentifier(_) if !column.merged => SelectItem::UnnamedExpr(column.value.clone()),
+        value => SelectItem::ExprWithAlias {
+            expr: value.clone(),
+            alias: quoted(&column.name),
+        },
+    }
+}
+
+fn output_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(fold(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold),
+        _ => None,
+    }
+}
+
+/// Replaces references to merged columns, but not inside subqueries.
+fn replace_merged(expr: &mut Expr, scope: &Scope) -> Result<()> {
+    struct Replacer<'a>(&'a Scope, usize);
+    impl VisitorMut for Replacer<'_> {
+        type Break = SqlError;
+
+        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+            self.1 += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+            self.1 -= 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+            match self.0.of_alias(expr) {
+                Ok(None) => {}
+                Ok(Some(value)) => *expr = value.clone(),
+                Err(error) => return ControlFlow::Break(error),
+            }
+            if self.1 == 0
+                && let Expr::Identifier(name) = expr
+                && let Some(value) = self.0.merged(&fold(name))
+            {
+                *expr = value.clone();
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    match expr.visit(&mut Replacer(scope, 0)) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+fn derived(body: SetExpr, alias: &str, columns: &[Ident]) -> TableFactor {
+    let mut statement = crate::pg::parse::select::of(Vec::new(), Vec::new(), None);
+    if let Statement::Query(query) = &mut statement {
+        *query.body = body;
+    }
+    let Statement::Query(subquery) = statement else {
+        unreachable!("select_of makes a query")
+    };
+    TableFactor::Derived {
+        lateral: false,
+        subquery,
+        alias: Some(datafusion::sql::sqlparser::ast::TableAlias {
+            explicit: true,
+            name: quoted(alias),
+            columns: columns
+                .iter()
+                .map(|name| TableAliasColumnDef {
+                    name: name.clone(),
+                    data_type: None,
+                })
+                .collect(),
+            at: None,
+        }),
+        sample: None,
+    }
+}
+
+fn place(at: usize) -> Ident {
+    quoted(&format!("\u{1}{at}"))
+}
+
+/// The rows of a set operation's side with, at the end, a number among their equals.
+fn numbered(side: SetExpr, width: usize) -> SetExpr {
+    let places: Vec<Ident> = (0..width).map(place).collect();
+    let columns = places.iter().cloned().map(Expr::Identifier);
+    let number = crate::pg::rewrite::row_number(columns.clone().collect());
+    let mut items: Vec<SelectItem> = columns.map(SelectItem::UnnamedExpr).collect();
+    items.push(SelectItem::ExprWithAlias {
+        expr: number,
+        alias: place(width),
+    });
+    select_body(items, derived(side, "\u{1}side", &places))
+}
+
+/// The rows without their numbers, under the names of the left side.
+fn unnumbered(whole: SetExpr, names: &[String]) -> SetExpr {
+    let mut taken = std::collections::HashSet::new();
+    let items = names.iter().enumerate().map(|(at, name)| SelectItem::ExprWithAlias {
+        expr: Expr::Identifier(place(at)),
+        alias: match taken.insert(name) {
+            true => quoted(name),
+            false => quoted(&format!("{name}\u{1}{at}")),
+        },
+    });
+    let items = items.collect();
+    let places: Vec<Ident> = (0..=names.len()).map(place).collect();
+    select_body(items, derived(whole, "\u{1}all", &places))
+}
+
+fn select_body(items: Vec<SelectItem>, relation: TableFactor) -> SetExpr {
+    let from = TableWithJoins {
+        relation,
+        joins: Vec::new(),
+    };
+    match crate::pg::parse::select::of(items, vec![from], None) {
+        Statement::Query(query) => *query.body,
+        _ => unreachable!("select_of makes a query"),
+    }
+}

@@ -1,0 +1,274 @@
+//! A function's body in the place of a call: the relations of the body must not catch the columns of the call's
+//! arguments.
+//!
+//! The body's relations get aliases of their own, so that a qualified column means none of them. A column without a
+//! qualifier gets one where a relation of the body might have a column of that name.
+
+use super::{Binder, fold};
+use crate::pg::error::{Result, SqlError};
+use crate::pg::walk::{Visit, VisitMut};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    TableAlias, TableFactor, TableWithJoins, Visitor, VisitorMut,
+};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// Makes a body and the values of its arguments strangers to each other. `scopes`: the relations of FROM around the
+/// call, the innermost last; `number` tells this call from others.
+pub(super) fn part(
+    binder: &Binder,
+    body: &mut Query,
+    values: &mut [Expr],
+    scopes: &[Vec<TableWithJoins>],
+    number: usize,
+) -> Result<()> {
+    let own = Relations::of(binder, body);
+    if own.names.is_empty() {
+        return Ok(());
+    }
+    let mut qualifier = Qualifier {
+        binder,
+        own: &own,
+        scopes,
+        depth: 0,
+        qualified: false,
+    };
+    for value in values {
+        if let ControlFlow::Break(error) = value.visit(&mut qualifier) {
+            return Err(error);
+        }
+    }
+    if qualifier.qualified {
+        let mut renamer = Renamer {
+            names: &own.names,
+            number,
+        };
+        let _ = body.visit(&mut renamer);
+    }
+    Ok(())
+}
+
+fn known_as(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::Table { name, alias, .. } => match alias {
+            Some(alias) => Some(fold(&alias.name)),
+            None => name.0.last().and_then(ObjectNamePart::as_ident).map(fold),
+        },
+        TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| fold(&alias.name)),
+        _ => None,
+    }
+}
+
+/// The columns of a stored relation; None for what has to be planned to know.
+fn columns(binder: &Binder, factor: &TableFactor) -> Option<Vec<String>> {
+    match factor {
+        TableFactor::Table {
+            name,
+            args: None,
+            alias,
+            ..
+        } if alias.as_ref().is_none_or(|alias| alias.columns.is_empty()) => {
+            let relation = binder.names().relation(name).ok()?;
+            let schema = relation.columns();
+            Some(schema.fields().iter().map(|field| field.name().clone()).collect())
+        }
+        _ => None,
+    }
+}
+
+/// The relations anywhere in a body.
+struct Relations<'a> {
+    binder: &'a Binder,
+    names: HashSet<String>,
+    columns: HashSet<String>,
+    /// Whether there are relations whose columns are not known here.
+    has_others: bool,
+}
+
+impl<'a> Relations<'a> {
+    fn of(binder: &'a Binder, body: &Query) -> Self {
+        let mut found = Relations {
+            binder,
+            names: HashSet::new(),
+            columns: HashSet::new(),
+            has_others: false,
+        };
+        let _ = Visit::visit(body, &mut found);
+        found
+    }
+}
+
+impl Visitor for Relations<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        self.names.extend(known_as(factor));
+        match columns(self.binder, factor) {
+            Some(columns) => self.columns.extend(columns),
+            None => self.has_others = true,
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Gives the columns of arguments their relations.
+struct Qualifier<'a> {
+    binder: &'a Binder,
+    own: &'a Relations<'a>,
+    scopes: &'a [Vec<TableWithJoins>],
+    depth: usize,
+    /// Whether a column with a qualifier was met.
+    qualified: bool,
+}
+
+impl VisitorMut for Qualifier<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match expr {
+            Expr::CompoundIdentifier(_) => self.qualified = true,
+            Expr::Identifier(name) if self.depth == 0 => {
+                let name = fold(name);
+                if !self.own.has_others && !self.own.columns.contains(&name) {
+                    return ControlFlow::Continue(());
+                }
+                match self.relation(&name) {
+                    Some(relation) => {
+                        let quoted = |name: &str| Ident::with_quote('"', name);
+                        *expr = Expr::CompoundIdentifier(vec![quoted(&relation), quoted(&name)]);
+                        self.qualified = true;
+                    }
+                    None if self.own.columns.contains(&name) => {
+                        let error = SqlError::unsupported(format!(
+                            "a call with column \"{name}\", which the function's own tables have, too,"
+                        ));
+                        return ControlFlow::Break(error.hint("Write the column with its table's name before it."));
+                    }
+                    None => {}
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Qualifier<'_> {
+    /// The relation around the call that has a column.
+    fn relation(&self, column: &str) -> Option<String> {
+        for scope in self.scopes.iter().rev() {
+            let factors: Vec<&TableFactor> = scope
+                .iter()
+                .flat_map(|table| std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation)))
+                .collect();
+            let has = |factor: &&&TableFactor| {
+                columns(self.binder, factor).is_some_and(|columns| columns.iter().any(|own| own == column))
+            };
+            if let Some(found) = factors.iter().find(has) {
+                return known_as(found);
+            }
+            let unknown: Vec<&&TableFactor> = factors
+                .iter()
+                .filter(|factor| columns(self.binder, factor).is_none())
+                .collect();
+            match unknown.as_slice() {
+                [] => {}
+                [only] => return known_as(only),
+                _ => return None,
+            }
+        }
+        None
+    }
+}
+
+/// Gives the relations of a body aliases that nothing else has.
+struct Renamer<'a> {
+    names: &'a HashSet<String>,
+    number: usize,
+}
+
+impl Renamer<'_> {
+    fn other(&self, name: &str) -> Ident {
+        Ident::with_quote('"', format!("{name}\u{1}of {}", self.number))
+    }
+
+    fn is_own(&self, name: &Ident) -> bool {
+        self.names.contains(&fold(name))
+    }
+}
+
+impl VisitorMut for Renamer<'_> {
+    type Break = ();
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let Some(name) = known_as(factor) else {
+            return ControlFlow::Continue(());
+        };
+        let other = self.other(&name);
+        match factor {
+            TableFactor::Table { alias, .. }
+            | TableFactor::Derived { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::UNNEST { alias, .. }
+            | TableFactor::NestedJoin { alias, .. } => match alias {
+                Some(alias) => alias.name = other,
+                none => {
+                    *none = Some(TableAlias {
+                        explicit: true,
+                        name: other,
+                        columns: Vec::new(),
+                        at: None,
+                    });
+                }
+            },
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
+                && let [ObjectNamePart::Identifier(only)] = name.0.as_slice()
+                && self.is_own(only)
+            {
+                *name = ObjectName(vec![ObjectNamePart::Identifier(self.other(&fold(only)))]);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let [qualifier, _] = parts.as_mut_slice()
+            && self.is_own(qualifier)
+        {
+            *qualifier = self.other(&fold(qualifier));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The FROM of a query that is one SELECT.
+pub(super) fn from_of(query: &Query) -> Vec<TableWithJoins> {
+    match query.body.as_ref() {
+        SetExpr::Select(select) => select.from.clone(),
+        _ => Vec::new(),
+    }
+}

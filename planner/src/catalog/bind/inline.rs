@@ -1,0 +1,612 @@
+//! Domains and functions in SQL. A cast to a domain becomes one to its base type with the domain's conditions around it; a
+//! call of a function becomes what the function computes.
+
+use super::{Binder, fold, hygiene, parts};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::raise::RAISE;
+use crate::pg::parse::{parse, parse_expression};
+use crate::pg::rewrite::{call, function_name, rewrite};
+use crate::pg::statement::Kind;
+use crate::pg::walk::VisitMut;
+use datafusion::sql::sqlparser::ast::{
+    CaseWhen, CastKind, DataType, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
+    TableWithJoins, UnaryOperator, Value, VisitorMut,
+};
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use tenon_storage::{Domain, Function, FunctionResult, Object, ObjectKey};
+
+/// Functions that call functions: how deep.
+const DEPTH_MAX: usize = 32;
+
+/// Replaces casts to domains and calls of functions, in place.
+pub(super) fn inline<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> {
+    let has_any = |key: &ObjectKey| !matches!(key, ObjectKey::Comment { .. } | ObjectKey::Role { .. });
+    if !binder.snapshot.objects().keys().any(has_any) {
+        return Ok(());
+    }
+    let mut inliner = Inliner {
+        binder,
+        depth: 0,
+        scopes: Vec::new(),
+        calls: Cell::new(0),
+    };
+    match tree.visit(&mut inliner) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+impl Binder {
+    /// The domain that a type's name stands for.
+    pub(crate) fn domain(&self, name: &ObjectName) -> Option<Arc<Domain>> {
+        self.type_named(parts(name), |object| match object {
+            Object::Domain(domain) => Some(domain.clone()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn domain_of(&self, declared: &DataType) -> Option<Arc<Domain>> {
+        match declared {
+            DataType::Custom(name, arguments) if arguments.is_empty() => self.domain(name),
+            _ => None,
+        }
+    }
+
+    /// A domain and those that it is made of, the innermost first.
+    pub(crate) fn domain_chain(&self, domain: &Arc<Domain>) -> Vec<Arc<Domain>> {
+        let mut chain = vec![domain.clone()];
+        while let Some(inner) = chain
+            .last()
+            .and_then(|last| parse_expression(&format!("NULL::{}", last.declared)).ok())
+            .and_then(|cast| match cast {
+                Expr::Cast { data_type, .. } => self.domain_of(&data_type),
+                _ => None,
+            })
+            .filter(|_| chain.len() < DEPTH_MAX)
+        {
+            chain.push(inner);
+        }
+        chain.reverse();
+        chain
+    }
+
+    /// The functions of that name that the search path, or the given schema, has.
+    fn functions_named(&self, name: &ObjectName) -> Vec<Arc<Function>> {
+        let mut parts = parts(name);
+        let Some(last) = parts.pop() else { return Vec::new() };
+        let schemas = match parts.pop() {
+            Some(schema) => vec![schema],
+            // Functions in the session's own schema are called by their full names only.
+            None => self
+                .facts
+                .path
+                .iter()
+                .filter(|schema| !schema.starts_with("pg_temp_"))
+                .cloned()
+                .collect(),
+        };
+        let mut out = Vec::new();
+        for schema in schemas {
+            let first = ObjectKey::Function {
+                schema: schema.clone(),
+                name: last.clone(),
+                arguments: Vec::new(),
+            };
+            for (key, object) in self.snapshot.objects().range(first..) {
+                match (key, object) {
+                    (ObjectKey::Function { schema: own, name, .. }, Object::Function(function))
+                        if *own == schema && *name == last =>
+                    {
+                        out.push(function.clone());
+                    }
+                    _ => break,
+                }
+            }
+        }
+        out
+    }
+}
+
+struct Inliner<'a> {
+    binder: &'a Binder,
+    depth: usize,
+    /// FROM of each query around.
+    scopes: Vec<Vec<TableWithJoins>>,
+    /// Calls replaced so far.
+    calls: Cell<usize>,
+}
+
+impl VisitorMut for Inliner<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        self.scopes.push(hygiene::from_of(query));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        self.scopes.push(select.from.clone());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<SqlError> {
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        let replaced = match expr {
+            Expr::Cast {
+                expr: inner, data_type, ..
+            } => match self.binder.domain_of(data_type) {
+                Some(domain) => checked(self.binder, inner, &domain).map(Some),
+                None => Ok(None),
+            },
+            Expr::Function(call) => self.call(call),
+            _ => Ok(None),
+        };
+        match replaced {
+            Ok(Some(replacement)) => *expr = replacement,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(error),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        match self.rows(factor) {
+            Ok(Some(replacement)) => *factor = replacement,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(error),
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn cast(expr: Expr, declared: &str) -> Result<Expr> {
+    match parse_expression(&format!("NULL::{declared}"))? {
+        Expr::Cast { data_type, .. } => Ok(cast_to(expr, data_type)),
+        _ => Err(SqlError::internal("a type is no type")),
+    }
+}
+
+fn cast_to(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type,
+        format: None,
+        array: false,
+    }
+}
+
+fn string(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.into()).into())
+}
+
+/// A value of a domain: `CASE WHEN NOT condition THEN raise(...) ELSE value END`.
+fn checked(binder: &Binder, inner: &Expr, domain: &Arc<Domain>) -> Result<Expr> {
+    let value = cast(inner.clone(), &domain.base.to_string())?;
+    let mut conditions = Vec::new();
+    for (not_null, condition, state, message) in conditions_of(binder, domain)? {
+        let condition = match condition {
+            Some(condition) => Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr: Box::new(Expr::Nested(Box::new(with_value(condition, &value)))),
+            },
+            None if not_null => Expr::IsNull(Box::new(value.clone())),
+            None => continue,
+        };
+        conditions.push(CaseWhen {
+            condition,
+            result: call(RAISE, vec![string(state), string(&message), value.clone()]),
+        });
+    }
+    if conditions.is_empty() {
+        return Ok(value);
+    }
+    Ok(Expr::Case {
+        case_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+        end_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+        operand: None,
+        conditions,
+        else_result: Some(Box::new(value)),
+    })
+}
+
+type Condition = (bool, Option<Expr>, &'static str, String);
+
+/// What values of a domain have to satisfy, rewritten: NOT NULL or a condition, with the state and words of the error.
+pub(crate) fn conditions_of(binder: &Binder, domain: &Arc<Domain>) -> Result<Vec<Condition>> {
+    let mut out: Vec<Condition> = Vec::new();
+    for own in binder.domain_chain(domain) {
+        let name = &domain.name;
+        if own.not_null {
+            out.push((true, None, "23502", format!("domain {name} does not allow null values")));
+        }
+        for (check, text) in &own.checks {
+            let mut condition = parse_expression(text)?;
+            rewrite(&mut condition);
+            let message = format!("value for domain {name} violates check constraint \"{check}\"");
+            out.push((false, Some(condition), "23514", message));
+        }
+    }
+    Ok(out)
+}
+
+/// A domain's condition with an expression in the place of VALUE.
+pub(crate) fn with_value(mut condition: Expr, value: &Expr) -> Expr {
+    struct Replacer<'a>(&'a Expr);
+    impl VisitorMut for Replacer<'_> {
+        type Break = ();
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Identifier(name) = expr
+                && name.quote_style.is_none()
+                && name.value.eq_ignore_ascii_case("value")
+            {
+                *expr = self.0.clone();
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = condition.visit(&mut Replacer(value));
+    condition
+}
+
+/// The arguments of a call in their order, and by their names.
+type Arguments = Vec<(Option<String>, Expr)>;
+
+fn arguments(given: &FunctionArguments) -> Option<Arguments> {
+    let FunctionArguments::List(list) = given else {
+        return matches!(given, FunctionArguments::None).then(Vec::new);
+    };
+    of_list(&list.args)
+}
+
+fn of_list(given: &[FunctionArg]) -> Option<Arguments> {
+    let argument = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some((None, expr.clone())),
+        FunctionArg::Named {
+            name,
+            arg: FunctionArgExpr::Expr(expr),
+            ..
+        } => Some((Some(fold(name)), expr.clone())),
+        FunctionArg::ExprNamed {
+            name: Expr::Identifier(name),
+            arg: FunctionArgExpr::Expr(expr),
+            ..
+        } => Some((Some(fold(name)), expr.clone())),
+        _ => None,
+    };
+    given.iter().map(argument).collect()
+}
+
+/// The values of a function's arguments; None where the call does not fit it.
+fn bound(function: &Function, given: &Arguments) -> Result<Option<Vec<Expr>>> {
+    let mut values: Vec<Option<Expr>> = vec![None; function.arguments.len()];
+    for (at, (name, value)) in given.iter().enumerate() {
+        let at = match name {
+            None => Some(at).filter(|at| *at < values.len()),
+            Some(name) => {
+                let mut own = function.arguments.iter();
+                own.position(|own| own.name.as_deref() == Some(name.as_str()))
+            }
+        };
+        match at {
+            Some(at) if values[at].is_none() => values[at] = Some(value.clone()),
+            _ => return Ok(None),
+        }
+    }
+    let mut out = Vec::new();
+    for (value, argument) in values.into_iter().zip(&function.arguments) {
+        let value = match (value, &argument.default) {
+            (Some(value), _) => value,
+            (None, Some(default)) => parse_expression(default)?,
+            (None, None) => return Ok(None),
+        };
+        out.push(if argument.sql_type.starts_with("any") {
+            value
+        } else {
+            cast(value, &argument.sql_type)?
+        });
+    }
+    Ok(Some(out))
+}
+
+impl Inliner<'_> {
+    fn deeper(&self) -> Result<Inliner<'_>> {
+        if self.depth >= DEPTH_MAX {
+            return Err(SqlError::new(
+                crate::pg::error::SqlState("54001"),
+                "functions in SQL are nested too deeply",
+            ));
+        }
+        Ok(Inliner {
+            binder: self.binder,
+            depth: self.depth + 1,
+            scopes: self.scopes.clone(),
+            calls: Cell::new(0),
+        })
+    }
+
+    /// The function's query with the call's arguments in it; None where no function fits the call.
+    #[allow(clippy::type_complexity, reason = "the call's parts, taken apart at once")]
+    fn body(&self, name: &ObjectName, given: &Arguments) -> Result<Option<(Arc<Function>, Box<Query>, Vec<Expr>)>> {
+        for function in self.binder.functions_named(name) {
+            let Some(mut values) = bound(&function, given)? else {
+                continue;
+            };
+            if function.language != "sql" {
+                let language = &function.language;
+                return Err(SqlError::unsupported(format!(
+                    "a call of a function in language {language}"
+                )));
+            }
+            let Some(Kind::Sql(tree)) = parse(&function.body)?.into_iter().next_back().map(|last| last.kind) else {
+                return Err(SqlError::internal("a function has no body"));
+            };
+            let Statement::Query(mut query) = *tree else {
+                return Err(SqlError::unsupported("a function in SQL that changes data"));
+            };
+            rewrite(&mut query);
+            self.calls.set(self.calls.get() + 1);
+            let number = self.calls.get() * (DEPTH_MAX + 1) + self.depth;
+            hygiene::part(self.binder, &mut query, &mut values, &self.scopes, number)?;
+            let _ = query.visit(&mut Parameters {
+                function: &function,
+                values: &values,
+            });
+            match query.visit(&mut self.deeper()?) {
+                ControlFlow::Break(error) => return Err(error),
+                ControlFlow::Continue(()) => {}
+            }
+            return Ok(Some((function, query, values)));
+        }
+        Ok(None)
+    }
+
+    /// A call in an expression.
+    fn call(&self, call: &Call) -> Result<Option<Expr>> {
+        if call.over.is_some() || self.binder.functions_named(&call.name).is_empty() {
+            return Ok(None);
+        }
+        let Some(given) = arguments(&call.args) else {
+            return Ok(None);
+        };
+        let Some((function, query, values)) = self.body(&call.name, &given)? else {
+            return Ok(None);
+        };
+        let FunctionResult::Scalar(result) = &function.returns else {
+            return Err(SqlError::unsupported(format!(
+                "function {} in a SELECT list: it returns rows, so call it in FROM",
+                function_name(call)
+            )));
+        };
+        let value = match alone(&query) {
+            Some(expr) => Expr::Nested(Box::new(expr)),
+            None => Expr::Subquery(first_row(query)),
+        };
+        let value = match result.as_str() {
+            "void" => Expr::Value(Value::Null.into()),
+            result if result.starts_with("any") => value,
+            result => cast(value, result)?,
+        };
+        if !function.strict || values.is_empty() {
+            return Ok(Some(value));
+        }
+        let null = |value: &Expr| CaseWhen {
+            condition: Expr::IsNull(Box::new(value.clone())),
+            result: Expr::Value(Value::Null.into()),
+        };
+        Ok(Some(Expr::Case {
+            case_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+            end_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+            operand: None,
+            conditions: values.iter().map(null).collect(),
+            else_result: Some(Box::new(value)),
+        }))
+    }
+
+    /// A call in FROM.
+    fn rows(&self, factor: &TableFactor) -> Result<Option<TableFactor>> {
+        let (name, given, alias, lateral, ordinality) = match factor {
+            TableFactor::Table {
+                name,
+                args: Some(args),
+                alias,
+                with_ordinality,
+                ..
+            } => (name, of_list(&args.args), alias, false, *with_ordinality),
+            TableFactor::Function {
+                name,
+                args,
+                alias,
+                lateral,
+                with_ordinality,
+            } => (name, of_list(args), alias, *lateral, *with_ordinality),
+            _ => return Ok(None),
+        };
+        let Some(given) = given else { return Ok(None) };
+        if self.binder.functions_named(name).is_empty() {
+            return Ok(None);
+        }
+        let Some((function, mut query, _)) = self.body(name, &given)? else {
+            return Ok(None);
+        };
+        let own_name = parts(name).pop().unwrap_or_default();
+        let column = |name: &str| TableAliasColumnDef {
+            name: Ident::with_quote('"', name),
+            data_type: None,
+        };
+        let shown = alias.as_ref().map_or(own_name.clone(), |alias| fold(&alias.name));
+        let mut columns = match &function.returns {
+            FunctionResult::Table(columns) => columns.iter().map(|(name, _)| column(name)).collect(),
+            FunctionResult::Set(result) | FunctionResult::Scalar(result) => {
+                match self.binder.names().textual(result) {
+                    // Rows of a table.
+                    Ok(relation) => relation
+                        .columns()
+                        .fields()
+                        .iter()
+                        .map(|field| column(field.name()))
+                        .collect(),
+                    Err(_) if matches!(result.as_str(), "record") => Vec::new(),
+                    Err(_) => vec![column(&shown)],
+                }
+            }
+        };
+        if matches!(function.returns, FunctionResult::Scalar(_)) {
+            query = first_row(query);
+        }
+        if ordinality {
+            columns.push(column("ordinality"));
+            query = numbered(query);
+        }
+        let alias = match alias {
+            Some(alias) if !alias.columns.is_empty() => alias.clone(),
+            Some(alias) => TableAlias {
+                columns,
+                ..alias.clone()
+            },
+            None => TableAlias {
+                explicit: true,
+                name: Ident::with_quote('"', own_name),
+                columns,
+                at: None,
+            },
+        };
+        Ok(Some(TableFactor::Derived {
+            lateral,
+            subquery: query,
+            alias: Some(alias),
+            sample: None,
+        }))
+    }
+}
+
+/// The one expression of a query that reads no table.
+fn alone(query: &Query) -> Option<Expr> {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return None;
+    };
+    let plain = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && select.from.is_empty()
+        && select.selection.is_none()
+        && select.having.is_none()
+        && select.distinct.is_none()
+        && matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    match select.projection.as_slice() {
+        [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] if plain && !aggregates(select) => {
+            Some(expr.clone())
+        }
+        _ => None,
+    }
+}
+
+/// Whether a SELECT without FROM may have an aggregate in it: then it is no plain expression.
+fn aggregates(select: &Select) -> bool {
+    let text = select.to_string().to_lowercase();
+    ["count(", "sum(", "avg(", "min(", "max(", "_agg("]
+        .iter()
+        .any(|name| text.contains(name))
+}
+
+/// The rows with, at the end, their number: WITH ORDINALITY.
+fn numbered(query: Box<Query>) -> Box<Query> {
+    let derived = TableFactor::Derived {
+        lateral: false,
+        subquery: query.clone(),
+        alias: Some(TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', "\u{1}rows"),
+            columns: Vec::new(),
+            at: None,
+        }),
+        sample: None,
+    };
+    let number = SelectItem::ExprWithAlias {
+        expr: crate::pg::rewrite::row_number(Vec::new()),
+        alias: Ident::with_quote('"', "ordinality"),
+    };
+    let from = TableWithJoins {
+        relation: derived,
+        joins: Vec::new(),
+    };
+    let items = vec![SelectItem::Wildcard(Default::default()), number];
+    match crate::pg::parse::select::of(items, vec![from], None) {
+        Statement::Query(numbered) => numbered,
+        _ => query,
+    }
+}
+
+/// A function gives its query's first row.
+fn first_row(mut query: Box<Query>) -> Box<Query> {
+    let single = match query.body.as_ref() {
+        SetExpr::Select(select) => aggregates(select) || select.from.is_empty(),
+        _ => false,
+    };
+    if !single && query.limit_clause.is_none() {
+        query.limit_clause = Some(datafusion::sql::sqlparser::ast::LimitClause::LimitOffset {
+            limit: Some(Expr::Value(Value::Number("1".into(), false).into())),
+            offset: None,
+            limit_by: Vec::new(),
+        });
+    }
+    query
+}
+
+/// Puts values in the places of a function's arguments: `$1`, `name` and `function.name`.
+struct Parameters<'a> {
+    function: &'a Function,
+    values: &'a [Expr],
+}
+
+impl Parameters<'_> {
+    fn named(&self, name: &str) -> Option<&Expr> {
+        let mut own = self.function.arguments.iter();
+        let at = own.position(|own| own.name.as_deref() == Some(name))?;
+        self.values.get(at)
+    }
+}
+
+impl VisitorMut for Parameters<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let value = match expr {
+            Expr::Value(value) => match &value.value {
+                Value::Placeholder(id) => {
+                    let at = id.strip_prefix('$').and_then(|id| id.parse::<usize>().ok());
+                    at.and_then(|at| self.values.get(at.checked_sub(1)?))
+                }
+                _ => None,
+            },
+            Expr::Identifier(name) => self.named(&fold(name)),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [function, name] if fold(function) == self.function.name => self.named(&fold(name)),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(value) = value {
+            *expr = Expr::Nested(Box::new(value.clone()));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// What a call of an unknown function says; used when a function is dropped.
+pub(crate) fn undefined_function(name: &str, arguments: &[String]) -> SqlError {
+    let message = format!("function {name}({}) does not exist", arguments.join(", "));
+    SqlError::new(state::UNDEFINED_FUNCTION, message)
+}

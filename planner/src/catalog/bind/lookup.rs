@@ -1,0 +1,226 @@
+//! Which relation a name stands for.
+
+use super::{Binder, partition, view};
+use crate::catalog::files;
+use crate::catalog::system;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::names::{created_in, parts};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use datafusion::common::TableReference;
+use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::logical_expr::TableSource;
+use datafusion::sql::sqlparser::ast::ObjectName;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tenon_executor::scan::SegmentTable;
+use tenon_storage::{Index, Relation, Sequence, State, TableVersion};
+
+/// Schema and name of a relation that exists, or is to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub schema: String,
+    pub name: String,
+}
+
+/// Looks names up in a snapshot along a search path.
+pub(crate) struct Names<'a> {
+    pub snapshot: &'a State,
+    pub path: &'a [String],
+    pub database: &'a str,
+}
+
+impl<'a> Names<'a> {
+    /// The schema that the name gives, if any, and the last part.
+    fn split(&self, name: &ObjectName) -> Result<(Option<String>, String)> {
+        let mut parts = parts(name);
+        let Some(last) = parts.pop() else {
+            return Err(SqlError::new(state::SYNTAX_ERROR, "a name is missing"));
+        };
+        let schema = parts.pop();
+        match parts.pop() {
+            Some(database) if database != self.database => Err(cross_database(&format!("{database}.{last}"))),
+            _ => Ok((schema, last)),
+        }
+    }
+
+    /// `pg_temp` is the session's own schema.
+    fn temporary<'n>(&self, schema: Option<&'n str>) -> Option<&'n str>
+    where
+        'a: 'n,
+    {
+        match schema {
+            Some("pg_temp") => {
+                let own = self.path.iter().find(|schema| schema.starts_with("pg_temp_"));
+                Some(own.map_or("pg_temp", String::as_str))
+            }
+            other => other,
+        }
+    }
+
+    /// An existing relation.
+    pub(crate) fn find(&self, schema: Option<&str>, name: &str) -> Option<&'a Relation> {
+        match self.temporary(schema) {
+            Some(schema) => self.snapshot.relation(schema, name),
+            None => self.path.iter().find_map(|schema| self.snapshot.relation(schema, name)),
+        }
+    }
+
+    /// An existing relation; 42P01, or 3F000 for an unknown schema.
+    pub(crate) fn relation(&self, name: &ObjectName) -> Result<&'a Relation> {
+        let (schema, last) = self.split(name)?;
+        self.find(schema.as_deref(), &last)
+            .ok_or_else(|| undefined(schema.as_deref(), &last))
+    }
+
+    /// A relation by its name in a string: `nextval('\"S\".x')`.
+    pub(crate) fn textual(&self, name: &str) -> Result<&'a Relation> {
+        let parts = crate::catalog::system::split(name);
+        let (schema, last) = match parts.as_slice() {
+            [last] => (None, last),
+            [schema, last] => (Some(schema.as_str()), last),
+            [_, schema, last] => (Some(schema.as_str()), last),
+            _ => {
+                return Err(SqlError::new(
+                    crate::pg::error::SqlState("42602"),
+                    "invalid name syntax",
+                ));
+            }
+        };
+        self.find(schema, last).ok_or_else(|| undefined(schema, last))
+    }
+
+    /// Like `relation`, but None where it does not exist.
+    pub(crate) fn existing(&self, name: &ObjectName) -> Result<Option<&'a Relation>> {
+        let (schema, last) = self.split(name)?;
+        Ok(self.find(schema.as_deref(), &last))
+    }
+
+    /// An index of that name, with its table.
+    pub(crate) fn index(&self, name: &ObjectName) -> Result<Option<(&'a Arc<TableVersion>, &'a Index)>> {
+        let (schema, last) = self.split(name)?;
+        Ok(match schema {
+            Some(schema) => self
+                .snapshot
+                .index(self.temporary(Some(&schema)).unwrap_or_default(), &last),
+            None => self.path.iter().find_map(|schema| self.snapshot.index(schema, &last)),
+        })
+    }
+
+    /// Where a new relation of that name goes: the given schema, or the first of the path.
+    pub(crate) fn target(&self, name: &ObjectName) -> Result<Target> {
+        let (schema, name) = self.split(name)?;
+        let schema = match schema {
+            Some(schema) => schema,
+            None => created_in(self.path)
+                .cloned()
+                .ok_or_else(|| SqlError::new(state::INVALID_SCHEMA_NAME, "no schema has been selected to create in"))?,
+        };
+        if self.snapshot.schema(&schema).is_none() {
+            if schema == "pg_catalog" || schema == "information_schema" {
+                let message = format!("permission denied to create \"{schema}.{name}\"");
+                return Err(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)
+                    .detail("System catalog modifications are currently disallowed."));
+            }
+            let message = format!("schema \"{schema}\" does not exist");
+            return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
+        }
+        Ok(Target { schema, name })
+    }
+}
+
+fn cross_database(name: &str) -> SqlError {
+    SqlError::unsupported(format!("cross-database reference \"{name}\""))
+}
+
+pub(crate) fn undefined(schema: Option<&str>, name: &str) -> SqlError {
+    let shown = schema.map_or_else(|| name.to_string(), |schema| format!("{schema}.{name}"));
+    SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"))
+}
+
+/// Where a sequence stands, as a table of one row.
+fn sequence_row(binder: &Binder, sequence: &Sequence) -> Result<Arc<dyn TableSource>> {
+    let counter = sequence.counter();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![counter.last_value])),
+        Arc::new(Int64Array::from(vec![counter.log_count])),
+        Arc::new(BooleanArray::from(vec![counter.is_called])),
+    ];
+    let row = RecordBatch::try_new(sequence.schema.clone(), columns).map_err(|error| from_arrow(&error))?;
+    let table = MemTable::try_new(sequence.schema.clone(), vec![vec![row]]);
+    binder.facts.used.store(true, Ordering::Relaxed);
+    Ok(provider_as_source(Arc::new(
+        table.map_err(|error| from_datafusion(&error))?,
+    )))
+}
+
+/// What a query reads for a name in FROM.
+pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn TableSource>> {
+    if let Some((own, source)) = &binder.overlay
+        && name.schema().is_none()
+        && name.table() == own
+    {
+        return Ok(source.clone());
+    }
+    if name.schema().is_none()
+        && let Some((_, rows)) = binder.relations.iter().find(|(own, _)| own == name.table())
+    {
+        return Ok(rows.clone());
+    }
+    if let Some(sampled) = name.table().strip_suffix(super::sample::WITH_POSITIONS) {
+        return with_positions(binder, name.schema(), sampled);
+    }
+    let names = binder.names();
+    if let Some(system) = system::source(binder, name.schema(), name.table())? {
+        return Ok(system);
+    }
+    if let Some(catalog) = name.catalog()
+        && catalog != names.database
+    {
+        return Err(cross_database(&name.to_string()));
+    }
+    match names.find(name.schema(), name.table()) {
+        Some(Relation::Table(table)) => {
+            if !table.definition().is_populated {
+                let message = format!("materialized view \"{}\" has not been populated", table.name());
+                return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    .hint("Use the REFRESH MATERIALIZED VIEW command."));
+            }
+            let provider = if binder.positions_of == Some(table.oid()) {
+                SegmentTable::with_positions(table.clone())
+            } else {
+                SegmentTable::new(table.clone())
+            };
+            let provider = provider.indexed(binder.engine.database().budget());
+            Ok(provider_as_source(Arc::new(provider)))
+        }
+        Some(Relation::View(found)) => view::source(binder, found),
+        Some(Relation::Partition(found)) => partition::source(binder, found),
+        Some(Relation::Sequence(sequence)) => sequence_row(binder, sequence),
+        None => match files::named(name.table()).filter(|_| name.schema().is_none()) {
+            Some(format) => {
+                let file = files::source(&binder.engine, &binder.facts.cancel, name.table(), format)?;
+                binder.facts.used.store(true, Ordering::Relaxed);
+                Ok(provider_as_source(Arc::new(file)))
+            }
+            None => Err(undefined(name.schema(), name.table())),
+        },
+    }
+}
+
+/// A table with the places of its rows.
+fn with_positions(binder: &Binder, schema: Option<&str>, name: &str) -> Result<Arc<dyn TableSource>> {
+    let not_a_table = || {
+        let message = "TABLESAMPLE clause can only be applied to tables and materialized views";
+        SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
+    };
+    match binder.names().find(schema, name) {
+        Some(Relation::Table(table)) => Ok(provider_as_source(Arc::new(SegmentTable::with_positions(
+            table.clone(),
+        )))),
+        Some(Relation::Partition(_)) => Err(SqlError::unsupported("TABLESAMPLE of a partition")),
+        Some(Relation::View(_) | Relation::Sequence(_)) => Err(not_a_table()),
+        None if system::source(binder, schema, name)?.is_some() => Err(not_a_table()),
+        None => Err(undefined(schema, name)),
+    }
+}

@@ -1,0 +1,356 @@
+//! Names to tables, views and functions: the planner's view of one snapshot through one session's search path.
+
+mod aliases;
+mod composite;
+mod expand;
+mod hygiene;
+mod inline;
+mod lookup;
+mod outer_aggregates;
+mod partition;
+mod records;
+mod recursion;
+mod relations;
+mod row_values;
+mod sample;
+pub(crate) mod tableoid;
+mod view;
+mod whole_rows;
+mod windows;
+mod with;
+
+pub(crate) use crate::pg::names::{created_in, fold, parts, refers_to};
+pub(crate) use composite::enum_of;
+pub(crate) use inline::{conditions_of, undefined_function, with_value};
+pub(crate) use lookup::{Names, Target, undefined};
+
+use crate::catalog::files;
+use crate::catalog::system;
+use crate::pg::error::Result as SqlResult;
+use crate::pg::errors::{from_datafusion, to_datafusion};
+use crate::pg::functions::foreign::is_foreign;
+use crate::pg::functions::session::Facts;
+use crate::pg::planning;
+use crate::session::engine::Engine;
+use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use datafusion::catalog::TableFunctionArgs;
+use datafusion::catalog::cte_worktable::CteWorkTable;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, ScalarValue, SchemaError, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    AggregateUDF, EmptyRelation, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_expr::create_physical_expr;
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tenon_storage::State;
+use tenon_storage::load::FileFormat;
+
+/// Views inside views: how deep.
+const VIEW_DEPTH_MAX: usize = 64;
+
+/// Relations that a statement names at most. Views of views grow by powers.
+const RELATIONS_MAX: usize = 20_000;
+
+/// What one statement binds its names with.
+#[derive(Clone)]
+pub(crate) struct Binder {
+    pub engine: Arc<Engine>,
+    /// The snapshot.
+    pub snapshot: Arc<State>,
+    pub facts: Arc<Facts>,
+    /// A table that shows its row positions too: the target of UPDATE and DELETE.
+    pub positions_of: Option<u32>,
+    /// A relation of this statement's own, found before all others under its bare name.
+    pub overlay: Option<(String, Arc<dyn TableSource>)>,
+    /// Rows that the changes in its WITH have returned.
+    pub relations: Vec<(String, Arc<dyn TableSource>)>,
+    depth: usize,
+    /// Relations looked up so far, by views too.
+    relations_named: Arc<AtomicUsize>,
+}
+
+impl Binder {
+    pub(crate) fn new(engine: Arc<Engine>, snapshot: Arc<State>, facts: Arc<Facts>) -> Self {
+        Self {
+            engine,
+            snapshot,
+            facts,
+            positions_of: None,
+            overlay: None,
+            relations: Vec::new(),
+            depth: 0,
+            relations_named: Arc::default(),
+        }
+    }
+
+    /// Plans a statement that returns rows.
+    pub(crate) fn plan(
+        &self,
+        mut statement: ast::Statement,
+        parameters: Vec<Option<FieldRef>>,
+    ) -> SqlResult<LogicalPlan> {
+        planning::under_here(&self.facts.planning, || {
+            with::prepare(self, &mut statement)?;
+            tableoid::resolve(self, &mut statement)?;
+            records::resolve(self, &mut statement)?;
+            inline::inline(self, &mut statement)?;
+            expand::expand(self, &mut statement)?;
+            self.plan_expanded(statement, &parameters)
+        })
+    }
+
+    fn plan_expanded(&self, mut statement: ast::Statement, parameters: &[Option<FieldRef>]) -> SqlResult<LogicalPlan> {
+        loop {
+            let error = match self.plan_once(statement.clone(), parameters.to_vec()) {
+                Ok(plan) => return Ok(plan),
+                Err(error) => error,
+            };
+            let renamed = unknown_relation(&error).is_some_and(|name| aliases::rename(&mut statement, &name));
+            if !renamed {
+                // The client knows a renamed relation under its own name.
+                let mut told = from_datafusion(&error);
+                told.message = told.message.replace('\u{1}', "");
+                told.hint = told.hint.map(|hint| hint.replace('\u{1}', ""));
+                return Err(told);
+            }
+        }
+    }
+
+    fn plan_once(&self, statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> Result<LogicalPlan> {
+        let planner = SqlToRel::new_with_options(self, self.parser_options());
+        let mut context = PlannerContext::new().with_prepare_param_data_types(parameters);
+        planner.sql_statement_to_plan_with_context(statement, &mut context)
+    }
+
+    /// Plans an expression over the columns of `schema`.
+    pub(crate) fn expression(&self, mut expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
+        records::resolve(self, &mut expr)?;
+        inline::inline(self, &mut expr)?;
+        let planner = SqlToRel::new_with_options(self, self.parser_options());
+        planner
+            .sql_to_expr(expr, schema, &mut PlannerContext::new())
+            .map_err(|error| from_datafusion(&error))
+    }
+
+    /// An expression over the columns of `schema`, with PostgreSQL's meaning, to be evaluated outside of a plan.
+    pub(crate) fn physical(&self, expr: Expr, schema: &DFSchema) -> SqlResult<Arc<dyn PhysicalExpr>> {
+        let settings = &self.facts.settings;
+        let (state, _) = self.engine.under(settings.join_options(), settings.conventions(None));
+        let rows = LogicalPlan::EmptyRelation(EmptyRelation {
+            produce_one_row: false,
+            schema: Arc::new(schema.clone()),
+        });
+        let plan = LogicalPlanBuilder::from(rows)
+            .project([expr])
+            .and_then(LogicalPlanBuilder::build)
+            .and_then(|plan| {
+                state
+                    .analyzer()
+                    .execute_and_check(plan, state.config_options(), |_, _| {})
+            })
+            .map_err(|error| from_datafusion(&error))?;
+        let LogicalPlan::Projection(projection) = plan else {
+            return Err(crate::pg::error::SqlError::unsupported(
+                "such an expression in this place",
+            ));
+        };
+        let expr = projection.expr.into_iter().next();
+        let expr = expr.ok_or_else(|| crate::pg::error::SqlError::internal("an expression is gone"))?;
+        // The state's own way would coerce its types once more.
+        let (props, context) = (state.execution_props(), PhysicalPlanningContext::default());
+        create_physical_expr(&expr, schema, props, &context).map_err(|error| from_datafusion(&error))
+    }
+
+    /// Whether a plan made by this binder may run in another statement on the same snapshot.
+    pub(crate) fn reusable(&self) -> bool {
+        !self.facts.used.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// What FROM knows beside tables and subqueries.
+    pub(crate) fn relation_planner() -> Arc<dyn RelationPlanner> {
+        Arc::new(relations::Relations)
+    }
+
+    fn parser_options(&self) -> ParserOptions {
+        ParserOptions::from(&self.engine.state.config_options().sql_parser)
+    }
+
+    pub(crate) fn names(&self) -> Names<'_> {
+        Names {
+            snapshot: &self.snapshot,
+            path: &self.facts.path,
+            database: &self.facts.info.database,
+        }
+    }
+
+    fn deeper(&self) -> SqlResult<Self> {
+        if self.depth >= VIEW_DEPTH_MAX {
+            return Err(crate::pg::error::SqlError::new(
+                crate::pg::error::state::PROGRAM_LIMIT_EXCEEDED,
+                "views are nested too deeply",
+            ));
+        }
+        Ok(Self {
+            depth: self.depth + 1,
+            positions_of: None,
+            overlay: None,
+            relations: Vec::new(),
+            ..self.clone()
+        })
+    }
+}
+
+/// The qualifier of a column that was not found.
+fn unknown_relation(error: &DataFusionError) -> Option<String> {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => unknown_relation(inner),
+        DataFusionError::Shared(inner) => unknown_relation(inner),
+        DataFusionError::Collection(errors) => errors.first().and_then(unknown_relation),
+        DataFusionError::SchemaError(error, _) => match error.as_ref() {
+            SchemaError::FieldNotFound { field, .. } => match &field.relation {
+                Some(TableReference::Bare { table }) if !table.contains('\u{1}') => Some(table.to_string()),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl ContextProvider for Binder {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        planning::check().map_err(to_datafusion)?;
+        let named = self.relations_named.fetch_add(1, Ordering::Relaxed);
+        if named >= RELATIONS_MAX {
+            let message =
+                format!("the statement names more than {RELATIONS_MAX} relations, those of its views included");
+            let error = crate::pg::error::SqlError::new(crate::pg::error::state::PROGRAM_LIMIT_EXCEEDED, message);
+            return Err(to_datafusion(error));
+        }
+        lookup::source(self, &name).map_err(to_datafusion)
+    }
+
+    fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
+        let format = match name {
+            "read_parquet" => Some(FileFormat::Parquet),
+            "read_csv" | "read_csv_auto" => Some(FileFormat::Csv),
+            "read_arrow" => Some(FileFormat::Arrow),
+            _ => None,
+        };
+        if let Some(format) = format {
+            let [Expr::Literal(path, _)] = args.as_slice() else {
+                return Err(DataFusionError::Plan(format!("{name} takes the path of a file")));
+            };
+            let path = path.try_as_str().flatten().unwrap_or_default();
+            let file = files::source(&self.engine, &self.facts.cancel, path, format).map_err(to_datafusion)?;
+            self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
+            return Ok(provider_as_source(Arc::new(file)));
+        }
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let functions = self.engine.state.table_functions();
+        let function = functions.get(name).cloned().or_else(|| system::table_function(name));
+        let missing = || DataFusionError::Plan(format!("table function '{name}' not found"));
+        if function.is_none() && !system::gives_rows(name) {
+            return Err(missing());
+        }
+        let simplifier = ExprSimplifier::new(
+            SimplifyContext::builder()
+                .with_config_options(self.engine.state.config_options().clone())
+                .build(),
+        );
+        let schema = DFSchema::empty();
+        let conventions = self.facts.settings.conventions(None);
+        let args = args.into_iter().map(|arg| {
+            let arg = simplifier.coerce(arg, &schema)?;
+            simplifier.simplify(crate::pg::semantics::of_constant(arg, &conventions)?)
+        });
+        let mut args = args.collect::<Result<Vec<_>>>()?;
+        let constants = args.iter().map(|arg| arg.as_literal().cloned());
+        if let Some(constants) = constants.collect::<Option<Vec<_>>>()
+            && let Some(rows) = system::rows_of(self, name, &constants)
+        {
+            self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
+            return Ok(provider_as_source(rows?));
+        }
+        let function = function.ok_or_else(missing)?;
+        for arg in &mut args {
+            // These functions look at their arguments while planning, and know int8 alone.
+            if let Expr::Literal(ScalarValue::Int32(value), _) = arg {
+                *arg = Expr::Literal(ScalarValue::Int64(value.map(i64::from)), None);
+            }
+        }
+        let arguments = TableFunctionArgs::new(&args, self.engine.state.as_ref());
+        Ok(provider_as_source(function.create_table_provider_with_args(arguments)?))
+    }
+
+    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.engine.state.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        self.engine.state.relation_planners()
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(composite::TypesOf(self.clone())))
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let shared = || self.engine.state.udf(name).ok().filter(|_| !is_foreign(name));
+        let own = self.facts.function(name).or_else(shared);
+        own.or_else(|| system::function(self, name))
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.engine.state.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.engine.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.engine.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.engine.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.engine.state.scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.engine.state.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.engine.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.engine.state.window_functions().keys().cloned().collect()
+    }
+}

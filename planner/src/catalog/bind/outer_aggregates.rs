@@ -1,0 +1,190 @@
+//! `SELECT (SELECT max(o.x)) FROM t o`: an aggregate over columns of the query around its own belongs to that query. A
+//! subquery of nothing but such an expression is that expression.
+
+use super::{Binder, fold};
+use crate::pg::rewrite::function_name;
+use crate::pg::walk::{Visit, VisitMut};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, GroupByExpr, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor, Visitor, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// Puts such expressions in the place of their subqueries.
+pub(super) fn hoist(binder: &Binder, select: &mut Select, keys: &mut [&mut Expr]) {
+    if select.from.is_empty() {
+        return;
+    }
+    let mut hoister = Hoister { binder, depth: 0 };
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            let _ = expr.visit(&mut hoister);
+        }
+    }
+    for expr in select.having.iter_mut().chain(keys.iter_mut().map(|key| &mut **key)) {
+        let _ = VisitMut::visit(expr, &mut hoister);
+    }
+}
+
+struct Hoister<'a> {
+    binder: &'a Binder,
+    depth: usize,
+}
+
+impl VisitorMut for Hoister<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.depth == 0
+            && let Expr::Subquery(query) = expr
+            && let Some(only) = single(query)
+        {
+            let mut calls = Aggregates {
+                binder: self.binder,
+                depth: 0,
+                of_outer: 0,
+                others: 0,
+            };
+            let _ = Visit::visit(only, &mut calls);
+            if calls.of_outer > 0 && calls.others == 0 {
+                *expr = Expr::Nested(Box::new(only.clone()));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The expression that is all of a query.
+fn single(query: &Query) -> Option<&Expr> {
+    let plain = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && query.locks.is_empty();
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return None;
+    };
+    let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    let plain = plain
+        && ungrouped
+        && select.from.is_empty()
+        && select.selection.is_none()
+        && select.having.is_none()
+        && select.distinct.is_none();
+    match select.projection.as_slice() {
+        [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] if plain => Some(expr),
+        _ => None,
+    }
+}
+
+/// Counts the aggregates of a query without FROM: over columns, which are those of a query around it, and others.
+struct Aggregates<'a> {
+    binder: &'a Binder,
+    depth: usize,
+    of_outer: usize,
+    others: usize,
+}
+
+impl Visitor for Aggregates<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Function(call) = expr
+            && self.depth == 0
+            && call.over.is_none()
+        {
+            let name = function_name(call);
+            let known = name == "grouping" || self.binder.engine.state.aggregate_functions().contains_key(&name);
+            match (known, has_outer_column(call)) {
+                (false, _) => {}
+                (true, true) => self.of_outer += 1,
+                (true, false) => self.others += 1,
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether a call's arguments, or queries in them, read a column of a query around.
+fn has_outer_column(call: &Function) -> bool {
+    #[derive(Default)]
+    struct Columns {
+        /// The relations of each query in the arguments.
+        own: Vec<Vec<String>>,
+    }
+    impl Visitor for Columns {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+            let names = match query.body.as_ref() {
+                SetExpr::Select(select) => select
+                    .from
+                    .iter()
+                    .flat_map(|table| {
+                        std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
+                    })
+                    .filter_map(known_as)
+                    .collect(),
+                _ => Vec::new(),
+            };
+            self.own.push(names);
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.own.pop();
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            let outer = match expr {
+                Expr::Identifier(_) => self.own.is_empty(),
+                Expr::CompoundIdentifier(parts) => {
+                    let qualifier = parts.iter().rev().nth(1).map(fold).unwrap_or_default();
+                    !self.own.iter().flatten().any(|own| *own == qualifier)
+                }
+                _ => false,
+            };
+            if outer {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        }
+    }
+    Visit::visit(&call.args, &mut Columns::default()).is_break()
+}
+
+fn known_as(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::Table { name, alias, .. } => match alias {
+            Some(alias) => Some(fold(&alias.name)),
+            None => name.0.last().and_then(ObjectNamePart::as_ident).map(fold),
+        },
+        TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| fold(&alias.name)),
+        _ => None,
+    }
+}

@@ -1,0 +1,346 @@
+//! Records in expressions, before names are bound: `(r).column`, `(r).*`, rows cast to composite types, and the functions
+//! that make records of json, in FROM.
+
+use super::{Binder, fold};
+use crate::pg::error::{Result, SqlError, SqlState};
+use crate::pg::functions::record::{FIELD, RECORD, parse_record};
+use crate::pg::parse::{ALL_COLUMNS, parse_expression};
+use crate::pg::rewrite::call;
+use crate::pg::walk::VisitMut;
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem,
+    Statement, TableAlias, TableAliasColumnDef, TableFactor, Value, VisitorMut,
+};
+use std::ops::ControlFlow;
+use tenon_storage::quote;
+
+/// The function that makes a record of its arguments.
+const ROW: &str = "row";
+
+pub(super) fn resolve<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> {
+    match tree.visit(&mut Resolver { binder }) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Resolver<'a> {
+    binder: &'a Binder,
+}
+
+impl VisitorMut for Resolver<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        let mut items = Vec::with_capacity(select.projection.len());
+        for mut item in std::mem::take(&mut select.projection) {
+            match &mut item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => row_value(expr),
+                _ => {}
+            }
+            match self.expanded(&item) {
+                Some(columns) => items.extend(columns),
+                None => items.push(item),
+            }
+        }
+        select.projection = items;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match expr {
+            Expr::Cast { expr: inner, .. } => row_value(inner),
+            Expr::CompoundFieldAccess { root, .. } => row_value(root),
+            Expr::Array(array) => array.elem.iter_mut().for_each(row_value),
+            Expr::Function(call) => arguments(call).for_each(row_value),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        let replaced = match expr {
+            Expr::Cast {
+                expr: inner, data_type, ..
+            } => self.cast(inner, data_type),
+            Expr::CompoundFieldAccess { root, access_chain } => Ok(fields(root, access_chain)),
+            _ => Ok(None),
+        };
+        match replaced {
+            Ok(Some(replacement)) => *expr = replacement,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(error),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        match self.populated(factor) {
+            Ok(Some(replacement)) => *factor = replacement,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(error),
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn arguments(call: &mut Function) -> impl Iterator<Item = &mut Expr> {
+    let list = match &mut call.args {
+        FunctionArguments::List(list) => list.args.as_mut_slice(),
+        _ => &mut [],
+    };
+    list.iter_mut().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    })
+}
+
+/// A row where a value is wanted.
+fn row_value(expr: &mut Expr) {
+    match expr {
+        Expr::Nested(inner) if matches!(inner.as_ref(), Expr::Tuple(_)) => {
+            *expr = std::mem::replace(inner.as_mut(), Expr::Value(Value::Null.into()));
+            row_value(expr);
+        }
+        Expr::Tuple(items) => {
+            items.iter_mut().for_each(row_value);
+            *expr = call(ROW, std::mem::take(items));
+        }
+        _ => {}
+    }
+}
+
+fn text(value: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(value.into()).into())
+}
+
+fn field(record: Expr, name: &str) -> Expr {
+    call(FIELD, vec![record, text(name)])
+}
+
+/// `(r).a.b`
+fn fields(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
+    let root = match root {
+        Expr::Nested(inner) => inner.as_ref(),
+        other => other,
+    };
+    chain.iter().try_fold(root.clone(), |record, access| match access {
+        AccessExpr::Dot(Expr::Identifier(name)) => Some(field(record, &fold(name))),
+        _ => None,
+    })
+}
+
+impl Resolver<'_> {
+    /// A row, or a record's text, as one of a composite type.
+    fn cast(&self, inner: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
+        let values = match inner {
+            Expr::Function(call) if crate::pg::rewrite::function_name(call) == ROW => {
+                let mut call = call.clone();
+                arguments(&mut call).map(|value| value.clone()).collect::<Vec<_>>()
+            }
+            Expr::Value(value) => match &value.value {
+                Value::SingleQuotedString(text) => match self.binder.columns_of_type(data_type) {
+                    Some(columns) => of_text(text, columns.len())?,
+                    None => return Ok(None),
+                },
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        let Some(columns) = self.binder.columns_of_type(data_type) else {
+            return Ok(None);
+        };
+        if columns.len() != values.len() {
+            let detail = match values.len() < columns.len() {
+                true => "Input has too few columns.",
+                false => "Input has too many columns.",
+            };
+            let message = format!("cannot cast type record to {data_type}");
+            return Err(SqlError::new(SqlState("42846"), message).detail(detail.to_string()));
+        }
+        let mut made = Vec::with_capacity(2 * columns.len());
+        for ((name, declared), value) in columns.iter().zip(values) {
+            made.push(text(name));
+            made.push(self.cast_to(value, declared)?);
+        }
+        Ok(Some(call(RECORD, made)))
+    }
+
+    /// A cast, resolved where it is one to a composite type itself.
+    fn cast_to(&self, value: Expr, declared: &str) -> Result<Expr> {
+        let mut expr = match parse_expression(&format!("NULL::{declared}"))? {
+            Expr::Cast {
+                kind,
+                data_type,
+                format,
+                array,
+                ..
+            } => Expr::Cast {
+                kind,
+                expr: Box::new(value),
+                data_type,
+                format,
+                array,
+            },
+            _ => return Err(SqlError::internal("a type is no type")),
+        };
+        if let Expr::Cast {
+            expr: inner, data_type, ..
+        } = &expr
+            && let Some(replacement) = self.cast(inner, data_type)?
+        {
+            expr = replacement;
+        }
+        Ok(expr)
+    }
+
+    /// The columns of an expression's type, where its text says that.
+    fn columns(&self, expr: &Expr) -> Option<Vec<(String, String)>> {
+        match expr {
+            Expr::Nested(inner) => self.columns(inner),
+            Expr::Cast { data_type, .. } => self.binder.columns_of_type(data_type),
+            Expr::Function(call) => match crate::pg::rewrite::function_name(call).as_str() {
+                "json_populate_record" | "jsonb_populate_record" => {
+                    let mut call = call.clone();
+                    let first = arguments(&mut call).next()?.clone();
+                    self.columns(&first)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// `(r).*`
+    fn expanded(&self, item: &SelectItem) -> Option<Vec<SelectItem>> {
+        let (SelectItem::UnnamedExpr(all) | SelectItem::ExprWithAlias { expr: all, .. }) = item else {
+            return None;
+        };
+        let Expr::CompoundFieldAccess { root, access_chain } = all else {
+            return None;
+        };
+        let (last, before) = access_chain.split_last()?;
+        if !matches!(last, AccessExpr::Dot(Expr::Identifier(name)) if name.value == ALL_COLUMNS) {
+            return None;
+        }
+        let record = match before {
+            [] => root.as_ref().clone(),
+            _ => fields(root, before)?,
+        };
+        let record = match &record {
+            Expr::Nested(inner) => inner.as_ref(),
+            other => other,
+        };
+        let item = |name: &str| SelectItem::ExprWithAlias {
+            expr: field(record.clone(), name),
+            alias: Ident::with_quote('"', name),
+        };
+        if let Some(columns) = self.columns(record) {
+            return Some(columns.iter().map(|(name, _)| item(name)).collect());
+        }
+        let values = match record {
+            Expr::Tuple(values) => values.len(),
+            Expr::Function(call) if crate::pg::rewrite::function_name(call) == ROW => {
+                arguments(&mut call.clone()).count()
+            }
+            _ => return None,
+        };
+        let mut record = record.clone();
+        row_value(&mut record);
+        let names = (1..=values).map(|at| format!("f{at}"));
+        let items = names.map(|name| SelectItem::ExprWithAlias {
+            expr: field(record.clone(), &name),
+            alias: Ident::with_quote('"', &name),
+        });
+        Some(items.collect())
+    }
+
+    /// `json_populate_record(base, json)` in FROM: a query of the record's fields, each of its declared type.
+    fn populated(&self, factor: &TableFactor) -> Result<Option<TableFactor>> {
+        let (name, args, alias) = match factor {
+            TableFactor::Table {
+                name,
+                args: Some(args),
+                alias,
+                with_ordinality: false,
+                ..
+            } => (name, &args.args, alias),
+            TableFactor::Function { name, args, alias, .. } => (name, args, alias),
+            _ => return Ok(None),
+        };
+        let name = name.to_string().to_lowercase();
+        let (one, set) = match name.as_str() {
+            "json_populate_record" => ("json_populate_record", None),
+            "jsonb_populate_record" => ("jsonb_populate_record", None),
+            "json_populate_recordset" => ("json_populate_record", Some("json_array_elements")),
+            "jsonb_populate_recordset" => ("jsonb_populate_record", Some("jsonb_array_elements")),
+            _ => return Ok(None),
+        };
+        let [
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(base)),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(json)),
+        ] = args.as_slice()
+        else {
+            return Ok(None);
+        };
+        let Some(columns) = self.columns(base) else {
+            return Ok(None);
+        };
+        let shown = columns.iter().map(|(name, declared)| {
+            format!(
+                "CAST(\"{FIELD}\"(\"\u{1}v\", {}) AS {declared}) AS {}",
+                quote::literal(name),
+                quote::name(name)
+            )
+        });
+        let shown: Vec<String> = shown.collect();
+        let source = match set {
+            None => format!("SELECT {one}({base}, {json}) AS \"\u{1}v\""),
+            Some(set) => {
+                format!("SELECT {one}({base}, \"\u{1}e\") AS \"\u{1}v\" FROM {set}({json}) AS \"\u{1}s\"(\"\u{1}e\")")
+            }
+        };
+        let sql = format!("SELECT {} FROM ({source}) AS \"\u{1}r\"", shown.join(", "));
+        let Some(crate::pg::statement::Kind::Sql(tree)) = crate::pg::parse::parse(&sql)?.pop().map(|own| own.kind)
+        else {
+            return Ok(None);
+        };
+        let Statement::Query(mut subquery) = *tree else {
+            return Ok(None);
+        };
+        crate::pg::rewrite::rewrite(&mut subquery);
+        let names = columns.iter().map(|(name, _)| TableAliasColumnDef {
+            name: Ident::with_quote('"', name),
+            data_type: None,
+        });
+        let alias = match alias {
+            Some(alias) if !alias.columns.is_empty() => alias.clone(),
+            Some(alias) => TableAlias {
+                columns: names.collect(),
+                ..alias.clone()
+            },
+            None => TableAlias {
+                explicit: true,
+                name: Ident::with_quote('"', &name),
+                columns: names.collect(),
+                at: None,
+            },
+        };
+        Ok(Some(TableFactor::Derived {
+            lateral: true,
+            subquery,
+            alias: Some(alias),
+            sample: None,
+        }))
+    }
+}
+
+/// The values in a record's text.
+fn of_text(given: &str, columns: usize) -> Result<Vec<Expr>> {
+    let values = parse_record(given, columns)?;
+    let values = values.into_iter().map(|value| match value {
+        Some(value) => text(&value),
+        None => Expr::Value(Value::Null.into()),
+    });
+    Ok(values.collect())
+}

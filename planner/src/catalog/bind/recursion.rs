@@ -1,0 +1,315 @@
+//! WITH RECURSIVE: which queries refer to which, and where PostgreSQL lets a query refer to itself.
+
+use super::fold;
+use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::names::refers_to;
+use crate::pg::walk::Visit;
+use datafusion::sql::sqlparser::ast::{
+    Cte, Expr, Join, JoinOperator, LimitClause, ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator,
+    SetQuantifier, TableFactor, TableWithJoins, Visitor,
+};
+use std::ops::ControlFlow;
+
+const INVALID_RECURSION: SqlState = SqlState("42P19");
+
+/// Puts the queries of WITH RECURSIVE into an order in which each comes after those that it names.
+pub(super) fn order(ctes: &mut Vec<Cte>) -> Result<()> {
+    let names: Vec<String> = ctes.iter().map(|cte| fold(&cte.alias.name)).collect();
+    let needs: Vec<Vec<usize>> = ctes
+        .iter()
+        .enumerate()
+        .map(|(at, cte)| {
+            (0..names.len())
+                .filter(|&other| other != at && refers_to(&cte.query, &names[other]))
+                .collect()
+        })
+        .collect();
+    let mut placed: Vec<usize> = Vec::with_capacity(ctes.len());
+    while placed.len() < ctes.len() {
+        let ready = |at: &usize| !placed.contains(at) && needs[*at].iter().all(|need| placed.contains(need));
+        match (0..ctes.len()).find(ready) {
+            Some(next) => placed.push(next),
+            None => {
+                let message = "mutual recursion between WITH items is not implemented";
+                return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+            }
+        }
+    }
+    *ctes = placed.iter().map(|&at| ctes[at].clone()).collect();
+    Ok(())
+}
+
+/// Refuses what PostgreSQL refuses of a query that refers to itself.
+pub(super) fn check(cte: &Cte) -> Result<()> {
+    let name = fold(&cte.alias.name);
+    if !refers_to(&cte.query, &name) {
+        return Ok(());
+    }
+    let mut query = cte.query.as_ref();
+    while let (SetExpr::Query(inner), None) = (query.body.as_ref(), &query.with) {
+        query = inner;
+    }
+    if matches!(
+        query.body.as_ref(),
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)
+    ) {
+        let message = format!("recursive query \"{name}\" must not contain data-modifying statements");
+        return Err(SqlError::new(INVALID_RECURSION, message));
+    }
+    let SetExpr::SetOperation {
+        op: SetOperator::Union,
+        left,
+        right,
+        ..
+    } = query.body.as_ref()
+    else {
+        let message =
+            format!("recursive query \"{name}\" does not have the form non-recursive-term UNION [ALL] recursive-term");
+        return Err(SqlError::new(INVALID_RECURSION, message));
+    };
+    let mut walker = Walker { name: &name, seen: 0 };
+    walker.body(left, Place::NonRecursive)?;
+    walker.body(right, Place::Fine)?;
+    if let Some(with) = &query.with {
+        for inner in &with.cte_tables {
+            walker.query(&inner.query, Place::Subquery)?;
+        }
+    }
+    let refused = |what: &str| {
+        let message = format!("{what} in a recursive query is not implemented");
+        Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message))
+    };
+    if query.order_by.is_some() {
+        return refused("ORDER BY");
+    }
+    if let Some(limit) = &query.limit_clause {
+        let offset = matches!(
+            limit,
+            LimitClause::LimitOffset { offset: Some(_), .. } | LimitClause::OffsetCommaLimit { .. }
+        );
+        return refused(if offset { "OFFSET" } else { "LIMIT" });
+    }
+    if query.fetch.is_some() {
+        return refused("LIMIT");
+    }
+    if !query.locks.is_empty() {
+        return refused("FOR UPDATE/SHARE");
+    }
+    Ok(())
+}
+
+/// Where a reference stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Fine,
+    NonRecursive,
+    Subquery,
+    OuterJoin,
+    Intersect,
+    Except,
+}
+
+struct Walker<'a> {
+    name: &'a str,
+    seen: usize,
+}
+
+impl Walker<'_> {
+    fn met(&mut self, place: Place) -> Result<()> {
+        let within = match place {
+            Place::Fine => {
+                self.seen += 1;
+                if self.seen == 1 {
+                    return Ok(());
+                }
+                "more than once"
+            }
+            Place::NonRecursive => "within its non-recursive term",
+            Place::Subquery => "within a subquery",
+            Place::OuterJoin => "within an outer join",
+            Place::Intersect => "within INTERSECT",
+            Place::Except => "within EXCEPT",
+        };
+        let message = format!(
+            "recursive reference to query \"{}\" must not appear {within}",
+            self.name
+        );
+        Err(SqlError::new(INVALID_RECURSION, message))
+    }
+
+    fn query(&mut self, query: &Query, place: Place) -> Result<()> {
+        if let Some(with) = &query.with {
+            for cte in &with.cte_tables {
+                self.query(&cte.query, place)?;
+            }
+            if with.cte_tables.iter().any(|cte| fold(&cte.alias.name) == self.name) {
+                return Ok(());
+            }
+        }
+        self.body(&query.body, place)?;
+        for part in [
+            refers_to(&query.order_by, self.name),
+            refers_to(&query.limit_clause, self.name),
+        ] {
+            if part {
+                self.met(Place::Subquery)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, body: &SetExpr, place: Place) -> Result<()> {
+        match body {
+            SetExpr::Select(select) => self.select(select, place),
+            SetExpr::Query(query) => self.query(query, place),
+            SetExpr::SetOperation {
+                op,
+                set_quantifier,
+                left,
+                right,
+            } => {
+                let all = matches!(set_quantifier, SetQuantifier::All | SetQuantifier::AllByName);
+                let (first, second) = match (place, op) {
+                    (Place::Fine, SetOperator::Intersect) if all => (Place::Intersect, Place::Intersect),
+                    (Place::Fine, SetOperator::Except | SetOperator::Minus) if all => (Place::Except, Place::Except),
+                    (Place::Fine, SetOperator::Except | SetOperator::Minus) => (place, Place::Except),
+                    _ => (place, place),
+                };
+                self.body(left, first)?;
+                self.body(right, second)
+            }
+            other if refers_to(other, self.name) => self.met(place),
+            _ => Ok(()),
+        }
+    }
+
+    fn select(&mut self, select: &Select, place: Place) -> Result<()> {
+        let before = self.seen;
+        for table in &select.from {
+            self.table(table, place)?;
+        }
+        let direct = place == Place::Fine && self.seen > before && select.from.iter().any(|table| self.names(table));
+        if direct && has_aggregate(select) {
+            let message = "aggregate functions are not allowed in a recursive query's recursive term";
+            return Err(SqlError::new(INVALID_RECURSION, message));
+        }
+        let mut rest = select.clone();
+        rest.from.clear();
+        if refers_to(&rest, self.name) {
+            self.met(if place == Place::NonRecursive {
+                place
+            } else {
+                Place::Subquery
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether the relation stands in FROM itself, not in a subquery there.
+    fn names(&self, table: &TableWithJoins) -> bool {
+        let own = |factor: &TableFactor| match factor {
+            TableFactor::Table { name, .. } => {
+                matches!(name.0.as_slice(), [ObjectNamePart::Identifier(only)] if fold(only) == self.name)
+            }
+            TableFactor::NestedJoin { table_with_joins, .. } => self.names(table_with_joins),
+            _ => false,
+        };
+        own(&table.relation) || table.joins.iter().any(|join| own(&join.relation))
+    }
+
+    fn table(&mut self, table: &TableWithJoins, place: Place) -> Result<()> {
+        // The left side of a join is all that stands before it.
+        let outer_later = |from: usize| {
+            place == Place::Fine
+                && table.joins[from..]
+                    .iter()
+                    .any(|join| matches!(kind(join), Kind::Right | Kind::Full))
+        };
+        let inside = |outer: bool| if outer { Place::OuterJoin } else { place };
+        self.factor(&table.relation, inside(outer_later(0)))?;
+        for (at, join) in table.joins.iter().enumerate() {
+            let outer = place == Place::Fine && matches!(kind(join), Kind::Left | Kind::Full);
+            self.factor(&join.relation, inside(outer || outer_later(at + 1)))?;
+            if refers_to(&join.join_operator, self.name) {
+                self.met(Place::Subquery)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn factor(&mut self, factor: &TableFactor, place: Place) -> Result<()> {
+        match factor {
+            TableFactor::Derived { subquery, .. } => self.query(subquery, place),
+            TableFactor::NestedJoin { table_with_joins, .. } => self.table(table_with_joins, place),
+            other if refers_to(other, self.name) => self.met(place),
+            _ => Ok(()),
+        }
+    }
+}
+
+enum Kind {
+    Inner,
+    Left,
+    Right,
+    Full,
+}
+
+fn kind(join: &Join) -> Kind {
+    match join.join_operator {
+        JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => Kind::Left,
+        JoinOperator::Right(_) | JoinOperator::RightOuter(_) => Kind::Right,
+        JoinOperator::FullOuter(_) => Kind::Full,
+        _ => Kind::Inner,
+    }
+}
+
+/// Whether a select list or HAVING calls one of the usual aggregates.
+fn has_aggregate(select: &Select) -> bool {
+    const AGGREGATES: [&str; 12] = [
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "array_agg",
+        "string_agg",
+        "bool_and",
+        "bool_or",
+        "every",
+        "stddev",
+        "variance",
+    ];
+    struct Finder(usize);
+    impl Visitor for Finder {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.0 += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.0 -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Function(function)
+                    if self.0 == 0
+                        && function.over.is_none()
+                        && AGGREGATES.contains(&crate::pg::rewrite::function_name(function).as_str()) =>
+                {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    let items = select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr.visit(&mut Finder(0)).is_break(),
+        _ => false,
+    });
+    items
+        || select
+            .having
+            .as_ref()
+            .is_some_and(|having| having.visit(&mut Finder(0)).is_break())
+}

@@ -1,0 +1,57 @@
+//! Views: stored as text, planned where they are used, in the snapshot of the query.
+
+use super::Binder;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::parse::parse;
+use crate::pg::rewrite::rewrite;
+use crate::pg::statement::Kind;
+use datafusion::datasource::{ViewTable, provider_as_source};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, TableSource};
+use datafusion::prelude::Expr;
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+use tenon_storage::View;
+
+/// Stack that planning one view may take, and how much is added where there is less.
+const STACK_LEFT_BYTES_MIN: usize = 1 << 20;
+const STACK_MORE_BYTES: usize = 8 << 20;
+
+pub(super) fn source(binder: &Binder, view: &View) -> Result<Arc<dyn TableSource>> {
+    let binder = binder.deeper()?;
+    // Views in views: each takes its planner's stack once more.
+    let plan = stacker::maybe_grow(STACK_LEFT_BYTES_MIN, STACK_MORE_BYTES, || plan(&binder, view))?;
+    Ok(provider_as_source(Arc::new(ViewTable::new(
+        plan,
+        Some(view.sql.clone()),
+    ))))
+}
+
+/// The view's query, its columns named as when it was created.
+fn plan(binder: &Binder, view: &View) -> Result<LogicalPlan> {
+    let changed = || {
+        let message = format!("view \"{}\" no longer fits the tables it reads", view.name);
+        SqlError::new(state::INVALID_TABLE_DEFINITION, message)
+    };
+    let Some(Kind::Sql(statement)) = parse(&view.sql)?.into_iter().next().map(|statement| statement.kind) else {
+        return Err(changed());
+    };
+    let ast::Statement::Query(mut query) = *statement else {
+        return Err(changed());
+    };
+    rewrite(&mut query);
+    let plan = binder.plan(ast::Statement::Query(query), Vec::new())?;
+    let fields = view.schema.fields();
+    if plan.schema().fields().len() < fields.len() {
+        return Err(changed());
+    }
+    let columns = plan.schema().columns();
+    let named = columns
+        .into_iter()
+        .zip(fields)
+        .map(|(column, field)| Expr::Column(column).alias(field.name()));
+    let named: Vec<Expr> = named.collect();
+    LogicalPlanBuilder::from(plan)
+        .project(named)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(|error| crate::pg::errors::from_datafusion(&error))
+}

@@ -1,0 +1,549 @@
+//! The functions that catalog queries call. Those about this database's objects read the snapshot; the rest come from
+//! `datafusion-pg-catalog`.
+
+use super::regnames::RegType;
+use super::relations::{indexed, is_constraint, relations};
+use super::rows::{self, row};
+use super::{DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, names, partitions, signatures};
+use crate::catalog::bind::Binder;
+use crate::pg::errors::to_datafusion;
+use datafusion::arrow::array::{Array, ArrayRef, Int32Array, StructArray, new_empty_array};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, Fields};
+use datafusion::catalog::{MemoryCatalogProvider, TableFunction};
+use datafusion::common::ScalarValue;
+use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use datafusion::prelude::SessionContext;
+use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+use tenon_storage::{Index, Object, ObjectKey, Relation, Sequence, TableVersion, quote};
+
+/// What the crate registers: made at first use.
+fn shipped() -> Option<&'static SessionState> {
+    static SHIPPED: OnceLock<Option<SessionState>> = OnceLock::new();
+    let made = SHIPPED.get_or_init(|| {
+        let context = SessionContext::new();
+        context.register_catalog("tenon", Arc::new(MemoryCatalogProvider::new()));
+        datafusion_pg_catalog::pg_catalog::setup_pg_catalog(&context, "tenon", EmptyContextProvider).ok()?;
+        Some(context.state())
+    });
+    made.as_ref()
+}
+
+/// Functions of the crate that a statement may call, by name.
+const SHIPPED: &[&str] = &["quote_ident", "parse_ident", "array_upper", "array_lower"];
+
+/// A table function of the crate.
+pub(crate) fn table_function(name: &str) -> Option<Arc<TableFunction>> {
+    if name != "pg_get_keywords" {
+        return None;
+    }
+    shipped()?.table_functions().get(name).cloned()
+}
+
+/// Whether `rows_of` knows a function.
+pub(crate) fn gives_rows(name: &str) -> bool {
+    matches!(name, "pg_partition_ancestors" | "pg_partition_tree")
+}
+
+/// The rows of a table function over this database's objects; None: it is none of these.
+pub(crate) fn rows_of(binder: &Binder, name: &str, args: &[ScalarValue]) -> Option<Result<Arc<MemTable>>> {
+    let (columns, rows): (&[(&str, &str)], _) = match (name, args) {
+        ("pg_partition_ancestors", [_]) => {
+            let oids = partitions::ancestors(binder, relation(binder, args));
+            let rows = oids.into_iter().map(|oid| row! { "relid": oid }).collect();
+            (&[("relid", "oid")], rows)
+        }
+        ("pg_partition_tree", [_]) => (&partitions::TREE, partitions::tree(binder, relation(binder, args))),
+        _ => return None,
+    };
+    Some(rows::table(&rows::schema(columns), &[], &rows))
+}
+
+/// The relation that the first argument names, or has as its oid.
+fn relation(binder: &Binder, args: &[ScalarValue]) -> Option<Relation> {
+    match text(args, 0) {
+        Some(name) if name.parse::<u32>().is_err() => named(binder, &name),
+        Some(oid) => find(binder, oid.parse().ok()?),
+        None => find(binder, number(args, 0)?),
+    }
+}
+
+/// A catalog function by its name.
+pub(crate) fn function(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
+    if let Some(own) = own(binder, name) {
+        return Some(own);
+    }
+    let name = SHIPPED.iter().find(|shipped| **shipped == name)?;
+    shipped()?.scalar_functions().get(*name).cloned()
+}
+
+/// `value = ANY (array)` where the array is a column of a system table: a list, or the text of one, such as `{1,2}`.
+pub(super) const TEXT_ARRAY_HAS: &str = "tenon_text_array_has";
+/// The subscripts of an array, as a list: from 0 for the vectors of system tables.
+pub(super) const SUBSCRIPTS: &str = "tenon_subscripts";
+
+/// What `information_schema._pg_expandarray` gives row by row, as a list.
+pub(super) const EXPANDED: &str = "tenon_expanded";
+
+/// What `pg_partition_ancestors` gives row by row, as a list. Oids, where PostgreSQL prints names.
+pub(super) const ANCESTORS: &str = "tenon_partition_ancestors";
+
+/// The function that reads an object's name (or oid) and gives its oid; it fails where there is none of that name.
+pub(super) fn reg_oid(alias: RegType) -> String {
+    format!("tenon_{alias:?}_oid").to_lowercase()
+}
+
+/// The function that gives the name of an object by its oid (or name).
+pub(super) fn reg_name(alias: RegType) -> String {
+    format!("tenon_{alias:?}_name").to_lowercase()
+}
+
+/// The elements of a list.
+fn elements(array: &ScalarValue) -> Option<(ArrayRef, bool)> {
+    match array {
+        ScalarValue::List(list) if list.is_valid(0) => Some((list.value(0), false)),
+        ScalarValue::LargeList(list) if list.is_valid(0) => Some((list.value(0), true)),
+        _ => None,
+    }
+}
+
+fn text_array_has(args: &[ScalarValue]) -> Result<Option<bool>> {
+    let Some(value) = args.get(1).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let value = value.to_string();
+    if let Some((items, _)) = args.first().and_then(elements) {
+        for row in 0..items.len() {
+            if ScalarValue::try_from_array(&items, row)?.to_string() == value {
+                return Ok(Some(true));
+            }
+        }
+        return Ok(Some(false));
+    }
+    let Some(array) = text(args, 0) else { return Ok(None) };
+    let mut items = array
+        .trim_matches(['{', '}'])
+        .split([',', ' '])
+        .filter(|element| !element.is_empty());
+    Ok(Some(items.any(|element| element.trim_matches('"') == value)))
+}
+
+fn subscripts(args: &[ScalarValue]) -> ScalarValue {
+    let Some((items, vector)) = args.first().and_then(elements) else {
+        return ScalarValue::new_null_list(DataType::Int32, true, 1);
+    };
+    let first = i32::from(!vector);
+    let subscripts: Vec<_> = (0..items.len() as i32)
+        .map(|at| ScalarValue::Int32(Some(at + first)))
+        .collect();
+    ScalarValue::List(ScalarValue::new_list(&subscripts, &DataType::Int32, true))
+}
+
+/// The elements of an array with their numbers from 1, as a list of records `(x, n)`.
+fn expanded(args: &[ScalarValue]) -> Result<ScalarValue> {
+    let items = match args.first().and_then(elements) {
+        Some((items, _)) => items,
+        None => new_empty_array(&DataType::Int32),
+    };
+    let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(1..=items.len() as i32));
+    let records = StructArray::try_new(pair(), vec![cast(&items, &DataType::Int32)?, numbers], None)?;
+    Ok(ScalarValue::List(Arc::new(
+        SingleRowListArrayBuilder::new(Arc::new(records)).build_list_array(),
+    )))
+}
+
+fn pair() -> Fields {
+    Fields::from(vec![
+        Field::new("x", DataType::Int32, true),
+        Field::new("n", DataType::Int32, true),
+    ])
+}
+
+/// Functions over names and oids of objects.
+fn reg_function(binder: &Binder, name: &str) -> Option<(DataType, Box<Fallible>)> {
+    let binder = binder.clone();
+    if let Some(alias) = name.strip_prefix("to_").and_then(RegType::named) {
+        let find = move |args: &[ScalarValue]| {
+            let oid = text(args, 0).and_then(|name| alias.oid(&binder, &name));
+            Ok(ScalarValue::UInt32(oid))
+        };
+        return Some((DataType::UInt32, Box::new(find)));
+    }
+    let (alias, what) = name.strip_prefix("tenon_")?.split_once('_')?;
+    let alias = RegType::named(&format!("reg{alias}"))?;
+    let oid = move |binder: &Binder, args: &[ScalarValue]| match (number(args, 0), text(args, 0)) {
+        (Some(oid), _) => Ok(Some(oid)),
+        (None, Some(name)) => match alias.oid(binder, &name) {
+            Some(oid) => Ok(Some(oid.into())),
+            None => Err(to_datafusion(alias.undefined(&name))),
+        },
+        (None, None) => Ok(None),
+    };
+    match what {
+        "oid" => Some((
+            DataType::UInt32,
+            Box::new(move |args| Ok(ScalarValue::UInt32(oid(&binder, args)?.map(|oid| oid as u32)))),
+        )),
+        "name" => Some((
+            DataType::Utf8,
+            Box::new(move |args| {
+                Ok(ScalarValue::Utf8(
+                    oid(&binder, args)?.map(|oid| alias.name(&binder, oid)),
+                ))
+            }),
+        )),
+        _ => None,
+    }
+}
+
+type Body = dyn Fn(&[ScalarValue]) -> ScalarValue + Send + Sync;
+type Fallible = dyn Fn(&[ScalarValue]) -> Result<ScalarValue> + Send + Sync;
+
+fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
+    let (returns, body): (DataType, Box<Fallible>) = match name {
+        TEXT_ARRAY_HAS => (
+            DataType::Boolean,
+            Box::new(|args| Ok(ScalarValue::Boolean(text_array_has(args)?))),
+        ),
+        EXPANDED => (DataType::new_list(DataType::Struct(pair()), true), Box::new(expanded)),
+        _ => match reg_function(binder, name) {
+            Some(found) => found,
+            None => {
+                let (returns, body) = plain(binder, name)?;
+                (returns, Box::new(move |args| Ok(body(args))))
+            }
+        },
+    };
+    Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
+        name: name.to_string(),
+        returns,
+        signature: Signature::variadic_any(Volatility::Stable),
+        body: body.into(),
+    })))
+}
+
+/// Functions that cannot fail.
+fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
+    let own = binder.clone();
+    let found: (DataType, Box<Body>) = match name {
+        "format_type" => (
+            DataType::Utf8,
+            Box::new(|args| {
+                let name = number(args, 0).map(|oid| names::format_type(oid, number(args, 1)).unwrap_or("???".into()));
+                ScalarValue::Utf8(name)
+            }),
+        ),
+        "pg_get_userbyid" => {
+            let user = binder.facts.info.user.clone();
+            let name = move |args: &[ScalarValue]| match number(args, 0)? {
+                oid if oid == i64::from(DATABASE_OWNER.1) => Some(DATABASE_OWNER.0.to_string()),
+                oid if oid == i64::from(ROLE_OID) => Some(user.clone()),
+                oid => Some(format!("unknown (OID={oid})")),
+            };
+            (DataType::Utf8, Box::new(move |args| ScalarValue::Utf8(name(args))))
+        }
+        "pg_table_is_visible"
+        | "pg_type_is_visible"
+        | "pg_function_is_visible"
+        | "pg_operator_is_visible"
+        | "pg_opclass_is_visible"
+        | "pg_collation_is_visible"
+        | "pg_conversion_is_visible" => (
+            DataType::Boolean,
+            Box::new(move |args| {
+                let schema = number(args, 0).and_then(|oid| schema_of(&own, oid));
+                ScalarValue::Boolean(Some(schema.is_none_or(|schema| own.facts.path.contains(&schema))))
+            }),
+        ),
+        "pg_get_expr" => (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(text(args, 0)))),
+        "pg_get_indexdef" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let found = number(args, 0).and_then(|oid| index(&own, oid));
+                ScalarValue::Utf8(found.map(|(table, index)| match number(args, 1).filter(|at| *at > 0) {
+                    None => names::index_definition(table, index),
+                    Some(at) => {
+                        let column = index.columns.get(at as usize - 1);
+                        column.map_or(String::new(), |at| {
+                            quote::identifier(&table.definition().columns[*at].name)
+                        })
+                    }
+                }))
+            }),
+        ),
+        "pg_get_constraintdef" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let found = number(args, 0).and_then(|oid| index(&own, oid));
+                let found = found.filter(|(_, index)| is_constraint(index));
+                ScalarValue::Utf8(found.map(|(table, key)| names::key_definition(table, key)))
+            }),
+        ),
+        "pg_get_viewdef" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                ScalarValue::Utf8(match relation(&own, args) {
+                    Some(Relation::View(view)) => Some(format!(" {};", view.sql)),
+                    _ => None,
+                })
+            }),
+        ),
+        ANCESTORS => (
+            DataType::new_list(DataType::UInt32, true),
+            Box::new(move |args| {
+                let oids = partitions::ancestors(&own, relation(&own, args));
+                let oids: Vec<_> = oids.into_iter().map(|oid| ScalarValue::UInt32(Some(oid))).collect();
+                ScalarValue::List(ScalarValue::new_list(&oids, &DataType::UInt32, true))
+            }),
+        ),
+        "pg_partition_root" => (
+            DataType::UInt32,
+            Box::new(move |args| {
+                ScalarValue::UInt32(partitions::ancestors(&own, relation(&own, args)).last().copied())
+            }),
+        ),
+        "pg_get_partkeydef" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let relation = number(args, 0).and_then(|oid| find(&own, oid));
+                ScalarValue::Utf8(relation.and_then(|relation| partitions::key(&relation)))
+            }),
+        ),
+        "obj_description" => (
+            DataType::Utf8,
+            Box::new(move |args| ScalarValue::Utf8(number(args, 0).and_then(|oid| comment(&own, oid, 0)))),
+        ),
+        "col_description" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let (oid, column) = (number(args, 0), number(args, 1));
+                ScalarValue::Utf8(oid.zip(column).and_then(|(oid, column)| comment(&own, oid, column)))
+            }),
+        ),
+        "pg_get_serial_sequence" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let found = text(args, 0).zip(text(args, 1));
+                ScalarValue::Utf8(found.and_then(|(table, column)| serial_sequence(&own, &table, &column)))
+            }),
+        ),
+        "shobj_description"
+        | "pg_get_ruledef"
+        | "pg_get_triggerdef"
+        | "pg_get_statisticsobjdef_columns"
+        | "pg_tablespace_location" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
+        "pg_get_function_result" => (
+            DataType::Utf8,
+            Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::result))),
+        ),
+        "pg_get_function_arguments" | "pg_get_function_identity_arguments" => (
+            DataType::Utf8,
+            Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::arguments))),
+        ),
+        "pg_get_functiondef" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
+        "pg_encoding_to_char" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(Some("UTF8".into())))),
+        "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" => (
+            DataType::Int64,
+            Box::new(move |args| {
+                let relation = match args.first() {
+                    Some(ScalarValue::Utf8(Some(name)) | ScalarValue::Utf8View(Some(name))) => named(&own, name),
+                    _ => number(args, 0).and_then(|oid| find(&own, oid)),
+                };
+                let bytes = relation.and_then(|relation| Some(relation.as_table()?.bytes() as i64));
+                ScalarValue::Int64(Some(bytes.unwrap_or(0)))
+            }),
+        ),
+        "pg_indexes_size" | "pg_stat_get_numscans" => (DataType::Int64, Box::new(|_| ScalarValue::Int64(Some(0)))),
+        "pg_database_size" => (
+            DataType::Int64,
+            Box::new(move |_| ScalarValue::Int64(Some(own.engine.database().budget().in_use_bytes() as i64))),
+        ),
+        "pg_size_pretty" => (
+            DataType::Utf8,
+            Box::new(|args| ScalarValue::Utf8(number(args, 0).map(size_pretty))),
+        ),
+        "has_any_column_privilege"
+        | "has_column_privilege"
+        | "has_database_privilege"
+        | "has_schema_privilege"
+        | "has_table_privilege"
+        | "has_function_privilege"
+        | "has_sequence_privilege"
+        | "has_tablespace_privilege"
+        | "has_type_privilege"
+        | "pg_has_role"
+        | "pg_relation_is_publishable"
+        | "row_security_active" => {
+            // The one role may do everything.
+            (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(true))))
+        }
+        SUBSCRIPTS => (DataType::new_list(DataType::Int32, true), Box::new(subscripts)),
+        "pg_is_other_temp_schema" => (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(false)))),
+        _ => return None,
+    };
+    Some(found)
+}
+
+/// What COMMENT ON says of an object, or of one of its columns.
+fn comment(binder: &Binder, oid: i64, column: i64) -> Option<String> {
+    let key = ObjectKey::Comment {
+        oid: oid.try_into().ok()?,
+        column: column.try_into().ok()?,
+    };
+    match binder.snapshot.objects().get(&key)? {
+        Object::Comment(text) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+/// The sequence that a column owns.
+fn serial_sequence(binder: &Binder, table: &str, column: &str) -> Option<String> {
+    let table = binder.names().textual(table).ok()?.oid();
+    let owned = |sequence: &&Arc<Sequence>| {
+        let owner = sequence.owner.as_ref();
+        owner.is_some_and(|owner| owner.table_oid == table && owner.column == column)
+    };
+    let sequence = binder
+        .snapshot
+        .relations()
+        .filter_map(Relation::as_sequence)
+        .find(owned)?;
+    Some(format!(
+        "{}.{}",
+        quote::identifier(&sequence.schema_name),
+        quote::identifier(&sequence.name)
+    ))
+}
+
+fn find(binder: &Binder, oid: i64) -> Option<Relation> {
+    relations(binder)
+        .find(|relation| i64::from(relation.oid()) == oid)
+        .cloned()
+}
+
+/// A relation by the text of its name, `table` or `schema.table`, as regclass reads it.
+fn named(binder: &Binder, name: &str) -> Option<Relation> {
+    let parts: Vec<String> = name.split('.').map(|part| part.trim_matches('"').to_string()).collect();
+    match parts.as_slice() {
+        [name] => binder.names().find(None, name).cloned(),
+        [schema, name] => binder.names().find(Some(schema), name).cloned(),
+        _ => None,
+    }
+}
+
+/// An index by its oid, with its table.
+fn index(binder: &Binder, oid: i64) -> Option<(&Arc<TableVersion>, &Index)> {
+    indexed(binder).find(|(_, index)| i64::from(index.oid) == oid)
+}
+
+/// The schema of a relation or index of this database; None: an object that PostgreSQL ships.
+fn schema_of(binder: &Binder, oid: i64) -> Option<String> {
+    if [PG_CATALOG_OID, INFORMATION_SCHEMA_OID].map(i64::from).contains(&oid) {
+        return None;
+    }
+    let relation = find(binder, oid).map(|relation| relation.schema_name().to_string());
+    relation.or_else(|| index(binder, oid).map(|(table, _)| table.definition().schema_name.clone()))
+}
+
+fn number(args: &[ScalarValue], at: usize) -> Option<i64> {
+    match args.get(at)?.cast_to(&DataType::Int64) {
+        Ok(ScalarValue::Int64(value)) => value,
+        _ => None,
+    }
+}
+
+fn text(args: &[ScalarValue], at: usize) -> Option<String> {
+    args.get(at)?.try_as_str().flatten().map(str::to_string)
+}
+
+/// As PostgreSQL prints sizes: the largest unit in which the number has at least two digits.
+fn size_pretty(bytes: i64) -> String {
+    let units = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value.abs() >= 10.0 * 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", value.round(), units[unit])
+}
+
+/// A function of few rows, evaluated one by one.
+struct CatalogFunction {
+    name: String,
+    returns: DataType,
+    signature: Signature,
+    body: Arc<Fallible>,
+}
+
+impl fmt::Debug for CatalogFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CatalogFunction").field("name", &self.name).finish()
+    }
+}
+
+impl PartialEq for CatalogFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for CatalogFunction {}
+
+impl Hash for CatalogFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for CatalogFunction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { args.number_rows };
+        let mut values = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let of_row = args.args.iter().map(|arg| match arg {
+                ColumnarValue::Scalar(value) => Ok(value.clone()),
+                ColumnarValue::Array(array) => ScalarValue::try_from_array(array, row),
+            });
+            values.push((self.body)(&of_row.collect::<Result<Vec<_>>>()?)?);
+        }
+        if constant {
+            return Ok(ColumnarValue::Scalar(values.remove(0)));
+        }
+        let array: ArrayRef = if values.is_empty() {
+            datafusion::arrow::array::new_empty_array(&self.returns)
+        } else {
+            ScalarValue::iter_to_array(values)?
+        };
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_read_as_in_postgresql() {
+        assert_eq!(super::size_pretty(10), "10 bytes");
+        assert_eq!(super::size_pretty(10 * 1024), "10 kB");
+        assert_eq!(super::size_pretty(123_456_789), "118 MB");
+    }
+}

@@ -1,0 +1,118 @@
+//! `pg_catalog` and `information_schema`: system tables over one snapshot, made when a statement names them.
+//!
+//! What PostgreSQL ships (types, functions, operators) comes from the `datafusion-pg-catalog` crate; what is of this
+//! database (relations, columns, keys, settings) is made here from storage, with storage's oids.
+
+mod columns;
+mod encodings;
+mod functions;
+mod information;
+mod names;
+mod partitions;
+mod regnames;
+mod relations;
+mod respell;
+mod rewrite;
+mod rows;
+mod settings;
+mod signatures;
+mod statistics;
+mod system_types;
+mod types;
+mod zones;
+
+pub(crate) use functions::{function, gives_rows, rows_of, table_function};
+pub(crate) use regnames::split;
+pub(crate) use rewrite::{rewrite, touches};
+
+use crate::catalog::bind::Binder;
+use crate::pg::error::{Result, SqlError};
+use crate::pg::errors::from_datafusion;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::datasource::{TableProvider, provider_as_source};
+use datafusion::logical_expr::TableSource;
+use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_pg_catalog::pg_catalog::{PgCatalogSchemaProvider, PgCatalogStaticTables, PgCatalogTable};
+use std::sync::{Arc, OnceLock};
+
+/// The schema searched before all others.
+pub(crate) const PG_CATALOG: &str = "pg_catalog";
+pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
+/// oids of the system schemas.
+const PG_CATALOG_OID: u32 = 11;
+/// As the functions of `pg_proc` have it.
+const INFORMATION_SCHEMA_OID: u32 = 13_283;
+/// oid of the one database and of the one role.
+const DATABASE_OID: u32 = 5;
+const ROLE_OID: u32 = 10;
+/// The predefined role that owns `public`.
+const DATABASE_OWNER: (&str, u32) = ("pg_database_owner", 6171);
+
+type Shipped = PgCatalogSchemaProvider<Arc<dyn CatalogProviderList>, EmptyContextProvider>;
+
+/// What PostgreSQL ships: read from the binary at first use.
+fn shipped() -> Result<&'static Shipped> {
+    static SHIPPED: OnceLock<std::result::Result<Shipped, String>> = OnceLock::new();
+    let made = SHIPPED.get_or_init(|| {
+        let empty: Arc<dyn CatalogProviderList> = Arc::new(MemoryCatalogProviderList::new());
+        let tables = PgCatalogStaticTables::try_new().map_err(|error| error.to_string())?;
+        Shipped::try_new(empty, Arc::new(tables), EmptyContextProvider).map_err(|error| error.to_string())
+    });
+    made.as_ref().map_err(SqlError::internal)
+}
+
+/// The rows of a table that PostgreSQL ships.
+fn shipped_batches(name: &str) -> Option<Vec<RecordBatch>> {
+    match shipped().ok()?.build_table_by_name(name).ok()?? {
+        PgCatalogTable::Static(table) => Some(table.data().to_vec()),
+        _ => None,
+    }
+}
+
+/// A system table by its name; None where there is none of that name.
+pub(crate) fn source(binder: &Binder, schema: Option<&str>, name: &str) -> Result<Option<Arc<dyn TableSource>>> {
+    let made = match schema {
+        Some(PG_CATALOG) => pg_catalog(binder, name)?,
+        None if name.starts_with("pg_") || name == encodings::NAME => pg_catalog(binder, name)?,
+        Some(INFORMATION_SCHEMA) => information::table(binder, name).map_err(|error| from_datafusion(&error))?,
+        _ => None,
+    };
+    if made.is_some() {
+        // Settings and statistics may change without a new snapshot.
+        binder.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+    Ok(made.map(provider_as_source))
+}
+
+fn pg_catalog(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+    let told = |error: datafusion::error::DataFusionError| from_datafusion(&error);
+    let shipped = shipped()?.build_table_by_name(name).map_err(told)?;
+    let own = match &shipped {
+        Some(table) => {
+            let schema = columns::typed(name, &table.schema());
+            let before = match table {
+                PgCatalogTable::Static(table) => table
+                    .data()
+                    .iter()
+                    .map(|batch| columns::convert(batch, &schema))
+                    .collect(),
+                _ => Ok(Vec::new()),
+            };
+            let is_static = matches!(table, PgCatalogTable::Static(_) | PgCatalogTable::Empty(_));
+            match relations::rows(binder, name) {
+                None if !is_static => Ok(None),
+                rows => before
+                    .and_then(|before| rows::table(&schema, &before, &rows.unwrap_or_default()))
+                    .map(Some),
+            }
+        }
+        None => relations::extra(binder, name),
+    };
+    if let Some(own) = own.map_err(told)? {
+        return Ok(Some(own));
+    }
+    shipped
+        .map(|table| table.try_into_table_provider().map_err(told))
+        .transpose()
+}

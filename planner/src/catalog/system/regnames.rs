@@ -1,0 +1,226 @@
+//! Names and oids of catalog objects, both ways: what `regclass`, `regtype` and their kin read and print.
+
+use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID};
+use super::{names, relations, signatures, system_types, types};
+use crate::catalog::bind::Binder;
+use crate::pg::error::{SqlError, state};
+use tenon_storage::{Index, SqlType, TableVersion, quote};
+
+/// The aliases of oid that read and print names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RegType {
+    Class,
+    Type,
+    Proc,
+    Namespace,
+    Role,
+}
+
+/// Oids of the system tables that tools name as a `regclass`: in `pg_description.classoid` and the like.
+const SYSTEM_TABLES: &[(&str, u32)] = &[
+    ("pg_am", 2601),
+    ("pg_attrdef", 2604),
+    ("pg_attribute", 1249),
+    ("pg_authid", 1260),
+    ("pg_class", 1259),
+    ("pg_collation", 3456),
+    ("pg_constraint", 2606),
+    ("pg_database", 1262),
+    ("pg_description", 2609),
+    ("pg_event_trigger", 3466),
+    ("pg_extension", 3079),
+    ("pg_foreign_data_wrapper", 2328),
+    ("pg_foreign_server", 1417),
+    ("pg_index", 2610),
+    ("pg_language", 2612),
+    ("pg_namespace", 2615),
+    ("pg_operator", 2617),
+    ("pg_policy", 3256),
+    ("pg_proc", 1255),
+    ("pg_publication", 6104),
+    ("pg_rewrite", 2618),
+    ("pg_subscription", 6100),
+    ("pg_tablespace", 1213),
+    ("pg_trigger", 2620),
+    ("pg_ts_config", 3602),
+    ("pg_type", 1247),
+];
+
+impl RegType {
+    /// By the name of the type, without its schema.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "regclass" => Self::Class,
+            "regtype" => Self::Type,
+            "regproc" | "regprocedure" => Self::Proc,
+            "regnamespace" => Self::Namespace,
+            "regrole" => Self::Role,
+            _ => return None,
+        })
+    }
+
+    /// The oid of a name, as the type's input reads it; None: there is no such object.
+    pub(super) fn oid(self, binder: &Binder, name: &str) -> Option<u32> {
+        let name = name.trim();
+        if let Ok(oid) = name.parse() {
+            return Some(oid);
+        }
+        if name == "-" && self != Self::Type {
+            return Some(0);
+        }
+        match self {
+            Self::Class => relation(binder, name),
+            Self::Type => type_oid(name).or_else(|| types::oid(binder, name)),
+            Self::Proc => signatures::oid(split(name.split('(').next()?).last()?),
+            Self::Namespace => match folded(name).as_str() {
+                PG_CATALOG => Some(PG_CATALOG_OID),
+                INFORMATION_SCHEMA => Some(INFORMATION_SCHEMA_OID),
+                own => binder.snapshot.schema(own).map(|schema| schema.oid),
+            },
+            Self::Role => (folded(name) == binder.facts.info.user).then_some(ROLE_OID),
+        }
+    }
+
+    /// The name of an oid, as the type's output prints it: the number where there is no such object.
+    pub(super) fn name(self, binder: &Binder, oid: i64) -> String {
+        let found = match self {
+            Self::Class => relation_name(binder, oid),
+            Self::Type => names::format_type(oid, None),
+            Self::Proc => signatures::name(oid),
+            Self::Namespace if oid == i64::from(PG_CATALOG_OID) => Some(PG_CATALOG.into()),
+            Self::Namespace if oid == i64::from(INFORMATION_SCHEMA_OID) => Some(INFORMATION_SCHEMA.into()),
+            Self::Namespace => {
+                let mut schemas = binder.snapshot.schemas();
+                let found = schemas.find(|(_, schema)| i64::from(schema.oid) == oid);
+                found.map(|(name, _)| quote::identifier(name))
+            }
+            Self::Role => (oid == i64::from(ROLE_OID)).then(|| quote::identifier(&binder.facts.info.user)),
+        };
+        found.unwrap_or_else(|| if oid == 0 { "-".into() } else { oid.to_string() })
+    }
+
+    /// What a cast says of a name that is not there.
+    pub(super) fn undefined(self, name: &str) -> SqlError {
+        let (state, what) = match self {
+            Self::Class => (state::UNDEFINED_TABLE, "relation"),
+            Self::Type => (state::UNDEFINED_OBJECT, "type"),
+            Self::Proc => (state::UNDEFINED_FUNCTION, "function"),
+            Self::Namespace => (state::INVALID_SCHEMA_NAME, "schema"),
+            Self::Role => (state::UNDEFINED_OBJECT, "role"),
+        };
+        SqlError::new(state, format!("{what} \"{name}\" does not exist"))
+    }
+}
+
+/// The parts of `schema.name`, each folded unless quoted.
+pub(crate) fn split(name: &str) -> Vec<String> {
+    let (mut parts, mut part, mut quoted) = (Vec::new(), String::new(), false);
+    for c in name.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            '.' if !quoted => parts.push(std::mem::take(&mut part)),
+            c if quoted => part.push(c),
+            c => part.extend(c.to_lowercase()),
+        }
+    }
+    parts.push(part);
+    parts
+}
+
+fn folded(name: &str) -> String {
+    split(name).pop().unwrap_or_default()
+}
+
+fn relation(binder: &Binder, name: &str) -> Option<u32> {
+    let parts = split(name);
+    let (schema, name) = match parts.as_slice() {
+        [name] => (None, name),
+        [schema, name] => (Some(schema.as_str()), name),
+        _ => return None,
+    };
+    if schema.is_none_or(|schema| schema == PG_CATALOG)
+        && let Some((_, oid)) = SYSTEM_TABLES.iter().find(|(own, _)| own == name)
+    {
+        return Some(*oid);
+    }
+    if let Some(found) = binder.names().find(schema, name) {
+        return Some(found.oid());
+    }
+    // Indexes are relations too.
+    let is_it = |table: &TableVersion, key: &Index| {
+        let of = &table.definition().schema_name;
+        key.name == *name && schema.map_or_else(|| binder.facts.path.contains(of), |schema| of == schema)
+    };
+    let mut indexes = relations::indexed(binder);
+    indexes
+        .find(|(table, index)| is_it(table, index))
+        .map(|(_, index)| index.oid)
+}
+
+fn relation_name(binder: &Binder, oid: i64) -> Option<String> {
+    if let Some((name, _)) = SYSTEM_TABLES.iter().find(|(_, own)| i64::from(*own) == oid) {
+        return Some((*name).into());
+    }
+    let relation = relations::relations(binder)
+        .find(|relation| i64::from(relation.oid()) == oid)
+        .map(|relation| (relation.schema_name(), relation.name()));
+    let key = || {
+        let mut indexes = relations::indexed(binder);
+        let found = indexes.find(|(_, key)| i64::from(key.oid) == oid);
+        found.map(|(table, key)| (table.definition().schema_name.as_str(), key.name.as_str()))
+    };
+    let (schema, name) = relation.or_else(key)?;
+    let found = binder.names().find(None, name).map(|found| i64::from(found.oid()));
+    Some(
+        if found == Some(oid) || binder.facts.path.first().is_some_and(|first| first == schema) {
+            quote::identifier(name)
+        } else {
+            format!("{}.{}", quote::identifier(schema), quote::identifier(name))
+        },
+    )
+}
+
+/// A type by any of its names: `int4`, `integer`, `numeric(10,2)`, `text[]`, `pg_catalog.name`.
+fn type_oid(name: &str) -> Option<u32> {
+    if let Some(element) = name.strip_suffix("[]") {
+        return system_types::by_oid(type_oid(element.trim())?).map(|of| of.array);
+    }
+    let lower = name.to_lowercase();
+    let bare = lower.strip_prefix("pg_catalog.").unwrap_or(&lower);
+    let plain = if bare == "\"char\"" { "char" } else { bare };
+    if bare != "char"
+        && let Some(found) = system_types::by_name(plain.trim_matches('"'))
+    {
+        return Some(found);
+    }
+    bare.parse::<SqlType>().ok().map(SqlType::oid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_by_any_name() {
+        let names = [
+            "int4",
+            "integer",
+            "INT",
+            "numeric(10,2)",
+            "character varying",
+            "text[]",
+            "pg_catalog.name",
+        ];
+        let oids = names.map(|name| type_oid(name).unwrap_or(0));
+        assert_eq!(oids, [23, 23, 23, 1700, 1043, 1009, 19]);
+        assert_eq!(type_oid("\"char\""), Some(18));
+        assert_eq!(type_oid("char"), Some(1042));
+        assert_eq!(type_oid("_int4"), Some(1007));
+        assert_eq!(type_oid("hstore"), None);
+    }
+
+    #[test]
+    fn names_are_split_at_unquoted_dots() {
+        assert_eq!(split("Public.\"My.Table\""), ["public", "My.Table"]);
+    }
+}

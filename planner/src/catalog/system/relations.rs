@@ -1,0 +1,627 @@
+//! The rows of `pg_catalog` that are of this database: schemas, relations, columns, keys.
+
+use super::rows::{self, Row, row};
+use super::{
+    DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
+};
+use super::{encodings, names, partitions, settings, types, zones};
+use crate::catalog::bind::Binder;
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use std::sync::Arc;
+use tenon_storage::{
+    Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation, Sequence, SqlType, TableVersion,
+};
+
+const ZONE_COLUMNS: &[(&str, &str)] = &[
+    ("name", "text"),
+    ("abbrev", "text"),
+    ("utc_offset", "interval"),
+    ("is_dst", "bool"),
+];
+
+/// Rows for a table whose schema comes from `datafusion-pg-catalog`; None: that crate's own rows are right.
+pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
+    Some(match name {
+        "pg_namespace" => namespaces(binder),
+        "pg_class" => classes(binder),
+        "pg_attribute" => attributes(binder),
+        "pg_attrdef" => defaults(binder),
+        "pg_index" => indexes(binder),
+        "pg_constraint" => constraints(binder),
+        "pg_database" => databases(binder),
+        "pg_roles" | "pg_authid" => roles(binder),
+        "pg_tables" => tables(binder),
+        "pg_views" => views(binder),
+        "pg_settings" => settings::rows(binder),
+        "pg_stat_user_tables" => table_statistics(binder),
+        "pg_description" => descriptions(binder),
+        "pg_sequence" => sequences(binder),
+        "pg_inherits" => partitions::inherits(binder),
+        "pg_partitioned_table" => partitions::partitioned(binder),
+        "pg_type" => types::types(binder),
+        "pg_enum" => types::labels(binder),
+        _ => return None,
+    })
+}
+
+/// Tables that the crate does not have.
+pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>> {
+    let (columns, rows): (&[(&str, &str)], Vec<Row>) = match name {
+        "pg_stats" => (
+            &[
+                ("schemaname", "text"),
+                ("tablename", "text"),
+                ("attname", "text"),
+                ("inherited", "bool"),
+                ("null_frac", "float"),
+                ("avg_width", "int"),
+                ("n_distinct", "float"),
+                ("most_common_vals", "text"),
+                ("most_common_freqs", "text"),
+                ("histogram_bounds", "text"),
+                ("correlation", "float"),
+            ],
+            super::statistics::rows(binder),
+        ),
+        encodings::NAME => (encodings::COLUMNS, encodings::rows(binder)),
+        "pg_indexes" => (
+            &[
+                ("schemaname", "text"),
+                ("tablename", "text"),
+                ("indexname", "text"),
+                ("tablespace", "text"),
+                ("indexdef", "text"),
+            ],
+            index_definitions(binder),
+        ),
+        "pg_user" => (
+            &[
+                ("usename", "text"),
+                ("usesysid", "oid"),
+                ("usecreatedb", "bool"),
+                ("usesuper", "bool"),
+            ],
+            vec![row! {
+                "usename": binder.facts.info.user.as_str(), "usesysid": ROLE_OID, "usecreatedb": true, "usesuper": true,
+            }],
+        ),
+        "pg_stat_activity" => (
+            &[
+                ("datid", "oid"),
+                ("datname", "text"),
+                ("pid", "int"),
+                ("usename", "text"),
+                ("application_name", "text"),
+                ("state", "text"),
+                ("query", "text"),
+            ],
+            vec![row! {
+                "datid": DATABASE_OID,
+                "datname": binder.facts.info.database.as_str(),
+                "pid": i64::from(binder.facts.info.process_id),
+                "usename": binder.facts.info.user.as_str(),
+                "application_name": binder.facts.info.application_name.as_str(),
+                "state": "active",
+            }],
+        ),
+        "pg_locks" => (
+            &[
+                ("locktype", "text"),
+                ("pid", "int"),
+                ("mode", "text"),
+                ("granted", "bool"),
+            ],
+            Vec::new(),
+        ),
+        "pg_timezone_names" => (ZONE_COLUMNS, zones::names(binder)),
+        "pg_timezone_abbrevs" => (&ZONE_COLUMNS[1..], zones::abbreviations(binder)),
+        "pg_prepared_xacts" => (&[("gid", "text"), ("owner", "text"), ("database", "text")], Vec::new()),
+        "pg_sequences" => (
+            &[
+                ("schemaname", "text"),
+                ("sequencename", "text"),
+                ("sequenceowner", "text"),
+                ("data_type", "text"),
+                ("start_value", "bigint"),
+                ("min_value", "bigint"),
+                ("max_value", "bigint"),
+                ("increment_by", "bigint"),
+                ("cycle", "bool"),
+                ("cache_size", "bigint"),
+                ("last_value", "bigint"),
+            ],
+            shown_sequences(binder),
+        ),
+        "pg_collations" => (&[("oid", "oid"), ("collname", "text")], Vec::new()),
+        "pg_available_extensions" => (&[("name", "text"), ("default_version", "text")], Vec::new()),
+        _ => return Ok(None),
+    };
+    rows::table(&rows::schema(columns), &[], &rows).map(Some)
+}
+
+fn all_sequences(binder: &Binder) -> impl Iterator<Item = &Arc<Sequence>> {
+    relations(binder).filter_map(Relation::as_sequence)
+}
+
+fn sequences(binder: &Binder) -> Vec<Row> {
+    let sequence = |own: &Arc<Sequence>| {
+        row! {
+            "seqrelid": own.oid,
+            "seqtypid": own.def.sql_type.oid(),
+            "seqstart": own.def.start,
+            "seqincrement": own.def.increment,
+            "seqmax": own.def.max,
+            "seqmin": own.def.min,
+            "seqcache": own.def.cache,
+            "seqcycle": own.def.cycle,
+        }
+    };
+    all_sequences(binder).map(sequence).collect()
+}
+
+fn shown_sequences(binder: &Binder) -> Vec<Row> {
+    let sequence = |own: &Arc<Sequence>| {
+        let counter = own.counter();
+        let mut row = row! {
+            "schemaname": own.schema_name.as_str(),
+            "sequencename": own.name.as_str(),
+            "sequenceowner": binder.facts.info.user.as_str(),
+            "data_type": own.def.sql_type.base_name(),
+            "start_value": own.def.start,
+            "min_value": own.def.min,
+            "max_value": own.def.max,
+            "increment_by": own.def.increment,
+            "cycle": own.def.cycle,
+            "cache_size": own.def.cache,
+        };
+        if counter.is_called {
+            row.extend(row! { "last_value": counter.last_value });
+        }
+        row
+    };
+    all_sequences(binder).map(sequence).collect()
+}
+
+fn descriptions(binder: &Binder) -> Vec<Row> {
+    let comment = |(key, object): (&ObjectKey, &Object)| match (key, object) {
+        (ObjectKey::Comment { oid, column }, Object::Comment(text)) => Some(row! {
+            "objoid": *oid,
+            "classoid": class_of(binder, *oid),
+            "objsubid": i64::from(*column),
+            "description": text.as_ref(),
+        }),
+        _ => None,
+    };
+    binder.snapshot.objects().iter().filter_map(comment).collect()
+}
+
+/// The system table that an object is in.
+fn class_of(binder: &Binder, oid: u32) -> i64 {
+    const PG_CLASS: i64 = 1259;
+    const PG_NAMESPACE: i64 = 2615;
+    const PG_TYPE: i64 = 1247;
+    if binder.snapshot.schemas().any(|(_, schema)| schema.oid == oid) {
+        return PG_NAMESPACE;
+    }
+    let is_it = |object: &Object| match object {
+        Object::Domain(domain) => domain.oid == oid,
+        Object::Composite(composite) => composite.oid == oid,
+        Object::Enum(of) => of.oid == oid,
+        _ => false,
+    };
+    if binder.snapshot.objects().values().any(is_it) {
+        PG_TYPE
+    } else {
+        PG_CLASS
+    }
+}
+
+/// Relations that a client is shown: all but other sessions' temporary tables.
+pub(super) fn relations(binder: &Binder) -> impl Iterator<Item = &Relation> {
+    let own = &binder.facts.path;
+    binder.snapshot.relations().filter(|relation| {
+        !relation.schema_name().starts_with("pg_temp_") || own.iter().any(|s| s == relation.schema_name())
+    })
+}
+
+pub(super) fn stored(binder: &Binder) -> impl Iterator<Item = &Arc<TableVersion>> {
+    relations(binder).filter_map(Relation::as_table)
+}
+
+pub(super) fn schema_oid(binder: &Binder, name: &str) -> u32 {
+    binder.snapshot.schema(name).map_or(0, |schema| schema.oid)
+}
+
+fn namespaces(binder: &Binder) -> Vec<Row> {
+    let system = [
+        (PG_CATALOG, PG_CATALOG_OID),
+        (INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID),
+    ];
+    let stored = binder.snapshot.schemas().map(|(name, schema)| (name, schema.oid));
+    system
+        .into_iter()
+        .chain(stored)
+        .map(|(name, oid)| {
+            let owner = if name == "public" { DATABASE_OWNER.1 } else { ROLE_OID };
+            row! { "oid": oid, "nspname": name, "nspowner": owner }
+        })
+        .collect()
+}
+
+fn classes(binder: &Binder) -> Vec<Row> {
+    let mut out = Vec::new();
+    for relation in relations(binder) {
+        let table = relation.as_table();
+        let namespace = schema_oid(binder, relation.schema_name());
+        let temporary = relation.schema_name().starts_with("pg_temp_");
+        out.push(row! {
+            "oid": relation.oid(),
+            "relname": relation.name(),
+            "relnamespace": namespace,
+            "reltype": 0_i64,
+            "relowner": ROLE_OID,
+            "relam": if relation.kind() == "table" && !partitions::is_divided(relation) || relation.kind() == "materialized view" { 2_i64 } else { 0 },
+            "relpages": table.map_or(0, |table| (table.bytes() / 8192) as i64).min(i32::MAX.into()),
+            "reltuples": table.map_or(-1.0, |table| table.rows() as f64),
+            "relhasindex": table.is_some_and(|table| has_index(table)),
+            "relpersistence": if temporary { "t" } else { "p" },
+            "relkind": match relation.kind() {
+                "table" if partitions::is_divided(relation) => "p",
+                "table" => "r",
+                "materialized view" => "m",
+                "sequence" => "S",
+                _ => "v",
+            },
+            "relnatts": relation.columns().fields().len() as i64,
+            "relhasrules": relation.as_view().is_some(),
+            "relispopulated": table.is_none_or(|table| table.definition().is_populated),
+            "relreplident": "d",
+            "relispartition": relation.as_partition().is_some(),
+            "relhassubclass": partitions::is_divided(relation),
+            "relpartbound": partitions::bound(binder, relation),
+        });
+        for (table, index) in table
+            .iter()
+            .flat_map(|table| table.definition().all_indexes().map(move |own| (table, own)))
+        {
+            out.push(row! {
+                "oid": index.oid,
+                "relname": index.name.as_str(),
+                "relnamespace": namespace,
+                "relowner": ROLE_OID,
+                "relam": 403_i64,
+                "reltuples": table.rows() as f64,
+                "relpersistence": if temporary { "t" } else { "p" },
+                "relkind": "i",
+                "relnatts": index.columns.len() as i64,
+                "relispopulated": true,
+                "relreplident": "n",
+            });
+        }
+    }
+    out
+}
+
+/// A column's declared type, NOT NULL and default.
+pub(super) struct Column<'a> {
+    pub name: &'a str,
+    pub sql_type: SqlType,
+    pub not_null: bool,
+    pub default: Option<&'a str>,
+    pub generated: Option<Generated>,
+}
+
+pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
+    match relation {
+        Relation::Table(table) => {
+            let columns = table.definition().columns.iter();
+            columns
+                .map(|column| Column {
+                    name: &column.name,
+                    sql_type: column.sql_type,
+                    not_null: column.not_null,
+                    default: column.default.as_deref(),
+                    generated: column.generated,
+                })
+                .collect()
+        }
+        // Of a partition NOT NULL is among its fields.
+        Relation::View(_) | Relation::Sequence(_) | Relation::Partition(_) => {
+            let fields = relation.columns().fields().iter();
+            fields
+                .map(|field| Column {
+                    name: field.name(),
+                    sql_type: SqlType::from_field(field).unwrap_or(SqlType::Text),
+                    not_null: relation.as_partition().is_some() && !field.is_nullable(),
+                    default: None,
+                    generated: None,
+                })
+                .collect()
+        }
+    }
+}
+
+fn attributes(binder: &Binder) -> Vec<Row> {
+    let attribute = |relation: u32, number: usize, column: &Column<'_>| {
+        let length = names::length(column.sql_type);
+        row! {
+            "attrelid": relation,
+            "attname": column.name,
+            "atttypid": column.sql_type.oid(),
+            "attstattarget": -1_i64,
+            "attlen": length,
+            "attnum": number as i64 + 1,
+            "attcacheoff": -1_i64,
+            "atttypmod": i64::from(column.sql_type.typmod()),
+            "attbyval": (1..=8).contains(&length),
+            "attalign": if length == 8 { "d" } else { "i" },
+            "attstorage": match column.sql_type {
+                SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "m",
+                _ if length < 0 => "x",
+                _ => "p",
+            },
+            "attnotnull": column.not_null,
+            "atthasdef": column.default.is_some(),
+            "attidentity": match column.generated {
+                Some(Generated::Always) => "a",
+                Some(Generated::ByDefault) => "d",
+                _ => "",
+            },
+            "attgenerated": if column.generated == Some(Generated::Stored) { "s" } else { "" },
+            "attislocal": true,
+            "attcollation": if column.sql_type.is_string() { 100_i64 } else { 0 },
+        }
+    };
+    let mut out = Vec::new();
+    for relation in relations(binder) {
+        let columns = columns(relation);
+        out.extend(
+            columns
+                .iter()
+                .enumerate()
+                .map(|(number, column)| attribute(relation.oid(), number, column)),
+        );
+        for index in relation
+            .as_table()
+            .iter()
+            .flat_map(|table| table.definition().all_indexes())
+        {
+            let keyed = index.columns.iter().enumerate();
+            out.extend(keyed.map(|(number, at)| {
+                let column = Column {
+                    not_null: false,
+                    default: None,
+                    generated: None,
+                    ..columns[*at]
+                };
+                attribute(index.oid, number, &column)
+            }));
+        }
+    }
+    out
+}
+
+fn defaults(binder: &Binder) -> Vec<Row> {
+    let mut out = Vec::new();
+    for relation in relations(binder) {
+        for (number, column) in columns(relation).iter().enumerate() {
+            if let Some(default) = column.default {
+                out.push(row! {
+                    "oid": relation.oid(),
+                    "adrelid": relation.oid(),
+                    "adnum": number as i64 + 1,
+                    "adbin": shown_default(column.sql_type, default),
+                });
+            }
+        }
+    }
+    out
+}
+
+/// A default as PostgreSQL prints it: a string says its type.
+pub(super) fn shown_default(sql_type: SqlType, default: &str) -> String {
+    let literal = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let type_name = names::format_type(sql_type.oid().into(), None);
+    match (literal, type_name) {
+        (Some(text), Some(name)) if !text.replace("''", "").contains('\'') => {
+            // bpchar, without its length.
+            let name = if name == "character" { "bpchar" } else { &name };
+            format!("{default}::{name}")
+        }
+        _ => default.to_string(),
+    }
+}
+
+/// PRIMARY KEY and UNIQUE constraints, each with its table.
+pub(super) fn keyed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &Index)> {
+    indexed(binder).filter(|(_, index)| is_constraint(index))
+}
+
+/// Whether a constraint of the table needs the index.
+pub(super) fn is_constraint(index: &Index) -> bool {
+    matches!(index.kind, IndexKind::Primary | IndexKind::Constraint)
+}
+
+/// All indexes, each with its table.
+pub(super) fn indexed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &Index)> {
+    stored(binder).flat_map(|table| table.definition().all_indexes().map(move |index| (table, index)))
+}
+
+fn has_index(table: &TableVersion) -> bool {
+    table.definition().all_indexes().next().is_some()
+}
+
+/// The key's columns, numbered from 1.
+fn positions(key: &Index) -> Vec<i64> {
+    key.columns.iter().map(|at| *at as i64 + 1).collect()
+}
+
+fn indexes(binder: &Binder) -> Vec<Row> {
+    let index = |(table, key): (&Arc<TableVersion>, &Index)| {
+        let zeros = vec![0; key.columns.len()];
+        // Bit 0: DESC; bit 1: NULLS FIRST.
+        let options = key
+            .order
+            .iter()
+            .map(|order| i64::from(order.descending) | i64::from(order.nulls_first) << 1);
+        row! {
+            "indexrelid": key.oid,
+            "indrelid": table.oid(),
+            "indnatts": key.columns.len() as i64,
+            "indnkeyatts": key.columns.len() as i64,
+            "indisunique": key.is_unique(),
+            "indnullsnotdistinct": key.nulls_not_distinct,
+            "indisprimary": key.is_primary(),
+            "indisexclusion": false,
+            "indimmediate": true,
+            "indisclustered": false,
+            "indisvalid": true,
+            "indcheckxmin": false,
+            "indisready": true,
+            "indislive": true,
+            "indisreplident": false,
+            "indkey": positions(key),
+            "indcollation": zeros.clone(),
+            "indclass": zeros,
+            "indoption": options.collect::<Vec<_>>(),
+        }
+    };
+    indexed(binder).map(index).collect()
+}
+
+fn constraints(binder: &Binder) -> Vec<Row> {
+    let constraint = |(table, key): (&Arc<TableVersion>, &Index)| {
+        row! {
+            "oid": key.oid,
+            "conname": key.name.as_str(),
+            "connamespace": schema_oid(binder, &table.definition().schema_name),
+            "contype": if key.is_primary() { "p" } else { "u" },
+            "condeferrable": false,
+            "condeferred": false,
+            "convalidated": true,
+            "conrelid": table.oid(),
+            "contypid": 0_i64,
+            "conindid": key.oid,
+            "conparentid": 0_i64,
+            "confrelid": 0_i64,
+            "confupdtype": " ",
+            "confdeltype": " ",
+            "confmatchtype": " ",
+            "conislocal": true,
+            "coninhcount": 0_i64,
+            "connoinherit": true,
+            "conkey": positions(key),
+        }
+    };
+    keyed(binder).map(constraint).collect()
+}
+
+fn databases(binder: &Binder) -> Vec<Row> {
+    vec![row! {
+        "oid": DATABASE_OID,
+        "datname": binder.facts.info.database.as_str(),
+        "datdba": ROLE_OID,
+        "encoding": 6_i64,
+        "datlocprovider": "c",
+        "datcollate": "C.UTF-8",
+        "datctype": "C.UTF-8",
+        "datistemplate": false,
+        "datallowconn": true,
+        "datconnlimit": -1_i64,
+        "dattablespace": 1663_i64,
+    }]
+}
+
+fn roles(binder: &Binder) -> Vec<Row> {
+    let role = |name: &str, oid: u32, is_client: bool| {
+        row! {
+            "oid": oid,
+            "rolname": name,
+            "rolsuper": is_client,
+            "rolinherit": true,
+            "rolcreaterole": false,
+            "rolcreatedb": false,
+            "rolcanlogin": is_client,
+            "rolreplication": false,
+            "rolconnlimit": -1_i64,
+            "rolbypassrls": false,
+        }
+    };
+    let mut rows = vec![
+        role(&binder.facts.info.user, ROLE_OID, true),
+        role(DATABASE_OWNER.0, DATABASE_OWNER.1, false),
+    ];
+    for object in binder.snapshot.objects().values() {
+        if let Object::Role(own) = object {
+            rows.push(role(&own.name, own.oid, own.can_login));
+        }
+    }
+    rows
+}
+
+fn tables(binder: &Binder) -> Vec<Row> {
+    let table = |table: &Arc<TableVersion>| {
+        let definition = table.definition();
+        row! {
+            "schemaname": definition.schema_name.as_str(),
+            "tablename": definition.name.as_str(),
+            "tableowner": binder.facts.info.user.as_str(),
+            "hasindexes": has_index(table),
+            "hasrules": false,
+            "hastriggers": false,
+            "rowsecurity": false,
+        }
+    };
+    let partition = |partition: &Arc<Partition>| {
+        row! {
+            "schemaname": partition.schema_name.as_str(),
+            "tablename": partition.name.as_str(),
+            "tableowner": binder.facts.info.user.as_str(),
+            "hasindexes": false,
+            "hasrules": false,
+            "hastriggers": false,
+            "rowsecurity": false,
+        }
+    };
+    let partitions = relations(binder).filter_map(Relation::as_partition).map(partition);
+    stored(binder).map(table).chain(partitions).collect()
+}
+
+fn views(binder: &Binder) -> Vec<Row> {
+    let view = |relation: &Relation| match relation {
+        Relation::View(view) => Some(row! {
+            "schemaname": view.schema_name.as_str(),
+            "viewname": view.name.as_str(),
+            "viewowner": binder.facts.info.user.as_str(),
+            "definition": view.sql.as_str(),
+        }),
+        Relation::Table(_) | Relation::Sequence(_) | Relation::Partition(_) => None,
+    };
+    relations(binder).filter_map(view).collect()
+}
+
+fn index_definitions(binder: &Binder) -> Vec<Row> {
+    let index = |(table, key): (&Arc<TableVersion>, &Index)| {
+        row! {
+            "schemaname": table.definition().schema_name.as_str(),
+            "tablename": table.name(),
+            "indexname": key.name.as_str(),
+            "indexdef": names::index_definition(table, key),
+        }
+    };
+    indexed(binder).map(index).collect()
+}
+
+fn table_statistics(binder: &Binder) -> Vec<Row> {
+    let table = |table: &Arc<TableVersion>| {
+        row! {
+            "relid": table.oid(),
+            "schemaname": table.definition().schema_name.as_str(),
+            "relname": table.name(),
+            "n_live_tup": table.rows() as i64,
+            "n_dead_tup": 0_i64,
+        }
+    };
+    stored(binder).map(table).collect()
+}

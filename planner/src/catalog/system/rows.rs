@@ -1,0 +1,151 @@
+//! Tables made of rows that name some of their columns; the others get a value that says nothing.
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use std::sync::Arc;
+
+/// A value of a system table's column.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Bool(bool),
+    Number(i64),
+    Float(f64),
+    Text(String),
+    Numbers(Vec<i64>),
+    /// An interval of seconds.
+    Seconds(i32),
+    Null,
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Value::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Value::Number(value)
+    }
+}
+
+impl From<i32> for Value {
+    fn from(value: i32) -> Self {
+        Value::Number(value.into())
+    }
+}
+
+impl From<u32> for Value {
+    fn from(value: u32) -> Self {
+        Value::Number(value.into())
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Value::Float(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Value::Text(value.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Value::Text(value)
+    }
+}
+
+impl From<Vec<i64>> for Value {
+    fn from(value: Vec<i64>) -> Self {
+        Value::Numbers(value)
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+/// One row: the columns that have something to say.
+pub(super) type Row = Vec<(&'static str, Value)>;
+
+/// A row from pairs of a column's name and a value.
+macro_rules! row {
+    ($($name:literal: $value:expr),* $(,)?) => { vec![$(($name, crate::catalog::system::rows::Value::from($value))),*] };
+}
+pub(super) use row;
+
+/// A table of these rows, after the batches given.
+pub(super) fn table(schema: &SchemaRef, before: &[RecordBatch], rows: &[Row]) -> Result<Arc<MemTable>> {
+    let mut batches = before.to_vec();
+    if !rows.is_empty() {
+        let columns = schema.fields().iter().map(|field| column(field, rows));
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        batches.push(RecordBatch::try_new(schema.clone(), columns)?);
+    }
+    Ok(Arc::new(MemTable::try_new(schema.clone(), vec![batches])?))
+}
+
+/// A schema of nullable columns: `("name", "text")`, with the types text, oid, int, bigint, smallint, bool, float,
+/// interval.
+pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
+    let field = |(name, of): &(&str, &str)| {
+        let data_type = match *of {
+            "oid" => DataType::UInt32,
+            "int" => DataType::Int32,
+            "bigint" => DataType::Int64,
+            "smallint" => DataType::Int16,
+            "bool" => DataType::Boolean,
+            "float" => DataType::Float64,
+            "interval" => DataType::Interval(IntervalUnit::MonthDayNano),
+            _ => DataType::Utf8,
+        };
+        Field::new(*name, data_type, true)
+    };
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+fn column(field: &Field, rows: &[Row]) -> Result<ArrayRef> {
+    let values = rows.iter().map(|row| {
+        let given = row
+            .iter()
+            .find(|(name, _)| name == field.name())
+            .map(|(_, value)| value);
+        scalar(field, given)
+    });
+    ScalarValue::iter_to_array(values.collect::<Result<Vec<_>>>()?)
+}
+
+fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {
+    let given = match value {
+        Some(Value::Bool(value)) => ScalarValue::Boolean(Some(*value)),
+        Some(Value::Number(value)) => ScalarValue::Int64(Some(*value)),
+        Some(Value::Float(value)) => ScalarValue::Float64(Some(*value)),
+        Some(Value::Text(value)) => ScalarValue::Utf8(Some(value.clone())),
+        Some(Value::Numbers(values)) => {
+            let values: Vec<_> = values.iter().map(|value| ScalarValue::Int64(Some(*value))).collect();
+            ScalarValue::List(ScalarValue::new_list(&values, &DataType::Int64, true))
+        }
+        Some(Value::Seconds(seconds)) => {
+            let nanoseconds = i64::from(*seconds) * 1_000_000_000;
+            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 0, nanoseconds)))
+        }
+        Some(Value::Null) => return ScalarValue::try_from(field.data_type()),
+        None if field.is_nullable() => return ScalarValue::try_from(field.data_type()),
+        None => match field.data_type() {
+            DataType::Utf8 => ScalarValue::Utf8(Some(String::new())),
+            DataType::Boolean => ScalarValue::Boolean(Some(false)),
+            of if *of == crate::pg::types::char_type() => ScalarValue::Utf8(Some(String::new())),
+            data_type => ScalarValue::new_zero(data_type)?,
+        },
+    };
+    given.cast_to(field.data_type())
+}

@@ -1,0 +1,204 @@
+//! A scalar subquery's only row. As an aggregate, so that correlated subqueries become joins: `single_row(x)` keeps a
+//! value and counts, and `only_row` of that gives the value or fails with 21000, in the rows that ask for it.
+
+use crate::pg::error::{SqlError, state};
+use crate::pg::errors::to_datafusion;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StructArray};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type};
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::format_state_name;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use std::sync::{Arc, LazyLock};
+
+pub(crate) static SINGLE_ROW: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| {
+    Arc::new(AggregateUDF::new_from_impl(SingleRow {
+        signature: Signature::any(1, Volatility::Immutable),
+    }))
+});
+
+pub(crate) static ONLY_ROW: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    Arc::new(ScalarUDF::new_from_impl(OnlyRow {
+        signature: Signature::any(1, Volatility::Immutable),
+    }))
+});
+
+/// The value of an uncorrelated scalar subquery: NULL where it has no row, whatever its column says, and of the column's
+/// declared type, which the subquery's own expression does not carry into the physical plan.
+pub(crate) fn or_null(subquery: Expr, field: &Field) -> Expr {
+    let function = OrNull {
+        field: field.clone().with_nullable(true),
+        signature: Signature::any(1, Volatility::Immutable),
+    };
+    Arc::new(ScalarUDF::new_from_impl(function)).call(vec![subquery])
+}
+
+fn kept(value: &Field) -> Fields {
+    let value = value.clone().with_name("value").with_nullable(true);
+    vec![Field::new("rows", DataType::Int64, false), value].into()
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SingleRow {
+    signature: Signature,
+}
+
+impl AggregateUDFImpl for SingleRow {
+    fn name(&self) -> &str {
+        "single_row"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Struct(kept(&Field::new("value", types[0].clone(), true))))
+    }
+
+    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(
+            self.name(),
+            DataType::Struct(kept(&fields[0])),
+            true,
+        )))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let value = args.input_fields[0].as_ref().clone();
+        Ok(vec![
+            Arc::new(Field::new(format_state_name(args.name, "rows"), DataType::Int64, true)),
+            Arc::new(
+                value
+                    .with_name(format_state_name(args.name, "value"))
+                    .with_nullable(true),
+            ),
+        ])
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let field = args.expr_fields[0].clone();
+        Ok(Box::new(Single {
+            rows: 0,
+            value: ScalarValue::try_from(field.data_type())?,
+            field,
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct Single {
+    rows: i64,
+    value: ScalarValue,
+    field: FieldRef,
+}
+
+impl Accumulator for Single {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        if self.rows == 0 && !values[0].is_empty() {
+            self.value = ScalarValue::try_from_array(&values[0], 0)?;
+        }
+        self.rows += values[0].len() as i64;
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(vec![self.rows])), self.value.to_array()?];
+        let kept = StructArray::try_new(kept(&self.field), columns, None)?;
+        Ok(ScalarValue::Struct(Arc::new(kept)))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) - size_of_val(&self.value) + self.value.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![ScalarValue::Int64(Some(self.rows)), self.value.clone()])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        for (at, rows) in states[0].as_primitive::<Int64Type>().iter().enumerate() {
+            let rows = rows.unwrap_or(0);
+            if self.rows == 0 && rows > 0 {
+                self.value = ScalarValue::try_from_array(&states[1], at)?;
+            }
+            self.rows += rows;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OnlyRow {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OnlyRow {
+    fn name(&self) -> &str {
+        "only_row"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match &types[0] {
+            DataType::Struct(fields) if fields.len() == 2 => Ok(fields[1].data_type().clone()),
+            other => plan_err!("only_row does not take {other}"),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        match args.arg_fields[0].data_type() {
+            DataType::Struct(fields) if fields.len() == 2 => Ok(Arc::new(
+                fields[1].as_ref().clone().with_name(self.name()).with_nullable(true),
+            )),
+            other => plan_err!("only_row does not take {other}"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let kept = args.args[0].to_array(args.number_rows)?;
+        let kept = kept.as_struct();
+        let rows = kept.column(0).as_primitive::<Int64Type>();
+        if (0..rows.len()).any(|row| kept.is_valid(row) && rows.is_valid(row) && rows.value(row) > 1) {
+            return Err(to_datafusion(SqlError::new(
+                state::CARDINALITY_VIOLATION,
+                "more than one row returned by a subquery used as an expression",
+            )));
+        }
+        Ok(ColumnarValue::Array(kept.column(1).clone()))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OrNull {
+    field: Field,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OrNull {
+    fn name(&self) -> &str {
+        "or_null"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.field.data_type().clone())
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(self.field.clone()))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args[0].clone())
+    }
+}

@@ -1,0 +1,244 @@
+//! `sum` with PostgreSQL's result types: bigint of smallint and integer, numeric of bigint, real of real.
+//!
+//! This function decides the types. After type coercion `lower` gives all but the sum of bigints to DataFusion's own.
+
+use super::exact_argument;
+use super::moments::{self, Kind};
+use super::real;
+use crate::pg::error::{SqlError, state};
+use crate::pg::errors::to_datafusion;
+use crate::pg::semantics::fields;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int64Type};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::logical_expr::expr::AggregateFunctionParams;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, Signature, Volatility, cast,
+};
+use std::sync::Arc;
+use tenon_storage::types::NUMERIC;
+
+/// The type of a sum of bigints.
+const WIDE: DataType = DataType::Decimal128(38, 0);
+
+pub(super) fn udaf() -> AggregateUDF {
+    AggregateUDF::new_from_impl(Sum {
+        signature: Signature::user_defined(Volatility::Immutable),
+    })
+}
+
+/// The function and arguments that compute a coerced call of `sum`.
+pub(super) fn lower(params: &mut AggregateFunctionParams, schema: &DFSchema) -> Result<Option<Arc<AggregateUDF>>> {
+    let [arg] = params.args.as_mut_slice() else {
+        return Ok(None);
+    };
+    let wanted = match fields::data_type(arg, schema)? {
+        DataType::Int64 if !params.distinct => return Ok(None),
+        DataType::Int64 => WIDE,
+        NUMERIC => return Ok(Some(moments::udaf("sum", Kind::Sum))),
+        DataType::Int16 | DataType::Int32 => DataType::Int64,
+        DataType::Float32 => return Ok(Some(real::sum())),
+        _ => return Ok(Some(sum_udaf())),
+    };
+    let own = std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None));
+    *arg = cast(own, wanted);
+    Ok(Some(sum_udaf()))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Sum {
+    signature: Signature,
+}
+
+impl AggregateUDFImpl for Sum {
+    fn name(&self) -> &str {
+        "sum"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [DataType::Float32] => Ok(vec![DataType::Float32]),
+            types => exact_argument("sum", types),
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match &types[0] {
+            DataType::Int16 | DataType::Int32 => Ok(DataType::Int64),
+            DataType::Int64 => Ok(WIDE),
+            DataType::LargeBinary => Ok(NUMERIC),
+            DataType::Float32 => Ok(DataType::Float32),
+            interval @ DataType::Interval(_) => Ok(interval.clone()),
+            _ => sum_udaf().return_type(types),
+        }
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<datafusion::arrow::datatypes::FieldRef>> {
+        if args.is_distinct {
+            return sum_udaf().state_fields(args);
+        }
+        let field = args.return_field.as_ref().clone();
+        Ok(vec![Arc::new(
+            field.with_name(format_state_name(args.name, "sum")).with_nullable(true),
+        )])
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match args.expr_fields[0].data_type() {
+            DataType::Int64 if !args.is_distinct => Ok(Box::new(One::default())),
+            _ => sum_udaf().accumulator(args),
+        }
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        self.accumulator(args)
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        !args.is_distinct
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        match args.expr_fields[0].data_type() {
+            DataType::Int64 => Ok(Box::new(Groups::default())),
+            _ => sum_udaf().create_groups_accumulator(args),
+        }
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+fn overflow() -> datafusion::error::DataFusionError {
+    to_datafusion(SqlError::new(
+        state::NUMERIC_VALUE_OUT_OF_RANGE,
+        "value overflows numeric format",
+    ))
+}
+
+/// Numbers or partial sums as 128-bit integers.
+fn wide(values: &ArrayRef, mut take: impl FnMut(usize, i128)) {
+    match values.data_type() {
+        DataType::Int64 => {
+            let values = values.as_primitive::<Int64Type>();
+            (0..values.len())
+                .filter(|row| values.is_valid(*row))
+                .for_each(|row| take(row, values.value(row).into()));
+        }
+        _ => {
+            let values = values.as_primitive::<Decimal128Type>();
+            (0..values.len())
+                .filter(|row| values.is_valid(*row))
+                .for_each(|row| take(row, values.value(row)));
+        }
+    }
+}
+
+/// One group.
+#[derive(Debug, Default)]
+struct One {
+    sum: i128,
+    count: u64,
+}
+
+impl Accumulator for One {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        wide(&values[0], |_, value| {
+            self.sum = self.sum.wrapping_add(value);
+            self.count += 1;
+        });
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        wide(&values[0], |_, value| {
+            self.sum = self.sum.wrapping_sub(value);
+            self.count -= 1;
+        });
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let sum = (self.count > 0).then_some(self.sum);
+        Ok(ScalarValue::Decimal128(sum, 38, 0))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.update_batch(states)
+    }
+}
+
+/// Many groups: a sum each, and whether it has met a value.
+#[derive(Debug, Default)]
+struct Groups {
+    sums: Vec<i128>,
+    seen: Vec<bool>,
+}
+
+impl GroupsAccumulator for Groups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<()> {
+        self.sums.resize(total, 0);
+        self.seen.resize(total, false);
+        let kept = |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+        wide(&values[0], |row, value| {
+            if kept(row) {
+                self.sums[groups[row]] = self.sums[groups[row]].wrapping_add(value);
+                self.seen[groups[row]] = true;
+            }
+        });
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let sums = emit_to.take_needed(&mut self.sums);
+        let seen = emit_to.take_needed(&mut self.seen);
+        let sums = Decimal128Array::new(sums.into(), Some(NullBuffer::from(seen)));
+        Ok(Arc::new(sums.with_precision_and_scale(38, 0).map_err(|_| overflow())?))
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.evaluate(emit_to)?])
+    }
+
+    fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.update_batch(values, groups, None, total)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let rows: Vec<usize> = (0..values[0].len()).collect();
+        let mut groups = Groups::default();
+        groups.update_batch(values, &rows, filter, rows.len())?;
+        groups.state(EmitTo::All)
+    }
+
+    fn size(&self) -> usize {
+        self.sums.capacity() * size_of::<i128>() + self.seen.capacity()
+    }
+}

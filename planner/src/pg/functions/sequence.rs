@@ -1,0 +1,245 @@
+//! `nextval`, `currval`, `lastval` and `setval`.
+
+use super::session::Facts;
+use crate::catalog::bind::Names;
+use crate::pg::error::{SqlError, state};
+use crate::pg::errors::to_datafusion;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Builder};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int64Type, UInt32Type};
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use tenon_storage::{Relation, Sequence};
+
+/// What a session has taken from sequences.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// The last value of each, by oid.
+    values: HashMap<u32, i64>,
+    /// The sequence that `nextval` was called for last.
+    last: Option<u32>,
+}
+
+impl Taken {
+    /// DISCARD SEQUENCES.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Next,
+    Current,
+    Last,
+    Set,
+}
+
+/// The function of that name, for one statement.
+pub(super) fn function(facts: &Arc<Facts>, name: &str) -> Option<Arc<ScalarUDF>> {
+    let kind = match name {
+        "nextval" => Kind::Next,
+        "currval" => Kind::Current,
+        "lastval" => Kind::Last,
+        "setval" => Kind::Set,
+        _ => return None,
+    };
+    let exact = TypeSignature::Exact;
+    // A sequence by its name, or as a regclass.
+    let of = |more: &[DataType]| [DataType::UInt32, DataType::Utf8View].map(|first| exact([&[first], more].concat()));
+    let signature = match kind {
+        Kind::Next | Kind::Current => Signature::one_of(of(&[]).to_vec(), Volatility::Volatile),
+        Kind::Last => Signature::exact(Vec::new(), Volatility::Volatile),
+        Kind::Set => {
+            let (two, three) = (of(&[DataType::Int64]), of(&[DataType::Int64, DataType::Boolean]));
+            Signature::one_of([two, three].concat(), Volatility::Volatile)
+        }
+    };
+    Some(Arc::new(ScalarUDF::new_from_impl(SequenceFunction {
+        facts: facts.clone(),
+        kind,
+        signature,
+    })))
+}
+
+#[derive(Debug)]
+struct SequenceFunction {
+    facts: Arc<Facts>,
+    kind: Kind,
+    signature: Signature,
+}
+
+impl PartialEq for SequenceFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind && Arc::ptr_eq(&self.facts, &other.facts)
+    }
+}
+
+impl Eq for SequenceFunction {}
+
+impl Hash for SequenceFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.kind.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for SequenceFunction {
+    fn name(&self) -> &str {
+        match self.kind {
+            Kind::Next => "nextval",
+            Kind::Current => "currval",
+            Kind::Last => "lastval",
+            Kind::Set => "setval",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let mut out = Int64Builder::with_capacity(rows);
+        if self.kind == Kind::Last {
+            let value = self.last().map_err(to_datafusion)?;
+            out.append_value_n(value, rows);
+            return Ok(ColumnarValue::Array(Arc::new(out.finish())));
+        }
+        let names = args.args[0].to_array(rows)?;
+        let column = |at: usize, of: &DataType| -> Result<Option<ArrayRef>> {
+            let given = args.args.get(at).map(|value| value.to_array(rows)).transpose()?;
+            Ok(given.map(|given| cast(&given, of)).transpose()?)
+        };
+        let (values, called) = (column(1, &DataType::Int64)?, column(2, &DataType::Boolean)?);
+        let is_null = |column: &Option<ArrayRef>, row: usize| column.as_ref().is_some_and(|column| column.is_null(row));
+        // Mostly one sequence for all rows.
+        let mut found: Option<(usize, Arc<Sequence>)> = None;
+        for row in 0..rows {
+            if names.is_null(row) || is_null(&values, row) || is_null(&called, row) {
+                out.append_null();
+                continue;
+            }
+            let sequence = match &found {
+                Some((before, sequence)) if same(&names, *before, row) => sequence.clone(),
+                _ => self.sequence(&names, row).map_err(to_datafusion)?,
+            };
+            let value = match self.kind {
+                Kind::Next => self.next(&sequence),
+                Kind::Current => self.current(&sequence),
+                _ => {
+                    let value = values
+                        .as_ref()
+                        .map_or(0, |values| values.as_primitive::<Int64Type>().value(row));
+                    let called = called.as_ref().is_none_or(|called| called.as_boolean().value(row));
+                    self.set(&sequence, value, called)
+                }
+            };
+            out.append_value(value.map_err(to_datafusion)?);
+            found = Some((row, sequence));
+        }
+        Ok(ColumnarValue::Array(Arc::new(out.finish())))
+    }
+}
+
+fn same(names: &ArrayRef, a: usize, b: usize) -> bool {
+    match names.data_type() {
+        DataType::UInt32 => names.as_primitive::<UInt32Type>().value(a) == names.as_primitive::<UInt32Type>().value(b),
+        _ => names.as_string_view().value(a) == names.as_string_view().value(b),
+    }
+}
+
+impl SequenceFunction {
+    fn sequence(&self, names: &ArrayRef, row: usize) -> std::result::Result<Arc<Sequence>, SqlError> {
+        let snapshot = &self.facts.snapshot;
+        let relation = match names.data_type() {
+            DataType::UInt32 => {
+                let oid = names.as_primitive::<UInt32Type>().value(row);
+                snapshot.relation_by_oid(oid).ok_or_else(|| {
+                    let message = format!("could not open relation with OID {oid}");
+                    SqlError::new(state::UNDEFINED_TABLE, message)
+                })?
+            }
+            _ => {
+                let name = names.as_string_view().value(row);
+                let names = Names {
+                    snapshot,
+                    path: &self.facts.path,
+                    database: &self.facts.info.database,
+                };
+                names.textual(name)?
+            }
+        };
+        match relation {
+            Relation::Sequence(sequence) => Ok(sequence.clone()),
+            other => {
+                let message = format!("\"{}\" is not a sequence", other.name());
+                Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
+            }
+        }
+    }
+
+    fn check_writable(&self) -> std::result::Result<(), SqlError> {
+        if !self.facts.settings.is_on("transaction_read_only") {
+            return Ok(());
+        }
+        let message = format!("cannot execute {}() in a read-only transaction", self.name());
+        Err(SqlError::new(state::READ_ONLY_SQL_TRANSACTION, message))
+    }
+
+    fn next(&self, sequence: &Sequence) -> std::result::Result<i64, SqlError> {
+        if !sequence.schema_name.starts_with("pg_temp") {
+            self.check_writable()?;
+        }
+        let value = sequence.next()?;
+        let mut taken = self.facts.taken.lock();
+        taken.values.insert(sequence.oid, value);
+        taken.last = Some(sequence.oid);
+        Ok(value)
+    }
+
+    fn current(&self, sequence: &Sequence) -> std::result::Result<i64, SqlError> {
+        self.facts
+            .taken
+            .lock()
+            .values
+            .get(&sequence.oid)
+            .copied()
+            .ok_or_else(|| {
+                let message = format!(
+                    "currval of sequence \"{}\" is not yet defined in this session",
+                    sequence.name
+                );
+                SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+            })
+    }
+
+    fn last(&self) -> std::result::Result<i64, SqlError> {
+        let taken = self.facts.taken.lock();
+        let there = |oid: &u32| self.facts.snapshot.relation_by_oid(*oid).is_some();
+        let value = taken.last.filter(there).and_then(|oid| taken.values.get(&oid).copied());
+        value.ok_or_else(|| {
+            let message = "lastval is not yet defined in this session";
+            SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+        })
+    }
+
+    fn set(&self, sequence: &Sequence, value: i64, is_called: bool) -> std::result::Result<i64, SqlError> {
+        if !sequence.schema_name.starts_with("pg_temp") {
+            self.check_writable()?;
+        }
+        sequence.set(value, is_called)?;
+        if is_called {
+            self.facts.taken.lock().values.insert(sequence.oid, value);
+        }
+        Ok(value)
+    }
+}

@@ -1,0 +1,295 @@
+//! Functions about the session itself: who, where, when. Most are known when the statement is planned.
+
+use super::constant::ConstantFunction;
+use super::sequence::Taken;
+use crate::pg::error::{SqlError, state};
+use crate::pg::errors::to_datafusion;
+use crate::pg::planning;
+use crate::pg::settings::{SessionInfo, Settings, unrecognized};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use parking_lot::Mutex;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tenon_storage::State;
+use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
+use tokio_util::sync::CancellationToken;
+
+/// What a statement's functions may know of its session.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub info: Arc<SessionInfo>,
+    pub settings: Settings,
+    /// What RESET goes back to.
+    pub startup: Settings,
+    /// Schemas in which names are looked up, those that exist.
+    pub path: Vec<String>,
+    pub snapshot: Arc<State>,
+    /// What the session has taken from sequences.
+    pub taken: Arc<Mutex<Taken>>,
+    /// When the transaction and the statement began: microseconds since 1970, UTC.
+    pub transaction_start_us: i64,
+    pub statement_start_us: i64,
+    /// Calls of `set_config`, carried out after the statement: name, value, only for the transaction.
+    pub assignments: Arc<Mutex<Vec<(String, String, bool)>>>,
+    pub cancel: CancellationToken,
+    /// What ends the planning of the statement.
+    pub planning: planning::Statement,
+    /// Whether the plan has a value of this statement in it, so that it cannot serve another.
+    pub used: AtomicBool,
+}
+
+impl Facts {
+    /// The function of that name, if it is one of the session's.
+    pub(crate) fn function(self: &Arc<Self>, name: &str) -> Option<Arc<ScalarUDF>> {
+        let text = |value: &str| Some(ScalarValue::Utf8View(Some(value.into())));
+        let time = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
+        let plain = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), None));
+        let zone = || self.settings.conventions(None).zone;
+        let local = || {
+            let now = self.transaction_start_us;
+            zone().to_local(now).unwrap_or(now)
+        };
+        let of_day = || local().rem_euclid(DAY_US);
+        let value = match name {
+            "version" => text(&format!(
+                "PostgreSQL {} on {}-linux (Tenon {})",
+                crate::pg::settings::SERVER_VERSION,
+                std::env::consts::ARCH,
+                env!("CARGO_PKG_VERSION")
+            )),
+            "current_schema" => match crate::pg::names::created_in(&self.path) {
+                Some(schema) => text(schema),
+                None => Some(ScalarValue::Utf8View(None)),
+            },
+            "getdatabaseencoding" | "pg_client_encoding" => text("UTF8"),
+            "current_database" | "current_catalog" => text(&self.info.database),
+            "current_user" | "user" | "current_role" => text(&self.settings.current_user(&self.info.user)),
+            "session_user" => text(&self.settings.session_user(&self.info.user)),
+            "pg_backend_pid" => Some(ScalarValue::Int32(Some(self.info.process_id))),
+            "now" | "current_timestamp" | "transaction_timestamp" => time(self.transaction_start_us),
+            "statement_timestamp" => time(self.statement_start_us),
+            "clock_timestamp" => time(now_us()),
+            "localtimestamp" => plain(local()),
+            "current_date" => Some(ScalarValue::Date32(Some(local().div_euclid(DAY_US) as i32))),
+            "localtime" => Some(ScalarValue::Time64Microsecond(Some(of_day()))),
+            "current_time" => {
+                let bytes = timetz_bytes(of_day(), zone().east_at(self.transaction_start_us));
+                Some(ScalarValue::FixedSizeBinary(bytes.len() as i32, Some(bytes.to_vec())))
+            }
+            "timeofday" => {
+                let local = zone().at(now_us());
+                let clock = now_us() + i64::from(local.east_s) * 1_000_000;
+                let pattern = "Dy Mon DD HH24:MI:SS.US YYYY TZ";
+                let shown = timestamp_to_char(clock, Some(&local), pattern).ok().flatten();
+                text(&shown.unwrap_or_default())
+            }
+            "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.transaction_start_us),
+            "pg_is_in_recovery" | "pg_is_wal_replay_paused" => Some(ScalarValue::Boolean(Some(false))),
+            "txid_current" => Some(ScalarValue::Int64(Some(self.transaction_start_us))),
+            "inet_client_addr" | "inet_server_addr" => Some(ScalarValue::Utf8View(None)),
+            "inet_client_port" | "inet_server_port" => Some(ScalarValue::Int32(None)),
+            "pg_advisory_unlock_all"
+            | "pg_advisory_lock"
+            | "pg_advisory_lock_shared"
+            | "pg_advisory_xact_lock"
+            | "pg_notify" => text(""),
+            "pg_try_advisory_lock" | "pg_try_advisory_xact_lock" | "pg_advisory_unlock" => {
+                Some(ScalarValue::Boolean(Some(true)))
+            }
+            "pg_my_temp_schema" => Some(ScalarValue::Int32(Some(0))),
+            _ => None,
+        };
+        if let Some(value) = value {
+            self.used.store(true, Ordering::Relaxed);
+            return Some(ConstantFunction::udf(name, value));
+        }
+        if let Some(function) = super::sequence::function(self, name) {
+            self.used.store(true, Ordering::Relaxed);
+            return Some(function);
+        }
+        let kind = match name {
+            "current_setting" => Kind::CurrentSetting,
+            "set_config" => Kind::SetConfig,
+            "pg_sleep" => Kind::Sleep,
+            "current_schemas" => Kind::CurrentSchemas,
+            _ => return None,
+        };
+        self.used.store(true, Ordering::Relaxed);
+        Some(Arc::new(ScalarUDF::new_from_impl(SessionFunction {
+            facts: self.clone(),
+            kind,
+            signature: kind.signature(),
+        })))
+    }
+}
+
+pub(crate) fn now_us() -> i64 {
+    chrono::Utc::now().timestamp_micros()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    CurrentSetting,
+    SetConfig,
+    Sleep,
+    CurrentSchemas,
+}
+
+impl Kind {
+    fn signature(self) -> Signature {
+        let exact = TypeSignature::Exact;
+        let text = DataType::Utf8View;
+        match self {
+            Kind::CurrentSetting => Signature::one_of(
+                vec![exact(vec![text.clone()]), exact(vec![text, DataType::Boolean])],
+                Volatility::Volatile,
+            ),
+            Kind::SetConfig => Signature::exact(vec![text.clone(), text, DataType::Boolean], Volatility::Volatile),
+            Kind::Sleep => Signature::exact(vec![DataType::Float64], Volatility::Volatile),
+            Kind::CurrentSchemas => Signature::exact(vec![DataType::Boolean], Volatility::Stable),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct SessionFunction {
+    facts: Arc<Facts>,
+    kind: Kind,
+    signature: Signature,
+}
+
+impl PartialEq for SessionFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind && Arc::ptr_eq(&self.facts, &other.facts)
+    }
+}
+
+impl Eq for SessionFunction {}
+
+impl Hash for SessionFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.kind.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for SessionFunction {
+    fn name(&self) -> &str {
+        match self.kind {
+            Kind::CurrentSetting => "current_setting",
+            Kind::SetConfig => "set_config",
+            Kind::Sleep => "pg_sleep",
+            Kind::CurrentSchemas => "current_schemas",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.kind {
+            Kind::CurrentSchemas => DataType::new_list(DataType::Utf8View, true),
+            _ => DataType::Utf8View,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let text = |at: usize| -> Result<ArrayRef> { Ok(cast(&args.args[at].to_array(rows)?, &DataType::Utf8View)?) };
+        let flag =
+            |at: usize| -> Result<Option<ArrayRef>> { args.args.get(at).map(|value| value.to_array(rows)).transpose() };
+        match self.kind {
+            Kind::CurrentSetting => {
+                let (names, missing_ok) = (text(0)?, flag(1)?);
+                let values = names.as_string_view().iter().enumerate().map(|(row, name)| {
+                    let Some(name) = name else { return Ok(None) };
+                    let lenient = missing_ok
+                        .as_ref()
+                        .is_some_and(|f| f.is_valid(row) && f.as_boolean().value(row));
+                    match self.facts.settings.get(name) {
+                        Some(value) => Ok(Some(value)),
+                        None if lenient => Ok(None),
+                        None => Err(to_datafusion(unrecognized(name))),
+                    }
+                });
+                let values: StringViewArray = values.collect::<Result<_>>()?;
+                Ok(ColumnarValue::Array(Arc::new(values)))
+            }
+            Kind::SetConfig => {
+                let (names, values, local) = (text(0)?, text(1)?, flag(2)?);
+                let (names, values) = (names.as_string_view(), values.as_string_view());
+                for row in 0..rows {
+                    if names.is_null(row) {
+                        let null = SqlError::new(state::INVALID_PARAMETER_VALUE, "SET requires parameter name");
+                        return Err(to_datafusion(null));
+                    }
+                    let value = if values.is_null(row) { "" } else { values.value(row) };
+                    self.facts
+                        .settings
+                        .clone()
+                        .set(names.value(row), value)
+                        .map_err(to_datafusion)?;
+                    let local = local
+                        .as_ref()
+                        .is_some_and(|f| f.is_valid(row) && f.as_boolean().value(row));
+                    self.facts
+                        .assignments
+                        .lock()
+                        .push((names.value(row).into(), value.into(), local));
+                }
+                Ok(ColumnarValue::Array(Arc::new(values.clone())))
+            }
+            Kind::Sleep => {
+                let seconds = cast(&args.args[0].to_array(rows)?, &DataType::Float64)?;
+                for seconds in seconds
+                    .as_primitive::<datafusion::arrow::datatypes::Float64Type>()
+                    .iter()
+                    .flatten()
+                {
+                    self.sleep(seconds)?;
+                }
+                Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(String::new()))))
+            }
+            Kind::CurrentSchemas => {
+                let mut schemas: Vec<ScalarValue> = Vec::new();
+                if matches!(&args.args[0], ColumnarValue::Scalar(ScalarValue::Boolean(Some(true)))) {
+                    schemas.push(ScalarValue::Utf8View(Some("pg_catalog".into())));
+                }
+                schemas.extend(
+                    self.facts
+                        .path
+                        .iter()
+                        .map(|name| ScalarValue::Utf8View(Some(name.clone()))),
+                );
+                let list = ScalarValue::new_list_nullable(&schemas, &DataType::Utf8View);
+                Ok(ColumnarValue::Scalar(ScalarValue::List(list)))
+            }
+        }
+    }
+}
+
+impl SessionFunction {
+    /// Sleeps in short steps, so that a cancel request is heard.
+    fn sleep(&self, seconds: f64) -> Result<()> {
+        let until = std::time::Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0));
+        loop {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if self.facts.cancel.is_cancelled() {
+                return Err(to_datafusion(crate::pg::error::canceled()));
+            }
+            std::thread::sleep(left.min(Duration::from_millis(20)));
+        }
+    }
+}

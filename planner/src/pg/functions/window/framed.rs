@@ -1,0 +1,447 @@
+//! A function of each row's frame, over any frame. The call's arguments are the function's own, the FILTER, the columns of
+//! ORDER BY, and the two offsets.
+
+use super::frame::{Bound, Frame, Frames, Units};
+use super::{fail, range};
+use crate::pg::functions::aggregate;
+use crate::pg::types::type_name;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array, new_empty_array};
+use datafusion::arrow::compute::{SortOptions, cast, filter, take};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type, Schema};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
+use datafusion::logical_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, Expr, ExprSchemable, PartitionEvaluator, Signature, SortExpr, Volatility, WindowFrame,
+    WindowFunctionDefinition, WindowUDF, WindowUDFImpl, lit,
+};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_expr::expressions::{Column, Literal};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What is computed of a frame.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Function {
+    Aggregate(Arc<AggregateUDF>),
+    FirstValue,
+    LastValue,
+    NthValue,
+}
+
+/// The parts of a call.
+pub(super) struct Call {
+    pub function: Function,
+    pub args: Vec<Expr>,
+    pub filter: Option<Expr>,
+    pub partition_by: Vec<Expr>,
+    pub order_by: Vec<SortExpr>,
+    pub frame: Frame,
+    pub offsets: [Expr; 2],
+}
+
+impl Call {
+    pub fn planned(self) -> Expr {
+        let options = self
+            .order_by
+            .iter()
+            .map(|key| SortOptions::new(!key.asc, key.nulls_first));
+        let name = match &self.function {
+            Function::Aggregate(function) => function.name(),
+            Function::FirstValue => "first_value",
+            Function::LastValue => "last_value",
+            Function::NthValue => "nth_value",
+        };
+        let framed = Framed {
+            name: format!("{name} [{}]", self.frame.code()),
+            function: self.function,
+            frame: self.frame,
+            arguments: self.args.len(),
+            order: options.collect(),
+            signature: Signature::user_defined(Volatility::Immutable),
+        };
+        let mut args = self.args;
+        args.push(self.filter.unwrap_or_else(|| lit(true)));
+        args.extend(self.order_by.iter().map(|key| key.expr.clone()));
+        args.extend(self.offsets);
+        Expr::WindowFunction(Box::new(WindowFunction {
+            fun: WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::new_from_impl(framed))),
+            params: WindowFunctionParams {
+                args,
+                partition_by: self.partition_by,
+                order_by: self.order_by,
+                window_frame: WindowFrame::new(None),
+                filter: None,
+                null_treatment: None,
+                distinct: false,
+            },
+        }))
+    }
+}
+
+/// A coerced window aggregate whose frame moves away from rows that the aggregate cannot forget again, or not exactly.
+pub(crate) fn lower(call: Box<WindowFunction>, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let WindowFunctionDefinition::AggregateUDF(function) = &call.fun else {
+        return Ok(Transformed::no(Expr::WindowFunction(call)));
+    };
+    let (frame, offsets) = Frame::of_datafusion(&call.params.window_frame);
+    let forgets = match (function.name(), call.params.args.as_slice()) {
+        ("count", _) => true,
+        ("min" | "max", _) => true,
+        ("sum" | "avg", [arg]) => {
+            let data_type = arg.get_type(schema)?;
+            data_type.is_integer() || data_type.is_decimal()
+        }
+        _ => false,
+    };
+    if frame.start == Bound::UnboundedPreceding || forgets || call.params.distinct {
+        return Ok(Transformed::no(Expr::WindowFunction(call)));
+    }
+    let given = |offset: Option<ScalarValue>| -> Result<Expr> {
+        Ok(match offset {
+            None => lit(ScalarValue::Int64(None)),
+            Some(offset) if frame.units == Units::Range => lit(offset),
+            Some(offset) => lit(offset.cast_to(&DataType::Int64)?),
+        })
+    };
+    let [from, to] = offsets;
+    let offsets = [given(from)?, given(to)?];
+    let params = call.params;
+    let planned = Call {
+        function: Function::Aggregate(Arc::clone(function)),
+        args: params.args,
+        filter: params.filter.map(|filter| *filter),
+        partition_by: params.partition_by,
+        order_by: params.order_by,
+        frame,
+        offsets,
+    };
+    Ok(Transformed::yes(planned.planned()))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Framed {
+    name: String,
+    function: Function,
+    frame: Frame,
+    /// How many arguments are the function's own.
+    arguments: usize,
+    order: Vec<SortOptions>,
+    signature: Signature,
+}
+
+impl Framed {
+    fn own<'a, T>(&self, all: &'a [T]) -> &'a [T] {
+        &all[..self.arguments.min(all.len())]
+    }
+}
+
+impl WindowUDFImpl for Framed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let own = self.own(types);
+        let mut coerced: Vec<DataType> = match &self.function {
+            Function::Aggregate(function) => {
+                let field = |data_type: &DataType| {
+                    Arc::new(datafusion::arrow::datatypes::Field::new("", data_type.clone(), true))
+                };
+                let fields: Vec<FieldRef> = own.iter().map(field).collect();
+                let fields = fields_with_udf(&fields, function.as_ref())?;
+                fields.iter().map(|field| field.data_type().clone()).collect()
+            }
+            Function::NthValue => match own {
+                [value, number] if number.is_integer() || number.is_null() => vec![value.clone(), DataType::Int64],
+                _ => return plan_err!("No function matches the given name and argument types 'nth_value'"),
+            },
+            _ => own.to_vec(),
+        };
+        coerced.push(DataType::Boolean);
+        let keys = &types[coerced.len()..types.len() - 2];
+        coerced.extend(keys.iter().cloned());
+        for (bound, offset) in [self.frame.start, self.frame.end].iter().zip(&types[types.len() - 2..]) {
+            coerced.push(match (bound.has_offset(), self.frame.units, keys) {
+                (false, ..) => offset.clone(),
+                (true, Units::Range, [key]) => range::offset_type(key, offset).ok_or_else(|| {
+                    let message = match range::offset_type(key, &DataType::Null) {
+                        None => format!(
+                            "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {}",
+                            type_name(key)
+                        ),
+                        Some(_) => format!(
+                            "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {} and offset type {}",
+                            type_name(key),
+                            type_name(offset)
+                        ),
+                    };
+                    fail("0A000", message)
+                })?,
+                _ => match offset {
+                    offset if offset.is_integer() || offset.is_null() => DataType::Int64,
+                    DataType::Utf8 | DataType::Utf8View => DataType::Int64,
+                    other => {
+                        let units = format!("{:?}", self.frame.units).to_uppercase();
+                        let message = format!("argument of {units} must be type bigint, not type {}", type_name(other));
+                        return Err(fail("42804", message));
+                    }
+                },
+            });
+        }
+        Ok(coerced)
+    }
+
+    fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
+        let fields = self.own(args.input_fields());
+        let field = match (&self.function, fields) {
+            (Function::Aggregate(function), fields) => function.return_field(fields)?,
+            (_, [value, ..]) => Arc::clone(value),
+            _ => return plan_err!("{} has no argument", self.name),
+        };
+        Ok(Arc::new(
+            field.as_ref().clone().with_name(args.name()).with_nullable(true),
+        ))
+    }
+
+    fn partition_evaluator(&self, args: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
+        let result = self.field(WindowUDFFieldArgs::new(args.input_fields(), &self.name))?;
+        let aggregate = match &self.function {
+            Function::Aggregate(function) => Some(aggregate_of(
+                function,
+                self.own(args.input_exprs()),
+                self.own(args.input_fields()),
+            )?),
+            _ => None,
+        };
+        Ok(Box::new(Evaluator {
+            function: self.function.clone(),
+            frame: self.frame,
+            arguments: self.arguments,
+            order: self.order.clone(),
+            result: result.data_type().clone(),
+            aggregate,
+        }))
+    }
+}
+
+/// The aggregate over columns that hold its arguments; constants stay what they are. And the types in which it takes them.
+fn aggregate_of(
+    function: &Arc<AggregateUDF>,
+    exprs: &[Arc<dyn PhysicalExpr>],
+    fields: &[FieldRef],
+) -> Result<(AggregateFunctionExpr, Vec<DataType>)> {
+    let mut fields = fields.to_vec();
+    let function = aggregate::for_types(function, &mut fields);
+    let columns = exprs.iter().zip(&fields).enumerate();
+    let columns = columns.map(|(at, (expr, field))| match expr.downcast_ref::<Literal>() {
+        Some(literal) if literal.value().data_type() == *field.data_type() => Arc::clone(expr),
+        _ => Arc::new(Column::new(field.name(), at)) as Arc<dyn PhysicalExpr>,
+    });
+    let columns = columns.collect();
+    let types = fields.iter().map(|field| field.data_type().clone()).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let built = AggregateExprBuilder::new(function, columns)
+        .schema(schema)
+        .alias("framed")
+        .build()?;
+    Ok((built, types))
+}
+
+#[derive(Debug)]
+struct Evaluator {
+    function: Function,
+    frame: Frame,
+    arguments: usize,
+    order: Vec<SortOptions>,
+    result: DataType,
+    aggregate: Option<(AggregateFunctionExpr, Vec<DataType>)>,
+}
+
+impl PartitionEvaluator for Evaluator {
+    fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        if rows == 0 {
+            return Ok(new_empty_array(&self.result));
+        }
+        let (own, rest) = values.split_at(self.arguments);
+        let [admitted, keys @ .., from, to] = rest else {
+            return plan_err!("a window call lacks its frame");
+        };
+        let frames = Frames::new(self.frame, rows, (keys, &self.order), [from, to])?;
+        match &self.aggregate {
+            Some((aggregate, types)) => {
+                let columns = own.iter().zip(types);
+                let columns = columns
+                    .map(|(values, wanted)| Ok(cast(values, wanted)?))
+                    .collect::<Result<Vec<_>>>()?;
+                Aggregation::new(aggregate, columns, admitted.as_boolean(), rows)?.results(&frames, &self.result)
+            }
+            None => self.picked(own, &frames, rows),
+        }
+    }
+}
+
+impl Evaluator {
+    /// The first, last or n-th value of each frame.
+    fn picked(&self, own: &[ArrayRef], frames: &Frames, rows: usize) -> Result<ArrayRef> {
+        let mut places: Vec<Option<u64>> = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let parts = frames.parts(row);
+            let length: usize = parts.iter().map(Range::len).sum();
+            let nth = match self.function {
+                Function::NthValue => {
+                    let numbers = own[1].as_primitive::<Int64Type>();
+                    match numbers.is_valid(row).then(|| numbers.value(row)) {
+                        Some(number) if number > 0 => Some(number as usize - 1),
+                        Some(_) => return Err(fail("22016", "argument of nth_value must be greater than zero")),
+                        None => None,
+                    }
+                }
+                Function::LastValue => length.checked_sub(1),
+                _ => Some(0),
+            };
+            places.push(nth.and_then(|nth| nth_of(&parts, nth)));
+        }
+        Ok(take(&own[0], &UInt64Array::from(places), None)?)
+    }
+}
+
+fn nth_of(parts: &[Range<usize>], mut nth: usize) -> Option<u64> {
+    for part in parts {
+        if nth < part.len() {
+            return Some((part.start + nth) as u64);
+        }
+        nth -= part.len();
+    }
+    None
+}
+
+/// An aggregate over the frames of one partition.
+struct Aggregation<'a> {
+    aggregate: &'a AggregateFunctionExpr,
+    /// The arguments in the rows that the FILTER admits.
+    columns: Vec<ArrayRef>,
+    /// How many admitted rows there are before each row.
+    before: Vec<usize>,
+    state: Box<dyn Accumulator>,
+    /// Whether the state takes rows out again, and is then as if they had never been in.
+    forgets: bool,
+}
+
+impl<'a> Aggregation<'a> {
+    fn new(
+        aggregate: &'a AggregateFunctionExpr,
+        columns: Vec<ArrayRef>,
+        admitted: &BooleanArray,
+        rows: usize,
+    ) -> Result<Self> {
+        let mut before = Vec::with_capacity(rows + 1);
+        let mut count = 0;
+        before.push(0);
+        for row in 0..rows {
+            count += usize::from(admitted.is_valid(row) && admitted.value(row));
+            before.push(count);
+        }
+        let columns = match count == rows {
+            true => columns,
+            false => columns
+                .iter()
+                .map(|column| Ok(filter(column, admitted)?))
+                .collect::<Result<_>>()?,
+        };
+        let exact = columns.iter().all(|column| !column.data_type().is_floating());
+        let sliding = match exact && aggregate.fun().name() != "array_agg" {
+            true => aggregate.create_sliding_accumulator().ok(),
+            false => None,
+        };
+        let sliding = sliding.filter(|state| state.supports_retract_batch());
+        let forgets = sliding.is_some();
+        let state = match sliding {
+            Some(state) => state,
+            None => aggregate.create_accumulator()?,
+        };
+        Ok(Self {
+            aggregate,
+            columns,
+            before,
+            state,
+            forgets,
+        })
+    }
+
+    fn results(mut self, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
+        let rows = self.before.len() - 1;
+        let mut held = 0..0;
+        let mut last: Option<([Range<usize>; 3], ScalarValue)> = None;
+        let mut results = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let parts = frames
+                .parts(row)
+                .map(|part| self.before[part.start]..self.before[part.end]);
+            if let Some((known, value)) = &last
+                && *known == parts
+            {
+                results.push(value.clone());
+                continue;
+            }
+            let value = match frames.excludes() {
+                true => self.afresh(&parts)?,
+                false => {
+                    let [whole, ..] = &parts;
+                    self.moved(&mut held, whole.clone())?;
+                    self.state.evaluate()?
+                }
+            };
+            results.push(value.clone());
+            last = Some((parts, value));
+        }
+        let results = ScalarValue::iter_to_array(results)?;
+        match results.data_type() == data_type {
+            true => Ok(results),
+            false => Ok(cast(&results, data_type)?),
+        }
+    }
+
+    /// The aggregate of some rows alone.
+    fn afresh(&self, parts: &[Range<usize>]) -> Result<ScalarValue> {
+        let mut state = self.aggregate.create_accumulator()?;
+        for part in parts.iter().filter(|part| part.start < part.end) {
+            state.update_batch(&self.slices(part))?;
+        }
+        state.evaluate()
+    }
+
+    fn slices(&self, rows: &Range<usize>) -> Vec<ArrayRef> {
+        let slice = |column: &ArrayRef| column.slice(rows.start, rows.len());
+        self.columns.iter().map(slice).collect()
+    }
+
+    /// Makes the state that of the rows `wanted`; `held` are those that it has.
+    fn moved(&mut self, held: &mut Range<usize>, wanted: Range<usize>) -> Result<()> {
+        let grows = held.start <= wanted.start && held.end <= wanted.end && wanted.start <= held.end;
+        if !grows || held.start != wanted.start && !self.forgets {
+            if held.start < held.end {
+                self.state = match self.forgets {
+                    true => self.aggregate.create_sliding_accumulator()?,
+                    false => self.aggregate.create_accumulator()?,
+                };
+            }
+            *held = wanted.start..wanted.start;
+        }
+        if held.start < wanted.start {
+            self.state.retract_batch(&self.slices(&(held.start..wanted.start)))?;
+        }
+        if held.end < wanted.end {
+            self.state.update_batch(&self.slices(&(held.end..wanted.end)))?;
+        }
+        *held = wanted;
+        Ok(())
+    }
+}

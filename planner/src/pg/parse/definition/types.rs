@@ -1,0 +1,123 @@
+//! CREATE, ALTER and DROP TYPE.
+
+use super::{Definition, take_words};
+use crate::pg::names::fold;
+use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+/// What a type is made of.
+#[derive(Clone, Debug)]
+pub(crate) enum NewType {
+    Composite(Vec<(String, DataType)>),
+    Enum(Vec<String>),
+    /// Ranges, base types and shells.
+    Other,
+}
+
+/// What ALTER TYPE changes.
+#[derive(Clone, Debug)]
+pub(crate) enum TypeChange {
+    AddValue {
+        if_not_exists: bool,
+        label: String,
+        /// Beside this label: before it where true.
+        beside: Option<(bool, String)>,
+    },
+    RenameValue(String, String),
+    Rename(String),
+    SetSchema(String),
+    /// OWNER TO: nothing is withheld from anyone.
+    Nothing,
+    Other,
+}
+
+/// From the name on.
+pub(super) fn create(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
+    let name = parser.parse_object_name(false)?;
+    if take_words(parser, &["as", "enum"]) {
+        parser.expect_token(&Token::LParen)?;
+        let mut labels = Vec::new();
+        while !parser.consume_token(&Token::RParen) {
+            if !labels.is_empty() {
+                parser.expect_token(&Token::Comma)?;
+            }
+            labels.push(parser.parse_literal_string()?);
+        }
+        let of = NewType::Enum(labels);
+        return Ok(Definition::CreateType { name, of });
+    }
+    if parser.parse_keyword(Keyword::AS) && parser.consume_token(&Token::LParen) {
+        let mut columns = Vec::new();
+        while !parser.consume_token(&Token::RParen) {
+            if !columns.is_empty() {
+                parser.expect_token(&Token::Comma)?;
+            }
+            let column = fold(&parser.parse_identifier()?);
+            columns.push((column, parser.parse_data_type()?));
+            if parser.parse_keyword(Keyword::COLLATE) {
+                parser.parse_object_name(false)?;
+            }
+        }
+        let of = NewType::Composite(columns);
+        return Ok(Definition::CreateType { name, of });
+    }
+    while parser.peek_token().token != Token::EOF {
+        parser.next_token();
+    }
+    Ok(Definition::CreateType {
+        name,
+        of: NewType::Other,
+    })
+}
+
+/// From the name on.
+pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
+    let name = parser.parse_object_name(false)?;
+    let change = if take_words(parser, &["add", "value"]) {
+        let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
+        let label = parser.parse_literal_string()?;
+        let before = take_words(parser, &["before"]);
+        let beside = match before || take_words(parser, &["after"]) {
+            true => Some((before, parser.parse_literal_string()?)),
+            false => None,
+        };
+        TypeChange::AddValue {
+            if_not_exists,
+            label,
+            beside,
+        }
+    } else if take_words(parser, &["rename", "value"]) {
+        let from = parser.parse_literal_string()?;
+        parser.expect_keyword_is(Keyword::TO)?;
+        TypeChange::RenameValue(from, parser.parse_literal_string()?)
+    } else if take_words(parser, &["rename", "to"]) {
+        TypeChange::Rename(fold(&parser.parse_identifier()?))
+    } else if take_words(parser, &["set", "schema"]) {
+        TypeChange::SetSchema(fold(&parser.parse_identifier()?))
+    } else {
+        let change = match take_words(parser, &["owner", "to"]) {
+            true => TypeChange::Nothing,
+            false => TypeChange::Other,
+        };
+        while parser.peek_token().token != Token::EOF {
+            parser.next_token();
+        }
+        change
+    };
+    Ok(Definition::AlterType { name, change })
+}
+
+/// From the names on.
+pub(super) fn drop(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let names: Vec<ObjectName> = parser.parse_comma_separated(|parser| parser.parse_object_name(false))?;
+    let cascade = parser.parse_keyword(Keyword::CASCADE);
+    let _ = !cascade && parser.parse_keyword(Keyword::RESTRICT);
+    Ok(Definition::DropType {
+        if_exists,
+        names,
+        cascade,
+    })
+}

@@ -1,0 +1,59 @@
+//! SELECT trees that statements other than SELECT are made of.
+
+use crate::pg::parse::parse;
+use crate::pg::statement::Kind;
+use datafusion::sql::sqlparser::ast::{
+    Expr, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+};
+
+/// `SELECT 1`, to be changed into what is wanted.
+fn template() -> (Box<Query>, Box<Select>) {
+    let Ok(mut parsed) = parse("SELECT 1 FROM t") else {
+        unreachable!("a constant text parses")
+    };
+    let Kind::Sql(tree) = parsed.remove(0).kind else {
+        unreachable!("a constant text is SQL")
+    };
+    let Statement::Query(query) = *tree else {
+        unreachable!("a constant text is a query")
+    };
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        unreachable!("a constant text is a SELECT")
+    };
+    let select = select.clone();
+    (query, select)
+}
+
+/// `SELECT items FROM relation`.
+pub(crate) fn over(relation: ObjectName, items: Vec<SelectItem>) -> Statement {
+    let (mut query, mut select) = template();
+    if let Some(TableWithJoins {
+        relation: TableFactor::Table { name, .. },
+        ..
+    }) = select.from.first_mut()
+    {
+        *name = relation;
+    }
+    select.projection = items;
+    *query.body = SetExpr::Select(select);
+    Statement::Query(query)
+}
+
+/// Gives a SELECT its WHERE.
+pub(crate) fn restrict(statement: &mut Statement, condition: Option<Expr>) {
+    if let Statement::Query(query) = statement
+        && let SetExpr::Select(select) = query.body.as_mut()
+    {
+        select.selection = condition;
+    }
+}
+
+/// `SELECT items FROM from WHERE selection`.
+pub(crate) fn of(items: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Statement {
+    let (mut query, mut select) = template();
+    select.projection = items;
+    select.from = from;
+    select.selection = selection;
+    *query.body = SetExpr::Select(select);
+    Statement::Query(query)
+}

@@ -1,0 +1,168 @@
+//! Bounds on planning: it ends when its statement does.
+//!
+//! Planning is one long computation that nothing can interrupt. So it asks, wherever it takes another step, whether its
+//! statement is still wanted: when a name is looked up, before each rule of the optimizer, and inside rules that search.
+//! A task that plans carries its statement's token for that.
+
+use crate::pg::error::{SqlError, canceled, state};
+use crate::pg::errors::to_datafusion;
+use crate::pg::lex::depth::too_deep;
+use crate::pg::settings::Settings;
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion, TreeNodeVisitor};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+tokio::task_local! {
+    static STATEMENT: Statement;
+}
+
+/// What ends the planning of a statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Statement {
+    pub ended: CancellationToken,
+    /// Where the task that looks at the clock is the one that plans.
+    pub deadline: Option<Instant>,
+}
+
+/// Runs a future that plans for a statement.
+pub(crate) async fn under<T>(statement: CancellationToken, planning: impl Future<Output = T>) -> T {
+    let statement = Statement {
+        ended: statement,
+        deadline: None,
+    };
+    STATEMENT.scope(statement, planning).await
+}
+
+impl Statement {
+    /// A statement that began at some time, under a session's settings.
+    pub fn new(ended: CancellationToken, began: Instant, settings: &Settings) -> Self {
+        let timeout = settings.get("statement_timeout");
+        let timeout = timeout.and_then(|text| crate::pg::settings::milliseconds(&text));
+        let timeout = timeout.filter(|ms| *ms > 0).map(Duration::from_millis);
+        Self {
+            ended,
+            deadline: timeout.and_then(|timeout| began.checked_add(timeout)),
+        }
+    }
+}
+
+/// Runs a computation that plans for a statement, while other tasks of the thread go on elsewhere.
+pub(crate) fn under_here<T>(statement: &Statement, planning: impl FnOnce() -> T) -> T {
+    let planning = || STATEMENT.sync_scope(statement.clone(), planning);
+    let handle = tokio::runtime::Handle::try_current();
+    match handle.map(|handle| handle.runtime_flavor()) {
+        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(planning),
+        _ => planning(),
+    }
+}
+
+/// 57014 if the statement that this thread plans has ended.
+pub(crate) fn check() -> Result<(), SqlError> {
+    let ended = STATEMENT.try_with(|statement| {
+        if statement.ended.is_cancelled() {
+            return Err(canceled());
+        }
+        match statement.deadline {
+            Some(deadline) if Instant::now() > deadline => Err(SqlError::new(
+                state::QUERY_CANCELED,
+                "canceling statement due to statement timeout",
+            )),
+            _ => Ok(()),
+        }
+    });
+    ended.unwrap_or(Ok(()))
+}
+
+/// A rule that changes nothing, between those that do.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoint;
+
+/// Nodes of a plan at most, before the optimizer makes more of them.
+const NODES_MAX: usize = 200_000;
+/// Nodes of a plan above each other, at most: views in views nest as no text does.
+const DEPTH_MAX: usize = 6_000;
+
+/// How many nodes a plan has, and how many above each other.
+#[derive(Default)]
+struct Size {
+    nodes: usize,
+    depth: usize,
+    deepest: usize,
+}
+
+impl<'n> TreeNodeVisitor<'n> for Size {
+    type Node = LogicalPlan;
+
+    fn f_down(&mut self, _: &'n LogicalPlan) -> Result<TreeNodeRecursion> {
+        self.nodes += 1;
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+        Ok(match self.nodes > NODES_MAX || self.depth > DEPTH_MAX {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    }
+
+    fn f_up(&mut self, _: &'n LogicalPlan) -> Result<TreeNodeRecursion> {
+        self.depth -= 1;
+        Ok(TreeNodeRecursion::Continue)
+    }
+}
+
+impl AnalyzerRule for Checkpoint {
+    fn name(&self) -> &str {
+        "checkpoint"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        check().map_err(to_datafusion)?;
+        let mut size = Size::default();
+        plan.visit_with_subqueries(&mut size)?;
+        if size.deepest > DEPTH_MAX {
+            return Err(to_datafusion(too_deep()));
+        }
+        if size.nodes > NODES_MAX {
+            let message = format!("the statement is too complex: its plan has more than {NODES_MAX} nodes");
+            return Err(to_datafusion(SqlError::new(state::STATEMENT_TOO_COMPLEX, message)));
+        }
+        Ok(plan)
+    }
+}
+
+impl OptimizerRule for Checkpoint {
+    fn name(&self) -> &str {
+        "checkpoint"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        check().map_err(to_datafusion)?;
+        Ok(Transformed::no(plan))
+    }
+}
+
+impl PhysicalOptimizerRule for Checkpoint {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        check().map_err(to_datafusion)?;
+        Ok(plan)
+    }
+
+    fn name(&self) -> &str {
+        "checkpoint"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The rules with a checkpoint before each.
+pub(crate) fn checked<R: ?Sized>(rules: Vec<Arc<R>>, checkpoint: impl Fn() -> Arc<R>) -> Vec<Arc<R>> {
+    rules.into_iter().flat_map(|rule| [checkpoint(), rule]).collect()
+}

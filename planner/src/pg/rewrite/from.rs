@@ -1,0 +1,62 @@
+//! Functions in FROM: every one may refer to what stands before it, and is called as its table where it has no alias.
+
+use crate::pg::walk::Visit;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectNamePart, TableAlias, TableFactor, Visitor};
+use std::ops::ControlFlow;
+
+/// The name of ROWS FROM, as the parser sees it.
+pub(crate) const ROWS_FROM: &str = "\u{1}rows_from";
+
+/// `f(...)` as a function of FROM.
+pub(super) fn function(factor: &mut TableFactor) {
+    if let TableFactor::Table {
+        name,
+        alias,
+        args: Some(args),
+        with_ordinality,
+        sample: None,
+        ..
+    } = factor
+    {
+        *factor = TableFactor::Function {
+            lateral: refers(&args.args),
+            name: name.clone(),
+            args: std::mem::take(&mut args.args),
+            with_ordinality: *with_ordinality,
+            alias: alias.take(),
+        };
+    }
+    let (alias, name) = match factor {
+        TableFactor::Function { name, alias, .. } => {
+            let last = name.0.last().and_then(ObjectNamePart::as_ident);
+            match last {
+                // It is called as the first of its functions.
+                Some(last) if last.value != ROWS_FROM => (alias, last.clone()),
+                _ => return,
+            }
+        }
+        TableFactor::UNNEST { alias, .. } => (alias, Ident::new("unnest")),
+        _ => return,
+    };
+    alias.get_or_insert_with(|| TableAlias {
+        explicit: true,
+        name,
+        columns: Vec::new(),
+        at: None,
+    });
+}
+
+/// Whether something may be a column.
+fn refers<T: Visit>(tree: &T) -> bool {
+    struct Finder;
+    impl Visitor for Finder {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    tree.visit(&mut Finder).is_break()
+}

@@ -1,0 +1,164 @@
+//! GROUP BY with ROLLUP, CUBE and GROUPING SETS, however nested and mixed, as one list of grouping sets.
+
+use super::names::function_name;
+use crate::pg::tokens::sets::{DISTINCT, EMPTY, SETS};
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, Value,
+};
+
+/// Sets that one GROUP BY may have, as in PostgreSQL.
+const SETS_MAX: usize = 4096;
+
+type Sets = Vec<Vec<Expr>>;
+
+pub(super) fn in_select(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else {
+        return;
+    };
+    let distinct = matches!(keys.first(), Some(Expr::Identifier(name)) if name.value == DISTINCT);
+    if distinct {
+        keys.remove(0);
+    }
+    if !keys.iter().any(is_sets) {
+        return;
+    }
+    let mut all: Sets = vec![vec![]];
+    for key in keys.iter() {
+        let own = sets(key);
+        // Too many: the planner refuses what is left as it is.
+        if all.len() * own.len() > SETS_MAX {
+            return;
+        }
+        all = all
+            .iter()
+            .flat_map(|set| own.iter().map(move |more| united(set, more)))
+            .collect();
+    }
+    for set in &mut all {
+        for key in set {
+            position(key, &select.projection);
+        }
+    }
+    if distinct {
+        let mut kept: Sets = Vec::new();
+        for set in all {
+            let same = |known: &Vec<Expr>| known.len() == set.len() && set.iter().all(|key| known.contains(key));
+            if !kept.iter().any(same) {
+                kept.push(set);
+            }
+        }
+        all = kept;
+    }
+    *keys = match all.as_slice() {
+        [one] => one.clone(),
+        _ => vec![Expr::GroupingSets(all)],
+    };
+}
+
+fn is_sets(key: &Expr) -> bool {
+    match key {
+        Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_) => true,
+        Expr::Tuple(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// The sets that one element of GROUP BY stands for.
+fn sets(element: &Expr) -> Sets {
+    match element {
+        Expr::GroupingSets(inner) => inner.iter().flat_map(|set| of_tuple(set)).collect(),
+        Expr::Rollup(parts) => rollup(&parts.iter().map(|part| columns(part)).collect::<Vec<_>>()),
+        Expr::Cube(parts) => cube(&parts.iter().map(|part| columns(part)).collect::<Vec<_>>()),
+        Expr::Nested(inner) => sets(inner),
+        Expr::Identifier(name) if name.value == EMPTY => vec![vec![]],
+        Expr::Function(function) => {
+            let name = function_name(function);
+            let FunctionArguments::List(list) = &function.args else {
+                return vec![vec![element.clone()]];
+            };
+            let args = list.args.iter().filter_map(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+                _ => None,
+            });
+            match name.as_str() {
+                SETS => args.flat_map(sets).collect(),
+                "rollup" => rollup(&args.map(|arg| columns(std::slice::from_ref(arg))).collect::<Vec<_>>()),
+                "cube" => cube(&args.map(|arg| columns(std::slice::from_ref(arg))).collect::<Vec<_>>()),
+                _ => vec![vec![element.clone()]],
+            }
+        }
+        other => vec![columns(std::slice::from_ref(other))],
+    }
+}
+
+/// What stands in parentheses within GROUPING SETS: one element may itself stand for several sets.
+fn of_tuple(set: &[Expr]) -> Sets {
+    match set {
+        [one] => sets(one),
+        several => vec![columns(several)],
+    }
+}
+
+/// The columns of a list, those in parentheses too.
+fn columns(list: &[Expr]) -> Vec<Expr> {
+    let mut out: Vec<Expr> = Vec::new();
+    for item in list {
+        let more = match item {
+            Expr::Tuple(inner) => columns(inner),
+            Expr::Nested(inner) => columns(std::slice::from_ref(inner)),
+            Expr::Identifier(name) if name.value == EMPTY => vec![],
+            other => vec![other.clone()],
+        };
+        out = united(&out, &more);
+    }
+    out
+}
+
+fn united(set: &[Expr], more: &[Expr]) -> Vec<Expr> {
+    let mut all = set.to_vec();
+    for key in more {
+        if !all.contains(key) {
+            all.push(key.clone());
+        }
+    }
+    all
+}
+
+fn rollup(parts: &[Vec<Expr>]) -> Sets {
+    let prefixes = (0..=parts.len()).rev();
+    prefixes
+        .map(|length| parts[..length].iter().fold(vec![], |set, part| united(&set, part)))
+        .collect()
+}
+
+fn cube(parts: &[Vec<Expr>]) -> Sets {
+    // The parser's limits keep lists short; a larger cube is refused for its number of sets.
+    let parts = &parts[..parts.len().min(13)];
+    (0..1usize << parts.len())
+        .rev()
+        .map(|chosen| {
+            let picked = parts.iter().enumerate();
+            let picked = picked.filter(|(at, _)| chosen >> (parts.len() - 1 - at) & 1 == 1);
+            picked.fold(vec![], |set, (_, part)| united(&set, part))
+        })
+        .collect()
+}
+
+/// A key that is a position is the output column there.
+fn position(key: &mut Expr, items: &[SelectItem]) {
+    let number = match &*key {
+        Expr::Value(value) => &value.value,
+        Expr::Cast { expr, .. } => match expr.as_ref() {
+            Expr::Value(value) => &value.value,
+            _ => return,
+        },
+        _ => return,
+    };
+    if let Value::Number(digits, _) = number
+        && let Ok(place) = digits.parse::<usize>()
+        && let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
+            place.checked_sub(1).and_then(|place| items.get(place))
+    {
+        *key = expr.clone();
+    }
+}

@@ -1,0 +1,125 @@
+//! Rewrites of the parsed tree before DataFusion plans it: where PostgreSQL's reading of a query differs from
+//! DataFusion's and the tree is the place to say so.
+//!
+//! - output columns get PostgreSQL's names (`names`);
+//! - groups and aggregates that would get one name get two (`apart`);
+//! - integer literals get PostgreSQL's types (`literals`), columns of VALUES one type (`value_types`);
+//! - ROLLUP, CUBE and GROUPING SETS become one list of sets (`grouping`);
+//! - operators bind as PostgreSQL's do (`precedence`);
+//! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
+//! - casts to arrays get their literals' dimensions, aggregates of json become ones of arrays (`nested`);
+//! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
+//! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
+//! - records taken out of json become queries (`recordsets`);
+//! - spellings that DataFusion does not know become ones that it does (`spellings`, `calls`, `overlaps`).
+
+mod apart;
+mod arrays;
+mod calls;
+mod from;
+mod grouping;
+mod intervals;
+mod literals;
+mod names;
+mod nested;
+mod ordered_sets;
+mod overlaps;
+mod precedence;
+mod recordsets;
+mod sequences;
+mod spellings;
+mod subqueries;
+mod ties;
+mod value_types;
+
+pub(crate) use calls::VARIADIC;
+pub(crate) use from::ROWS_FROM;
+pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
+pub(crate) use names::{displayed_name, function_name};
+pub(crate) use spellings::{call, escape_by_backslash, row_number};
+
+use crate::pg::walk::VisitMut;
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, TableFactor, VisitorMut};
+use std::ops::ControlFlow;
+
+/// Rewrites a statement, query or expression in place.
+pub(crate) fn rewrite<T: VisitMut>(tree: &mut T) {
+    let _ = tree.visit(&mut Precedence);
+    let _ = tree.visit(&mut Rewriter);
+}
+
+/// Gives output columns PostgreSQL's names, and changes nothing else.
+pub(crate) fn name_outputs<T: VisitMut>(tree: &mut T) {
+    struct Namer;
+    impl VisitorMut for Namer {
+        type Break = ();
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            names::name_outputs(select);
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = tree.visit(&mut Namer);
+}
+
+/// What the text says comes before any rewrite of it.
+struct Precedence;
+
+impl VisitorMut for Precedence {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        precedence::repair(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+struct Rewriter;
+
+impl VisitorMut for Rewriter {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        names::name_outputs(select);
+        select.selection.iter_mut().for_each(spellings::as_bool);
+        select.having.iter_mut().for_each(spellings::as_bool);
+        subqueries::in_select(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        literals::restore_positions_in_select(select);
+        grouping::in_select(select);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        from::function(factor);
+        recordsets::expand(factor);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        spellings::fetch_as_limit(query);
+        ties::with_ties(query);
+        subqueries::in_query(query);
+        literals::type_values(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        literals::restore_positions_in_query(query);
+        apart::in_query(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        ordered_sets::respell(expr);
+        if let Expr::Function(call) = expr {
+            sequences::take_name(call);
+        }
+        spellings::respell(expr);
+        nested::respell(expr);
+        literals::type_literal(expr);
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,223 @@
+//! Which casts mean something else in PostgreSQL.
+
+use super::fields;
+use super::{parse, times, to_integer, to_text};
+use crate::pg::error::{SqlError, SqlState};
+use crate::pg::errors::to_datafusion;
+use crate::pg::functions::{array, enums, json, record, text};
+use crate::pg::numeric::convert;
+use crate::pg::types::type_oid;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::{Expr, ExprSchemable, lit, when};
+use tenon_storage::datetime::Conventions;
+use tenon_storage::types::NUMERIC;
+use tenon_storage::{EnumType, SqlType};
+
+/// The oids of types that keep a part of a text only.
+const CHAR: u32 = 18;
+const NAME: u32 = 19;
+
+fn is_string(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+pub(super) fn rewrite(mut cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
+    if enums::holds_enums(cast.field.data_type()) && !cast.expr.any_column_refs() && !cast.expr.is_volatile() {
+        *cast.expr = enums::late(*cast.expr);
+        let done = of_own_kind(cast, schema, conventions)?;
+        return Ok(Transformed::yes(done.data));
+    }
+    of_own_kind(cast, schema, conventions)
+}
+
+fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
+    let from = fields::data_type(&cast.expr, schema)?;
+    let to = cast.field.data_type().clone();
+    let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
+    let declared = SqlType::from_field(&cast.field);
+    if let (Some(own), Some(wanted)) = (EnumType::of(&from), EnumType::of(&to))
+        && own != wanted
+        && own.oid == wanted.oid
+    {
+        return Ok(Transformed::yes(enums::adopted(*cast.expr, wanted)));
+    }
+    if EnumType::of(&from).is_some() != EnumType::of(&to).is_some() || EnumType::of(&from).is_some() && from != to {
+        let beside = if EnumType::of(&from).is_some() { &to } else { &from };
+        if !is_string(beside) && !beside.is_null() {
+            return Err(enums::no_cast(&from, &to));
+        }
+    }
+    if let DataType::Struct(_) = &to {
+        return to_record(cast, &from, schema, conventions);
+    }
+    if is_string(&from) && is_string(&to) {
+        // What a name or a "char" keeps, and a char(n) without its blanks.
+        let target = match type_oid(&cast.field) {
+            Some(NAME) => Some(text::cut_name()),
+            Some(CHAR) => Some(text::one_char()),
+            _ if declared.is_some_and(|to| matches!(to, SqlType::Text | SqlType::Varchar)) => {
+                let (_, own) = cast.expr.to_field(schema)?;
+                let blank = matches!(SqlType::from_field(&own), Some(SqlType::CharOf(_)));
+                blank.then(text::unpadded)
+            }
+            _ => None,
+        };
+        if let Some(target) = target {
+            let cut = target.call(vec![*cast.expr]);
+            // The cast stays where it says what type it is; its own turn is behind it then.
+            return Ok(Transformed::yes(match type_oid(&cast.field) {
+                Some(_) => Expr::Cast(Cast::new_from_field(Box::new(cut), cast.field)),
+                None => cut,
+            }));
+        }
+    }
+    if let ((own, depth @ 1..), (wanted, wanted_depth @ 1..)) = (array::leaf(&from), array::leaf(&to))
+        && (own != wanted || depth != wanted_depth)
+        && !own.is_null()
+    {
+        let item = |one: Cast, schema: &DFSchema| Ok(rewrite(one, schema, conventions)?.data);
+        return array::cast_items(*cast.expr, &from, &cast.field, item).map(Transformed::yes);
+    }
+    if declared == Some(SqlType::Jsonb) || declared == Some(SqlType::Json) {
+        if !is_string(&from) && !from.is_null() {
+            return Err(json::no_cast(&from, &cast.field));
+        }
+    } else if is_string(&from)
+        && (to.is_numeric() || to == DataType::Boolean)
+        && let Ok((_, field)) = cast.expr.to_field(schema)
+        && json::is_jsonb(&field)
+    {
+        let scalar = json::scalar(*cast.expr, &to);
+        return rewrite(Cast::new_from_field(Box::new(scalar), cast.field), schema, conventions)
+            .map(|done| Transformed::yes(done.data));
+    }
+    if is_string(&from) {
+        let Some(target) = declared else { return keep(cast) };
+        // The target must be the declared type's own representation, else it is a coercion of DataFusion's.
+        if target.data_type() != to || matches!(target, SqlType::Text | SqlType::Varchar) {
+            return match coercion(&to) {
+                Some(target) => parsed(cast, target, conventions),
+                None => keep(cast),
+            };
+        }
+        return parsed(cast, target, conventions);
+    }
+    let limits = declared.filter(|target| target.is_temporal() && target.unlimited() != *target);
+    if times::applies(&from, &to) {
+        let converted = times::convert(*cast.expr, &to);
+        return Ok(Transformed::yes(match limits {
+            Some(target) => times::limit(converted, target),
+            None => converted,
+        }));
+    }
+    if let Some(target) = limits
+        && from == to
+    {
+        return Ok(Transformed::yes(times::limit(*cast.expr, target)));
+    }
+    if convert::applies(&from, &to, declared) {
+        let target = declared.filter(|declared| declared.data_type() == to);
+        let target = target.filter(|_| !is_string(&to)).or_else(|| match is_string(&to) {
+            true => Some(SqlType::Text),
+            false => SqlType::from_data_type(&to),
+        });
+        let Some(target) = target else { return keep(cast) };
+        let converted = convert::call(*cast.expr, target);
+        // Text of another layout than the conversion's.
+        let other = is_string(&to) && to != DataType::Utf8View;
+        return Ok(Transformed::yes(match other {
+            true => Expr::Cast(Cast::new_from_field(Box::new(converted), cast.field)),
+            false => converted,
+        }));
+    }
+    if from == NUMERIC && to == NUMERIC {
+        return Ok(Transformed::yes(*cast.expr));
+    }
+    if to_integer::applies(&from, &to) {
+        return Ok(Transformed::yes(to_integer::call(*cast.expr, &to)));
+    }
+    if let Some(target @ (SqlType::VarcharOf(_) | SqlType::CharOf(_))) = declared
+        && !is_string(&from)
+        && from != DataType::Null
+    {
+        let text = match to_text::applies(&from) {
+            true => to_text::call(*cast.expr, &to),
+            false => Expr::Cast(Cast::new(cast.expr, DataType::Utf8View)),
+        };
+        return Ok(Transformed::yes(parse::call(text, target)));
+    }
+    if is_string(&to) && to_text::applies(&from) {
+        return Ok(Transformed::yes(to_text::call(*cast.expr, &to)));
+    }
+    keep(cast)
+}
+
+/// The SQL type of a target that storage keeps otherwise (nanoseconds, other decimals): none for strings.
+fn coercion(to: &DataType) -> Option<SqlType> {
+    match to {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => None,
+        DataType::Decimal128(..)
+        | DataType::Date32
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Interval(_)
+        | DataType::FixedSizeBinary(12)
+        | DataType::Boolean => SqlType::from_data_type(to),
+        other if other.is_signed_integer() || other.is_floating() => SqlType::from_data_type(other),
+        _ => None,
+    }
+    .filter(|target| target.data_type() == *to)
+}
+
+/// A record of another type: column by column.
+fn to_record(cast: Cast, from: &DataType, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
+    let (DataType::Struct(wanted), to) = (cast.field.data_type(), cast.field.clone()) else {
+        return Ok(Transformed::no(Expr::Cast(cast)));
+    };
+    match from {
+        // No literal: see `enums::late`.
+        DataType::Null if enums::holds_enums(to.data_type()) => Ok(Transformed::no(Expr::Cast(cast))),
+        DataType::Null => {
+            let metadata = Some(FieldMetadata::new_from_field(&to)).filter(|metadata| !metadata.is_empty());
+            let null = ScalarValue::try_from(to.data_type())?;
+            Ok(Transformed::yes(Expr::Literal(null, metadata)))
+        }
+        from if is_string(from) => Ok(Transformed::yes(record::from_text(*cast.expr, to))),
+        from if from == to.data_type() => Ok(Transformed::yes(*cast.expr)),
+        DataType::Struct(own) if own.len() == wanted.len() => {
+            let mut made = Vec::with_capacity(2 * own.len());
+            for (own, wanted) in own.iter().zip(wanted) {
+                let value = record::field_of((*cast.expr).clone(), own.name());
+                let value = Cast::new_from_field(Box::new(value), wanted.clone());
+                made.push(lit(wanted.name().as_str()));
+                made.push(rewrite(value, schema, conventions)?.data);
+            }
+            let made = record::of_names_and_values(made);
+            let null = ScalarValue::try_from(to.data_type())?;
+            let kept = when(cast.expr.is_null(), Expr::Literal(null, None)).otherwise(made)?;
+            Ok(Transformed::yes(kept))
+        }
+        _ => {
+            let message = format!("cannot cast type {} to record", crate::pg::types::type_name(from));
+            Err(to_datafusion(SqlError::new(SqlState("42846"), message)))
+        }
+    }
+}
+
+fn parsed(cast: Cast, target: SqlType, conventions: &Conventions) -> Result<Transformed<Expr>> {
+    if let Expr::Literal(value, _) = cast.expr.as_ref()
+        && let Some(text) = value.try_as_str()
+    {
+        let metadata = Some(FieldMetadata::new_from_field(&cast.field)).filter(|metadata| !metadata.is_empty());
+        let value = match text {
+            Some(text) => ScalarValue::try_from_array(&parse::one(target, text, conventions)?, 0)?,
+            None => ScalarValue::try_from(cast.field.data_type())?,
+        };
+        return Ok(Transformed::yes(Expr::Literal(value, metadata)));
+    }
+    Ok(Transformed::yes(parse::call(*cast.expr, target)))
+}

@@ -1,0 +1,176 @@
+//! Which correlated subqueries become joins: those whose references stand in conditions that can be pulled up past all
+//! that is above them.
+
+use super::subquery_of;
+use crate::pg::functions::sets;
+use crate::pg::semantics::subqueries::domain;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinType, Result, ScalarValue};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan};
+
+/// Whether DataFusion's rules and those of `subqueries` plan the subquery right.
+pub(super) fn is_join(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
+    let scalar = matches!(expr, Expr::ScalarSubquery(_));
+    let plan = if scalar { without_first_row(plan) } else { plan };
+    let mut state = State {
+        scalar,
+        aggregates_left: usize::from(scalar),
+    };
+    state.pulls_up(plan)
+}
+
+/// The same for LATERAL.
+pub(super) fn is_lateral_join(join: &Join) -> Result<bool> {
+    if join.join_type != JoinType::Inner {
+        return Ok(false);
+    }
+    let mut plan = join.right.as_ref();
+    if let LogicalPlan::SubqueryAlias(alias) = plan {
+        plan = &alias.input;
+    }
+    let LogicalPlan::Subquery(subquery) = plan else {
+        return Ok(false);
+    };
+    let all_left = subquery.outer_ref_columns.iter().all(|expr| match expr {
+        Expr::OuterReferenceColumn(_, column) => join.left.schema().has_column(column),
+        _ => false,
+    });
+    let mut state = State {
+        scalar: false,
+        aggregates_left: 0,
+    };
+    Ok(all_left && state.pulls_up(&subquery.subquery)?)
+}
+
+/// Below `ORDER BY ... LIMIT 1` of a scalar subquery, which becomes an aggregate.
+fn without_first_row(plan: &LogicalPlan) -> &LogicalPlan {
+    let mut node = plan;
+    if let LogicalPlan::Projection(projection) = node
+        && let LogicalPlan::Limit(_) = projection.input.as_ref()
+    {
+        node = &projection.input;
+    }
+    let LogicalPlan::Limit(limit) = node else { return plan };
+    let is = |fetch: &Option<Box<Expr>>, wanted: i64| matches!(fetch.as_deref(), Some(Expr::Literal(ScalarValue::Int64(Some(n)), _)) if *n == wanted);
+    if !is(&limit.fetch, 1) || limit.skip.is_some() && !is(&limit.skip, 0) {
+        return plan;
+    }
+    node = &limit.input;
+    if let LogicalPlan::Projection(projection) = node
+        && let LogicalPlan::Sort(_) = projection.input.as_ref()
+    {
+        node = &projection.input;
+    }
+    match node {
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => &sort.input,
+        node => node,
+    }
+}
+
+struct State {
+    /// Conditions are pulled over an aggregate.
+    scalar: bool,
+    aggregates_left: usize,
+}
+
+impl State {
+    fn pulls_up(&mut self, plan: &LogicalPlan) -> Result<bool> {
+        if !refers(plan)? {
+            return Ok(true);
+        }
+        let own = own_references(plan)?;
+        if own == Own::Nested || own == Own::Direct && !matches!(plan, LogicalPlan::Filter(_)) {
+            return Ok(false);
+        }
+        let passes = match plan {
+            LogicalPlan::Filter(filter) => !self.scalar || domain::is_taken(&filter.predicate),
+            LogicalPlan::SubqueryAlias(_) => true,
+            LogicalPlan::Projection(projection) => !calls_sets(&projection.expr)?,
+            LogicalPlan::Join(join) => join.join_type == JoinType::Inner,
+            LogicalPlan::Aggregate(aggregate) if self.aggregates_left > 0 && aggregate.group_expr.is_empty() => {
+                self.aggregates_left -= 1;
+                true
+            }
+            _ => false,
+        };
+        if !passes {
+            return Ok(false);
+        }
+        for input in plan.inputs() {
+            if !self.pulls_up(input)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn calls_sets(exprs: &[Expr]) -> Result<bool> {
+    let mut found = false;
+    for expr in exprs {
+        found = found || expr.exists(|expr| Ok(sets::called(expr).is_some()))?;
+    }
+    Ok(found)
+}
+
+/// Whether a plan has any reference to a row outside, its subqueries included.
+fn refers(plan: &LogicalPlan) -> Result<bool> {
+    Ok(!super::free(plan)?.is_empty())
+}
+
+#[derive(PartialEq)]
+enum Own {
+    None,
+    Direct,
+    /// From inside a subquery in the node's expressions.
+    Nested,
+}
+
+fn own_references(plan: &LogicalPlan) -> Result<Own> {
+    let mut own = Own::None;
+    let schema = datafusion::logical_expr::utils::merge_schema(&plan.inputs());
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            if matches!(expr, Expr::OuterReferenceColumn(..)) && own == Own::None {
+                own = Own::Direct;
+            }
+            if let Some(subquery) = subquery_of(expr)
+                && super::free(&subquery.subquery)?
+                    .iter()
+                    .any(|(_, column)| !schema.has_column(column))
+            {
+                own = Own::Nested;
+            }
+            // A join is made of IN before its condition could be pulled up.
+            if let Expr::InSubquery(found) = expr
+                && found.expr.contains_outer()
+            {
+                own = Own::Nested;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(own)
+}
+
+/// Whether a plan has one row, or none.
+pub(super) fn gives_one_row_at_most(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Projection(projection) => {
+            !calls_sets(&projection.expr).unwrap_or(true) && gives_one_row_at_most(&projection.input)
+        }
+        LogicalPlan::SubqueryAlias(alias) => gives_one_row_at_most(&alias.input),
+        LogicalPlan::Filter(filter) => gives_one_row_at_most(&filter.input),
+        LogicalPlan::Sort(sort) => gives_one_row_at_most(&sort.input),
+        LogicalPlan::Limit(limit) => {
+            let one = matches!(
+                limit.fetch.as_deref(),
+                Some(Expr::Literal(ScalarValue::Int64(Some(0 | 1)), _))
+            );
+            one || gives_one_row_at_most(&limit.input)
+        }
+        LogicalPlan::EmptyRelation(_) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,248 @@
+//! PostgreSQL's meaning of expressions where DataFusion's differs: an analyzer rule that runs after type coercion, when
+//! every conversion is an explicit cast.
+//!
+//! - integer `+`, `-`, `*` fail on overflow (22003), and float division by zero fails (22012): `arithmetic`;
+//! - text becomes a value by PostgreSQL's input rules (22P02, 22007): `parse`;
+//! - numbers become integers by rounding, not by cutting: `to_integer`;
+//! - values become text as the wire writes them: `to_text`;
+//! - numbers that get one type get PostgreSQL's, before coercion gives them another: `numeric::unify`;
+//! - references to an enclosing query's row have the types that it got: `outer_types`;
+//! - a FILTER is tested before the arguments of its aggregate: `filtered`;
+//! - dates and times change their type by the session's zone: `times`;
+//! - intervals compare by their length: `intervals`;
+//! - literals take the types of their neighbours: `resolve`;
+//! - lists that exclude each other say nothing of a null: `in_lists`;
+//! - a subquery's order goes where nobody sees it: `unseen_orders`;
+//! - correlated subqueries that are no joins are run row by row: `correlated`;
+//! - what correlates a subquery has names of its own: `own_names`;
+//! - functions that return sets: `sets`;
+//! - subqueries stand anywhere, and give one row: `subqueries`;
+//! - calls of functions and `||` look before they make something long: `bounds`;
+//! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
+
+mod arithmetic;
+mod array_numbers;
+pub(crate) mod call_names;
+mod casts;
+mod correlated;
+mod expansion;
+pub(crate) mod fields;
+mod filtered;
+mod in_lists;
+mod intervals;
+mod limits;
+mod outer_types;
+mod own_names;
+mod parse;
+mod peers;
+pub(crate) mod resolve;
+mod sets;
+mod subqueries;
+mod times;
+mod to_integer;
+pub(crate) mod to_text;
+mod unions;
+mod unseen_orders;
+
+use crate::optimizer::implied_equalities::DropImpliedEqualities;
+use crate::pg::bounds;
+use crate::pg::conventions;
+use crate::pg::errors::to_datafusion;
+use crate::pg::functions::{aggregate, enums, json};
+use crate::pg::numeric::unify::NumbersOfOneType;
+use crate::pg::planning;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr, lit};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use std::sync::Arc;
+use tenon_storage::datetime::Conventions;
+
+/// Adds the rules.
+pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(crate::pg::functions::array_literal::PlanArrayLiterals),
+        Arc::new(unseen_orders::DropUnseenOrders),
+        Arc::new(intervals::LiteralsBesideIntervals),
+        Arc::new(DropImpliedEqualities),
+        Arc::new(resolve::LiteralsTakeTypes),
+        Arc::new(array_numbers::NumbersInArrays),
+        Arc::new(NumbersOfOneType),
+        Arc::new(peers::FramesOfPeers),
+    ];
+    rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(outer_types::OuterColumnsTakeTypes));
+    rules.push(Arc::new(PostgresSemantics));
+    rules.push(Arc::new(expansion::Expansion));
+    rules.push(Arc::new(intervals::IntervalsByLength));
+    rules.push(Arc::new(correlated::Correlated));
+    rules.push(Arc::new(sets::SetsInLists));
+    rules.push(Arc::new(limits::LimitsByValue));
+    rules.push(Arc::new(own_names::NamesOfTheirOwn));
+    rules.push(Arc::new(subqueries::SubqueriesAnywhere));
+    builder.with_analyzer_rules(planning::checked(rules, || Arc::new(planning::Checkpoint)))
+}
+
+/// PostgreSQL's meaning of an expression over no columns.
+pub(crate) fn of_constant(expr: Expr, conventions: &Conventions) -> Result<Expr> {
+    let schema = DFSchema::empty();
+    let done = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
+    Ok(done.data)
+}
+
+/// PostgreSQL's meaning of an expression over columns that no plan is around.
+pub(crate) fn of_condition(expr: Expr, schema: &DFSchema, state: &SessionState) -> Result<Expr> {
+    let options = state.config_options();
+    let context = SimplifyContext::builder().with_config_options(options.clone()).build();
+    let expr = ExprSimplifier::new(context).coerce(resolve::resolved(expr, schema)?, schema)?;
+    let conventions = conventions::of(options);
+    Ok(expr.transform_up(|expr| rewrite_expr(expr, schema, &conventions))?.data)
+}
+
+#[derive(Debug)]
+struct PostgresSemantics;
+
+impl AnalyzerRule for PostgresSemantics {
+    fn name(&self) -> &str {
+        "postgres_semantics"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        let conventions = conventions::of(options);
+        let rewritten = plan.transform_up_with_subqueries(|node| rewrite_node(node, &conventions))?;
+        match rewritten.transformed {
+            true => unions::renewed(rewritten.data),
+            false => Ok(rewritten.data),
+        }
+    }
+}
+
+/// ORDER BY a jsonb is by its own order, not its text's.
+fn order_json(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Sort(mut sort) = plan else {
+        return Ok(Transformed::no(plan));
+    };
+    let changed = order_keys(&mut sort.expr, sort.input.schema())?;
+    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+}
+
+fn order_keys(keys: &mut [SortExpr], schema: &DFSchema) -> Result<bool> {
+    let mut changed = false;
+    for key in keys {
+        if fields::data_type(&key.expr, schema)? == DataType::LargeUtf8 {
+            let own = std::mem::replace(&mut key.expr, lit(true));
+            key.expr = json::ordered(own);
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transformed<LogicalPlan>> {
+    planning::check().map_err(to_datafusion)?;
+    let Transformed {
+        data: plan,
+        transformed: sorted,
+        ..
+    } = order_json(plan)?;
+    // Most nodes have nothing to rewrite: look before the schema is merged and names are saved.
+    let mut touched = false;
+    plan.apply_expressions(|expr| {
+        touched = touched || expr.exists(|expr| Ok(is_candidate(expr)))?;
+        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+    })?;
+    if !touched {
+        return Ok(Transformed::new_transformed(plan, sorted));
+    }
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+        schema.merge(&source);
+    }
+    let names = NamePreserver::new(&plan);
+    let own = |expr: Expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
+    };
+    let rewritten = plan.map_expressions(|expr| match expr {
+        // Each key of the sets is a column above.
+        sets @ Expr::GroupingSet(_) => sets.map_children(own),
+        expr => own(expr),
+    })?;
+    if rewritten.transformed {
+        return Ok(Transformed::yes(rewritten.data.recompute_schema()?));
+    }
+    Ok(Transformed::new_transformed(rewritten.data, sorted))
+}
+
+fn is_candidate(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(binary) => {
+            binary.op == Operator::StringConcat || arithmetic::is_candidate(binary.op) || in_lists::is_candidate(binary)
+        }
+        Expr::ScalarFunction(_) | Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
+        Expr::InList(list) => in_lists::reads_row(list),
+        _ => false,
+    }
+}
+
+fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Cast(cast) => casts::rewrite(cast, schema, conventions),
+        Expr::InList(list) => Ok(in_lists::apart(list)),
+        Expr::BinaryExpr(binary) if in_lists::is_candidate(&binary) => Ok(in_lists::rewrite(binary)),
+        Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
+        Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
+        Expr::AggregateFunction(mut call) => {
+            // DISTINCT sorts, which the results of these show.
+            let shown = call.params.distinct && matches!(call.func.name(), "array_agg" | "string_agg");
+            let unsorted = shown && call.params.order_by.is_empty();
+            if unsorted {
+                let value = call.params.args.first().cloned();
+                call.params.order_by.extend(value.map(|value| value.sort(true, false)));
+            }
+            let sorted = unsorted || !call.params.distinct && order_keys(&mut call.params.order_by, schema)?;
+            let call = filtered::aggregate(call)?;
+            let lowered = aggregate::lower(call.data, schema)?;
+            Ok(Transformed::new_transformed(
+                lowered.data,
+                lowered.transformed || call.transformed || sorted,
+            ))
+        }
+        Expr::WindowFunction(mut call) => {
+            let sorted = order_keys(&mut call.params.order_by, schema)?;
+            let call = filtered::window(call)?;
+            let lowered = aggregate::lower_window(call.data, schema)?;
+            Ok(Transformed::new_transformed(
+                lowered.data,
+                lowered.transformed || call.transformed || sorted,
+            ))
+        }
+        Expr::ScalarFunction(call) => {
+            let call = enums::computed_late(call, schema)?;
+            let bounded = bounds::bounded(call.data);
+            Ok(Transformed::new_transformed(
+                bounded.data,
+                bounded.transformed || call.transformed,
+            ))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn texts_joined(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_text = |expr: &Expr| fields::data_type(expr, schema).map(|own| own.is_string());
+    if !is_text(&binary.left)? || !is_text(&binary.right)? {
+        return Ok(Transformed::no(Expr::BinaryExpr(binary)));
+    }
+    let joined = bounds::concat::function().call(vec![*binary.left, *binary.right]);
+    Ok(Transformed::yes(joined))
+}

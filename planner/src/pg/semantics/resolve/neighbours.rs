@@ -1,0 +1,357 @@
+//! Expressions that get one type together: a rule before type coercion.
+
+use super::{Group, casts, group, is_unknown, known, name, sets, typed, undefined};
+use crate::pg::error::{SqlError, state};
+use crate::pg::errors::to_datafusion;
+use crate::pg::functions::{common, enums, padded, text};
+use crate::pg::semantics::fields;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+use tenon_storage::{EnumType, SqlType};
+
+#[derive(Debug)]
+pub(in crate::pg::semantics) struct LiteralsTakeTypes;
+
+impl AnalyzerRule for LiteralsTakeTypes {
+    fn name(&self) -> &str {
+        "literals_take_types"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut changed = false;
+        let plan = plan.transform_up_with_subqueries(|node| {
+            let node = rewrite_node(node)?;
+            changed |= node.transformed;
+            if changed {
+                return Ok(Transformed::yes(node.data.recompute_schema()?));
+            }
+            Ok(node)
+        })?;
+        Ok(plan.data)
+    }
+}
+
+/// The same of an expression alone.
+pub(in crate::pg::semantics) fn resolved(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(expr.transform_up(|expr| rewrite_expr(expr, schema))?.data)
+}
+
+fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let node = match node {
+        LogicalPlan::Union(union) => return sets::union(union),
+        LogicalPlan::Join(join) => sets::blankless(join)?,
+        node => Transformed::no(node),
+    };
+    if node.transformed {
+        return Ok(node);
+    }
+    let node = node.data;
+    let enums = mentions_enums(&node)?;
+    let mut touched = enums;
+    node.apply_expressions(|expr| {
+        touched = touched || expr.exists(|expr| Ok(is_candidate(expr)))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !touched {
+        return Ok(Transformed::no(node));
+    }
+    let schema = merge_schema(&node.inputs());
+    // Those above know what a group or an aggregate computes by its name.
+    let names = NamePreserver::new(&node);
+    let own = |expr: Expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|expr| {
+            if enums {
+                takes_enums(&expr, &schema)?;
+            }
+            rewrite_expr(expr, &schema)
+        })?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
+    };
+    node.map_expressions(|expr| match expr {
+        sets @ Expr::GroupingSet(_) => sets.map_children(own),
+        expr => own(expr),
+    })
+}
+
+/// Whether enums are among what a node computes with.
+fn mentions_enums(node: &LogicalPlan) -> Result<bool> {
+    let is_enum = |of: &DataType| EnumType::of(of).is_some();
+    let has = |schema: &DFSchema| schema.fields().iter().any(|own| is_enum(own.data_type()));
+    let mut found = node.inputs().iter().any(|input| has(input.schema()));
+    node.apply_expressions(|expr| {
+        found = found || expr.exists(|expr| Ok(matches!(expr, Expr::Cast(cast) if is_enum(cast.field.data_type()))))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// The functions that PostgreSQL has for values of any type, or for enums; others do not see what carries an enum.
+#[rustfmt::skip]
+const OF_ANY_TYPE: &[&str] = &[
+    "array", "array_agg", "array_append", "array_cat", "array_fill", "array_position", "array_positions",
+    "array_prepend", "array_remove", "array_replace", "array_to_json", "array_to_string", "coalesce", "concat",
+    "concat_ws", "count", "cume_dist", "dense_rank", "enum_adopted", "enum_late", "enum_first", "enum_last", "enum_range",
+    "first_value", "format", "greatest", "json_agg", "json_build_array", "json_build_object", "json_object_agg",
+    "jsonb_agg", "jsonb_build_array", "jsonb_build_object", "jsonb_object_agg", "lag", "last_value", "lead", "least",
+    "make_array", "max", "min", "mode", "nth_value", "nullif", "num_nonnulls", "num_nulls", "percent_rank",
+    "percentile_disc", "pg_column_size", "pg_typeof", "quote_literal", "quote_nullable", "rank", "row", "row_to_json",
+    "struct", "named_struct", "to_json", "to_jsonb", "to_text", "unnest",
+];
+
+/// 42883 for a function of other types over an enum.
+fn takes_enums(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    let (name, args) = match expr {
+        Expr::ScalarFunction(call) => (call.name(), &call.args),
+        Expr::AggregateFunction(call) => (call.func.name(), &call.params.args),
+        Expr::WindowFunction(call) => (call.fun.name(), &call.params.args),
+        _ => return Ok(()),
+    };
+    // Functions of the server's own, which stand for operators and syntax, bear other names than a statement writes.
+    let is_own = !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_own || OF_ANY_TYPE.contains(&name) || name.starts_with("any_") || name.starts_with("all_") {
+        return Ok(());
+    }
+    let types: Vec<DataType> = args
+        .iter()
+        .filter_map(|own| fields::data_type(own, schema).ok())
+        .collect();
+    match types.iter().any(|own| EnumType::of(own).is_some()) {
+        true => Err(enums::undefined(name, &types)),
+        false => Ok(()),
+    }
+}
+
+/// Functions whose arguments get one type, as errors name them.
+fn of_one_type(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "coalesce" => "COALESCE",
+        "greatest" => "GREATEST",
+        "least" => "LEAST",
+        _ => return None,
+    })
+}
+
+fn is_candidate(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(cast) => casts::is_doubtful(cast),
+        Expr::IsTrue(_) | Expr::IsFalse(_) | Expr::IsUnknown(_) => true,
+        Expr::IsNotTrue(_) | Expr::IsNotFalse(_) | Expr::IsNotUnknown(_) => true,
+        Expr::InList(_) | Expr::InSubquery(_) | Expr::Between(_) | Expr::Like(_) | Expr::Case(_) => true,
+        Expr::ScalarFunction(call) => call.name() == "nullif" || of_one_type(call.name()).is_some(),
+        Expr::BinaryExpr(binary) => matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
+        _ => false,
+    }
+}
+
+/// What to say where types do not meet.
+#[derive(Clone, Copy)]
+enum Place {
+    Operator(&'static str),
+    Common(&'static str),
+}
+
+fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let equal = Place::Operator("=");
+    Ok(match expr {
+        Expr::BinaryExpr(mut binary) if matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) => {
+            let changed = unify(vec![&mut binary.left, &mut binary.right], schema, equal)?;
+            Transformed::new_transformed(Expr::BinaryExpr(binary), changed)
+        }
+        Expr::InList(mut list) => {
+            let mut all: Vec<&mut Expr> = vec![&mut list.expr];
+            all.extend(&mut list.list);
+            let op = if list.negated { "<>" } else { "=" };
+            let changed = unify(all, schema, Place::Operator(op))?;
+            Transformed::new_transformed(Expr::InList(list), changed)
+        }
+        Expr::InSubquery(within) => {
+            let within = sets::within(within, schema)?;
+            within.update_data(Expr::InSubquery)
+        }
+        Expr::Between(mut between) => {
+            let all = vec![&mut *between.expr, &mut *between.low, &mut *between.high];
+            let op = if between.negated { "<" } else { ">=" };
+            let changed = unify(all, schema, Place::Operator(op))?;
+            Transformed::new_transformed(Expr::Between(between), changed)
+        }
+        Expr::Cast(cast) => {
+            if casts::is_doubtful(&cast) {
+                casts::check(&cast, schema)?;
+            }
+            Transformed::no(Expr::Cast(cast))
+        }
+        Expr::IsTrue(inner) => tested(inner, schema, "IS TRUE", Expr::IsTrue)?,
+        Expr::IsNotTrue(inner) => tested(inner, schema, "IS NOT TRUE", Expr::IsNotTrue)?,
+        Expr::IsFalse(inner) => tested(inner, schema, "IS FALSE", Expr::IsFalse)?,
+        Expr::IsNotFalse(inner) => tested(inner, schema, "IS NOT FALSE", Expr::IsNotFalse)?,
+        Expr::IsUnknown(inner) => tested(inner, schema, "IS UNKNOWN", Expr::IsUnknown)?,
+        Expr::IsNotUnknown(inner) => tested(inner, schema, "IS NOT UNKNOWN", Expr::IsNotUnknown)?,
+        Expr::Like(mut like) => {
+            let types = (known(&like.expr, schema), known(&like.pattern, schema));
+            if [types.0, types.1]
+                .into_iter()
+                .flatten()
+                .any(|of| !matches!(group(of), Group::String | Group::Bytea))
+            {
+                let sign = if like.negated { "!~~" } else { "~~" };
+                let op = format!("{sign}{}", if like.case_insensitive { "*" } else { "" });
+                return Err(undefined(&op, types.0, types.1));
+            }
+            if types.0 == Some(SqlType::Bytea) {
+                let pattern = typed(*like.pattern, SqlType::Bytea);
+                let matched = text::like_bytes().call(vec![*like.expr, pattern]);
+                return Ok(Transformed::yes(match like.negated {
+                    true => Expr::Not(Box::new(matched)),
+                    false => matched,
+                }));
+            }
+            let blank = matches!(types.0, Some(SqlType::CharOf(_)));
+            if blank {
+                *like.expr = padded(std::mem::take(&mut *like.expr), types.0);
+            }
+            Transformed::new_transformed(Expr::Like(like), blank)
+        }
+        Expr::Case(mut case) => {
+            // The type of ELSE is looked at first.
+            let mut results: Vec<&mut Expr> = case.else_expr.as_deref_mut().into_iter().collect();
+            let mut compared: Vec<&mut Expr> = case.expr.as_deref_mut().into_iter().collect();
+            let based = !compared.is_empty();
+            for (when, then) in &mut case.when_then_expr {
+                compared.push(when);
+                results.push(then);
+            }
+            let wrong = compared.iter().filter(|_| !based).find_map(|when| known(when, schema));
+            if let Some(of) = wrong.filter(|of| group(*of) != Group::Bool) {
+                return Err(not_boolean("CASE/WHEN", of));
+            }
+            let mut changed = unify(results, schema, Place::Common("CASE"))?;
+            if based {
+                changed |= unify(compared, schema, equal)?;
+            }
+            Transformed::new_transformed(Expr::Case(case), changed)
+        }
+        Expr::ScalarFunction(mut call) => {
+            let place = match of_one_type(call.name()) {
+                Some(name) => Place::Common(name),
+                None if call.name() == "nullif" => equal,
+                None => return Ok(Transformed::no(Expr::ScalarFunction(call))),
+            };
+            let mut changed = unify(call.args.iter_mut().collect(), schema, place)?;
+            // Before the function is one that takes no numerics beside other numbers.
+            let numbers = crate::pg::numeric::unify::rewrite_expr(Expr::ScalarFunction(call), schema)?;
+            changed |= numbers.transformed;
+            let mut expr = numbers.data;
+            if let Expr::ScalarFunction(call) = &mut expr
+                && let Some(original) = common::original(&call.func)
+            {
+                call.func = original;
+                changed = true;
+            }
+            Transformed::new_transformed(expr, changed)
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// A test of a boolean, which alone it takes.
+fn tested(inner: Box<Expr>, schema: &DFSchema, test: &str, make: fn(Box<Expr>) -> Expr) -> Result<Transformed<Expr>> {
+    if let Some(of) = known(&inner, schema).filter(|of| group(*of) != Group::Bool) {
+        return Err(not_boolean(test, of));
+    }
+    let literal = is_unknown(&inner);
+    let inner = if literal { typed(*inner, SqlType::Bool) } else { *inner };
+    Ok(Transformed::new_transformed(make(Box::new(inner)), literal))
+}
+
+fn not_boolean(place: &str, of: SqlType) -> DataFusionError {
+    let message = format!("argument of {place} must be type boolean, not type {}", name(Some(of)));
+    to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message))
+}
+
+/// Gives literals the type of the others; whether there were any.
+fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<bool> {
+    let mut found: Option<SqlType> = None;
+    for expr in &exprs {
+        if is_unknown(expr) {
+            continue;
+        }
+        let Some(own) = known(expr, schema) else {
+            return Ok(beside_arrays(exprs, schema));
+        };
+        found = Some(match found {
+            None => own,
+            Some(earlier) => type_of_two(earlier, own).ok_or_else(|| apart(place, earlier, own))?,
+        });
+    }
+    let Some(found) = found.filter(|found| group(*found) != Group::String || matches!(found, SqlType::CharOf(_)))
+    else {
+        return Ok(false);
+    };
+    let mut changed = false;
+    for expr in exprs {
+        if is_unknown(expr) {
+            *expr = typed(std::mem::take(expr), found);
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// Gives literals the type of the arrays that they stand with; whether there were any.
+fn beside_arrays(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    let mut found: Option<SqlType> = None;
+    for expr in exprs.iter().filter(|expr| !is_unknown(expr)) {
+        let own = fields::field(expr, schema).ok();
+        match own.and_then(|own| SqlType::from_field(&own)) {
+            Some(own @ SqlType::Array(_)) if found.is_none_or(|found| found == own) => found = Some(own),
+            _ => return false,
+        }
+    }
+    let Some(found) = found else { return false };
+    let mut changed = false;
+    for expr in exprs.into_iter().filter(|expr| is_unknown(expr)) {
+        *expr = typed(std::mem::take(expr), found);
+        changed = true;
+    }
+    changed
+}
+
+/// The type of two together.
+pub(super) fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
+    let rank = |of: SqlType| match of {
+        SqlType::Int2 | SqlType::Date => 0,
+        SqlType::Int4 | SqlType::Timestamp => 1,
+        SqlType::Int8 | SqlType::TimestampTz => 2,
+        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => 3,
+        SqlType::Float4 => 4,
+        SqlType::Float8 => 5,
+        SqlType::CharOf(_) => 0,
+        SqlType::VarcharOf(_) | SqlType::Varchar => 1,
+        SqlType::Text => 2,
+        _ => 0,
+    };
+    if group(a) != group(b) {
+        return None;
+    }
+    Some(if rank(b) > rank(a) { b } else { a })
+}
+
+fn apart(place: Place, a: SqlType, b: SqlType) -> DataFusionError {
+    match place {
+        Place::Operator(op) => undefined(op, Some(a), Some(b)),
+        Place::Common(what) => unmatched(what, a, b),
+    }
+}
+
+pub(super) fn unmatched(what: &str, a: SqlType, b: SqlType) -> DataFusionError {
+    let message = format!("{what} types {} and {} cannot be matched", name(Some(a)), name(Some(b)));
+    to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message))
+}

@@ -1,0 +1,193 @@
+//! The columns of UNION, INTERSECT and EXCEPT, and of the subqueries after IN.
+
+use super::neighbours::{type_of_two, unmatched};
+use super::{Group, group, is_unknown, known, typed, undefined};
+use crate::pg::functions::text;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, JoinType, NullEquality, Result};
+use datafusion::functions::string;
+use datafusion::logical_expr::expr::InSubquery;
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, Union, lit};
+use std::sync::Arc;
+use tenon_storage::SqlType;
+
+/// 42883 where `=` takes no value of a subquery's column beside what stands before IN. Beside a `char(n)` the blanks at the
+/// end of a varchar do not count.
+pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transformed<InSubquery>> {
+    let inner = &within.subquery.subquery;
+    let Some(column) = inner.schema().columns().into_iter().next() else {
+        return Ok(Transformed::no(within));
+    };
+    let asked = match literal_column(inner, 0) {
+        // A subquery's literals are texts by the time that they are compared.
+        true => Some(SqlType::Text),
+        false => known(&Expr::Column(column.clone()), inner.schema()),
+    };
+    let (Some(own), Some(asked)) = (known(&within.expr, schema), asked) else {
+        return Ok(Transformed::no(within));
+    };
+    if group(own) != group(asked) {
+        return Err(undefined("=", Some(own), Some(asked)));
+    }
+    if !matches!(
+        (own, asked),
+        (SqlType::CharOf(_), SqlType::Varchar | SqlType::VarcharOf(_))
+    ) {
+        return Ok(Transformed::no(within));
+    }
+    let name = column.name.clone();
+    let value = trimmed(Expr::Column(column)).alias(name);
+    let projection = Projection::try_new(vec![value], inner.clone())?;
+    within.subquery.subquery = Arc::new(LogicalPlan::Projection(projection));
+    Ok(Transformed::yes(within))
+}
+
+/// Columns of a union get one type: literals that of the others, and strings beside a `char(n)` that of the first.
+pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
+    let width = union.inputs.first().map_or(0, |input| input.schema().fields().len());
+    if union.inputs.iter().any(|input| input.schema().fields().len() != width) {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
+    let mut types: Vec<Option<SqlType>> = Vec::with_capacity(width);
+    let mut blanks: Vec<Option<Blanks>> = Vec::with_capacity(width);
+    for at in 0..width {
+        let mut found: Option<SqlType> = None;
+        let mut first: Option<SqlType> = None;
+        let mut other = false;
+        let mut alike = true;
+        let mut padded = false;
+        for input in &union.inputs {
+            if literal_column(input, at) {
+                alike &= input.schema().field(at).data_type().is_null();
+                continue;
+            }
+            let own = column_type(input, at);
+            match (found, own) {
+                (_, None) => other = true,
+                (None, Some(own)) => (found, first) = (Some(own), Some(own)),
+                (Some(earlier), Some(own)) => {
+                    alike &= first == Some(own);
+                    found = Some(type_of_two(earlier, own).ok_or_else(|| unmatched("UNION", earlier, own))?);
+                }
+            }
+            padded |= matches!(own, Some(SqlType::CharOf(_)));
+        }
+        blanks.push(match first {
+            Some(first) if padded && !alike && !other => Some(match first {
+                SqlType::CharOf(_) => Blanks::Never,
+                _ => Blanks::OfTexts,
+            }),
+            _ => None,
+        });
+        types.push(found.filter(|found| !other && group(*found) != Group::String));
+    }
+    let wanted = |input: &LogicalPlan| (0..width).any(|at| types[at].is_some() && literal_column(input, at));
+    let mixed = blanks.iter().any(Option::is_some);
+    if !mixed && !union.inputs.iter().any(|input| wanted(input)) {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
+    let inputs = union.inputs.iter().map(|input| {
+        let input = match input.as_ref() {
+            LogicalPlan::Projection(projection) if wanted(input) => {
+                let exprs = projection.expr.iter().zip(&types).map(|(expr, to)| match to {
+                    Some(to) => in_projection(expr.clone(), *to),
+                    None => expr.clone(),
+                });
+                let projection = Projection::try_new(exprs.collect(), projection.input.clone())?;
+                Arc::new(LogicalPlan::Projection(projection))
+            }
+            _ => input.clone(),
+        };
+        match mixed {
+            true => with_blanks(input, &blanks),
+            false => Ok(input),
+        }
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(
+        inputs,
+    )?)))
+}
+
+/// Which blanks at the end of strings count in a union of `char(n)` and others.
+#[derive(Clone, Copy, PartialEq)]
+enum Blanks {
+    /// The first is a `char(n)`, and so are all.
+    Never,
+    /// The first is a text or varchar, and so are all.
+    OfTexts,
+}
+
+fn with_blanks(input: Arc<LogicalPlan>, blanks: &[Option<Blanks>]) -> Result<Arc<LogicalPlan>> {
+    let columns = input.schema().columns().into_iter().zip(blanks).enumerate();
+    let exprs = columns.map(|(at, (column, blanks))| {
+        let Some(blanks) = blanks else {
+            return Expr::Column(column);
+        };
+        let (qualifier, name) = (column.relation.clone(), column.name.clone());
+        let column = Expr::Column(column);
+        let of_char = matches!(column_type(&input, at), Some(SqlType::CharOf(_)));
+        let value = match (of_char, blanks) {
+            (true, _) => text::unpadded().call(vec![column]),
+            (false, Blanks::Never) => trimmed(column),
+            (false, Blanks::OfTexts) => return column,
+        };
+        value.alias_qualified(qualifier, name)
+    });
+    let projection = Projection::try_new(exprs.collect(), input.clone())?;
+    Ok(Arc::new(LogicalPlan::Projection(projection)))
+}
+
+fn trimmed(expr: Expr) -> Expr {
+    string::rtrim().call(vec![expr, lit(" ")])
+}
+
+/// INTERSECT and EXCEPT are joins. Beside a `char(n)` on their left, a string's blanks do not count.
+pub(super) fn blankless(mut join: Join) -> Result<Transformed<LogicalPlan>> {
+    let of_sets = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+        && join.null_equality == NullEquality::NullEqualsNull;
+    let mut changed = false;
+    if of_sets {
+        for (left, right) in &mut join.on {
+            let types = (known(left, join.left.schema()), known(right, join.right.schema()));
+            let string = types
+                .1
+                .is_none_or(|of| group(of) == Group::String && !matches!(of, SqlType::CharOf(_)));
+            if matches!(types.0, Some(SqlType::CharOf(_))) && string && !is_trimmed(right) {
+                *right = trimmed(std::mem::take(right));
+                changed = true;
+            }
+        }
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+}
+
+fn is_trimmed(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(_))
+}
+
+fn column_type(input: &LogicalPlan, at: usize) -> Option<SqlType> {
+    let column = input.schema().columns().into_iter().nth(at)?;
+    known(&Expr::Column(column), input.schema())
+}
+
+fn literal_column(input: &LogicalPlan, at: usize) -> bool {
+    match input {
+        LogicalPlan::Projection(projection) => projection
+            .expr
+            .get(at)
+            .is_some_and(|expr| is_unknown(&expr.clone().unalias())),
+        _ => false,
+    }
+}
+
+fn in_projection(expr: Expr, to: SqlType) -> Expr {
+    let name = expr.schema_name().to_string();
+    match expr {
+        Expr::Alias(alias) if is_unknown(&alias.expr) => {
+            typed(*alias.expr, to).alias_qualified(alias.relation, alias.name)
+        }
+        other if is_unknown(&other) => typed(other, to).alias(name),
+        other => other,
+    }
+}

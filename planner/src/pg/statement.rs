@@ -1,0 +1,93 @@
+//! One parsed statement with its place in the query string it came in.
+
+use crate::pg::parse::analyze::Analyze;
+use crate::pg::parse::copy::Copy;
+use crate::pg::parse::cursor::Fetch;
+use crate::pg::parse::definition::Definition;
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+
+/// A parsed statement. `text[start..end]` is its own text; error positions count in the whole query string.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    pub(crate) text: Arc<str>,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// An empty query string in the extended protocol.
+    Empty,
+    Sql(Box<ast::Statement>),
+    Copy(Box<Copy>),
+    Analyze(Box<Analyze>),
+    Fetch(Box<Fetch>),
+    Definition(Box<Definition>),
+    /// CREATE SCHEMA, and what is to be made in it.
+    Schema(Box<ast::Statement>, Vec<Statement>),
+    Utility(Utility),
+}
+
+/// Statements known by their first words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Utility {
+    /// Accepted, and nothing to do: its command tag.
+    Nothing(&'static str),
+    Discard,
+    /// Refused with 0A000.
+    Unsupported(&'static str),
+}
+
+impl Statement {
+    /// What an empty query string prepares to.
+    pub fn empty() -> Self {
+        Self {
+            text: "".into(),
+            start: 0,
+            end: 0,
+            kind: Kind::Empty,
+        }
+    }
+
+    /// The statement's own text, without the semicolon.
+    pub fn sql(&self) -> &str {
+        &self.text[self.start..self.end]
+    }
+
+    /// COMMIT, ROLLBACK and the like: what a failed transaction still takes.
+    pub fn ends_transaction(&self) -> bool {
+        match &self.kind {
+            Kind::Sql(statement) => {
+                matches!(
+                    **statement,
+                    ast::Statement::Commit { .. } | ast::Statement::Rollback { .. }
+                )
+            }
+            _ => false,
+        }
+    }
+
+    /// VACUUM, also with ANALYZE.
+    pub(crate) fn is_vacuum(&self) -> bool {
+        match &self.kind {
+            Kind::Utility(Utility::Nothing(tag)) => *tag == "VACUUM",
+            Kind::Analyze(analyze) => analyze.tag == "VACUUM",
+            _ => false,
+        }
+    }
+
+    /// The cursor that a FETCH reads.
+    pub fn fetched_cursor(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Fetch(fetch) if !fetch.is_move => Some(fetch.cursor.clone()),
+            _ => None,
+        }
+    }
+
+    /// The same statement around another syntax tree (EXPLAIN's inner one).
+    pub(crate) fn with_kind(&self, kind: Kind) -> Self {
+        Self { kind, ..self.clone() }
+    }
+}

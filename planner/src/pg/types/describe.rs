@@ -1,0 +1,139 @@
+//! What a result column or parameter is called on the wire.
+
+use super::char_type;
+use crate::pg::outcome::{ColumnDesc, PgType};
+use crate::pg::rewrite::displayed_name;
+use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit};
+use datafusion::common::DFSchema;
+use tenon_storage::types::TYPE_KEY;
+use tenon_storage::{ArrayType, EnumType, SqlType};
+
+/// Result columns of a plan with this schema.
+pub(crate) fn describe(schema: &DFSchema) -> Vec<ColumnDesc> {
+    schema
+        .fields()
+        .iter()
+        .map(|field| ColumnDesc {
+            name: displayed_name(field.name()).to_string(),
+            data_type: field.data_type().clone(),
+            pg_type: pg_type(field),
+        })
+        .collect()
+}
+
+/// The PostgreSQL type of a field: declared where metadata says so, else by its Arrow type.
+pub(crate) fn pg_type(field: &Field) -> PgType {
+    let plain = |oid| PgType { oid, typmod: -1 };
+    if let Some(declared) = field.metadata().get(OID_KEY).and_then(|oid| oid.parse().ok()) {
+        return plain(declared);
+    }
+    if field.metadata().contains_key(TYPE_KEY)
+        && let Some(declared) = SqlType::from_field(field)
+    {
+        return PgType {
+            oid: declared.oid(),
+            typmod: declared.typmod(),
+        };
+    }
+    match field.data_type() {
+        // What carries the types of system tables: see `catalog::columns`.
+        DataType::UInt32 => plain(26),
+        of if *of == char_type() => plain(18),
+        DataType::LargeList(item) if item.data_type() == &DataType::Int16 => plain(22),
+        DataType::LargeList(item) if item.data_type() == &DataType::UInt32 => plain(30),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            match (item.data_type(), pg_type(item).oid) {
+                // An array of several dimensions is of the same type.
+                (DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..), array) => plain(array),
+                (_, item) => plain(array_oid(item)),
+            }
+        }
+        // row_number() and its kin: never near the limit of int8.
+        DataType::UInt64 => plain(20),
+        DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::LargeBinary => plain(1700),
+        DataType::Struct(_) => plain(2249),
+        other => plain(SqlType::from_data_type(other).map_or(25, SqlType::oid)),
+    }
+}
+
+/// The oid of a field whose type only pg_catalog has.
+pub(crate) fn type_oid(field: &Field) -> Option<u32> {
+    field.metadata().get(OID_KEY).and_then(|oid| oid.parse().ok())
+}
+
+/// Metadata that names a `pg_type.oid` with no storage type (oid, name, regclass).
+pub(crate) const OID_KEY: &str = "tenon.oid";
+
+/// The array type's oid of an element type's.
+pub(crate) fn array_oid(element: u32) -> u32 {
+    match element {
+        16 => 1000,
+        17 => 1001,
+        18 => 1002,
+        19 => 1003,
+        20 => 1016,
+        21 => 1005,
+        23 => 1007,
+        25 => 1009,
+        26 => 1028,
+        114 => 199,
+        700 => 1021,
+        701 => 1022,
+        1042 => 1014,
+        1043 => 1015,
+        1082 => 1182,
+        1083 => 1183,
+        1114 => 1115,
+        1184 => 1185,
+        1266 => 1270,
+        1186 => 1187,
+        1700 => 1231,
+        2249 => 2287,
+        2950 => 2951,
+        3802 => 3807,
+        own => EnumType::newest(own).map_or(1009, |of| of.array_oid),
+    }
+}
+
+/// The field of a parameter declared with a type oid; None where the oid is unknown to us (0: to be inferred).
+pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
+    let known = |sql_type: SqlType| Some(sql_type.field("", true));
+    match oid {
+        16 => known(SqlType::Bool),
+        17 => known(SqlType::Bytea),
+        20 => known(SqlType::Int8),
+        21 => known(SqlType::Int2),
+        23 => known(SqlType::Int4),
+        26 | 24 | 2205 | 2206 | 4089 => Some(Field::new("", DataType::UInt32, true)),
+        18 | 19 | 25 | 705 | 1042 => known(SqlType::Text),
+        1043 => known(SqlType::Varchar),
+        114 => known(SqlType::Json),
+        3802 => known(SqlType::Jsonb),
+        700 => known(SqlType::Float4),
+        701 => known(SqlType::Float8),
+        1082 => known(SqlType::Date),
+        1083 => known(SqlType::Time),
+        1114 => known(SqlType::Timestamp),
+        1184 => known(SqlType::TimestampTz),
+        1266 => known(SqlType::TimeTz),
+        1186 => Some(Field::new("", DataType::Interval(IntervalUnit::MonthDayNano), true)),
+        // As a parameter, numeric keeps what digits it has: the scale is the value's own.
+        1700 => known(SqlType::Numeric),
+        2950 => known(SqlType::Uuid),
+        1002 | 1003 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
+        own if let Some(of) = EnumType::newest(own) => match SqlType::Enum(of) {
+            one if of.oid == own => known(one),
+            one => known(SqlType::Array(ArrayType::of_items(one))),
+        },
+        1028 => Some(Field::new("", DataType::new_list(DataType::UInt32, true), true)),
+        _ => ARRAY_ELEMENTS.into_iter().find_map(|element| {
+            let array = SqlType::Array(ArrayType::of_items(SqlType::of_oid(element, -1)?));
+            (array.oid() == oid).then(|| array.field("", true))
+        }),
+    }
+}
+
+/// The oids of the types whose arrays a parameter can be.
+const ARRAY_ELEMENTS: [u32; 20] = [
+    16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950, 3802,
+];

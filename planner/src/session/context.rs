@@ -1,0 +1,77 @@
+//! DataFusion's state, built once and shared by all sessions: rules, functions, options. Optimizer rules of Tenon are
+//! plugged in here.
+
+use crate::catalog::bind::Binder;
+use crate::optimizer;
+use crate::pg::error::Result;
+use crate::pg::errors::from_datafusion;
+use crate::pg::semantics;
+use crate::pg::types::planner::PgTypePlanner;
+use crate::session::engine::EngineOptions;
+use datafusion::common::config::Dialect;
+use datafusion::execution::SessionState;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::SessionConfig;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use tenon_executor::hostile;
+use tenon_executor::options::JoinOptions;
+
+pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(options.target_partitions.max(1))
+        .with_information_schema(false)
+        .with_create_default_catalog_and_schema(false)
+        // A batch costs each operator a few microseconds; 16 k rows of a few columns still fit the L2 cache.
+        .with_batch_size(hostile::batch_rows().unwrap_or(16 * 1024))
+        .with_extension(Arc::new(JoinOptions {
+            gpu_memory_limit_bytes: options.gpu_memory_limit_bytes,
+            ..JoinOptions::default()
+        }));
+    let settings = config.options_mut();
+    settings.extensions.insert(JoinOptions::default().plan_options());
+    settings.sql_parser.dialect = Dialect::PostgreSQL;
+    settings.sql_parser.parse_float_as_decimal = true;
+    // Which orders matter is ours to say: see `semantics::unseen_orders`.
+    settings.sql_parser.enable_subquery_sort_elimination = false;
+    settings.optimizer.prefer_hash_join = !hostile::through_files();
+    settings.execution.time_zone = Some("UTC".into());
+    // Constants of subqueries are nullable in the one plan and not in the other.
+    settings.execution.skip_physical_aggregate_schema_check = true;
+    let pool: Arc<dyn MemoryPool> = match NonZeroUsize::new(5) {
+        Some(told) if options.query_memory_limit_bytes < usize::MAX => Arc::new(TrackConsumersPool::new(
+            GreedyMemoryPool::new(options.query_memory_limit_bytes),
+            told,
+        )),
+        _ => Arc::new(UnboundedMemoryPool::default()),
+    };
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(pool)
+        .with_disk_manager_builder(disk(options))
+        .build_arc()
+        .map_err(|error| from_datafusion(&error))?;
+    let builder = SessionStateBuilder::new_with_default_features()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_type_planner(Arc::new(PgTypePlanner))
+        .with_expr_planners(crate::pg::functions::expr_planners())
+        .with_relation_planners(vec![Binder::relation_planner()])
+        .with_query_planner(Arc::new(optimizer::TenonQueryPlanner))
+        .with_optimizer_rules(optimizer::rules::logical())
+        .with_physical_optimizer_rules(optimizer::rules::physical());
+    let mut state = semantics::install(builder).build();
+    crate::pg::functions::register(&mut state).map_err(|error| from_datafusion(&error))?;
+    Ok(state)
+}
+
+fn disk(options: &EngineOptions) -> DiskManagerBuilder {
+    match &options.spill {
+        None => DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+        Some(spill) => DiskManagerBuilder::default()
+            .with_mode(DiskManagerMode::Directories(vec![spill.directory.clone()]))
+            .with_max_temp_directory_size(spill.limit_bytes),
+    }
+}

@@ -1,0 +1,258 @@
+//! What all sessions share: the database, the planner's state, and the threads that queries run on.
+
+use crate::pg::conventions::SessionConventions;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::tasks;
+use crate::session::admission::Admission;
+use crate::session::context;
+use crate::session::plan_cache::PlanCache;
+use crate::session::statements::KeptChecks;
+use crate::session::{Session, SessionInfo};
+use datafusion::execution::{SessionState, TaskContext};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenon_executor::device::{self, DeviceWish};
+use tenon_executor::options::JoinOptions;
+use tenon_storage::datetime::Conventions;
+use tenon_storage::{Database, MemoryBudget, heap};
+use tokio::runtime::{Handle, Runtime};
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Bytes that tables may use.
+    pub memory_limit_bytes: usize,
+    /// Bytes that running queries may use for hash tables, sorts and the like, all together.
+    pub query_memory_limit_bytes: usize,
+    /// Bytes of GPU memory that the server may use; None: what is free.
+    pub gpu_memory_limit_bytes: Option<usize>,
+    /// Directories whose files COPY and `FROM 'file'` may read; empty: none.
+    pub allowed_directories: Vec<PathBuf>,
+    /// Partitions that a query's work is split into.
+    pub target_partitions: usize,
+    /// Threads that run queries.
+    pub query_threads: usize,
+    /// Queries that run at a time; others wait.
+    pub max_concurrent_queries: usize,
+    /// Where queries go on that have too little memory; None: they fail.
+    pub spill: Option<Spill>,
+}
+
+/// Files of queries that have too little memory.
+#[derive(Clone, Debug)]
+pub struct Spill {
+    pub directory: PathBuf,
+    /// Of all files together.
+    pub limit_bytes: u64,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        Self {
+            memory_limit_bytes: usize::MAX,
+            query_memory_limit_bytes: usize::MAX,
+            gpu_memory_limit_bytes: None,
+            allowed_directories: Vec::new(),
+            target_partitions: cores,
+            query_threads: cores,
+            max_concurrent_queries: (2 * cores).max(8),
+            spill: None,
+        }
+    }
+}
+
+/// What queries may hold past the limit, bytes: operators reserve what they keep, and not the batches on their way.
+fn margin(limit_bytes: usize) -> usize {
+    (limit_bytes / 8).max(48 << 20)
+}
+
+/// One a server.
+pub struct Engine {
+    pub(crate) options: EngineOptions,
+    database: Arc<Database>,
+    pub(crate) state: Arc<SessionState>,
+    pub(crate) task: Arc<TaskContext>,
+    pub(crate) admission: Admission,
+    pub(crate) plans: PlanCache,
+    pub(crate) checks: KeptChecks,
+    /// Present until drop, which must not wait for running queries.
+    runtime: Option<Runtime>,
+    /// For queries of one row, which would wait for a poll of each task of all the others.
+    moments: Option<Runtime>,
+    sessions: AtomicU64,
+}
+
+/// Of a thread that plans or runs queries: plans are walked by recursion. Only what is used is memory.
+pub const STACK_BYTES: usize = 64 << 20;
+
+impl Engine {
+    /// Fails where threads cannot be started or an allowed directory does not exist.
+    pub fn new(mut options: EngineOptions) -> Result<Arc<Engine>> {
+        for directory in &mut options.allowed_directories {
+            *directory = directory.canonicalize().map_err(|error| {
+                SqlError::new(
+                    state::UNDEFINED_FILE,
+                    format!("directory \"{}\": {error}", directory.display()),
+                )
+            })?;
+        }
+        let runtime = threads("tenon-query", options.query_threads)?;
+        let moments = threads("tenon-moment", 1)?;
+        let state = Arc::new(context::build(&options)?);
+        tasks::inherit_accounts();
+        if options.query_memory_limit_bytes < usize::MAX {
+            heap::limit(options.query_memory_limit_bytes + margin(options.query_memory_limit_bytes));
+        }
+        device::configure(DeviceWish {
+            kind: None,
+            budget_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
+            pinned_budget_bytes: Some(options.query_memory_limit_bytes as u64),
+        });
+        Ok(Arc::new(Engine {
+            database: Database::new(MemoryBudget::new(options.memory_limit_bytes)),
+            task: task(&state),
+            state,
+            admission: Admission::new(options.max_concurrent_queries, options.query_threads),
+            plans: PlanCache::default(),
+            checks: KeptChecks::default(),
+            runtime: Some(runtime),
+            moments: Some(moments),
+            sessions: AtomicU64::new(0),
+            options,
+        }))
+    }
+
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// A new connection's session.
+    pub fn session(self: &Arc<Self>, info: SessionInfo) -> Session {
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        Session::new(self.clone(), info, number)
+    }
+
+    /// What the server as a whole asks of joins.
+    fn join_options(&self) -> JoinOptions {
+        JoinOptions {
+            gpu_memory_limit_bytes: self.options.gpu_memory_limit_bytes,
+            ..JoinOptions::default()
+        }
+    }
+
+    /// The state that plans are made with and the one that they run with, under a session's wishes for its joins and
+    /// its conventions.
+    pub(crate) fn under(
+        &self,
+        mut options: JoinOptions,
+        conventions: Conventions,
+    ) -> (Arc<SessionState>, Arc<TaskContext>) {
+        let limits = [options.gpu_memory_limit_bytes, self.options.gpu_memory_limit_bytes];
+        options.gpu_memory_limit_bytes = limits.into_iter().flatten().min();
+        let plain = conventions == Conventions::default();
+        if plain && options == self.join_options() {
+            return (self.state.clone(), self.task.clone());
+        }
+        let mut state = self.state.as_ref().clone();
+        let config = state.config_mut();
+        config.options_mut().extensions.insert(options.plan_options());
+        if !plain {
+            let own = SessionConventions(Arc::new(conventions));
+            config.options_mut().extensions.insert(own);
+        }
+        config.set_extension(Arc::new(options));
+        // What physical expressions are made with.
+        let own = state.config_options().clone();
+        state.execution_props_mut().config_options = Some(own);
+        let task = task(&state);
+        (Arc::new(state), task)
+    }
+
+    /// Where query work runs.
+    pub(crate) fn handle(&self) -> Result<&Handle> {
+        handle_of(&self.runtime)
+    }
+
+    /// Where queries of one row run.
+    pub(crate) fn moments(&self) -> Result<&Handle> {
+        handle_of(&self.moments)
+    }
+}
+
+fn threads(name: &str, number: usize) -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(number.max(1))
+        .thread_name(name)
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build()
+        .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))
+}
+
+fn handle_of(runtime: &Option<Runtime>) -> Result<&Handle> {
+    match runtime {
+        Some(runtime) => Ok(runtime.handle()),
+        None => Err(SqlError::new(state::ADMIN_SHUTDOWN, "the server is shutting down")),
+    }
+}
+
+/// The state of a plan that runs. Functions are in the plans themselves.
+pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
+    Arc::new(TaskContext::new(
+        None,
+        "tenon".into(),
+        state.config().clone(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        state.runtime_env().clone(),
+    ))
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        for runtime in [self.runtime.take(), self.moments.take()].into_iter().flatten() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session's wishes reach its running plans, and never exceed the server's limit.
+    #[test]
+    fn join_options_reach_running_plans() {
+        let options = EngineOptions {
+            gpu_memory_limit_bytes: Some(1000),
+            ..EngineOptions::default()
+        };
+        let engine = Engine::new(options).unwrap();
+        let limit = |asked| {
+            let wish = JoinOptions {
+                gpu_memory_limit_bytes: asked,
+                ..JoinOptions::default()
+            };
+            let (state, task) = engine.under(wish, Conventions::default());
+            let found = JoinOptions::of(task.session_config());
+            assert_eq!(found, JoinOptions::of(state.config()));
+            found.gpu_memory_limit_bytes
+        };
+        assert_eq!(limit(None), Some(1000));
+        assert_eq!(limit(Some(10)), Some(10));
+        assert_eq!(limit(Some(5000)), Some(1000));
+        assert!(Arc::ptr_eq(
+            &engine.under(engine.join_options(), Conventions::default()).1,
+            &engine.task
+        ));
+    }
+}

@@ -1,0 +1,223 @@
+//! Physical plans that prepared statements keep from one execution to the next.
+//!
+//! A plan is kept with all that it depends on: the names of the catalog, the versions of the tables that the query
+//! names, the session's settings and search path, and how often ANALYZE has run. It is made for certain values of the
+//! statement's parameters, or leaves them open (`parameter`); `slot` says when which. It is held here, and by its
+//! statement only weakly: a statement that lies unused must not keep an old version of a table in memory, so plans over
+//! versions that are gone are dropped as soon as any statement ends.
+
+mod parameter;
+mod slot;
+
+pub(crate) use parameter::{is_fillable, opened};
+pub(crate) use slot::{Mode, Slot};
+
+use crate::pg::settings::Settings;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result as DataFusionResult, ScalarValue};
+use datafusion::datasource::{ViewTable, source_as_provider};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::Mutex;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Weak};
+use tenon_executor::scan::{ScanExec, SegmentTable};
+use tenon_storage::{Relation, State, analyze_count};
+
+/// Plans kept by all sessions together.
+const PLANS_MAX: usize = 1024;
+
+/// What a plan was made for, apart from the data and the values of parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Purpose {
+    pub settings: Settings,
+    /// Schemas in which names are looked up.
+    pub path: Vec<String>,
+}
+
+/// A plan that has not run, and what it depends on.
+#[derive(Debug)]
+pub(crate) struct KeptPlan {
+    plan: Arc<dyn ExecutionPlan>,
+    purpose: Purpose,
+    /// What it has in place of its statement's parameters; None: it leaves them open.
+    values: Option<Vec<ScalarValue>>,
+    basis: Basis,
+    analyzed: u64,
+    /// The state that it was last found right for.
+    state: Mutex<Weak<State>>,
+}
+
+/// The data that a query reads.
+#[derive(Debug)]
+pub(crate) struct Basis {
+    /// oid and version of each table.
+    tables: Vec<(u32, u64)>,
+    catalog: u64,
+}
+
+/// One a server.
+#[derive(Default)]
+pub(crate) struct PlanCache(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    plans: Vec<Arc<KeptPlan>>,
+    /// The state that all of them were last checked against.
+    state: Weak<State>,
+}
+
+impl KeptPlan {
+    fn is_right(&self, purpose: &Purpose, state: &Arc<State>) -> bool {
+        if self.purpose != *purpose || self.analyzed != analyze_count() {
+            return false;
+        }
+        let mut checked = self.state.lock();
+        if checked.as_ptr() != Arc::as_ptr(state) {
+            if !self.basis.holds_in(state) {
+                return false;
+            }
+            *checked = Arc::downgrade(state);
+        }
+        true
+    }
+}
+
+impl Basis {
+    /// What a query depends on; None where it reads anything but tables, and for a state that is not the committed one.
+    pub fn of(plan: &LogicalPlan, state: &Arc<State>) -> Option<Self> {
+        let mut tables = Vec::new();
+        collect(plan, &mut tables)?;
+        tables.sort_unstable();
+        tables.dedup();
+        Some(Self {
+            tables,
+            catalog: catalog(state),
+        })
+    }
+
+    /// How many tables there are.
+    pub fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
+    fn holds_in(&self, state: &State) -> bool {
+        self.is_current(state) && catalog(state) == self.catalog
+    }
+
+    fn is_current(&self, state: &State) -> bool {
+        let found = |oid| state.table_by_oid(oid).map(|table| table.version());
+        self.tables.iter().all(|&(oid, version)| found(oid) == Some(version))
+    }
+}
+
+/// Which name means what. Of tables, the version says the rest.
+fn catalog(state: &State) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for relation in state.relations() {
+        (relation.schema_name(), relation.name(), relation.oid()).hash(&mut hasher);
+        if let Relation::View(view) = relation {
+            view.sql.hash(&mut hasher);
+        }
+        // Which rows a partition has follows from its table's version.
+    }
+    hasher.finish()
+}
+
+/// Tables that a plan reads, with those of its views and subqueries.
+fn collect(plan: &LogicalPlan, tables: &mut Vec<(u32, u64)>) -> Option<()> {
+    let mut known = true;
+    let walked = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let provider = source_as_provider(&scan.source)?;
+            if let Some(table) = provider.downcast_ref::<SegmentTable>() {
+                tables.push((table.table().oid(), table.table().version()));
+            } else if let Some(view) = provider.downcast_ref::<ViewTable>() {
+                known &= collect(view.logical_plan(), tables).is_some();
+            } else {
+                known = false;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    (known && walked.is_ok()).then_some(())
+}
+
+/// A promise to keep the plan that is about to be made.
+pub(crate) struct Keeper {
+    pub slot: Arc<Slot>,
+    pub purpose: Purpose,
+    pub basis: Basis,
+    pub state: Weak<State>,
+    pub analyzed: u64,
+}
+
+impl PlanCache {
+    /// Keeps a plan that is about to run for the first time, made for `values` or for any.
+    pub fn keep(&self, keeper: Keeper, plan: &Arc<dyn ExecutionPlan>, values: Option<Vec<ScalarValue>>) {
+        if shares_state(plan) {
+            return;
+        }
+        let Ok(plan) = fresh(plan, None) else { return };
+        let kept = Arc::new(KeptPlan {
+            plan,
+            purpose: keeper.purpose,
+            values,
+            basis: keeper.basis,
+            analyzed: keeper.analyzed,
+            state: Mutex::new(keeper.state),
+        });
+        keeper.slot.take(&kept);
+        let mut own = self.0.lock();
+        if own.plans.len() >= PLANS_MAX {
+            // Those whose statements are gone; else the oldest.
+            own.plans.retain(|plan| Arc::weak_count(plan) > 0);
+            if own.plans.len() >= PLANS_MAX {
+                own.plans.remove(0);
+            }
+        }
+        own.plans.push(kept);
+    }
+
+    /// Drops the plans over tables that are no longer what they were.
+    pub fn forget_stale(&self, state: &Arc<State>) {
+        let mut own = self.0.lock();
+        if own.state.as_ptr() == Arc::as_ptr(state) {
+            return;
+        }
+        own.state = Arc::downgrade(state);
+        own.plans
+            .retain(|plan| Arc::weak_count(plan) > 0 && plan.basis.is_current(state));
+    }
+}
+
+/// Nodes whose copies would write to one place when they run at the same time.
+pub(crate) fn shares_state(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let own = matches!(
+        plan.name(),
+        "ScalarSubqueryExec" | "RecursiveQueryExec" | "WorkTableExec" | "ApplyExec" | "MaterializedExec"
+    );
+    own || plan.children().into_iter().any(shares_state)
+}
+
+/// A copy of a plan that has nothing of earlier runs, neither rows nor counts; with `values`, one for these.
+pub(crate) fn fresh(
+    plan: &Arc<dyn ExecutionPlan>,
+    values: Option<&[ScalarValue]>,
+) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+    let copied = Arc::clone(plan).transform_up(|node| {
+        let node = match values {
+            Some(values) => parameter::filled(node, values)?,
+            None => node,
+        };
+        if let Some(scan) = node.downcast_ref::<ScanExec>() {
+            return Ok(Transformed::yes(Arc::new(scan.renewed()) as Arc<dyn ExecutionPlan>));
+        }
+        // Tenon's other nodes are new with their new inputs, and would lose their runtime filters by a reset.
+        if node.children().is_empty() || !tenon_executor::is_own(&node) {
+            return Ok(Transformed::yes(node.reset_state()?));
+        }
+        Ok(Transformed::yes(node))
+    })?;
+    Ok(copied.data)
+}

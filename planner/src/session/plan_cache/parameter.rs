@@ -1,0 +1,203 @@
+//! Plans that leave their statement's parameters open.
+//!
+//! After the logical optimizer each placeholder becomes a call of a function without arguments, which physical planning
+//! takes as it is. Before each run a literal takes the call's place (`filled`), so that scans see constants: their zone
+//! maps, indexes and fast comparisons work as in a plan made for the values.
+
+use crate::optimizer::nodes::{ProjectSet, with_args_changed};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::RecordBatchOptions;
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, Extension, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::projection::ProjectionExec;
+use std::sync::Arc;
+use tenon_executor::expr::accelerate;
+use tenon_executor::join::IndexJoinExec;
+use tenon_executor::scan::ScanExec;
+
+/// `$n`, which has a value only when the plan runs.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Parameter {
+    /// From 0.
+    index: usize,
+    field: FieldRef,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Parameter {
+    fn name(&self) -> &str {
+        "parameter"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.field.data_type().clone())
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(self.field.clone())
+    }
+
+    /// The placeholder's: columns keep their names.
+    fn schema_name(&self, _: &[Expr]) -> Result<String> {
+        Ok(format!("${}", self.index + 1))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        internal_err!("parameter ${} has no value", self.index + 1)
+    }
+}
+
+/// An optimized plan whose placeholders physical planning takes. None where one of them stands where `filled` does not
+/// come to, or has no type.
+pub(crate) fn opened(plan: LogicalPlan) -> Result<Option<LogicalPlan>> {
+    // A subquery that runs row by row is not looked into.
+    let mut possible = !crate::optimizer::nodes::applies(&plan);
+    let opened = plan.transform_up_with_subqueries(|node| {
+        let reached = matches!(
+            node,
+            LogicalPlan::TableScan(_) | LogicalPlan::Filter(_) | LogicalPlan::Projection(_)
+        ) || is_project_set(&node);
+        node.map_expressions(|expr| {
+            expr.transform_up(|expr| match expr {
+                Expr::Placeholder(Placeholder { id, field: Some(field) }) if reached => {
+                    match id.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()) {
+                        Some(number) if number > 0 => Ok(Transformed::yes(call(number - 1, field))),
+                        _ => internal_err!("a parameter is called {id}"),
+                    }
+                }
+                Expr::Placeholder(_) => {
+                    possible = false;
+                    Ok(Transformed::no(expr))
+                }
+                other => Ok(Transformed::no(other)),
+            })
+        })
+    })?;
+    Ok(possible.then_some(opened.data))
+}
+
+fn is_project_set(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Extension(Extension { node }) if node.as_any().is::<ProjectSet>())
+}
+
+fn call(index: usize, field: FieldRef) -> Expr {
+    let parameter = Parameter {
+        index,
+        field: Arc::new(field.as_ref().clone().with_nullable(true)),
+        // Of a function that is not volatile, the value might be asked for while planning.
+        signature: Signature::nullary(Volatility::Volatile),
+    };
+    let function = Arc::new(ScalarUDF::new_from_impl(parameter));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![]))
+}
+
+fn parameter(expr: &Arc<dyn PhysicalExpr>) -> Option<&Parameter> {
+    expr.downcast_ref::<ScalarFunctionExpr>()?.fun().inner().downcast_ref()
+}
+
+/// Whether `filled` comes to every parameter of the plan.
+pub(crate) fn is_fillable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let own = plan.downcast_ref::<ScanExec>().is_some()
+        || plan.downcast_ref::<FilterExec>().is_some()
+        || plan.downcast_ref::<ProjectionExec>().is_some()
+        || plan.name() == "ProjectSetExec";
+    if !own && has_parameters(plan)? {
+        return Ok(false);
+    }
+    if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
+        let looked_up: Arc<dyn ExecutionPlan> = join.inner().clone();
+        if has_parameters(&looked_up)? {
+            return Ok(false);
+        }
+    }
+    for child in plan.children() {
+        if !is_fillable(child)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn has_parameters(node: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(&mut |expr| {
+        found |= expr.exists(|expr| Ok(parameter(expr).is_some()))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// One node with the values in place of its own parameters; its inputs stay as they are.
+pub(super) fn filled(node: Arc<dyn ExecutionPlan>, values: &[ScalarValue]) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(scan) = node.downcast_ref::<ScanExec>() {
+        return Ok(Arc::new(scan.with_filters_changed(|filter| valued(filter, values))?));
+    }
+    if !has_parameters(&node)? {
+        return Ok(node);
+    }
+    if let Some(sets) = with_args_changed(&node, |arg| valued(arg, values)) {
+        return sets;
+    }
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        let predicate = accelerate(valued(filter.predicate().clone(), values)?)?;
+        return Ok(Arc::new(
+            FilterExecBuilder::from(filter).with_predicate(predicate).build()?,
+        ));
+    }
+    let Some(projection) = node.downcast_ref::<ProjectionExec>() else {
+        return internal_err!("a parameter in {}", node.name());
+    };
+    let mut exprs = projection.expr().to_vec();
+    for projected in &mut exprs {
+        projected.expr = accelerate(valued(projected.expr.clone(), values)?)?;
+    }
+    Ok(Arc::new(ProjectionExec::try_new(exprs, projection.input().clone())?))
+}
+
+/// The expression with its parameters' values, and what is constant by them computed.
+fn valued(expr: Arc<dyn PhysicalExpr>, values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
+    if !expr.exists(|expr| Ok(parameter(expr).is_some()))? {
+        return Ok(expr);
+    }
+    let valued = expr.transform_up(|expr| {
+        if let Some(parameter) = parameter(&expr) {
+            let Some(value) = values.get(parameter.index) else {
+                return internal_err!("no value for parameter ${}", parameter.index + 1);
+            };
+            let value = value.cast_to(parameter.field.data_type())?;
+            return Ok(Transformed::yes(Arc::new(Literal::new(value)) as Arc<dyn PhysicalExpr>));
+        }
+        Ok(constant(&expr).map_or_else(|| Transformed::no(expr), Transformed::yes))
+    })?;
+    Ok(valued.data)
+}
+
+/// The value of an expression over literals. What fails is left to fail when, and if, a row comes to it.
+fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+    let children = expr.children();
+    let literals = children.iter().all(|child| child.downcast_ref::<Literal>().is_some());
+    if children.is_empty() || !literals || expr.is_volatile_node() {
+        return None;
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).ok()?;
+    let value = match expr.evaluate(&row).ok()? {
+        ColumnarValue::Scalar(value) => value,
+        ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok()?,
+    };
+    Some(Arc::new(Literal::new(value)))
+}

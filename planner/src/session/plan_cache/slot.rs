@@ -1,0 +1,176 @@
+//! A prepared statement's choice between a plan for the values that it is executed with and one for any values.
+//!
+//! As in PostgreSQL (plancache.c, choose_custom_plan): the first executions are planned for their values. Then a plan is
+//! made that leaves the values open, and kept if it costs no more than planning and running the others did on average.
+
+use super::{KeptPlan, Purpose, fresh};
+use crate::pg::error::Result;
+use crate::pg::errors::from_datafusion;
+use crate::pg::settings::Settings;
+use datafusion::common::ScalarValue;
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+use tenon_storage::State;
+
+/// Executions that are planned for their values before a generic plan is thought of.
+const CUSTOM_FIRST: usize = 5;
+/// What planning a query costs, for each of its tables and one more, in EXPLAIN's unit.
+const PLANNING: f64 = 2.5;
+
+/// The setting `plan_cache_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Auto,
+    Generic,
+    Custom,
+}
+
+impl Mode {
+    pub fn of(settings: &Settings) -> Self {
+        match settings.get("plan_cache_mode").as_deref() {
+            Some("force_generic_plan") => Mode::Generic,
+            Some("force_custom_plan") => Mode::Custom,
+            _ => Mode::Auto,
+        }
+    }
+}
+
+/// A prepared statement's place for its plans. It holds them weakly, see the module above.
+#[derive(Debug, Default)]
+pub(crate) struct Slot(Mutex<Plans>);
+
+#[derive(Debug, Default)]
+struct Plans {
+    /// For the values of the last execution, or for a statement without parameters.
+    custom: Weak<KeptPlan>,
+    generic: Weak<KeptPlan>,
+    executions: usize,
+    history: History,
+    /// Its query has needed more memory than there was: it is planned anew each time, so that it can go on through files.
+    spills: bool,
+}
+
+/// What plans have cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct History {
+    customs: usize,
+    /// Of all of them, with their planning.
+    custom_cost: f64,
+    /// None: no generic plan has been made. Infinite: there can be none.
+    generic_cost: Option<f64>,
+}
+
+impl History {
+    fn wants_generic(&self, mode: Mode) -> bool {
+        let possible = self.generic_cost != Some(f64::INFINITY);
+        match mode {
+            Mode::Custom => false,
+            Mode::Generic => possible,
+            Mode::Auto if self.customs < CUSTOM_FIRST => false,
+            Mode::Auto => self
+                .generic_cost
+                .is_none_or(|cost| cost <= self.custom_cost / self.customs as f64),
+        }
+    }
+}
+
+impl Slot {
+    /// Counts an execution; whether there has been one before, so that a plan is worth keeping.
+    pub fn is_repeated(&self) -> bool {
+        let mut own = self.0.lock();
+        own.executions += 1;
+        own.executions > 1
+    }
+
+    /// The query has needed more memory than there was.
+    pub fn note_spilling(&self) {
+        self.0.lock().spills = true;
+    }
+
+    pub fn spills(&self) -> bool {
+        self.0.lock().spills
+    }
+
+    /// Whether the next plan is to be one for any values.
+    pub fn wants_generic(&self, mode: Mode) -> bool {
+        self.0.lock().history.wants_generic(mode)
+    }
+
+    /// Whether a plan is kept that is right for a statement without parameters.
+    pub fn is_ready(&self, purpose: &Purpose, state: &Arc<State>) -> bool {
+        let custom = {
+            let own = self.0.lock();
+            if own.spills { None } else { own.custom.upgrade() }
+        };
+        custom.is_some_and(|kept| kept.values.as_deref() == Some(&[]) && kept.is_right(purpose, state))
+    }
+
+    /// A kept plan, ready to run with the values, if one is right for this purpose and state.
+    pub fn find(
+        &self,
+        purpose: &Purpose,
+        values: &[ScalarValue],
+        mode: Mode,
+        state: &Arc<State>,
+    ) -> Option<Result<Arc<dyn ExecutionPlan>>> {
+        let (custom, generic) = {
+            let own = self.0.lock();
+            if own.spills {
+                return None;
+            }
+            let generic = own.history.wants_generic(mode) && !values.is_empty();
+            let generic = if generic { own.generic.upgrade() } else { None };
+            let custom = (mode != Mode::Generic || values.is_empty()).then(|| own.custom.upgrade());
+            (custom.flatten(), generic)
+        };
+        let custom = custom.filter(|kept| kept.values.as_deref() == Some(values) && kept.is_right(purpose, state));
+        let generic = || generic.filter(|kept| kept.is_right(purpose, state));
+        let kept = custom.or_else(generic)?;
+        let values = kept.values.is_none().then_some(values);
+        Some(fresh(&kept.plan, values).map_err(|error| from_datafusion(&error)))
+    }
+
+    /// Takes in a plan that is kept elsewhere.
+    pub(super) fn take(&self, kept: &Arc<KeptPlan>) {
+        let mut own = self.0.lock();
+        match kept.values {
+            Some(_) => own.custom = Arc::downgrade(kept),
+            None => own.generic = Arc::downgrade(kept),
+        }
+    }
+
+    /// A plan for given values has been made, of so many tables and this cost.
+    pub fn note_custom(&self, tables: usize, cost: f64) {
+        let history = &mut self.0.lock().history;
+        history.customs += 1;
+        history.custom_cost += cost + PLANNING * (tables + 1) as f64;
+    }
+
+    /// A plan for any values has this cost; None: there is no such plan. Whether it is to be used.
+    pub fn note_generic(&self, cost: Option<f64>, mode: Mode) -> bool {
+        let history = &mut self.0.lock().history;
+        history.generic_cost = Some(cost.unwrap_or(f64::INFINITY));
+        history.wants_generic(mode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generic_plans_come_after_five_others_if_they_cost_no_more() {
+        let slot = Slot::default();
+        for _ in 0..CUSTOM_FIRST {
+            assert!(!slot.wants_generic(Mode::Auto) && slot.wants_generic(Mode::Generic));
+            slot.note_custom(1, 10.0);
+        }
+        assert!(slot.wants_generic(Mode::Auto) && !slot.wants_generic(Mode::Custom));
+        // 10 for running and 5 for planning are what the others cost.
+        assert!(slot.note_generic(Some(14.0), Mode::Auto) && slot.wants_generic(Mode::Auto));
+        assert!(!slot.note_generic(Some(16.0), Mode::Auto) && !slot.wants_generic(Mode::Auto));
+        assert!(slot.wants_generic(Mode::Generic));
+        assert!(!slot.note_generic(None, Mode::Generic));
+    }
+}

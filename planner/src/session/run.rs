@@ -1,0 +1,490 @@
+//! Running a plan: on the query threads, a bounded number at a time, its batches forwarded with back-pressure.
+
+use crate::optimizer::spill::Spilling;
+use crate::optimizer::{self, deep};
+use crate::pg::bounds;
+use crate::pg::error::{Result, SqlError, canceled, out_of_memory, state};
+use crate::pg::errors::from_datafusion;
+use crate::pg::outcome::BatchStream;
+use crate::pg::planning;
+use crate::session::admission::{Place, Standing};
+use crate::session::engine::{self, Engine};
+use crate::session::explain;
+use crate::session::plan_cache::{Keeper, Mode, Slot, fresh, is_fillable, opened, shares_state};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchemaRef, ParamValues, Result as DataFusionResult, ScalarValue};
+use datafusion::execution::{SessionState, TaskContext};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::{FutureExt, StreamExt};
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use tenon_executor::per_execution;
+use tenon_storage::heap::{self, Account, Attempt};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Batches that may wait for the client.
+const BATCHES_AHEAD: usize = 4;
+/// Of a query that holds this much, one batch waits at a time, bytes.
+const HELD_BYTES_LARGE: usize = 8 << 20;
+/// A client that reads on so soon holds up nothing.
+const CLIENT_GRACE: Duration = Duration::from_millis(10);
+
+/// What a statement's plans are made and run with.
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub engine: Arc<Engine>,
+    /// Of the engine, with the session's wishes for its joins.
+    pub state: Arc<SessionState>,
+    pub task: Arc<TaskContext>,
+    pub cancel: CancellationToken,
+    /// What the statement holds.
+    pub account: Arc<Account>,
+    pub standing: Standing,
+    /// Set where EXPLAIN ANALYZE wants to see the plans that run.
+    pub watch: Option<Arc<Watch>>,
+}
+
+/// The first plan that a statement runs, and the time that making it took.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(OnceLock<(Arc<dyn ExecutionPlan>, Duration)>);
+
+impl Run {
+    /// The same, with batches left in the order in which one source gives them, where it must count which row came first.
+    pub fn in_order(mut self) -> Self {
+        let mut state = (*self.state).clone();
+        let options = state.config_mut().options_mut();
+        options.optimizer.enable_round_robin_repartition = false;
+        self.state = Arc::new(state);
+        self
+    }
+}
+
+impl Watch {
+    fn note(&self, plan: &Arc<dyn ExecutionPlan>, planning: Duration) {
+        // Later plans are of its parts: RETURNING, a conflict's rows.
+        let _ = self.0.set((plan.clone(), planning));
+    }
+
+    pub fn seen(&self) -> Option<&(Arc<dyn ExecutionPlan>, Duration)> {
+        self.0.get()
+    }
+}
+
+/// Why a statement ends that was stopped.
+pub(crate) fn stopped(account: &Account) -> SqlError {
+    if account.is_over() { out_of_memory() } else { canceled() }
+}
+
+/// Optimizes and starts a plan. Errors of planning come back here, those of running in the stream; dropping the
+/// stream stops the work.
+pub(crate) async fn start(run: &Run, plan: LogicalPlan) -> Result<BatchStream> {
+    start_source(run, Source::Logical(Box::new(plan))).await
+}
+
+/// What is run.
+pub(crate) enum Source {
+    /// A plan to be made.
+    Logical(Box<LogicalPlan>),
+    /// The same, to be kept for these values of its parameters, which are in the plan already.
+    Kept {
+        plan: Box<LogicalPlan>,
+        values: Vec<ScalarValue>,
+        keeper: Keeper,
+    },
+    /// A plan with open parameters, to be kept for any values if it is a good one, and run with these.
+    Open {
+        plan: Box<LogicalPlan>,
+        values: Vec<ScalarValue>,
+        keeper: Keeper,
+        mode: Mode,
+    },
+    /// A plan that was kept, and for which statement.
+    Physical(Arc<dyn ExecutionPlan>, Arc<Slot>),
+}
+
+impl Source {
+    /// Whether there is nothing but expressions to evaluate, once.
+    fn is_one_row(&self) -> bool {
+        let plan = match self {
+            Self::Logical(plan) | Self::Kept { plan, .. } | Self::Open { plan, .. } => plan,
+            Self::Physical(plan, _) => {
+                let mut plan = plan;
+                while plan.is::<ProjectionExec>() {
+                    plan = plan.children()[0];
+                }
+                return plan.is::<PlaceholderRowExec>();
+            }
+        };
+        let mut plan = plan.as_ref();
+        let reads = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_));
+        while let LogicalPlan::Projection(projection) = plan {
+            let reads = |expr: &Expr| expr.exists(|expr| Ok(reads(expr))).unwrap_or(true);
+            if projection.expr.iter().any(reads) {
+                return false;
+            }
+            plan = projection.input.as_ref();
+        }
+        matches!(plan, LogicalPlan::EmptyRelation(_))
+    }
+
+    /// What to plan once more, and the statement whose plans are kept.
+    fn again(&self) -> Result<(Option<LogicalPlan>, Option<Arc<Slot>>)> {
+        Ok(match self {
+            Self::Logical(plan) => (Some((**plan).clone()), None),
+            Self::Kept { plan, keeper, .. } => (Some((**plan).clone()), Some(keeper.slot.clone())),
+            Self::Open {
+                plan, values, keeper, ..
+            } => {
+                let bound = plan
+                    .as_ref()
+                    .clone()
+                    .replace_params_with_values(&ParamValues::from(values.clone()));
+                let bound = bound.map_err(|error| from_datafusion(&error))?;
+                (Some(bound), Some(keeper.slot.clone()))
+            }
+            Self::Physical(_, slot) => (None, Some(slot.clone())),
+        })
+    }
+}
+
+pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStream> {
+    let (batches, receiver) = mpsc::channel(BATCHES_AHEAD);
+    let (planned, ready) = oneshot::channel();
+    // A token of this plan's own: cancelled with the statement's, and when the plan is dropped.
+    let token = run.cancel.child_token();
+    let own = Run {
+        cancel: token.clone(),
+        ..run.clone()
+    };
+    let threads = match source.is_one_row() {
+        true => run.engine.moments()?.clone(),
+        false => run.engine.handle()?.clone(),
+    };
+    let work = async move {
+        let _dropped = token.clone().drop_guard();
+        let mut planned = Some(planned);
+        let stop = token.clone();
+        let job = produce(&own, source, &batches, &mut planned);
+        let result = tokio::select! {
+            biased;
+            _ = stop.cancelled() => Err(stopped(&own.account)),
+            _ = batches.closed() => Ok(()),
+            result = AssertUnwindSafe(job).catch_unwind() => result.unwrap_or_else(|panic| Err(panicked(&*panic))),
+        };
+        match (planned.take(), result) {
+            (Some(planned), result) => drop(planned.send(result)),
+            (None, Err(error)) => drop(batches.send(Err(error)).await),
+            (None, Ok(())) => {}
+        }
+    };
+    let work = heap::within(Some(run.account.clone()), false, work);
+    threads.spawn(work);
+    // Planning is not to be interrupted: who no longer waits for it leaves it to find out.
+    tokio::select! {
+        biased;
+        result = ready => match result {
+            Ok(result) => result?,
+            Err(_) => return Err(SqlError::internal("the query ended without a result")),
+        },
+        _ = run.cancel.cancelled() => return Err(stopped(&run.account)),
+    }
+    Ok(futures::stream::unfold(receiver, |mut receiver| async move {
+        let next = receiver.recv().await?;
+        Some((next, receiver))
+    })
+    .fuse()
+    .boxed())
+}
+
+/// How long a plan that was given up may take to give back what it holds.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// Runs a plan. One that has too little memory runs once more, with operators that go on through files, where the server
+/// has a directory for these and no row was sent.
+async fn produce(
+    run: &Run,
+    source: Source,
+    batches: &mpsc::Sender<Result<RecordBatch>>,
+    planned: &mut Option<oneshot::Sender<Result<()>>>,
+) -> Result<()> {
+    let token = run.cancel.child_token();
+    let attempted = run.account.attempt(token.clone());
+    let (Some(_), Some(attempted)) = (&run.engine.options().spill, attempted) else {
+        return attempt(run, source, batches, planned, None).await;
+    };
+    let (again, slot) = source.again()?;
+    let reserved = run.state.runtime_env().memory_pool.reserved();
+    let mut attempted = Some(attempted);
+    let first = Run {
+        cancel: token.clone(),
+        ..run.clone()
+    };
+    let error = {
+        let job = attempt(&first, source, batches, planned, Some(&mut attempted));
+        let result = tokio::select! {
+            biased;
+            () = token.cancelled() => Err(stopped(&run.account)),
+            result = job => result,
+        };
+        match result {
+            Err(error) if error.state == state::OUT_OF_MEMORY => error,
+            result => return result,
+        }
+    };
+    if let Some(slot) = slot {
+        slot.note_spilling();
+    }
+    let (Some(plan), Some(attempted), false) = (again, attempted, run.cancel.is_cancelled()) else {
+        return Err(error);
+    };
+    tracing::debug!("a query goes on through files: {error}");
+    settle(run, reserved).await;
+    attempted.give_up();
+    let spilling = Spilling::of(run, &error)?;
+    let source = Source::Logical(Box::new(plan));
+    attempt(&spilling.run, source, batches, planned, None).await
+}
+
+/// Waits until the tasks of a plan that was given up have ended: what they have reserved is missed otherwise. `reserved`: what
+/// all queries had reserved before it.
+async fn settle(run: &Run, reserved: usize) {
+    let (begin, pool) = (Instant::now(), &run.state.runtime_env().memory_pool);
+    let rest = heap::limit_bytes() / 8;
+    while (pool.reserved() > reserved.saturating_add(rest) || run.account.bytes() > rest) && begin.elapsed() < SETTLING
+    {
+        tokio::time::sleep(SETTLING / 5000).await;
+    }
+}
+
+/// Runs a plan once. `attempted` is gone once a row was sent.
+async fn attempt(
+    run: &Run,
+    source: Source,
+    batches: &mpsc::Sender<Result<RecordBatch>>,
+    planned: &mut Option<oneshot::Sender<Result<()>>>,
+    mut attempted: Option<&mut Option<Attempt<'_>>>,
+) -> Result<()> {
+    let mut place = run.engine.admission.place(&run.account, &run.standing);
+    match source.is_one_row() {
+        true => place.go_free(),
+        false => place.take().await,
+    }
+    let begin = Instant::now();
+    let Ready { plan, task } = planning::under(run.cancel.clone(), plan_of(run, source)).await?;
+    if let Some(watch) = &run.watch {
+        watch.note(&plan, begin.elapsed());
+    }
+    let (task, _ending) = per_execution::begin(&task);
+    let mut stream = execute_stream(plan, task).map_err(|error| from_datafusion(&error))?;
+    if let Some(planned) = planned.take() {
+        let _ = planned.send(Ok(()));
+    }
+    place.restart();
+    while let Some(batch) = place.run(stream.next()).await {
+        let batch = batch.map_err(|error| from_datafusion(&error))?;
+        if run.cancel.is_cancelled() {
+            return Err(stopped(&run.account));
+        }
+        if batch.num_rows() > 0 {
+            if let Some(attempted) = &mut attempted {
+                **attempted = None;
+            }
+            if !forward(&mut place, batches, batch).await {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Hands a batch on, without a turn where the client keeps it waiting. Says whether anybody is there to take it.
+async fn forward(place: &mut Place<'_>, batches: &mpsc::Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
+    let room = match place.account().bytes() >= HELD_BYTES_LARGE {
+        true => BATCHES_AHEAD,
+        false => 1,
+    };
+    let mut waiting = std::pin::pin!(batches.reserve_many(room));
+    let reserved = match tokio::time::timeout(CLIENT_GRACE, &mut waiting).await {
+        Ok(reserved) => reserved,
+        Err(_) => {
+            place.leave();
+            waiting.await
+        }
+    };
+    match reserved {
+        Ok(mut permits) => {
+            if let Some(permit) = permits.next() {
+                permit.send(Ok(batch));
+            }
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// A plan, and what to run it with.
+pub(crate) struct Ready {
+    pub plan: Arc<dyn ExecutionPlan>,
+    pub task: Arc<TaskContext>,
+}
+
+/// The plan to run.
+pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Ready> {
+    let told = |error| from_datafusion(&error);
+    match source {
+        // Runs of one plan know each other apart by their context.
+        Source::Physical(plan, _) => Ok(Ready {
+            plan,
+            task: engine::task(&run.state),
+        }),
+        Source::Logical(plan) => physical(run, &plan).await,
+        Source::Kept { plan, values, keeper } => {
+            let ready = physical(run, &plan).await?;
+            if !values.is_empty() {
+                keeper.slot.note_custom(keeper.basis.tables(), cost(&ready.plan));
+            }
+            // With long constants it runs by short batches.
+            if Arc::ptr_eq(&ready.task, &run.task) {
+                run.engine.plans.keep(keeper, &ready.plan, Some(values));
+            }
+            Ok(ready)
+        }
+        Source::Open {
+            plan,
+            values,
+            keeper,
+            mode,
+        } => {
+            // What cannot be planned without its values may well be with them.
+            let open = open(run, &plan).await.unwrap_or(None);
+            if let Some(open) = open.as_ref().filter(|open| !shares_state(open))
+                && keeper.slot.note_generic(Some(cost(open)), mode)
+            {
+                let plan = fresh(open, Some(&values)).map_err(told)?;
+                run.engine.plans.keep(keeper, open, None);
+                let task = engine::task(&run.state);
+                return Ok(Ready { plan, task });
+            }
+            if open.is_none() {
+                keeper.slot.note_generic(None, mode);
+            }
+            let bound = plan
+                .replace_params_with_values(&ParamValues::from(values.clone()))
+                .map_err(told)?;
+            let ready = physical(run, &bound).await?;
+            keeper.slot.note_custom(keeper.basis.tables(), cost(&ready.plan));
+            run.engine.plans.keep(keeper, &ready.plan, Some(values));
+            Ok(ready)
+        }
+    }
+}
+
+/// A plan's cost as EXPLAIN shows it.
+fn cost(plan: &Arc<dyn ExecutionPlan>) -> f64 {
+    explain::describe(plan, false).estimate.total_cost
+}
+
+/// The physical plan of a logical one that leaves its parameters open; None where there is none.
+async fn open(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
+    let plan = bounds::planning(|| optimizer::prepared(deep::optimized(&run.state, plan)?))?;
+    let Some(plan) = opened(plan)? else { return Ok(None) };
+    let plan = optimizer::physical(&plan, run.state.as_ref()).await?;
+    Ok(is_fillable(&plan)?.then_some(plan))
+}
+
+/// The physical plan of a logical one.
+pub(crate) async fn physical(run: &Run, plan: &LogicalPlan) -> Result<Ready> {
+    ready(run, plan).await.map_err(|error| from_datafusion(&error))
+}
+
+async fn ready(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Ready> {
+    let plan = bounds::planning(|| deep::optimized(&run.state, plan))?;
+    let rows = run.state.config().batch_size();
+    let fitting = bounds::batch_rows(bounds::longest_constant(&plan)?, rows);
+    let (state, task) = if fitting == rows {
+        (run.state.clone(), run.task.clone())
+    } else {
+        let mut state = (*run.state).clone();
+        let config = state.config_mut();
+        *config = config.clone().with_batch_size(fitting);
+        let task = engine::task(&state);
+        (Arc::new(state), task)
+    };
+    let plan = state
+        .query_planner()
+        .create_physical_plan(&plan, state.as_ref())
+        .await?;
+    Ok(Ready { plan, task })
+}
+
+/// The columns that a plan gives. Before analysis a UNION has the types of its first input, and a CASE those of its first
+/// result, whatever the others make of them.
+pub(crate) fn columns(engine: &Engine, statement: &planning::Statement, plan: &LogicalPlan) -> Result<DFSchemaRef> {
+    let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_));
+    let coerces = plan.exists(|node| {
+        let mut found = matches!(node, LogicalPlan::Union(_));
+        node.apply_expressions(|expr| {
+            found = found || expr.exists(|expr| Ok(mixes(expr)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(found)
+    });
+    if !coerces.unwrap_or(false) {
+        return Ok(plan.schema().clone());
+    }
+    planning::under_here(statement, || {
+        let analyzed = deep::analyzed(&engine.state, plan.clone());
+        planning::check()?;
+        // What is wrong with the plan is told when it runs.
+        Ok(analyzed.map_or_else(|_| plan.schema().clone(), |analyzed| analyzed.schema().clone()))
+    })
+}
+
+/// Runs a plan to its end, giving each batch to `take` on the query threads.
+pub(crate) async fn drain<T: Send + 'static>(
+    run: &Run,
+    plan: LogicalPlan,
+    mut sink: T,
+    mut take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
+) -> Result<T> {
+    let own = run.clone();
+    background(&run.engine, async move {
+        let mut stream = start(&own, plan).await?;
+        while let Some(batch) = stream.next().await {
+            take(&mut sink, batch?)?;
+        }
+        Ok(sink)
+    })
+    .await
+}
+
+/// Runs work on the query threads. A panic becomes an error of this statement.
+pub(crate) async fn background<T: Send + 'static>(
+    engine: &Engine,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let work = heap::within(heap::current(), false, AssertUnwindSafe(work).catch_unwind());
+    match engine.handle()?.spawn(work).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => Err(panicked(&*panic)),
+        Err(error) => Err(SqlError::internal(error)),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> SqlError {
+    let told = panic
+        .downcast_ref::<&str>()
+        .map(|text| text.to_string())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "unknown panic".into());
+    tracing::error!("a query panicked: {told}");
+    SqlError::internal("the query failed by an internal error").detail(told)
+}

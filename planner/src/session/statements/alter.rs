@@ -1,0 +1,371 @@
+//! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
+
+use super::constraints::{self, Checks};
+use super::{column, create, defaults, partition};
+use crate::catalog::bind::{Target, fold};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::outcome::Outcome;
+use crate::pg::parse::definition::{Action, Alter, AlterKind, ColumnChange};
+use crate::session::Session;
+use crate::session::run;
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTableOperation, CheckConstraint, Ident, RenameTableNameKind, TableConstraint,
+};
+use tenon_storage::{Check, IndexDef, Relation};
+
+pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome> {
+    let tag = || Ok(Outcome::Command(alter.kind.tag().into()));
+    session.check_writable(alter.kind.tag())?;
+    let binder = session.binder();
+    let last = super::last(&alter.name);
+    let names_index =
+        binder.names().existing(&alter.name)?.is_none() && super::index::existing(session, &alter.name)?.is_some();
+    if alter.kind == AlterKind::Index || names_index {
+        return index(session, alter);
+    }
+    let Some(relation) = binder.names().existing(&alter.name)? else {
+        if !alter.if_exists {
+            return Err(crate::catalog::bind::undefined(None, &last));
+        }
+        session.notice(format!("relation \"{last}\" does not exist, skipping"));
+        return tag();
+    };
+    let relation = relation.clone();
+    check_kind(alter.kind, &relation)?;
+    let mut place = Target {
+        schema: relation.schema_name().to_string(),
+        name: relation.name().to_string(),
+    };
+    for action in &alter.actions {
+        match (action, &relation) {
+            (Action::Partition(change), _) => {
+                partition::alter::change(session, &relation, change).await?;
+                continue;
+            }
+            _ if alter.only => partition::alter::refuse_only(&binder, &relation, action)?,
+            _ => {}
+        }
+        match (action, &relation) {
+            (Action::SetSchema(_), _) => {}
+            (_, Relation::Partition(own)) => {
+                partition::alter::action(session, own, &mut place, action)?;
+                continue;
+            }
+            _ => {}
+        }
+        match action {
+            Action::Partition(_) => {}
+            Action::Known(operation) => one(session, &relation, &mut place, operation).await?,
+            Action::Column(column, change) => column::change(session, &place, &fold(column), change).await?,
+            Action::SetSchema(to) => set_schema(session, &relation, &mut place, &fold(to))?,
+            Action::CheckOption(value) => {
+                let option = create::check_option_named(value.as_deref())?.unwrap_or_default();
+                let transaction = session.transaction()?;
+                transaction
+                    .lock()
+                    .set_check_option(&place.schema, &place.name, option)?;
+            }
+            Action::Nothing => {}
+            Action::Unsupported(what) => return Err(SqlError::unsupported(format!("{} {what}", alter.kind.tag()))),
+        }
+    }
+    tag()
+}
+
+/// ALTER TABLE takes any relation; the others their own kind.
+fn check_kind(kind: AlterKind, relation: &Relation) -> Result<()> {
+    let wanted = match kind {
+        AlterKind::Table => return Ok(()),
+        AlterKind::View => "view",
+        AlterKind::MaterializedView => "materialized view",
+        AlterKind::Sequence => "sequence",
+        AlterKind::Index => "index",
+    };
+    if relation.kind() == wanted {
+        return Ok(());
+    }
+    let message = format!("\"{}\" is not a {wanted}", relation.name());
+    Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
+}
+
+fn index(session: &mut Session, alter: &Alter) -> Result<Outcome> {
+    let last = super::last(&alter.name);
+    if alter.if_exists && super::index::existing(session, &alter.name)?.is_none() {
+        session.notice(format!("relation \"{last}\" does not exist, skipping"));
+        return Ok(Outcome::Command(alter.kind.tag().into()));
+    }
+    for action in &alter.actions {
+        match action {
+            Action::Known(operation) => match operation.as_ref() {
+                AlterTableOperation::RenameTable {
+                    table_name: RenameTableNameKind::As(to) | RenameTableNameKind::To(to),
+                } => super::index::rename(session, &alter.name, to)?,
+                other => return Err(SqlError::unsupported(format!("ALTER INDEX {other}"))),
+            },
+            Action::Nothing | Action::Column(_, ColumnChange::Nothing) => {}
+            _ => return Err(SqlError::unsupported("this ALTER INDEX")),
+        }
+    }
+    Ok(Outcome::Command(alter.kind.tag().into()))
+}
+
+fn set_schema(session: &mut Session, relation: &Relation, place: &mut Target, to: &str) -> Result<()> {
+    if session.state().schema(to).is_none() {
+        let message = format!("schema \"{to}\" does not exist");
+        return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
+    }
+    if to == place.schema {
+        return Ok(());
+    }
+    let transaction = session.transaction()?;
+    let mut transaction = transaction.lock();
+    for sequence in transaction.owned_sequences(relation.oid(), None) {
+        transaction.move_relation(&sequence.schema_name, &sequence.name, to, &sequence.name)?;
+    }
+    transaction.move_relation(&place.schema, &place.name, to, &place.name)?;
+    place.schema = to.to_string();
+    Ok(())
+}
+
+async fn one(
+    session: &mut Session,
+    relation: &Relation,
+    place: &mut Target,
+    operation: &AlterTableOperation,
+) -> Result<()> {
+    let transaction = session.transaction()?;
+    let Target { schema, name } = &*place;
+    match operation {
+        AlterTableOperation::RenameTable { table_name } => {
+            let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = table_name;
+            let to = super::last(to);
+            transaction.lock().rename_relation(schema, name, &to)?;
+            place.name = to;
+        }
+        AlterTableOperation::RenameConstraint { old_name, new_name } => {
+            let (from, to) = (fold(old_name), fold(new_name));
+            if !transaction.lock().rename_constraint(schema, name, &from, &to)? {
+                let message = format!("constraint \"{from}\" for table \"{name}\" does not exist");
+                return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+            }
+        }
+        AlterTableOperation::RenameColumn {
+            old_column_name,
+            new_column_name,
+        } => {
+            if relation.as_table().is_none() {
+                return Err(SqlError::unsupported("renaming a view's column"));
+            }
+            let (from, to) = (fold(old_column_name), fold(new_column_name));
+            let checks = checks(session, schema, name);
+            transaction.lock().rename_column(schema, name, &from, &to)?;
+            let state_now = session.state();
+            if let Some(table) = state_now.table(schema, name) {
+                let indexes = constraints::renamed_indexes(&table.definition().expression_indexes, &from, &to)?;
+                if !indexes.is_empty() {
+                    transaction.lock().set_expression_indexes(schema, name, indexes)?;
+                }
+                column::rename_in_generated(session, place, &from, &to)?;
+            }
+            partition::follow_rename(session, relation.oid(), &from, &to)?;
+            if !checks.is_empty() {
+                let checks = constraints::renamed(&checks, &from, &to)?;
+                transaction.lock().set_checks(schema, name, checks)?;
+            }
+        }
+        AlterTableOperation::AddColumn {
+            if_not_exists,
+            column_def,
+            ..
+        } => {
+            let (column, declared) = create::column_definition(session, column_def, place)?;
+            let state = session.state();
+            let exists = state
+                .table(schema, name)
+                .is_some_and(|t| t.definition().column_index(&column.name).is_some());
+            if exists && *if_not_exists {
+                let message = format!(
+                    "column \"{}\" of relation \"{name}\" already exists, skipping",
+                    column.name
+                );
+                session.notice(message);
+                return Ok(());
+            }
+            return column::add(session, place, column, declared).await;
+        }
+        AlterTableOperation::DropColumn {
+            column_names,
+            if_exists,
+            ..
+        } => {
+            for column in column_names {
+                let column = fold(column);
+                let state = session.state();
+                let there = state
+                    .table(schema, name)
+                    .is_some_and(|t| t.definition().column_index(&column).is_some());
+                if !there && *if_exists {
+                    let message = format!("column \"{column}\" of relation \"{name}\" does not exist, skipping");
+                    session.notice(message);
+                    continue;
+                }
+                if let Some(table) = state.table(schema, name) {
+                    partition::refuse_change_of_key(&session.binder(), table.definition(), &column, "drop")?;
+                }
+                column::drop_dependents(session, place, &column)?;
+                for check in constraints::about(&checks(session, schema, name), &column)? {
+                    transaction.lock().drop_constraint(schema, name, &check)?;
+                }
+                transaction.lock().drop_column(schema, name, &column)?;
+            }
+        }
+        AlterTableOperation::AlterColumn { column_name, op } => {
+            let column = fold(column_name);
+            match op {
+                AlterColumnOperation::SetNotNull => transaction.lock().set_not_null(schema, name, &column, true)?,
+                AlterColumnOperation::DropNotNull if column::is_identity(session, place, &column) => {
+                    let message = format!("column \"{column}\" of relation \"{name}\" is an identity column");
+                    return Err(SqlError::new(state::SYNTAX_ERROR, message));
+                }
+                AlterColumnOperation::DropNotNull => transaction.lock().set_not_null(schema, name, &column, false)?,
+                AlterColumnOperation::SetDefault { value } => {
+                    let state = session.state();
+                    if let Some(table) = state.table(schema, name)
+                        && let Some(at) = table.definition().column_index(&column)
+                    {
+                        let own = &table.definition().columns[at];
+                        column::refuse_generated(own, name, "SET DEFAULT")?;
+                        defaults::check(session, value, own)?;
+                    }
+                    transaction
+                        .lock()
+                        .set_default(schema, name, &column, Some(value.to_string()))?;
+                }
+                AlterColumnOperation::DropDefault => {
+                    let state = session.state();
+                    let definition = state.table(schema, name).map(|table| table.definition());
+                    if let Some((definition, at)) = definition.and_then(|own| Some((own, own.column_index(&column)?))) {
+                        column::refuse_generated(&definition.columns[at], name, "DROP DEFAULT")?;
+                    }
+                    transaction.lock().set_default(schema, name, &column, None)?
+                }
+                other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
+            }
+        }
+        AlterTableOperation::OwnerTo { .. }
+        | AlterTableOperation::ReplicaIdentity { .. }
+        | AlterTableOperation::ValidateConstraint { .. }
+        | AlterTableOperation::SetOptionsParens { .. } => {}
+        AlterTableOperation::DropConstraint {
+            if_exists, name: own, ..
+        } => {
+            let own = fold(own);
+            if !transaction.lock().drop_constraint(schema, name, &own)? {
+                let message = format!("constraint \"{own}\" of relation \"{name}\" does not exist");
+                if !*if_exists {
+                    return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+                }
+                session.notice(format!("{message}, skipping"));
+            }
+        }
+        AlterTableOperation::AddConstraint { constraint, .. } => {
+            return constraint_added(session, schema, name, constraint).await;
+        }
+        other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
+    }
+    Ok(())
+}
+
+async fn constraint_added(session: &mut Session, schema: &str, name: &str, constraint: &TableConstraint) -> Result<()> {
+    match constraint {
+        TableConstraint::ForeignKey(_) => {
+            create::not_enforced(session, "FOREIGN KEY");
+            Ok(())
+        }
+        TableConstraint::Unique(unique) => {
+            let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
+            add_unique(session, schema, name, unique).await
+        }
+        TableConstraint::Check(check) => add_check(session, schema, name, check, None, None).await,
+        TableConstraint::PrimaryKey(key) => {
+            let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
+            add_primary_key(session, schema, name, columns, key.name.as_ref().map(fold)).await
+        }
+        other => Err(SqlError::unsupported(format!("constraint {other}"))),
+    }
+}
+
+pub(super) fn checks(session: &Session, schema: &str, name: &str) -> Vec<Check> {
+    let state = session.state();
+    let table = state.table(schema, name);
+    table.map_or_else(Vec::new, |table| table.definition().checks.clone())
+}
+
+pub(super) async fn add_unique(session: &mut Session, schema: &str, name: &str, unique: IndexDef) -> Result<()> {
+    let columns: Vec<String> = unique.columns.iter().map(|(column, _)| column.clone()).collect();
+    partition::check_constraint(session, schema, name, &columns, "UNIQUE")?;
+    let transaction = session.transaction()?;
+    let (schema, name) = (schema.to_string(), name.to_string());
+    run::background(&session.engine, async move {
+        transaction.lock().create_index(&schema, &name, unique)?;
+        Ok(())
+    })
+    .await
+}
+
+/// Adds a CHECK that the rows there satisfy.
+pub(super) async fn add_check(
+    session: &mut Session,
+    schema: &str,
+    name: &str,
+    declared: &CheckConstraint,
+    own: Option<&Ident>,
+    column: Option<&str>,
+) -> Result<()> {
+    let (binder, state) = (session.binder(), session.state());
+    let table = state
+        .table(schema, name)
+        .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
+    let definition = table.definition();
+    let check = constraints::check(
+        &binder,
+        declared,
+        own,
+        name,
+        column,
+        &definition.schema,
+        &definition.checks,
+    )?;
+    let constraint = check.name.clone();
+    session.transaction()?.lock().add_check(schema, name, check)?;
+    let state = session.state();
+    let table = state
+        .table(schema, name)
+        .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
+    let (checks, segments) = (Checks::of(&binder, table.definition())?, table.segments().clone());
+    let violated = run::background(&session.engine, async move { checks.verify(&segments) }).await;
+    violated.map_err(|error| match error.state {
+        state::CHECK_VIOLATION => {
+            let message = format!("check constraint \"{constraint}\" of relation \"{name}\" is violated by some row");
+            SqlError::new(state::CHECK_VIOLATION, message)
+        }
+        _ => error,
+    })
+}
+
+/// Checks the rows that are there on the query threads.
+pub(super) async fn add_primary_key(
+    session: &mut Session,
+    schema: &str,
+    name: &str,
+    columns: Vec<String>,
+    key_name: Option<String>,
+) -> Result<()> {
+    partition::check_constraint(session, schema, name, &columns, "PRIMARY KEY")?;
+    let transaction = session.transaction()?;
+    let (schema, name) = (schema.to_string(), name.to_string());
+    run::background(&session.engine, async move {
+        Ok(transaction.lock().add_primary_key(&schema, &name, &columns, key_name)?)
+    })
+    .await
+}

@@ -1,0 +1,179 @@
+//! `SET column = value`: the assignments of UPDATE, ON CONFLICT DO UPDATE and their like, one value a column.
+
+use super::defaults;
+use super::updatable::{Through, Use};
+use crate::catalog::bind::{Binder, fold};
+use crate::pg::error::{Result, SqlError, state};
+use datafusion::sql::sqlparser::ast::{
+    self, Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    Query, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+};
+use tenon_storage::{Generated, TableDefinition};
+
+/// The new value of each of the table's columns; None: the column is not named.
+pub(super) fn values(
+    binder: &Binder,
+    definition: &TableDefinition,
+    view: Option<&Through>,
+    assignments: &[Assignment],
+) -> Result<Vec<Option<Expr>>> {
+    let mut values: Vec<Option<Expr>> = vec![None; definition.columns.len()];
+    for assignment in assignments {
+        for (name, value) in assigned(assignment)? {
+            let at = match view {
+                Some(view) => view.column(&name, Use::Update)?,
+                None => definition.column_index(&name).ok_or_else(|| {
+                    let message = format!("column \"{name}\" of relation \"{}\" does not exist", definition.name);
+                    SqlError::new(state::UNDEFINED_COLUMN, message)
+                })?,
+            };
+            if values[at].is_some() {
+                let message = format!("multiple assignments to same column \"{name}\"");
+                return Err(SqlError::new(state::SYNTAX_ERROR, message));
+            }
+            let column = &definition.columns[at];
+            let is_default = defaults::is_default(&value);
+            if let Some(generated @ (Generated::Stored | Generated::Always)) = column.generated
+                && !is_default
+            {
+                let message = format!("column \"{name}\" can only be updated to DEFAULT");
+                return Err(SqlError::new(state::GENERATED_ALWAYS, message).detail(defaults::detail(&name, generated)));
+            }
+            values[at] = Some(if is_default {
+                defaults::tree(binder, definition, column)?
+            } else {
+                value
+            });
+        }
+    }
+    Ok(values)
+}
+
+/// Column names with the values they get.
+pub(super) fn assigned(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
+    let last = |name: &ObjectName| {
+        name.0
+            .last()
+            .and_then(|part| part.as_ident())
+            .map(fold)
+            .unwrap_or_default()
+    };
+    let names = match &assignment.target {
+        AssignmentTarget::ColumnName(name) => return Ok(vec![(last(name), assignment.value.clone())]),
+        AssignmentTarget::Tuple(names) => names,
+    };
+    let values = match unwrapped(&assignment.value) {
+        Expr::Tuple(values) => values.clone(),
+        Expr::Function(call) if crate::pg::rewrite::function_name(call) == "row" => arguments(&call.args),
+        Expr::Subquery(query) => columns_of(query, names.len())?,
+        single if names.len() == 1 => vec![single.clone()],
+        _ => {
+            let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+            return Err(SqlError::unsupported_as(message));
+        }
+    };
+    if values.len() != names.len() {
+        let message = "number of columns does not match number of values";
+        return Err(SqlError::new(state::SYNTAX_ERROR, message));
+    }
+    Ok(names.iter().map(last).zip(values).collect())
+}
+
+fn unwrapped(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) if matches!(**inner, Expr::Subquery(_) | Expr::Tuple(_)) => unwrapped(inner),
+        other => other,
+    }
+}
+
+fn arguments(arguments: &FunctionArguments) -> Vec<Expr> {
+    let FunctionArguments::List(list) = arguments else {
+        return Vec::new();
+    };
+    let values = list.args.iter().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    });
+    values.collect()
+}
+
+/// `(SELECT a, b ...)` as a subquery for each column.
+fn columns_of(query: &Query, width: usize) -> Result<Vec<Expr>> {
+    let plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    if let SetExpr::Select(select) = query.body.as_ref()
+        && select.distinct.is_none()
+        && query.order_by.is_none()
+        && select.projection.iter().all(plain)
+    {
+        let one = |at: usize| {
+            let (mut query, mut select) = (query.clone(), select.clone());
+            select.projection = vec![select.projection.swap_remove(at)];
+            *query.body = SetExpr::Select(select);
+            Expr::Subquery(Box::new(query))
+        };
+        return Ok((0..select.projection.len()).map(one).collect());
+    }
+    let names: Vec<Ident> = (0..width)
+        .map(|at| Ident::with_quote('"', format!("\u{1}{at}")))
+        .collect();
+    let one = |name: &Ident| {
+        let derived = TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(query.clone()),
+            alias: Some(TableAlias {
+                explicit: true,
+                name: Ident::with_quote('"', "\u{1}source"),
+                columns: names
+                    .iter()
+                    .map(|name| TableAliasColumnDef {
+                        name: name.clone(),
+                        data_type: None,
+                    })
+                    .collect(),
+                at: None,
+            }),
+            sample: None,
+        };
+        let from = TableWithJoins {
+            relation: derived,
+            joins: Vec::new(),
+        };
+        let item = SelectItem::UnnamedExpr(Expr::Identifier(name.clone()));
+        match super::select::of(vec![item], vec![from], None) {
+            Statement::Query(query) => Ok(Expr::Subquery(query)),
+            _ => Err(SqlError::internal("a SELECT is no query")),
+        }
+    };
+    names.iter().map(one).collect()
+}
+
+/// The names under which the relations of a FROM clause are known.
+pub(super) fn relations(from: &[TableWithJoins]) -> Vec<ast::ObjectName> {
+    fn of(factor: &TableFactor, out: &mut Vec<ObjectName>) {
+        let name = match factor {
+            TableFactor::Table { name, alias: None, .. } => Some(name.clone()),
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => {
+                joined(table_with_joins, out);
+                None
+            }
+            TableFactor::Table { alias, .. }
+            | TableFactor::Derived { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::UNNEST { alias, .. }
+            | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| alias.name.clone().into()),
+            _ => None,
+        };
+        out.extend(name);
+    }
+    fn joined(table: &TableWithJoins, out: &mut Vec<ObjectName>) {
+        of(&table.relation, out);
+        table.joins.iter().for_each(|join| of(&join.relation, out));
+    }
+    let mut out = Vec::new();
+    from.iter().for_each(|table| joined(table, &mut out));
+    out
+}

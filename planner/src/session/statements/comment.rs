@@ -1,0 +1,96 @@
+//! COMMENT ON: kept with the object's oid.
+
+use crate::catalog::bind::{fold, parts};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::outcome::Outcome;
+use crate::pg::parse::definition::{Comment, Commented};
+use crate::session::Session;
+use std::sync::Arc;
+use tenon_storage::{Object, ObjectKey};
+
+pub(super) fn on(session: &mut Session, comment: &Comment) -> Result<Outcome> {
+    session.check_writable("COMMENT")?;
+    if let Some((oid, column)) = place(session, &comment.on)? {
+        let object = comment.text.as_deref().map(|text| Object::Comment(Arc::from(text)));
+        let key = ObjectKey::Comment { oid, column };
+        session.transaction()?.lock().put_object(key, object);
+    }
+    Ok(Outcome::Command("COMMENT".into()))
+}
+
+/// The oid and the column's number, 0 for the object itself; None where no comment is kept.
+fn place(session: &Session, on: &Commented) -> Result<Option<(u32, u32)>> {
+    let binder = session.binder();
+    let names = binder.names();
+    Ok(match on {
+        Commented::Relation(kind, name) => {
+            let relation = names.relation(name)?;
+            if relation.kind() != *kind {
+                let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) {
+                    "an"
+                } else {
+                    "a"
+                };
+                let message = format!("\"{}\" is not {article} {kind}", relation.name());
+                return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
+            }
+            Some((relation.oid(), 0))
+        }
+        Commented::Column(name) => {
+            let mut relation = name.clone();
+            let column = relation
+                .0
+                .pop()
+                .and_then(|part| part.as_ident().map(fold))
+                .unwrap_or_default();
+            if relation.0.is_empty() {
+                return Err(SqlError::new(state::SYNTAX_ERROR, "column name must be qualified"));
+            }
+            let relation = names.relation(&relation)?;
+            let mut fields = relation.columns().fields().iter();
+            let at = fields.position(|field| *field.name() == column).ok_or_else(|| {
+                let message = format!("column \"{column}\" of relation \"{}\" does not exist", relation.name());
+                SqlError::new(state::UNDEFINED_COLUMN, message)
+            })?;
+            Some((relation.oid(), at as u32 + 1))
+        }
+        Commented::Index(name) => match names.index(name)? {
+            Some((_, index)) => Some((index.oid, 0)),
+            None => {
+                let relation = names.relation(name)?;
+                let message = format!("\"{}\" is not an index", relation.name());
+                return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
+            }
+        },
+        Commented::Schema(name) => {
+            let name = super::last(name);
+            let schema = binder.snapshot.schema(&name).ok_or_else(|| {
+                SqlError::new(state::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
+            })?;
+            Some((schema.oid, 0))
+        }
+        Commented::Constraint { name, table } => {
+            let relation = names.relation(table)?;
+            let definition = relation.as_table().map(|table| table.definition());
+            let there = definition.is_some_and(|definition| definition.constraints().any(|own| own == name));
+            if !there {
+                let message = format!("constraint \"{name}\" for table \"{}\" does not exist", relation.name());
+                return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+            }
+            definition
+                .and_then(|definition| definition.constraint_index(name))
+                .map(|index| (index.oid, 0))
+        }
+        Commented::Domain(name) => {
+            let shown = parts(name).join(".");
+            match super::domain::find(&binder, name) {
+                Some(domain) => Some((domain.oid, 0)),
+                None => {
+                    let message = format!("type \"{shown}\" does not exist");
+                    return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+                }
+            }
+        }
+        Commented::Other => None,
+    })
+}

@@ -1,0 +1,432 @@
+//! CHECK constraints, evaluated over rows before they are published: of INSERT, UPDATE and COPY alike (23514).
+
+use super::unique::Unique;
+use crate::catalog::bind::{Binder, conditions_of, fold, with_value};
+use crate::catalog::partitions;
+use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::errors::from_datafusion;
+use crate::pg::parse::parse_expression;
+use crate::pg::rewrite::rewrite;
+use crate::pg::walk::VisitMut;
+use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::ExprSchemable;
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::sql::sqlparser::ast::{self, CheckConstraint, Ident, IndexColumn, NullsDistinctOption, VisitorMut};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use tenon_storage::datetime::shown;
+use tenon_storage::{
+    Check, ColumnOrder, ExpressionIndex, IndexDef, Object, ObjectKey, Segment, StorageError, TableDefinition,
+    Transaction,
+};
+
+/// The conditions of rows that a statement writes.
+pub(super) struct Checks {
+    definition: Arc<TableDefinition>,
+    table: Arc<TableChecks>,
+    /// That the rows belong to the partition that they are written to.
+    partition: Option<Condition>,
+    /// WITH CHECK OPTION of the views that rows are written through.
+    views: Vec<Condition>,
+}
+
+/// The conditions of a table, ready to be evaluated.
+pub(super) struct TableChecks {
+    /// Those of its columns' domains, then its own.
+    conditions: Vec<Condition>,
+    /// That there is a partition for the row.
+    routes: Vec<Condition>,
+    unique: Unique,
+}
+
+/// What an error says of the row.
+enum Detail {
+    None,
+    Row,
+    /// The partition key: as it is shown, and its values.
+    Key(String, Vec<Arc<dyn PhysicalExpr>>),
+}
+
+struct Condition {
+    met: Arc<dyn PhysicalExpr>,
+    /// The error for a row that is not.
+    state: SqlState,
+    message: String,
+    detail: Detail,
+}
+
+impl TableChecks {
+    pub(super) fn planned(binder: &Binder, definition: &Arc<TableDefinition>) -> Result<TableChecks> {
+        let mut conditions = Vec::new();
+        for column in &definition.columns {
+            let Some((schema, name)) = column.domain.clone() else {
+                continue;
+            };
+            let Some(Object::Domain(domain)) = binder.snapshot.objects().get(&ObjectKey::Type { schema, name }) else {
+                continue;
+            };
+            let value = ast::Expr::Identifier(Ident::with_quote('"', &column.name));
+            for (_, condition, state, message) in conditions_of(binder, domain)? {
+                let condition = match condition {
+                    Some(condition) => with_value(condition, &value),
+                    None => ast::Expr::IsNotNull(Box::new(value.clone())),
+                };
+                conditions.push(Condition {
+                    met: physical(binder, condition, &definition.schema)?,
+                    state: SqlState(state),
+                    message,
+                    detail: Detail::None,
+                });
+            }
+        }
+        let mut own: Vec<&Check> = definition.checks.iter().collect();
+        // PostgreSQL checks them in the order of their names.
+        own.sort_by(|a, b| a.name.cmp(&b.name));
+        for check in own {
+            let condition = parse_expression(&check.condition)?;
+            conditions.push(Condition {
+                met: physical(binder, condition, &definition.schema)?,
+                state: state::CHECK_VIOLATION,
+                message: format!(
+                    "new row for relation \"{}\" violates check constraint \"{}\"",
+                    definition.name, check.name
+                ),
+                detail: Detail::Row,
+            });
+        }
+        for (condition, state, message) in partitions::checks(&binder.snapshot, definition) {
+            conditions.push(Condition {
+                met: physical(binder, parse_expression(&condition)?, &definition.schema)?,
+                state,
+                message,
+                detail: Detail::Row,
+            });
+        }
+        let mut routes = Vec::new();
+        for route in partitions::routes(&binder.snapshot, definition) {
+            let key = |key: &tenon_storage::PartitionKey| {
+                expression(
+                    binder,
+                    parse_expression(&partitions::as_shown(key))?,
+                    &definition.schema,
+                )
+            };
+            routes.push(Condition {
+                met: physical(binder, parse_expression(&route.condition)?, &definition.schema)?,
+                state: state::CHECK_VIOLATION,
+                message: format!("no partition of relation \"{}\" found for row", route.relation),
+                detail: Detail::Key(
+                    partitions::shown::key_names(&route.partitioning),
+                    route.partitioning.keys.iter().map(key).collect::<Result<_>>()?,
+                ),
+            });
+        }
+        Ok(TableChecks {
+            conditions,
+            routes,
+            unique: Unique::of(binder, definition)?,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.conditions.is_empty() && self.routes.is_empty() && self.unique.is_empty()
+    }
+}
+
+impl Checks {
+    pub(super) fn of(binder: &Binder, definition: &Arc<TableDefinition>) -> Result<Checks> {
+        Ok(Checks {
+            definition: definition.clone(),
+            table: binder.engine.checks.of(binder, definition)?,
+            partition: None,
+            views: Vec::new(),
+        })
+    }
+
+    /// Adds a view's WITH CHECK OPTION.
+    pub(super) fn and_of_view(mut self, binder: &Binder, view: &str, condition: ast::Expr) -> Result<Self> {
+        self.views.push(Condition {
+            // A row for which the condition is NULL is not in the view either.
+            met: physical(
+                binder,
+                ast::Expr::IsTrue(Box::new(ast::Expr::Nested(Box::new(condition)))),
+                &self.definition.schema,
+            )?,
+            state: state::WITH_CHECK_OPTION_VIOLATION,
+            message: format!("new row violates check option for view \"{view}\""),
+            detail: Detail::Row,
+        });
+        Ok(self)
+    }
+
+    /// Adds that the rows belong to a partition.
+    pub(super) fn and_of_partition(mut self, binder: &Binder, name: &str, condition: ast::Expr) -> Result<Self> {
+        self.partition = Some(Condition {
+            met: physical(binder, condition, &self.definition.schema)?,
+            state: state::CHECK_VIOLATION,
+            message: format!("new row for relation \"{name}\" violates partition constraint"),
+            detail: Detail::Row,
+        });
+        Ok(self)
+    }
+
+    /// Checks what PostgreSQL checks after a row is written: what concerns all rows of the table, and the views that the
+    /// new ones, in `written`, came through.
+    pub(super) fn verify_written(&self, transaction: &Transaction, written: &[Arc<Segment>]) -> Result<()> {
+        let now = transaction.state().table_by_oid(self.definition.oid);
+        // The rows were given to the partitions that were.
+        if self.definition.partitioning.is_some()
+            && now.is_none_or(|now| !Arc::ptr_eq(now.definition(), &self.definition))
+        {
+            return Err(StorageError::serialization().into());
+        }
+        if !self.table.unique.is_empty()
+            && let Some(table) = now
+        {
+            self.table.unique.verify(table)?;
+        }
+        self.hold(&self.views, written)
+    }
+
+    /// Fails on the first row of the segments for which a condition is false.
+    pub(super) fn verify(&self, segments: &[Arc<Segment>]) -> Result<()> {
+        self.hold(&self.table.conditions, segments)?;
+        self.hold(self.partition.as_slice(), segments)?;
+        self.hold(&self.table.routes, segments)
+    }
+
+    fn hold(&self, conditions: &[Condition], segments: &[Arc<Segment>]) -> Result<()> {
+        if conditions.is_empty() {
+            return Ok(());
+        }
+        let columns: Vec<usize> = (0..self.definition.columns.len()).collect();
+        for segment in segments {
+            let rows = segment.batch(&self.definition.schema, &columns, 0, segment.rows())?;
+            for condition in conditions {
+                let met = condition
+                    .met
+                    .evaluate(&rows)
+                    .and_then(|met| met.into_array(rows.num_rows()))
+                    .map_err(|error| from_datafusion(&error))?;
+                let met = met.as_boolean();
+                if let Some(row) = (0..met.len()).find(|row| met.is_valid(*row) && !met.value(*row)) {
+                    return Err(condition.violated(&rows, row));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Condition {
+    fn violated(&self, rows: &RecordBatch, row: usize) -> SqlError {
+        let error = SqlError::new(self.state, self.message.clone());
+        match &self.detail {
+            Detail::None => error,
+            Detail::Row => {
+                let values: Vec<String> = rows.columns().iter().map(|column| shown(column, row)).collect();
+                error.detail(format!("Failing row contains ({}).", values.join(", ")))
+            }
+            Detail::Key(shown_keys, keys) => {
+                let value = |key: &Arc<dyn PhysicalExpr>| {
+                    let value = key.evaluate(&rows.slice(row, 1)).and_then(|value| value.into_array(1));
+                    value.map_or_else(|_| "null".into(), |value| shown(&value, 0))
+                };
+                let values: Vec<String> = keys.iter().map(value).collect();
+                error.detail(format!(
+                    "Partition key of the failing row contains {shown_keys} = ({}).",
+                    values.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+/// An expression over a table's columns.
+pub(super) fn expression(binder: &Binder, mut expr: ast::Expr, schema: &Arc<Schema>) -> Result<Arc<dyn PhysicalExpr>> {
+    rewrite(&mut expr);
+    let schema = DFSchema::try_from(schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;
+    let expr = binder.expression(expr, &schema)?;
+    binder.physical(expr, &schema)
+}
+
+/// A condition over a table's columns; 42804 where it is no boolean.
+pub(super) fn physical(
+    binder: &Binder,
+    mut condition: ast::Expr,
+    schema: &Arc<Schema>,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    rewrite(&mut condition);
+    let schema = DFSchema::try_from(schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;
+    let condition = binder.expression(condition, &schema)?;
+    let given = condition.get_type(&schema).map_err(|error| from_datafusion(&error))?;
+    if !matches!(given, DataType::Boolean | DataType::Null) {
+        let name = tenon_storage::SqlType::from_data_type(&given).map_or("record", |known| known.base_name());
+        let message = format!("argument of CHECK must be type boolean, not type {name}");
+        return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
+    }
+    let condition = crate::pg::semantics::of_condition(condition, &schema, &binder.engine.state)
+        .map_err(|error| from_datafusion(&error))?;
+    let condition = condition
+        .cast_to(&DataType::Boolean, &schema)
+        .map_err(|error| from_datafusion(&error))?;
+    binder.physical(condition, &schema)
+}
+
+/// A CHECK as a table keeps it, over columns of this schema. `column`: the one that it was declared with.
+pub(super) fn check(
+    binder: &Binder,
+    declared: &CheckConstraint,
+    name: Option<&Ident>,
+    table: &str,
+    column: Option<&str>,
+    schema: &Arc<Schema>,
+    taken: &[Check],
+) -> Result<Check> {
+    super::defaults::refuse_sets(binder, &declared.expr, "check constraint", "check constraints")?;
+    physical(binder, (*declared.expr).clone(), schema)?;
+    let wanted = match column {
+        Some(column) => format!("{table}_{column}_check"),
+        None => format!("{table}_check"),
+    };
+    let is_free = |name: &String| taken.iter().all(|check| check.name != *name);
+    let name = match name.or(declared.name.as_ref()) {
+        Some(name) => fold(name),
+        None => std::iter::once(wanted.clone())
+            .chain((1..).map(|number| format!("{wanted}{number}")))
+            .find(is_free)
+            .unwrap_or_default(),
+    };
+    if !is_free(&name) {
+        let message = format!("check constraint \"{name}\" already exists");
+        return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
+    }
+    Ok(Check {
+        name,
+        condition: declared.expr.to_string(),
+    })
+}
+
+/// A UNIQUE constraint over listed columns.
+pub(super) fn unique(columns: &[IndexColumn], name: Option<&Ident>, nulls: NullsDistinctOption) -> Result<IndexDef> {
+    let columns = columns
+        .iter()
+        .map(super::create::key_column)
+        .collect::<Result<Vec<_>>>()?;
+    Ok(IndexDef {
+        nulls_not_distinct: nulls == NullsDistinctOption::NotDistinct,
+        ..unique_index(columns, name.map(fold))
+    })
+}
+
+/// The index of a UNIQUE constraint.
+pub(super) fn unique_index(columns: Vec<String>, name: Option<String>) -> IndexDef {
+    IndexDef {
+        name,
+        columns: columns
+            .into_iter()
+            .map(|column| (column, ColumnOrder::default()))
+            .collect(),
+        unique: true,
+        constraint: true,
+        nulls_not_distinct: false,
+    }
+}
+
+/// The conditions after a column has another name.
+pub(super) fn renamed(checks: &[Check], from: &str, to: &str) -> Result<Vec<Check>> {
+    let change = |check: &Check| {
+        let mut condition = parse_expression(&check.condition)?;
+        let _ = condition.visit(&mut Columns {
+            name: from,
+            to: Some(to),
+            found: false,
+        });
+        Ok(Check {
+            name: check.name.clone(),
+            condition: condition.to_string(),
+        })
+    };
+    checks.iter().map(change).collect()
+}
+
+/// A text after a column has another name.
+pub(super) fn renamed_text(text: &str, from: &str, to: &str) -> Result<String> {
+    let mut expr = parse_expression(text)?;
+    let _ = expr.visit(&mut Columns {
+        name: from,
+        to: Some(to),
+        found: false,
+    });
+    Ok(expr.to_string())
+}
+
+/// Indexes on expressions after a column has another name.
+pub(super) fn renamed_indexes(indexes: &[ExpressionIndex], from: &str, to: &str) -> Result<Vec<ExpressionIndex>> {
+    let change = |index: &ExpressionIndex| {
+        let key = |text: &String| renamed_text(text, from, to);
+        Ok(ExpressionIndex {
+            keys: index.keys.iter().map(key).collect::<Result<_>>()?,
+            predicate: index.predicate.as_ref().map(key).transpose()?,
+            ..index.clone()
+        })
+    };
+    indexes.iter().map(change).collect()
+}
+
+/// The names of the conditions that speak of a column.
+pub(super) fn about(checks: &[Check], column: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for check in checks {
+        let mut columns = Columns {
+            name: column,
+            to: None,
+            found: false,
+        };
+        let _ = parse_expression(&check.condition)?.visit(&mut columns);
+        if columns.found {
+            names.push(check.name.clone());
+        }
+    }
+    Ok(names)
+}
+
+/// Whether an expression, as text, speaks of a column.
+pub(super) fn mentions(text: &str, column: &str) -> Result<bool> {
+    let mut columns = Columns {
+        name: column,
+        to: None,
+        found: false,
+    };
+    let _ = parse_expression(text)?.visit(&mut columns);
+    Ok(columns.found)
+}
+
+struct Columns<'a> {
+    name: &'a str,
+    to: Option<&'a str>,
+    found: bool,
+}
+
+impl VisitorMut for Columns<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        let name = match expr {
+            ast::Expr::Identifier(name) => Some(name),
+            ast::Expr::CompoundIdentifier(parts) => parts.last_mut(),
+            _ => None,
+        };
+        if let Some(name) = name
+            && fold(name) == self.name
+        {
+            self.found = true;
+            if let Some(to) = self.to {
+                *name = Ident::with_quote('"', to);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

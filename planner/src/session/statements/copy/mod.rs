@@ -1,0 +1,333 @@
+//! COPY between a table and the client or a file.
+
+mod fill;
+mod options;
+mod sink;
+
+use super::updatable::Through;
+use super::{defaults, insert, query, select, updatable};
+use crate::catalog::files;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::from_datafusion;
+use crate::pg::outcome::{CopyIn, CopyOut, Outcome};
+use crate::pg::parse::copy::{Copy, Place, Source};
+use crate::pg::statement::Kind;
+use crate::pg::types::describe as describe_columns;
+use crate::session::run;
+use crate::session::{Prepared, Session};
+use datafusion::arrow::array::ArrayRef;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem};
+use fill::Fill;
+use options::Options;
+use sink::{Destination, Sink};
+use std::path::Path;
+use std::sync::Arc;
+use tenon_storage::load::{CopyFormat, CopyLoader, FileFormat, Target, load_file};
+use tenon_storage::{Generated, Relation, TableDefinition, TableVersion};
+
+pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy) -> Result<Outcome> {
+    if copy.to && copy.filter.is_some() {
+        return Err(SqlError::new(
+            state::SYNTAX_ERROR,
+            "WHERE clause not allowed with COPY TO",
+        ));
+    }
+    match (&copy.source, copy.to, &copy.place) {
+        (_, _, Place::Program) => Err(SqlError::unsupported("COPY with PROGRAM")),
+        (Source::Relation(name, columns), false, place) => from(session, copy, name, columns, place).await,
+        (_, true, Place::File(_)) => Err(SqlError::unsupported("COPY TO a file of the server")
+            .hint("Use COPY TO STDOUT, or psql's \\copy, to write a file of the client.")),
+        (Source::Relation(name, columns), true, _) => {
+            // An unknown relation is told of before an unknown column.
+            let binder = session.binder();
+            let relation = binder.names().relation(name)?;
+            refuse_copy_to(relation)?;
+            if is_divided(relation) {
+                let message = format!("cannot copy from partitioned table \"{}\"", relation.name());
+                return Err(
+                    SqlError::new(state::WRONG_OBJECT_TYPE, message).hint("Try the COPY (SELECT ...) TO variant.")
+                );
+            }
+            let columns = &match relation.as_table() {
+                Some(table) if columns.is_empty() && !defaults::computes(table.definition()) => Vec::new(),
+                Some(table) => {
+                    let at = positions(table, columns)?.into_iter();
+                    at.map(|at| table.definition().columns[at].name.clone()).collect()
+                }
+                None => columns.clone(),
+            };
+            let items = if columns.is_empty() {
+                vec![SelectItem::Wildcard(Default::default())]
+            } else {
+                let ident = |name: &String| ast::Expr::Identifier(Ident::with_quote('"', name));
+                columns
+                    .iter()
+                    .map(|name| SelectItem::UnnamedExpr(ident(name)))
+                    .collect()
+            };
+            let ast::Statement::Query(query) = select::over(name.clone(), items) else {
+                return Err(SqlError::internal("COPY made no query"));
+            };
+            to(session, copy, &query).await
+        }
+        (Source::Query(query), _, _) => to(session, copy, query).await,
+        (Source::Change(statement), _, _) => changed(session, prepared, copy, statement).await,
+    }
+}
+
+/// `COPY (INSERT ... RETURNING ...) TO`
+async fn changed(
+    session: &mut Session,
+    prepared: &Prepared,
+    copy: &Copy,
+    statement: &ast::Statement,
+) -> Result<Outcome> {
+    let kind = Kind::Sql(Box::new(statement.clone()));
+    let inner = Prepared::without_parameters(prepared.statement.with_kind(kind));
+    let outcome = Box::pin(super::run_tree(session, &inner, statement, &[])).await?;
+    let Outcome::Rows { columns, stream, .. } = outcome else {
+        return Err(SqlError::unsupported_as("COPY query must have a RETURNING clause"));
+    };
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let format = options::read(copy, CopyFormat::Text, &names)?.output(&names)?;
+    Ok(Outcome::CopyOut(CopyOut {
+        columns,
+        stream,
+        format,
+    }))
+}
+
+async fn to(session: &mut Session, copy: &Copy, source: &ast::Query) -> Result<Outcome> {
+    let plan = query::bound_plan(&session.binder(), source, &[], &[])?;
+    let columns = describe_columns(session.columns(&plan)?.as_ref());
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let options = options::read(copy, CopyFormat::Text, &names)?;
+    if options.file.is_some() {
+        return Err(SqlError::unsupported("COPY TO STDOUT in the format of a file"));
+    }
+    let format = options.output(&names)?;
+    let stream = run::start(&session.run(), plan).await?;
+    Ok(Outcome::CopyOut(CopyOut {
+        columns,
+        stream,
+        format,
+    }))
+}
+
+async fn from(
+    session: &mut Session,
+    copy: &Copy,
+    name: &ast::ObjectName,
+    listed: &[String],
+    place: &Place,
+) -> Result<Outcome> {
+    let binder = session.binder();
+    let relation = binder.names().relation(name)?;
+    let through = match relation {
+        Relation::Partition(partition) => Some(updatable::of_partition(&binder, partition)?),
+        _ => None,
+    };
+    let table = through.as_ref().map(|through| &through.table).or(relation.as_table());
+    let table = table.cloned().ok_or_else(|| {
+        SqlError::new(
+            state::WRONG_OBJECT_TYPE,
+            format!("cannot copy to {} \"{}\"", relation.kind(), relation.name()),
+        )
+    })?;
+    // A partition has its columns in an order of its own.
+    let own: Vec<String> = match (&through, listed) {
+        (Some(through), []) => {
+            let computed = |name: &String| {
+                let definition = table.definition();
+                let at = definition.column_index(name);
+                at.is_some_and(|at| definition.columns[at].generated == Some(Generated::Stored))
+            };
+            let names = through.columns.iter().map(|(name, _)| name.clone());
+            names.filter(|name| !computed(name)).collect()
+        }
+        _ => listed.to_vec(),
+    };
+    let listed = own.as_slice();
+    insert::refuse_materialized(table.definition())?;
+    if table.definition().schema_name != session.temporary_schema() {
+        session.check_writable("COPY FROM")?;
+    }
+    let columns = positions(&table, listed)?;
+    let names: Vec<String> = columns
+        .iter()
+        .map(|at| table.definition().columns[*at].name.clone())
+        .collect();
+    let (defaults, late) = constants(session, &table, &columns)?;
+    let budget = session.engine.database().budget().clone();
+    let fill = Fill::of(&binder, table.definition(), &late, copy.filter.as_ref(), &budget)?;
+    let loaded = fill.as_ref().map_or(table.definition(), Fill::loaded).clone();
+    let destination = Destination {
+        place: match session.block() {
+            Some(block) => sink::Place::Block(block.transaction.clone()),
+            None => sink::Place::Database(session.engine.database().clone()),
+        },
+        checks: Through::checks(through.as_ref(), &binder, table.definition())?,
+        fill,
+    };
+    match place {
+        Place::Client => {
+            let mut options = options::read(copy, CopyFormat::Text, &names)?;
+            options.copy.conventions = session.conventions();
+            if options.file.is_some() {
+                return Err(SqlError::unsupported("COPY FROM STDIN in the format of a file")
+                    .hint("Use COPY FROM '/path/of/the/file'."));
+            }
+            let binary = options.copy.format == CopyFormat::Binary;
+            let loader = CopyLoader::new(&loaded, &columns, defaults, options.copy, &budget)?;
+            let sink = Sink::start(&session.engine, loader, destination, table.oid())?;
+            Ok(Outcome::CopyIn(CopyIn {
+                binary,
+                columns: columns.len(),
+                sink: Box::new(sink),
+            }))
+        }
+        Place::File(path) => {
+            let path = files::allowed(&session.engine, path)?;
+            let guessed = FileFormat::of_path(&path);
+            let default = if guessed == Some(FileFormat::Csv) {
+                CopyFormat::Csv
+            } else {
+                CopyFormat::Text
+            };
+            let mut options = options::read(copy, default, &names)?;
+            options.copy.conventions = session.conventions();
+            let load = FileLoad {
+                table,
+                loaded,
+                columns,
+                defaults,
+                budget,
+                options,
+                guessed,
+            };
+            let cancel = session.cancel().clone();
+            let rows = files::in_background(&session.engine, &cancel, move || load.run(&path, &destination)).await?;
+            Ok(Outcome::Command(format!("COPY {rows}")))
+        }
+        Place::Program => Err(SqlError::unsupported("COPY with PROGRAM")),
+    }
+}
+
+fn is_divided(relation: &Relation) -> bool {
+    match relation {
+        Relation::Table(table) => table.definition().partitioning.is_some(),
+        Relation::Partition(partition) => partition.partitioning.is_some(),
+        Relation::View(_) | Relation::Sequence(_) => false,
+    }
+}
+
+/// COPY TO reads tables; others by a query.
+fn refuse_copy_to(relation: &Relation) -> Result<()> {
+    let kind = relation.kind();
+    if kind == "table" {
+        return Ok(());
+    }
+    let message = format!("cannot copy from {kind} \"{}\"", relation.name());
+    let error = SqlError::new(state::WRONG_OBJECT_TYPE, message);
+    Err(match kind {
+        "sequence" => error,
+        _ => error.hint("Try the COPY (SELECT ...) TO variant."),
+    })
+}
+
+/// COPY FROM a file of the server.
+struct FileLoad {
+    table: Arc<TableVersion>,
+    /// What the loader writes.
+    loaded: Arc<TableDefinition>,
+    columns: Vec<usize>,
+    defaults: Vec<Option<ArrayRef>>,
+    budget: Arc<tenon_storage::MemoryBudget>,
+    options: Options,
+    guessed: Option<FileFormat>,
+}
+
+impl FileLoad {
+    fn run(self, path: &Path, destination: &Destination) -> Result<u64> {
+        let format = match (
+            self.options.file,
+            self.options.format_given || self.options.dialect_given,
+        ) {
+            (Some(format), _) => format,
+            (None, true) => FileFormat::Csv,
+            (None, false) => self.guessed.unwrap_or(FileFormat::Csv),
+        };
+        let target = Target {
+            definition: &self.loaded,
+            columns: &self.columns,
+            defaults: self.defaults,
+            budget: &self.budget,
+        };
+        // `FileFormat::Csv` stands for COPY's formats; which one the options say.
+        let loaded = load_file(path, format, self.options.copy, target, &|_, _| {})?;
+        destination.publish(self.table.oid(), loaded)
+    }
+}
+
+/// The table's positions of the columns that the statement lists.
+fn positions(table: &TableVersion, listed: &[String]) -> Result<Vec<usize>> {
+    let definition = table.definition();
+    let mut positions = Vec::new();
+    for name in listed {
+        let at = definition.column_index(name).ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", definition.name);
+            SqlError::new(state::UNDEFINED_COLUMN, message)
+        })?;
+        if positions.contains(&at) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+        positions.push(at);
+    }
+    let is_computed = |at: &usize| definition.columns[*at].generated == Some(Generated::Stored);
+    if let Some(at) = positions.iter().copied().find(is_computed) {
+        let message = format!("column \"{}\" is a generated column", definition.columns[at].name);
+        return Err(
+            SqlError::new(state::INVALID_COLUMN_REFERENCE, message).detail("Generated columns cannot be used in COPY.")
+        );
+    }
+    if listed.is_empty() {
+        positions = (0..definition.columns.len()).filter(|at| !is_computed(at)).collect();
+    }
+    Ok(positions)
+}
+
+/// The value of each column that the data does not fill, as an array of one; None is NULL. Beside them, the columns whose
+/// values are not all the same.
+fn constants(session: &Session, table: &TableVersion, filled: &[usize]) -> Result<(Vec<Option<ArrayRef>>, Vec<usize>)> {
+    let binder = session.binder();
+    let context = SimplifyContext::builder().with_config_options(session.engine.state.config_options().clone());
+    let simplifier = ExprSimplifier::new(context.build());
+    let schema = DFSchema::empty();
+    let definition = table.definition();
+    let (mut values, mut late) = (Vec::new(), Vec::new());
+    for (at, column) in definition.columns.iter().enumerate() {
+        let is_null = column.default.is_none() && column.generated.is_none() && column.domain.is_none();
+        if filled.contains(&at) || is_null || column.generated == Some(Generated::Stored) {
+            values.push(None);
+            continue;
+        }
+        let expr = defaults::value(&binder, definition, column)?;
+        let expr = simplifier
+            .coerce(expr, &schema)
+            .and_then(|expr| simplifier.simplify(expr));
+        values.push(match expr.map_err(|error| from_datafusion(&error))? {
+            Expr::Literal(ScalarValue::Null, _) => None,
+            Expr::Literal(value, _) => Some(value.to_array().map_err(|error| from_datafusion(&error))?),
+            _ => {
+                late.push(at);
+                None
+            }
+        });
+    }
+    Ok((values, late))
+}

@@ -1,0 +1,147 @@
+//! `COPY FROM STDIN`: the client's bytes go to a thread that feeds storage's loader.
+
+use super::fill::Fill;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::outcome::CopySink;
+use crate::session::engine::Engine;
+use crate::session::statements::constraints::Checks;
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tenon_storage::load::{CopyLoader, Loaded};
+use tenon_storage::{Database, Segment, Transaction};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Pieces that may wait for the loader.
+const PIECES_AHEAD: usize = 8;
+
+/// How often rows are published again after a conflict with another transaction.
+const ATTEMPTS_MAX: usize = 20;
+
+/// Where the rows become visible, and what they have to satisfy.
+pub(super) struct Destination {
+    pub place: Place,
+    pub checks: Checks,
+    pub fill: Option<Fill>,
+}
+
+pub(super) enum Place {
+    /// In the session's open transaction block.
+    Block(Arc<Mutex<Transaction>>),
+    /// At once, in a transaction of their own.
+    Database(Arc<Database>),
+}
+
+impl Destination {
+    /// Adds the rows: all of them, or none. Gives their number.
+    pub(super) fn publish(&self, table_oid: u32, loaded: Loaded) -> Result<u64> {
+        let (segments, rows) = match &self.fill {
+            Some(fill) => fill.apply(&loaded.segments)?,
+            None => (loaded.segments, loaded.rows),
+        };
+        self.checks.verify(&segments)?;
+        self.add(table_oid, segments)?;
+        Ok(rows)
+    }
+
+    fn add(&self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<()> {
+        match &self.place {
+            Place::Block(transaction) => {
+                let mut transaction = transaction.lock();
+                transaction.append(table_oid, segments.clone())?;
+                self.checks.verify_written(&transaction, &segments)
+            }
+            Place::Database(database) => {
+                let mut attempt = 1;
+                loop {
+                    let mut transaction = database.begin();
+                    transaction.append(table_oid, segments.clone())?;
+                    self.checks.verify_written(&transaction, &segments)?;
+                    match transaction.commit().map_err(SqlError::from) {
+                        Err(error) if error.state == state::SERIALIZATION_FAILURE && attempt < ATTEMPTS_MAX => {
+                            attempt += 1;
+                        }
+                        result => return result,
+                    }
+                }
+            }
+        }
+    }
+}
+
+enum Piece {
+    Data(Bytes),
+    End,
+}
+
+pub(super) struct Sink {
+    pieces: mpsc::Sender<Piece>,
+    /// Gives None where the client went away before the end.
+    load: JoinHandle<Result<Option<Loaded>>>,
+    destination: Destination,
+    table_oid: u32,
+}
+
+impl Sink {
+    pub(super) fn start(
+        engine: &Engine,
+        mut loader: CopyLoader,
+        destination: Destination,
+        table_oid: u32,
+    ) -> Result<Self> {
+        let (pieces, mut received) = mpsc::channel(PIECES_AHEAD);
+        // On no statement's account: what a load holds is reserved from the memory of tables.
+        let load = engine.handle()?.spawn_blocking(move || {
+            while let Some(piece) = received.blocking_recv() {
+                match piece {
+                    Piece::Data(data) => loader.push(&data)?,
+                    Piece::End => return Ok(Some(loader.finish()?)),
+                }
+            }
+            Ok(None)
+        });
+        Ok(Self {
+            pieces,
+            load,
+            destination,
+            table_oid,
+        })
+    }
+
+    /// Why the loader stopped taking data.
+    async fn failure(&mut self) -> SqlError {
+        match (&mut self.load).await {
+            Ok(Err(error)) => error,
+            Ok(Ok(_)) => SqlError::internal("the load ended before its data"),
+            Err(error) => SqlError::internal(error),
+        }
+    }
+}
+
+#[async_trait]
+impl CopySink for Sink {
+    async fn write(&mut self, data: Bytes) -> Result<()> {
+        match self.pieces.send(Piece::Data(data)).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.failure().await),
+        }
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<u64> {
+        if self.pieces.send(Piece::End).await.is_err() {
+            return Err(self.failure().await);
+        }
+        let Sink {
+            load,
+            destination,
+            table_oid,
+            ..
+        } = *self;
+        let loaded = load.await.map_err(SqlError::internal)??;
+        let loaded = loaded.ok_or_else(|| SqlError::internal("the load ended before its data"))?;
+        let publish = move || destination.publish(table_oid, loaded);
+        tokio::task::spawn_blocking(publish).await.map_err(SqlError::internal)?
+    }
+}

@@ -1,0 +1,147 @@
+//! DECLARE, FETCH, MOVE and CLOSE: a query that gives its rows piece by piece.
+
+mod rows;
+
+pub(crate) use rows::CursorRows;
+
+use super::{Description, query};
+use crate::catalog::bind::fold;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::outcome::{BatchStream, Outcome, RowsTag};
+use crate::pg::parse::cursor::Fetch;
+use crate::pg::types::describe as describe_columns;
+use crate::session::run;
+use crate::session::{Cursor, Prepared, Session};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{CloseCursor, Declare};
+use futures::StreamExt;
+use rows::Scroll;
+use tenon_storage::heap::Account;
+
+pub(super) async fn declare(
+    session: &mut Session,
+    prepared: &Prepared,
+    declare: &Declare,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    let (Some(name), Some(source)) = (declare.names.first().map(fold), &declare.for_query) else {
+        return Err(SqlError::unsupported("DECLARE without a query"));
+    };
+    let hold = declare.hold == Some(true);
+    if session.block().is_none() && !hold {
+        let message = "DECLARE CURSOR can only be used in transaction blocks";
+        return Err(SqlError::new(state::NO_ACTIVE_SQL_TRANSACTION, message));
+    }
+    if session.cursors.contains_key(&name) {
+        return Err(SqlError::new(
+            state::DUPLICATE_CURSOR,
+            format!("cursor \"{name}\" already exists"),
+        ));
+    }
+    let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
+    let columns = describe_columns(session.columns(&plan)?.as_ref());
+    // The cursor outlives the statement, so the statement's cancel token must not be its.
+    let mut own = session.run();
+    own.cancel = Default::default();
+    own.account = Account::new(own.cancel.clone());
+    let scroll = match declare.scroll {
+        Some(true) => Scroll::Always,
+        None if goes_back(&plan) => Scroll::WhileSmall,
+        _ => Scroll::Never,
+    };
+    let memory = MemoryConsumer::new("cursor").register(own.task.memory_pool());
+    let stream = run::start(&own, plan).await?;
+    let is_held = hold && session.block().is_none();
+    session.cursors.insert(
+        name,
+        Cursor {
+            columns,
+            rows: CursorRows::new(stream, scroll, memory),
+            account: own.account,
+            hold,
+            is_held,
+            binary: declare.binary == Some(true),
+        },
+    );
+    Ok(Outcome::Command("DECLARE CURSOR".into()))
+}
+
+/// The parameters of a cursor's query. DECLARE itself gives no rows.
+pub(super) fn describe_declared(session: &mut Session, declare: &Declare, types: &[u32]) -> Result<Description> {
+    let params = match &declare.for_query {
+        Some(source) => query::describe(session, source, types)?.params,
+        None => Vec::new(),
+    };
+    Ok(Description {
+        params,
+        ..Description::default()
+    })
+}
+
+/// Whether PostgreSQL's plan of such a query would run backwards without being told to.
+fn goes_back(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Sort(_) | LogicalPlan::TableScan(_) | LogicalPlan::Values(_) | LogicalPlan::EmptyRelation(_) => {
+            true
+        }
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Union(_) => plan.inputs().into_iter().all(goes_back),
+        _ => false,
+    }
+}
+
+fn find<'a>(session: &'a mut Session, name: &str) -> Result<&'a mut Cursor> {
+    session
+        .cursors
+        .get_mut(name)
+        .ok_or_else(|| SqlError::new(state::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
+}
+
+pub(super) fn describe(session: &mut Session, fetch: &Fetch) -> Result<Description> {
+    let columns = find(session, &fetch.cursor)?.columns.clone();
+    Ok(Description {
+        columns: Some(columns).filter(|_| !fetch.is_move),
+        ..Description::default()
+    })
+}
+
+pub(super) async fn fetch(session: &mut Session, fetch: &Fetch) -> Result<Outcome> {
+    let cancel = session.cancel().clone();
+    let cursor = find(session, &fetch.cursor)?;
+    let columns = cursor.columns.clone();
+    let batches = cursor.rows.go(fetch.direction, &cancel).await?;
+    if fetch.is_move {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        return Ok(Outcome::Command(format!("MOVE {rows}")));
+    }
+    // What the rows take was taken by the cursor's query.
+    let account = cursor.account.clone();
+    session.set_account(account);
+    let stream: BatchStream = futures::stream::iter(batches.into_iter().map(Ok)).boxed();
+    Ok(Outcome::Rows {
+        columns,
+        stream,
+        tag: RowsTag::Counted("FETCH"),
+    })
+}
+
+pub(super) fn close(session: &mut Session, cursor: &CloseCursor) -> Result<Outcome> {
+    match cursor {
+        CloseCursor::All => {
+            session.cursors.clear();
+            Ok(Outcome::Command("CLOSE CURSOR ALL".into()))
+        }
+        CloseCursor::Specific { name } => {
+            let name = fold(name);
+            find(session, &name)?;
+            session.cursors.remove(&name);
+            Ok(Outcome::Command("CLOSE CURSOR".into()))
+        }
+    }
+}

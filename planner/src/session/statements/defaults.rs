@@ -1,0 +1,172 @@
+//! What a column gets where no value is given: its DEFAULT, the next number of its sequence, or what its expression
+//! makes of the row's other columns.
+
+use super::insert::{assigned, check_assignable};
+use crate::catalog::bind::Binder;
+use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::errors::from_datafusion;
+use crate::pg::parse::parse_expression;
+use crate::pg::rewrite::{call, function_name, rewrite};
+use crate::pg::walk::Visit;
+use crate::session::Session;
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{self, Value, Visitor};
+use std::ops::ControlFlow;
+use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, TableDefinition, quote};
+
+/// Whether a value is the word DEFAULT.
+pub(super) fn is_default(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+/// Why a column takes no values.
+pub(super) fn detail(column: &str, generated: Generated) -> String {
+    match generated {
+        Generated::Stored => format!("Column \"{column}\" is a generated column."),
+        _ => format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS."),
+    }
+}
+
+pub(super) fn null() -> ast::Expr {
+    ast::Expr::Value(Value::Null.into())
+}
+
+/// `nextval('sequence')`
+pub(super) fn next_of(sequence: &Sequence) -> ast::Expr {
+    let name = format!(
+        "{}.{}",
+        quote::identifier(&sequence.schema_name),
+        quote::identifier(&sequence.name)
+    );
+    let name = ast::Expr::Value(Value::SingleQuotedString(name).into());
+    call("nextval", vec![name])
+}
+
+/// A column's default as an expression over nothing. A column that is computed from others gets NULL for the moment.
+pub(super) fn tree(binder: &Binder, definition: &TableDefinition, column: &ColumnDef) -> Result<ast::Expr> {
+    match (column.generated, &column.default) {
+        (Some(Generated::Stored), _) => Ok(null()),
+        (Some(_), _) => {
+            let sequence = binder.snapshot.identity(definition.oid, &column.name);
+            sequence
+                .map(|sequence| next_of(sequence))
+                .ok_or_else(|| SqlError::internal("an identity column has no sequence"))
+        }
+        (None, Some(text)) => parse_expression(text),
+        (None, None) => match domain_default(binder, column) {
+            Some(text) => parse_expression(&text),
+            None => Ok(null()),
+        },
+    }
+}
+
+fn domain_default(binder: &Binder, column: &ColumnDef) -> Option<String> {
+    let (schema, name) = column.domain.clone()?;
+    match binder.snapshot.objects().get(&ObjectKey::Type { schema, name })? {
+        Object::Domain(domain) => domain.default.clone(),
+        _ => None,
+    }
+}
+
+/// The same, planned.
+pub(super) fn value(binder: &Binder, definition: &TableDefinition, column: &ColumnDef) -> Result<Expr> {
+    let mut tree = tree(binder, definition, column)?;
+    rewrite(&mut tree);
+    let expr = binder.expression(tree, &DFSchema::empty())?;
+    Ok(assigned(expr, column))
+}
+
+/// A DEFAULT must be an expression over no columns.
+pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<()> {
+    refuse_sets(&session.binder(), expr, "DEFAULT expression", "DEFAULT expressions")?;
+    let mut tree = expr.clone();
+    rewrite(&mut tree);
+    let expr = session
+        .binder()
+        .expression(tree, &DFSchema::empty())
+        .map_err(|error| match error.state {
+            state::UNDEFINED_COLUMN => SqlError::unsupported_as("cannot use column reference in DEFAULT expression"),
+            _ => error,
+        })?;
+    let given = expr.get_type(&DFSchema::empty());
+    let given = given.map_err(|error| from_datafusion(&error))?;
+    check_assignable(&given, column).map_err(|error| {
+        let message = error
+            .message
+            .replace("but expression is of type", "but default expression is of type");
+        SqlError { message, ..error }
+    })
+}
+
+/// Refuses what is no plain expression over the row: subqueries, aggregates, window and set-returning functions. `place`
+/// names where, and `places` all such places.
+pub(super) fn refuse_sets(binder: &Binder, expr: &ast::Expr, place: &str, places: &str) -> Result<()> {
+    struct Calls<'a>(&'a Binder, &'a str, &'a str);
+    impl Visitor for Calls<'_> {
+        type Break = SqlError;
+        fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<SqlError> {
+            ControlFlow::Break(SqlError::unsupported_as(format!("cannot use subquery in {}", self.1)))
+        }
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<SqlError> {
+            let ast::Expr::Function(call) = expr else {
+                return ControlFlow::Continue(());
+            };
+            let name = function_name(call);
+            let refused = |state, what: &str| {
+                let message = format!("{what} functions are not allowed in {}", self.2);
+                ControlFlow::Break(SqlError::new(state, message))
+            };
+            if call.over.is_some() {
+                return refused(SqlState("42P20"), "window");
+            }
+            if self.0.engine.state.aggregate_functions().contains_key(&name) {
+                return refused(state::GROUPING_ERROR, "aggregate");
+            }
+            if ["generate_series", "unnest", "generate_subscripts"].contains(&name.as_str()) {
+                return refused(state::FEATURE_NOT_SUPPORTED, "set-returning");
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    match expr.visit(&mut Calls(binder, place, places)) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// Whether a table has columns that are computed from its others.
+pub(super) fn computes(definition: &TableDefinition) -> bool {
+    let computed = |column: &ColumnDef| column.generated == Some(Generated::Stored);
+    definition.columns.iter().any(computed)
+}
+
+/// A plan whose columns from `first` on are the table's, with the values of those that are computed from the others.
+pub(super) fn generate(
+    binder: &Binder,
+    definition: &TableDefinition,
+    plan: LogicalPlan,
+    first: usize,
+) -> Result<LogicalPlan> {
+    if !computes(definition) {
+        return Ok(plan);
+    }
+    let told = |error| from_datafusion(&error);
+    let columns = plan.schema().columns();
+    let fields: Vec<_> = plan.schema().fields()[first..first + definition.columns.len()].to_vec();
+    let own = datafusion::arrow::datatypes::Schema::new(fields);
+    let own = DFSchema::try_from(own).map_err(told)?;
+    let mut exprs: Vec<Expr> = columns.iter().cloned().map(Expr::Column).collect();
+    for (at, column) in definition.columns.iter().enumerate() {
+        if column.generated == Some(Generated::Stored) {
+            let mut tree = parse_expression(column.default.as_deref().unwrap_or("NULL"))?;
+            rewrite(&mut tree);
+            let expr = binder.expression(tree, &own)?;
+            exprs[first + at] = assigned(expr, column).alias(&column.name);
+        }
+    }
+    LogicalPlanBuilder::from(plan)
+        .project(exprs)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(told)
+}

@@ -1,0 +1,260 @@
+//! DROP TABLE, VIEW, SCHEMA and INDEX; TRUNCATE.
+
+use super::partition;
+use crate::catalog::bind::{fold, undefined};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::outcome::Outcome;
+use crate::pg::parse::parse;
+use crate::pg::statement::Kind;
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{
+    ObjectName, ObjectNamePart, ObjectType, Truncate, TruncateIdentityOption, visit_relations,
+};
+use std::ops::ControlFlow;
+use tenon_storage::{Relation, Sequence, State};
+
+/// The views whose text reads a relation.
+pub(super) fn readers(snapshot: &State, schema: &str, name: &str) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    for relation in snapshot.relations() {
+        let sql = match relation {
+            Relation::View(view) => Some(view.sql.as_str()),
+            Relation::Table(table) => table.definition().query.as_deref(),
+            Relation::Sequence(_) | Relation::Partition(_) => None,
+        };
+        let Some(Ok(statements)) = sql.map(parse) else { continue };
+        let reads = statements.iter().any(|statement| {
+            let Kind::Sql(tree) = &statement.kind else { return false };
+            visit_relations(tree.as_ref(), |own: &ObjectName| {
+                let own: Vec<String> = own.0.iter().filter_map(ObjectNamePart::as_ident).map(fold).collect();
+                match own.as_slice() {
+                    [own_schema, own_name] if own_schema == schema && own_name == name => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            })
+            .is_break()
+        });
+        if reads {
+            out.push((relation.schema_name().to_string(), relation.name().to_string()));
+        }
+    }
+    out
+}
+
+/// Drops a relation and, with `cascade`, the views that read it.
+fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool) -> Result<()> {
+    let snapshot = session.state();
+    let mut views = readers(&snapshot, schema, name);
+    let oid = snapshot.relation(schema, name).map_or(0, Relation::oid);
+    for partition in snapshot.partitions_under(oid) {
+        views.extend(readers(&snapshot, &partition.schema_name, &partition.name));
+    }
+    if !views.is_empty() && !cascade {
+        let kind = snapshot.relation(schema, name).map_or("table", Relation::kind);
+        let views: Vec<String> = views.iter().map(|(_, view)| format!("view {view}")).collect();
+        return Err(depended_on(&format!("{kind} {name}"), &views));
+    }
+    for (schema, view) in views {
+        if let Some(relation) = session.state().relation(&schema, &view) {
+            session.notice(format!("drop cascades to {} {view}", relation.kind()));
+            drop_relation(session, &schema, &view, true)?;
+        }
+    }
+    session.transaction()?.lock().drop_relation(schema, name)?;
+    Ok(())
+}
+
+/// A sequence may go when no column takes its values from it, or with `cascade`, which takes those defaults away.
+fn release_sequence(session: &mut Session, sequence: &Sequence, cascade: bool) -> Result<()> {
+    let snapshot = session.state();
+    if let Some(owner) = sequence.owner.as_ref().filter(|owner| owner.identity) {
+        let table = snapshot.table_by_oid(owner.table_oid).map_or("", |table| table.name());
+        let (name, column) = (&sequence.name, &owner.column);
+        let message = format!("cannot drop sequence {name} because column {column} of table {table} requires it");
+        return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
+            .hint(format!("You can drop column {column} of table {table} instead.")));
+    }
+    for table in snapshot.relations().filter_map(Relation::as_table) {
+        for column in &table.definition().columns {
+            let uses = |text: &String| {
+                named_sequence(text).is_some_and(|named| {
+                    let binder = session.binder();
+                    binder
+                        .names()
+                        .textual(&named)
+                        .is_ok_and(|found| found.oid() == sequence.oid)
+                })
+            };
+            if !column.default.as_ref().is_some_and(uses) {
+                continue;
+            }
+            let what = format!("default value for column {} of table {}", column.name, table.name());
+            if !cascade {
+                return Err(depended_on(&format!("sequence {}", sequence.name), &[what]));
+            }
+            session.notice(format!("drop cascades to {what}"));
+            let (schema, name) = (&table.definition().schema_name, table.name());
+            session
+                .transaction()?
+                .lock()
+                .set_default(schema, name, &column.name, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// The sequence that a default asks: `nextval('name'::regclass)`.
+fn named_sequence(default: &str) -> Option<String> {
+    let rest = default.strip_prefix("nextval('")?;
+    let (name, _) = rest.split_once("'::regclass)")?;
+    Some(name.replace("''", "'"))
+}
+
+pub(super) async fn objects(
+    session: &mut Session,
+    kind: ObjectType,
+    names: &[ObjectName],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<Outcome> {
+    let tag = format!("DROP {kind}");
+    session.check_writable(&tag)?;
+    for name in names {
+        match kind {
+            ObjectType::Table | ObjectType::View | ObjectType::MaterializedView | ObjectType::Sequence => {
+                let word = match kind {
+                    ObjectType::Table => "table",
+                    ObjectType::View => "view",
+                    ObjectType::Sequence => "sequence",
+                    _ => "materialized view",
+                };
+                let binder = session.binder();
+                let Some(found) = binder.names().existing(name)? else {
+                    let last = name
+                        .0
+                        .last()
+                        .and_then(|part| part.as_ident())
+                        .map(fold)
+                        .unwrap_or_default();
+                    if binder.names().index(name)?.is_some() {
+                        let message = format!("\"{last}\" is not a {word}");
+                        return Err(
+                            SqlError::new(state::WRONG_OBJECT_TYPE, message).hint("Use DROP INDEX to remove an index.")
+                        );
+                    }
+                    if !if_exists {
+                        return Err(SqlError::new(
+                            state::UNDEFINED_TABLE,
+                            format!("{word} \"{last}\" does not exist"),
+                        ));
+                    }
+                    session.notice(format!("{word} \"{last}\" does not exist, skipping"));
+                    continue;
+                };
+                if found.kind() != word {
+                    let message = format!("\"{}\" is not a {word}", found.name());
+                    let (kind, article) = (found.kind(), if found.kind() == "index" { "an" } else { "a" });
+                    let hint = format!("Use DROP {} to remove {article} {kind}.", kind.to_uppercase());
+                    return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint(hint));
+                }
+                if let Some(sequence) = found.as_sequence() {
+                    release_sequence(session, sequence, cascade)?;
+                }
+                let (schema, last) = (found.schema_name().to_string(), found.name().to_string());
+                if let Some(own) = found.as_partition().cloned() {
+                    partition::empty(session, &own).await?;
+                }
+                drop_relation(session, &schema, &last, cascade)?;
+            }
+            ObjectType::Index => super::index::drop(session, name, if_exists)?,
+            ObjectType::Schema => {
+                let last = name
+                    .0
+                    .last()
+                    .and_then(|part| part.as_ident())
+                    .map(fold)
+                    .unwrap_or_default();
+                let snapshot = session.state();
+                let Some(entry) = snapshot.schema(&last) else {
+                    if !if_exists {
+                        let message = format!("schema \"{last}\" does not exist");
+                        return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
+                    }
+                    session.notice(format!("schema \"{last}\" does not exist, skipping"));
+                    continue;
+                };
+                if cascade {
+                    for relation in entry.relations.keys() {
+                        let there = session.state().relation(&last, relation).cloned();
+                        if let Some(Relation::Partition(own)) = &there {
+                            partition::empty(session, own).await?;
+                        }
+                        if there.is_some() {
+                            drop_relation(session, &last, relation, true)?;
+                        }
+                    }
+                }
+                session.transaction()?.lock().drop_schema(&last, cascade)?;
+            }
+            other => return Err(SqlError::unsupported(format!("DROP {other}"))),
+        }
+    }
+    Ok(Outcome::Command(tag))
+}
+
+pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Outcome> {
+    session.check_writable("TRUNCATE TABLE")?;
+    for target in &truncate.table_names {
+        let binder = session.binder();
+        let Some(found) = binder.names().existing(&target.name)? else {
+            if truncate.if_exists {
+                continue;
+            }
+            let last = target
+                .name
+                .0
+                .last()
+                .and_then(|part| part.as_ident())
+                .map(fold)
+                .unwrap_or_default();
+            return Err(undefined(None, &last));
+        };
+        if target.only && found.partitioning().is_some() {
+            let message = "cannot truncate only a partitioned table";
+            let hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.";
+            return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint(hint));
+        }
+        if let Some(own) = found.as_partition().cloned() {
+            partition::empty(session, &own).await?;
+            continue;
+        }
+        if found.as_table().is_none() {
+            return Err(SqlError::new(
+                state::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is not a table", found.name()),
+            ));
+        }
+        let oid = found.oid();
+        let transaction = session.transaction()?;
+        let mut transaction = transaction.lock();
+        transaction.truncate(found.schema_name(), found.name())?;
+        if truncate.identity == Some(TruncateIdentityOption::Restart) {
+            for own in transaction.owned_sequences(oid, None) {
+                let (def, owner, start) = (own.def.clone(), own.owner.clone(), own.def.start);
+                transaction.alter_sequence(&own.schema_name, &own.name, def, owner, Some(start))?;
+            }
+        }
+    }
+    Ok(Outcome::Command("TRUNCATE TABLE".into()))
+}
+
+/// 2BP01 for what others depend on, where CASCADE was not asked for.
+pub(super) fn depended_on(what: &str, dependents: &[String]) -> SqlError {
+    let detail = dependents.iter().map(|other| format!("{other} depends on {what}"));
+    SqlError::new(
+        state::DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("cannot drop {what} because other objects depend on it"),
+    )
+    .detail(detail.collect::<Vec<_>>().join("\n"))
+    .hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}

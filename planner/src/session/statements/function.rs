@@ -1,0 +1,189 @@
+//! CREATE and DROP FUNCTION. In the language SQL: one query, put in the place of each call (`bind::inline`). Functions in
+//! PL/pgSQL are kept, so that scripts that create them run on, and refused where they are called.
+
+use super::create;
+use crate::catalog::bind::{parts, undefined_function};
+use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::outcome::Outcome;
+use crate::pg::parse::definition::CreateFunction;
+use crate::pg::parse::{parse, parse_expression};
+use crate::pg::statement::Kind;
+use crate::pg::types::planner::sql_type;
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Statement};
+use std::sync::Arc;
+use tenon_storage::{Function, FunctionResult, Object, ObjectKey};
+
+pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result<Outcome> {
+    let what = match (declared.is_procedure, declared.language.as_deref()) {
+        (true, _) => return Err(SqlError::unsupported("CREATE PROCEDURE")),
+        (false, Some("sql" | "plpgsql")) => "CREATE FUNCTION",
+        (false, None) => {
+            return Err(SqlError::new(
+                state::INVALID_FUNCTION_DEFINITION,
+                "no language specified",
+            ));
+        }
+        (false, Some(language @ ("c" | "internal"))) => {
+            return Err(SqlError::unsupported(format!("CREATE FUNCTION in language {language}"))
+                .hint("Functions in language SQL whose body is one query are supported."));
+        }
+        (false, Some(other)) => {
+            let message = format!("language \"{other}\" does not exist");
+            return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+        }
+    };
+    session.check_writable(what)?;
+    let wrong = |message: &str| Err(SqlError::new(state::INVALID_FUNCTION_DEFINITION, message));
+    let returns = match (&declared.returns, declared.out.as_slice()) {
+        (Some(FunctionResult::Set(_)), out @ [_, _, ..]) => FunctionResult::Table(out.to_vec()),
+        (Some(returns), _) => returns.clone(),
+        (None, []) => return wrong("function result type must be specified"),
+        (None, [(_, only)]) => FunctionResult::Scalar(only.clone()),
+        (None, out) if declared.language.as_deref() == Some("plpgsql") => FunctionResult::Table(out.to_vec()),
+        (None, _) => return Err(SqlError::unsupported("a function with several OUT arguments")),
+    };
+    let Some(body) = &declared.body else {
+        return wrong("no function body specified");
+    };
+    check_types(session, declared, &returns)?;
+    let language = declared.language.clone().unwrap_or_default();
+    if language == "sql" {
+        check_body(body, &returns)?;
+    }
+    let place = create::target(session, &declared.name, false)?;
+    let arguments: Vec<String> = declared.arguments.iter().map(|own| shown_type(&own.sql_type)).collect();
+    let key = ObjectKey::Function {
+        schema: place.schema.clone(),
+        name: place.name.clone(),
+        arguments: arguments.clone(),
+    };
+    let transaction = session.transaction()?;
+    let mut transaction = transaction.lock();
+    let before = transaction.state().objects().get(&key).cloned();
+    if before.is_some() && !declared.or_replace {
+        let message = format!("function \"{}\" already exists with same argument types", place.name);
+        return Err(SqlError::new(state::DUPLICATE_FUNCTION, message));
+    }
+    let oid = match before {
+        Some(Object::Function(before)) => before.oid,
+        _ => transaction.new_oid(),
+    };
+    let function = Function {
+        oid,
+        schema_name: place.schema,
+        name: place.name,
+        arguments: declared.arguments.clone(),
+        returns,
+        language,
+        body: body.clone(),
+        strict: declared.strict,
+        volatility: declared.volatility,
+    };
+    transaction.put_object(key, Some(Object::Function(Arc::new(function))));
+    Ok(Outcome::Command("CREATE FUNCTION".into()))
+}
+
+/// All types must be known.
+fn check_types(session: &Session, declared: &CreateFunction, returns: &FunctionResult) -> Result<()> {
+    let binder = session.binder();
+    let check = |name: &str| -> Result<()> {
+        let known = ["void", "record", "trigger"].contains(&name) || name.starts_with("any");
+        if known || binder.names().textual(name).is_ok() {
+            return Ok(());
+        }
+        match parse_expression(&format!("NULL::{name}"))? {
+            Expr::Cast { data_type, .. } => binder.field_of_type(&data_type).map(drop),
+            _ => Err(SqlError::new(
+                state::UNDEFINED_OBJECT,
+                format!("type \"{name}\" does not exist"),
+            )),
+        }
+    };
+    for argument in &declared.arguments {
+        check(&argument.sql_type)?;
+    }
+    match returns {
+        FunctionResult::Scalar(name) | FunctionResult::Set(name) => check(name),
+        FunctionResult::Table(columns) => columns.iter().try_for_each(|(_, name)| check(name)),
+    }
+}
+
+/// The body must be one query.
+fn check_body(body: &str, returns: &FunctionResult) -> Result<()> {
+    let statements = parse(body)?;
+    match statements.as_slice() {
+        [only] => match &only.kind {
+            Kind::Sql(tree) if matches!(tree.as_ref(), Statement::Query(_)) => Ok(()),
+            _ => Err(SqlError::unsupported("a function in SQL that changes data")),
+        },
+        [] if matches!(returns, FunctionResult::Scalar(name) if name == "void") => {
+            Err(SqlError::unsupported("a function in SQL without a query"))
+        }
+        [] => {
+            let message = "return type mismatch in function declared to return a value";
+            Err(SqlError::new(state::INVALID_FUNCTION_DEFINITION, message)
+                .detail("Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING."))
+        }
+        _ => Err(SqlError::unsupported("a function in SQL with several statements")),
+    }
+}
+
+/// A type as PostgreSQL names it among a function's arguments.
+fn shown_type(declared: &str) -> String {
+    match parse_expression(&format!("NULL::{declared}")) {
+        Ok(Expr::Cast { data_type, .. }) => {
+            sql_type(&data_type).map_or_else(|_| declared.to_lowercase(), |known| known.base_name().to_string())
+        }
+        _ => declared.to_lowercase(),
+    }
+}
+
+pub(super) fn drop_all(
+    session: &mut Session,
+    names: &[(ObjectName, Option<Vec<String>>)],
+    if_exists: bool,
+) -> Result<Outcome> {
+    session.check_writable("DROP FUNCTION")?;
+    for (name, arguments) in names {
+        let mut given = parts(name);
+        let last = given.pop().unwrap_or_default();
+        let schemas = match given.pop() {
+            Some(schema) => vec![schema],
+            None => session.binder().facts.path.clone(),
+        };
+        let arguments = arguments
+            .as_ref()
+            .map(|types| types.iter().map(|own| shown_type(own)).collect::<Vec<_>>());
+        let state_now = session.state();
+        let is_it = |key: &&ObjectKey| match key {
+            ObjectKey::Function {
+                schema,
+                name,
+                arguments: own,
+            } => schemas.contains(schema) && *name == last && arguments.as_ref().is_none_or(|given| given == own),
+            _ => false,
+        };
+        let found: Vec<ObjectKey> = state_now.objects().keys().filter(is_it).cloned().collect();
+        match found.as_slice() {
+            [only] => session.transaction()?.lock().put_object(only.clone(), None),
+            [] => {
+                let message = match &arguments {
+                    Some(arguments) => undefined_function(&last, arguments).message,
+                    None => format!("could not find a function named \"{last}\""),
+                };
+                if !if_exists {
+                    return Err(SqlError::new(state::UNDEFINED_FUNCTION, message));
+                }
+                let shown = arguments.map_or(last.clone(), |arguments| format!("{last}({})", arguments.join(",")));
+                session.notice(format!("function {shown} does not exist, skipping"));
+            }
+            _ => {
+                let message = format!("function name \"{last}\" is not unique");
+                return Err(SqlError::new(SqlState("42725"), message)
+                    .hint("Specify the argument list to select the function unambiguously."));
+            }
+        }
+    }
+    Ok(Outcome::Command("DROP FUNCTION".into()))
+}

@@ -1,0 +1,325 @@
+//! CREATE INDEX, DROP INDEX, ALTER INDEX.
+
+use super::unique::Unique;
+use super::{constraints, defaults};
+use crate::catalog::bind::{fold, parts};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::from_datafusion;
+use crate::pg::outcome::Outcome;
+use crate::session::Session;
+use crate::session::run;
+use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName, OrderByOptions};
+use tenon_executor::index::IndexData;
+use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, Relation};
+
+/// Operator classes that are their types' own.
+const OWN_CLASSES: [&str; 20] = [
+    "bool_ops",
+    "int2_ops",
+    "int4_ops",
+    "int8_ops",
+    "float4_ops",
+    "float8_ops",
+    "numeric_ops",
+    "text_ops",
+    "varchar_ops",
+    "bpchar_ops",
+    "name_ops",
+    "date_ops",
+    "time_ops",
+    "timestamp_ops",
+    "timestamptz_ops",
+    "interval_ops",
+    "uuid_ops",
+    "bytea_ops",
+    "jsonb_ops",
+    "oid_ops",
+];
+
+/// Operator classes that order bytes as Tenon does anyway.
+const PATTERN_CLASSES: [&str; 3] = ["text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops"];
+
+pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Result<Outcome> {
+    let tag = || Ok(Outcome::Command("CREATE INDEX".into()));
+    session.check_writable("CREATE INDEX")?;
+    if create.concurrently && session.block().is_some() {
+        let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
+        return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
+    }
+    let expressions = is_expression(create);
+    let def = match expressions {
+        true => IndexDef {
+            name: index_name(create)?,
+            ..IndexDef::default()
+        },
+        false => definition(create)?,
+    };
+    let relation = session.binder().names().relation(&create.table_name)?.clone();
+    if let Relation::Partition(_) = relation {
+        return Err(SqlError::unsupported("an index of one partition"));
+    }
+    let Relation::Table(table) = relation else {
+        let message = format!("cannot create index on relation \"{}\"", relation.name());
+        return Err(
+            SqlError::new(state::WRONG_OBJECT_TYPE, message).detail("This operation is not supported for views.")
+        );
+    };
+    let (schema, table) = (table.definition().schema_name.clone(), table.name().to_string());
+    let snapshot = session.state();
+    if let Some(name) = &def.name
+        && create.if_not_exists
+        && snapshot.schema(&schema).is_some_and(|entry| entry.has(name))
+    {
+        session.notice(format!("relation \"{name}\" already exists, skipping"));
+        return tag();
+    }
+    if expressions {
+        on_expressions(session, create, &schema, &table, def.name).await?;
+        return tag();
+    }
+    if def.unique {
+        let columns: Vec<String> = def.columns.iter().map(|(column, _)| column.clone()).collect();
+        super::partition::check_constraint(session, &schema, &table, &columns, "UNIQUE")?;
+    }
+    let transaction = session.transaction()?;
+    let budget = session.engine.database().budget().clone();
+    // A unique index checks the rows that are there, and the index is built: on the query threads.
+    run::background(&session.engine, async move {
+        let name = transaction.lock().create_index(&schema, &table, def)?;
+        let snapshot = transaction.lock().state().clone();
+        if let Some((table, index)) = snapshot.index(&schema, &name) {
+            IndexData::reader(table, index, &budget).map_err(|error| from_datafusion(&error))?;
+        }
+        Ok(())
+    })
+    .await?;
+    tag()
+}
+
+/// What the statement declares; 0A000 for what Tenon does not have.
+fn definition(create: &CreateIndex) -> Result<IndexDef> {
+    match &create.using {
+        None | Some(IndexType::BTree) => {}
+        // What finds equal keys finds them in order as well.
+        Some(IndexType::Hash) => {
+            if create.unique {
+                return Err(SqlError::unsupported_as(
+                    "access method \"hash\" does not support unique indexes",
+                ));
+            }
+            if create.columns.len() > 1 {
+                return Err(SqlError::unsupported_as(
+                    "access method \"hash\" does not support multicolumn indexes",
+                ));
+            }
+            if !create.include.is_empty() {
+                return Err(SqlError::unsupported_as(
+                    "access method \"hash\" does not support included columns",
+                ));
+            }
+        }
+        Some(IndexType::Custom(name)) => {
+            let message = format!("access method \"{}\" does not exist", fold(name));
+            return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+        }
+        Some(other) => {
+            return Err(
+                SqlError::unsupported(format!("access method {}", other.to_string().to_lowercase()))
+                    .hint("Leave USING out, or write USING btree."),
+            );
+        }
+    }
+    for (clause, present) in [
+        ("INCLUDE", !create.include.is_empty()),
+        (
+            "this index option",
+            !create.index_options.is_empty() || !create.alter_options.is_empty(),
+        ),
+    ] {
+        if present {
+            return Err(SqlError::unsupported(clause));
+        }
+    }
+    Ok(IndexDef {
+        name: index_name(create)?,
+        columns: create.columns.iter().map(column).collect::<Result<_>>()?,
+        unique: create.unique,
+        constraint: false,
+        nulls_not_distinct: create.nulls_distinct == Some(false),
+    })
+}
+
+fn index_name(create: &CreateIndex) -> Result<Option<String>> {
+    match create.name.as_ref().map(parts).as_deref() {
+        None => Ok(None),
+        Some([name]) => Ok(Some(name.clone())),
+        // The index lives in its table's schema.
+        Some(_) => Err(SqlError::new(state::SYNTAX_ERROR, "syntax error at or near \".\"")),
+    }
+}
+
+fn is_expression(create: &CreateIndex) -> bool {
+    let plain = |column: &IndexColumn| matches!(column.column.expr, Expr::Identifier(_));
+    create.predicate.is_some() || !create.columns.iter().all(plain)
+}
+
+/// An index on expressions, or over some of the rows: no query reads it, and a unique one is checked.
+async fn on_expressions(
+    session: &Session,
+    create: &CreateIndex,
+    schema: &str,
+    table: &str,
+    name: Option<String>,
+) -> Result<()> {
+    let binder = session.binder();
+    let state_now = session.state();
+    let found = state_now
+        .table(schema, table)
+        .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), table))?;
+    let places = ("index expression", "index expressions");
+    let mut names = Vec::new();
+    for column in &create.columns {
+        let expr = &column.column.expr;
+        defaults::refuse_sets(&binder, expr, places.0, places.1)?;
+        constraints::expression(&binder, expr.clone(), found.schema())?;
+        names.push(match expr {
+            Expr::Identifier(name) => fold(name),
+            Expr::Function(call) => crate::pg::rewrite::function_name(call),
+            Expr::Nested(inner) => match inner.as_ref() {
+                Expr::Function(call) => crate::pg::rewrite::function_name(call),
+                _ => "expr".into(),
+            },
+            _ => "expr".into(),
+        });
+    }
+    if let Some(predicate) = &create.predicate {
+        defaults::refuse_sets(&binder, predicate, "index predicate", "index predicates")?;
+        constraints::physical(&binder, predicate.clone(), found.schema())?;
+    }
+    let index = ExpressionIndex {
+        oid: 0,
+        name: name.unwrap_or_default(),
+        unique: create.unique,
+        nulls_not_distinct: create.nulls_distinct == Some(false),
+        keys: create
+            .columns
+            .iter()
+            .map(|column| column.column.expr.to_string())
+            .collect(),
+        predicate: create.predicate.as_ref().map(ToString::to_string),
+    };
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let transaction = session.transaction()?;
+    let name = transaction
+        .lock()
+        .create_expression_index(schema, table, index, &names)?;
+    let state_now = session.state();
+    let Some(found) = state_now.table(schema, table).cloned() else {
+        return Ok(());
+    };
+    let unique = Unique::of(&binder, found.definition())?;
+    let verified = run::background(&session.engine, async move { unique.verify(&found) }).await;
+    verified.map_err(|error| match error.state {
+        state::UNIQUE_VIOLATION => {
+            let detail = error.detail.unwrap_or_default();
+            SqlError::new(error.state, format!("could not create unique index \"{name}\""))
+                .detail(detail.replace(" already exists.", " is duplicated."))
+        }
+        _ => error,
+    })
+}
+
+fn column(column: &IndexColumn) -> Result<(String, ColumnOrder)> {
+    let name = match &column.column.expr {
+        Expr::Identifier(name) => fold(name),
+        _ => return Err(SqlError::unsupported("an index on an expression")),
+    };
+    let operator_class = column
+        .operator_class
+        .as_ref()
+        .map(|class| parts(class).pop().unwrap_or_default())
+        .filter(|class| !OWN_CLASSES.contains(&class.as_str()));
+    if let Some(class) = &operator_class
+        && !PATTERN_CLASSES.contains(&class.as_str())
+    {
+        let message = format!("operator class \"{class}\" does not exist for access method \"btree\"");
+        return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+    }
+    let OrderByOptions { asc, nulls_first } = column.column.options;
+    let descending = asc == Some(false);
+    let order = ColumnOrder {
+        descending,
+        nulls_first: nulls_first.unwrap_or(descending),
+        operator_class,
+    };
+    Ok((name, order))
+}
+
+/// The schema and name of an index that exists; None where there is no relation of that name at all.
+pub(super) fn existing(session: &Session, name: &ObjectName) -> Result<Option<(String, String)>> {
+    let binder = session.binder();
+    let mut given = parts(name);
+    let last = given.pop().unwrap_or_default();
+    let schemas = given
+        .pop()
+        .map_or_else(|| binder.facts.path.clone(), |schema| vec![schema]);
+    for schema in schemas {
+        let entry = binder.snapshot.schema(&schema);
+        if entry.is_some_and(|entry| entry.expression_index(&last).is_some()) {
+            return Ok(Some((schema, last)));
+        }
+    }
+    if let Some((table, index)) = binder.names().index(name)? {
+        return Ok(Some((table.definition().schema_name.clone(), index.name.clone())));
+    }
+    let Some(relation) = binder.names().existing(name)? else {
+        return Ok(None);
+    };
+    let kind = if relation.as_table().is_some() { "table" } else { "view" };
+    let message = format!("\"{}\" is not an index", relation.name());
+    Err(SqlError::new(state::WRONG_OBJECT_TYPE, message)
+        .hint(format!("Use DROP {} to remove a {kind}.", kind.to_uppercase())))
+}
+
+pub(super) fn drop(session: &mut Session, name: &ObjectName, if_exists: bool) -> Result<()> {
+    match existing(session, name)? {
+        Some((schema, name)) => {
+            let transaction = session.transaction()?;
+            let mut transaction = transaction.lock();
+            if !transaction.change_expression_index(&schema, &name, None)? {
+                transaction.drop_index(&schema, &name)?;
+            }
+            Ok(())
+        }
+        None => {
+            let message = format!("index \"{}\" does not exist", parts(name).pop().unwrap_or_default());
+            if !if_exists {
+                return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+            }
+            session.notice(format!("{message}, skipping"));
+            Ok(())
+        }
+    }
+}
+
+pub(super) fn rename(session: &Session, name: &ObjectName, to: &ObjectName) -> Result<()> {
+    let mut to = parts(to);
+    if to.len() != 1 {
+        return Err(SqlError::new(state::SYNTAX_ERROR, "syntax error at or near \".\""));
+    }
+    let shown = parts(name).join(".");
+    match existing(session, name)? {
+        Some((schema, own)) => {
+            let (transaction, to) = (session.transaction()?, to.remove(0));
+            let mut transaction = transaction.lock();
+            if !transaction.change_expression_index(&schema, &own, Some(&to))? {
+                transaction.rename_index(&schema, &own, &to)?;
+            }
+            Ok(())
+        }
+        None => {
+            let message = format!("relation \"{shown}\" does not exist");
+            Err(SqlError::new(state::UNDEFINED_TABLE, message))
+        }
+    }
+}

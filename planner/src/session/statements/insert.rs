@@ -1,0 +1,595 @@
+//! INSERT, and what all writers of rows share: defaults, conversion to the columns' types, the write itself.
+
+use super::constraints::Checks;
+use super::returning::Columns;
+use super::updatable::{self, Through, Use};
+use super::upsert::Upsert;
+use super::{Description, conflict, defaults, parameters, query, returning};
+use crate::catalog::bind::{Binder, fold};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::outcome::Outcome;
+use crate::pg::parse::overriding::{self, Overriding};
+use crate::pg::parse::parse_expression;
+use crate::pg::rewrite::{cast_to_float, cast_to_numeric, is_number, rewrite};
+use crate::pg::types::pg_type;
+use crate::session::run;
+use crate::session::{Prepared, Session};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{
+    self, Insert, ObjectName, OnConflict, OnConflictAction, OnInsert, SetExpr, TableObject, Value,
+};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenon_storage::types::NUMERIC;
+use tenon_storage::{ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter};
+
+/// An INSERT whose names are known.
+pub(super) struct Resolved {
+    pub table: Arc<TableVersion>,
+    /// The view that the rows are inserted through.
+    pub view: Option<Through>,
+    /// The table's column for each column of the source.
+    targets: Vec<usize>,
+    /// Whether the statement lists them.
+    is_listed: bool,
+    overriding: Option<Overriding>,
+}
+
+pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
+    for (clause, present) in [
+        ("INSERT OR", insert.or.is_some()),
+        ("INSERT OVERWRITE", insert.overwrite),
+        ("REPLACE", insert.replace_into),
+        ("INSERT SET", !insert.assignments.is_empty()),
+        ("INSERT IGNORE", insert.ignore),
+    ] {
+        if present {
+            return Err(SqlError::unsupported(clause));
+        }
+    }
+    let TableObject::TableName(name) = &insert.table else {
+        return Err(SqlError::unsupported("INSERT into anything but a table"));
+    };
+    let (table, view) = updatable::target(binder, name, Use::Insert)?;
+    let definition = table.definition();
+    let mut targets = targets(&table, view.as_ref(), &insert.columns)?;
+    if insert.columns.is_empty() {
+        targets = match &view {
+            Some(view) => {
+                let wanted = match insert.source.as_deref().map(|source| source.body.as_ref()) {
+                    Some(SetExpr::Values(values)) => values.rows.first().map_or(0, |row| row.content.len()),
+                    None => 0,
+                    _ => view.columns.len(),
+                };
+                let names = view.columns.iter().take(wanted);
+                names
+                    .map(|(name, _)| view.column(name, Use::Insert))
+                    .collect::<Result<_>>()?
+            }
+            None => (0..definition.columns.len()).collect(),
+        };
+    }
+    Ok(Resolved {
+        table,
+        view,
+        targets,
+        is_listed: !insert.columns.is_empty(),
+        overriding: overriding::of(insert),
+    })
+}
+
+/// The table's columns of these names.
+fn targets(table: &TableVersion, view: Option<&Through>, columns: &[ObjectName]) -> Result<Vec<usize>> {
+    let definition = table.definition();
+    let mut targets = Vec::new();
+    for column in columns {
+        let name = super::last(column);
+        let at = match view {
+            Some(view) => view.column(&name, Use::Insert)?,
+            None => definition.column_index(&name).ok_or_else(|| {
+                let message = format!("column \"{name}\" of relation \"{}\" does not exist", definition.name);
+                SqlError::new(state::UNDEFINED_COLUMN, message)
+            })?,
+        };
+        if targets.contains(&at) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+        targets.push(at);
+    }
+    Ok(targets)
+}
+
+pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) -> Result<Description> {
+    let binder = session.binder();
+    let resolved = resolve(&binder, insert)?;
+    let mut params = match &insert.source {
+        Some(source) => {
+            let declared = types_of_values(&resolved, source, types)?;
+            source_plan(&binder, &resolved, source, &declared)?.1
+        }
+        None => Vec::new(),
+    };
+    if let Some(upsert) = upsert(insert, &resolved)? {
+        let mut known: Vec<u32> = params.iter().map(|field| pg_type(field).oid).collect();
+        known.extend(types.iter().skip(known.len()));
+        let all = upsert.parameters(&binder, &known)?;
+        params.extend(all.into_iter().skip(params.len()));
+    }
+    let columns = match &insert.returning {
+        Some(items) => {
+            let columns = Columns::through(&resolved.table, resolved.view.as_ref(), alias(insert));
+            Some(returning::describe(&binder, &columns, items)?)
+        }
+        None => None,
+    };
+    Ok(Description {
+        params,
+        columns,
+        plan: None,
+    })
+}
+
+fn alias(insert: &Insert) -> Option<String> {
+    insert.table_alias.as_ref().map(|alias| fold(&alias.alias))
+}
+
+/// `VALUES ($1, $2)`: a parameter that stands alone has its column's type.
+fn types_of_values(resolved: &Resolved, source: &ast::Query, types: &[u32]) -> Result<Vec<u32>> {
+    let mut types = types.to_vec();
+    let SetExpr::Values(values) = source.body.as_ref() else {
+        return Ok(types);
+    };
+    let definition = resolved.table.definition();
+    let mut found: BTreeMap<usize, u32> = BTreeMap::new();
+    for row in &values.rows {
+        for (expr, target) in row.content.iter().zip(&resolved.targets) {
+            if let ast::Expr::Value(value) = expr
+                && let Value::Placeholder(id) = &value.value
+                && let Some(at) = parameters::index(id)
+            {
+                found.entry(at).or_insert(definition.columns[*target].sql_type.oid());
+            }
+        }
+    }
+    for (at, oid) in found {
+        if at < usize::from(u16::MAX) {
+            if types.len() <= at {
+                types.resize(at + 1, 0);
+            }
+            if types[at] == 0 {
+                types[at] = oid;
+            }
+        }
+    }
+    Ok(types)
+}
+
+/// The plan of the rows to insert, with the table's columns in order, and its parameters.
+fn source_plan(
+    binder: &Binder,
+    resolved: &Resolved,
+    source: &ast::Query,
+    types: &[u32],
+) -> Result<(LogicalPlan, Vec<FieldRef>)> {
+    let definition = resolved.table.definition();
+    let mut source = source.clone();
+    let mut targets: Vec<Option<usize>> = resolved.targets.iter().copied().map(Some).collect();
+    if let SetExpr::Values(values) = source.body.as_mut() {
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        if values.rows.iter().any(|row| row.content.len() != width) {
+            return Err(SqlError::new(
+                state::SYNTAX_ERROR,
+                "VALUES lists must all be the same length",
+            ));
+        }
+        resolved.check_width(width)?;
+        for (at, given) in targets.iter_mut().enumerate().take(width) {
+            let target = resolved.targets[at];
+            let column = &definition.columns[target];
+            let defaults_only = values.rows.iter().all(|row| defaults::is_default(&row.content[at]));
+            if !is_numeric(column.sql_type) {
+                to_column_type(&mut values.rows, at, column)?;
+            }
+            let is_given = resolved.takes(column, defaults_only)?;
+            let float = matches!(column.sql_type, SqlType::Float4 | SqlType::Float8);
+            for row in &mut values.rows {
+                let expr = &mut row.content[at];
+                if !is_given {
+                    *expr = defaults::null();
+                } else if defaults::is_default(expr) {
+                    *expr = defaults::tree(binder, definition, column)?;
+                } else if float && (is_number(expr) || is_text(expr)) {
+                    // One row's numerics would make the whole column numeric, which holds no 1e300 and no NaN.
+                    cast_to_float(expr, column.sql_type == SqlType::Float4);
+                } else if is_numeric(column.sql_type) && (is_number(expr) || is_text(expr)) {
+                    cast_to_numeric(expr, column.sql_type);
+                } else if matches!(column.sql_type, SqlType::Array(_) | SqlType::Jsonb) && is_text(expr) {
+                    // Other rows may have arrays where this one has text.
+                    *expr = parse_expression(&format!("({expr})::{}", column.sql_type))?;
+                }
+            }
+            if !is_given {
+                *given = None;
+            }
+        }
+    }
+    let is_values = matches!(source.body.as_ref(), SetExpr::Values(_));
+    let mut tree = ast::Statement::Query(Box::new(source));
+    rewrite(&mut tree);
+    let (plan, params) = parameters::plan(binder, tree, types)?;
+    let width = plan.schema().fields().len();
+    resolved.check_width(width)?;
+    targets.truncate(width);
+    if !is_values {
+        for target in &mut targets {
+            *target = match *target {
+                Some(at) if resolved.takes(&definition.columns[at], false)? => Some(at),
+                _ => None,
+            };
+        }
+    }
+    let columns = plan.schema().columns();
+    let mut exprs = Vec::with_capacity(definition.columns.len());
+    for (at, column) in definition.columns.iter().enumerate() {
+        let expr = match targets.iter().position(|target| *target == Some(at)) {
+            Some(from) => {
+                let given = plan.schema().field(from).data_type();
+                check_assignable(given, column)?;
+                assigned(Expr::Column(columns[from].clone()), column)
+            }
+            None => defaults::value(binder, definition, column)?,
+        };
+        exprs.push(expr.alias(&column.name));
+    }
+    let plan = LogicalPlanBuilder::from(plan)
+        .project(exprs)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(|error| from_datafusion(&error))?;
+    Ok((defaults::generate(binder, definition, plan, 0)?, params))
+}
+
+impl Resolved {
+    /// An INSERT of a table's listed columns, or of all.
+    pub(super) fn of_columns(
+        table: &Arc<TableVersion>,
+        columns: &[ObjectName],
+        overriding: Option<Overriding>,
+    ) -> Result<Resolved> {
+        let is_listed = !columns.is_empty();
+        Ok(Resolved {
+            targets: match is_listed {
+                true => targets(table, None, columns)?,
+                false => (0..table.definition().columns.len()).collect(),
+            },
+            table: table.clone(),
+            view: None,
+            is_listed,
+            overriding,
+        })
+    }
+
+    /// Which of the given values a column of the table gets.
+    pub(super) fn place(&self, column: usize) -> Option<usize> {
+        self.targets.iter().position(|target| *target == column)
+    }
+
+    /// 42601 unless the source has as many columns as the list, or no list and not too many.
+    pub(super) fn check_width(&self, width: usize) -> Result<()> {
+        let wanted = self.targets.len();
+        let message = match width.cmp(&wanted) {
+            Ordering::Greater => "INSERT has more expressions than target columns",
+            Ordering::Less if self.is_listed => "INSERT has more target columns than expressions",
+            _ => return Ok(()),
+        };
+        Err(SqlError::new(state::SYNTAX_ERROR, message))
+    }
+
+    /// Whether the column gets the values that are given; 428C9 where it must not be given any.
+    pub(super) fn takes(&self, column: &ColumnDef, defaults_only: bool) -> Result<bool> {
+        let refused = match (column.generated, self.overriding) {
+            (None, _) | (Some(Generated::ByDefault), None | Some(Overriding::System)) => return Ok(true),
+            (Some(Generated::Always), Some(Overriding::System)) => return Ok(true),
+            (Some(Generated::Always | Generated::ByDefault), Some(Overriding::User)) => return Ok(false),
+            (Some(_), _) if defaults_only => return Ok(false),
+            (Some(generated), _) => generated,
+        };
+        let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+        let error = SqlError::new(state::GENERATED_ALWAYS, message).detail(defaults::detail(&column.name, refused));
+        Err(match refused {
+            Generated::Stored => error,
+            _ => error.hint("Use OVERRIDING SYSTEM VALUE to override."),
+        })
+    }
+}
+
+/// 42809 for a table whose rows are a query's.
+pub(super) fn refuse_materialized(definition: &TableDefinition) -> Result<()> {
+    if definition.query.is_none() {
+        return Ok(());
+    }
+    let message = format!("cannot change materialized view \"{}\"", definition.name);
+    Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
+}
+
+fn is_numeric(sql_type: SqlType) -> bool {
+    matches!(
+        sql_type,
+        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..)
+    )
+}
+
+/// Strings beside other expressions in a column of VALUES: each row is converted by itself to the type of the target.
+fn to_column_type(rows: &mut [ast::Parens<Vec<ast::Expr>>], at: usize, column: &ColumnDef) -> Result<()> {
+    let own =
+        |row: &ast::Parens<Vec<ast::Expr>>, wanted: fn(&ast::Expr) -> bool| row.content.get(at).is_some_and(wanted);
+    let other = |expr: &ast::Expr| !is_text(expr) && !defaults::is_default(expr) && !is_null(expr);
+    if !rows.iter().any(|row| own(row, is_text)) || !rows.iter().any(|row| own(row, other)) {
+        return Ok(());
+    }
+    let of_strings = column.sql_type.is_string();
+    let target = match column.sql_type {
+        _ if of_strings => "text".to_string(),
+        // Fitted when it is stored, like the numbers beside it.
+        SqlType::NumericWide(..) => "numeric".to_string(),
+        other => other.sql_name(),
+    };
+    let shape = parse_expression(&format!("NULL::{target}"))?;
+    for expr in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
+        if is_text(expr) != of_strings
+            && !defaults::is_default(expr)
+            && !is_null(expr)
+            && let ast::Expr::Cast { data_type, .. } = &shape
+        {
+            *expr = ast::Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(expr.clone()),
+                data_type: data_type.clone(),
+                array: false,
+                format: None,
+            };
+        }
+    }
+    Ok(())
+}
+
+fn is_null(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::Null))
+}
+
+fn is_text(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
+}
+
+/// 42804 where PostgreSQL has no assignment cast.
+/// Whether an enum, or an array of one, is given for another type than text, or another type than a literal for an enum.
+fn mixes_enums(given: &DataType, wanted: &DataType) -> bool {
+    let leaves = (
+        crate::pg::functions::array::leaf(given).0,
+        crate::pg::functions::array::leaf(wanted).0,
+    );
+    match (EnumType::of(leaves.0), EnumType::of(leaves.1)) {
+        (None, None) => false,
+        (Some(given), Some(wanted)) => given.oid != wanted.oid,
+        (Some(_), None) => !wanted.is_string(),
+        (None, Some(_)) => !leaves.0.is_null() && !leaves.0.is_string(),
+    }
+}
+
+pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<()> {
+    let wanted = column.sql_type.data_type();
+    let number = |t: &DataType| t.is_numeric() || *t == NUMERIC;
+    let wrong = (*given == DataType::Boolean && number(&wanted))
+        || (number(given) && wanted == DataType::Boolean)
+        || (number(given) && (wanted.is_temporal() || matches!(wanted, DataType::BinaryView)))
+        || (given.is_temporal() && number(&wanted))
+        || mixes_enums(given, &wanted)
+        // A string of the statement itself has another type.
+        || (*given == DataType::Utf8View && !wanted.is_string());
+    if let (SqlType::Array(of), depth @ 1..) = (column.sql_type, crate::pg::functions::array::leaf(given).1)
+        && depth != of.dimensions()
+    {
+        let message = format!("an array of {depth} dimensions in a column of type {of}");
+        return Err(
+            SqlError::unsupported(message).hint("Declare as many pairs of brackets as the arrays have dimensions.")
+        );
+    }
+    if !wrong {
+        return Ok(());
+    }
+    let from = tenon_storage::SqlType::from_data_type(given).map_or("unknown", |t| t.base_name());
+    let message = format!(
+        "column \"{}\" is of type {} but expression is of type {from}",
+        column.name,
+        column.sql_type.base_name()
+    );
+    Err(SqlError::new(state::DATATYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression."))
+}
+
+/// A value as its column stores it.
+pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
+    // Lengths are checked when the row is written: a cast would cut the string instead.
+    let target = if column.sql_type.is_string() && !matches!(column.sql_type, SqlType::Json | SqlType::Jsonb) {
+        SqlType::Text
+    } else {
+        column.sql_type
+    };
+    let field = Arc::new(target.field("", true));
+    Expr::Cast(Cast::new_from_field(Box::new(expr), field))
+}
+
+/// The plan of the rows to insert, for parameters of the declared types.
+fn plan(
+    binder: &Binder,
+    resolved: &Resolved,
+    insert: &Insert,
+    declared: &[u32],
+    params: &[ScalarValue],
+) -> Result<LogicalPlan> {
+    match &insert.source {
+        Some(source) => query::bind(source_plan(binder, resolved, source, declared)?.0, params),
+        None => default_row(binder, &resolved.table),
+    }
+}
+
+/// The plan of the rows to insert.
+pub(super) fn explained(
+    binder: &Binder,
+    prepared: &Prepared,
+    insert: &Insert,
+    params: &[ScalarValue],
+) -> Result<LogicalPlan> {
+    let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+    plan(binder, &resolve(binder, insert)?, insert, &declared, params)
+}
+
+pub(super) async fn run(
+    session: &mut Session,
+    prepared: &Prepared,
+    insert: &Insert,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    let on = on_conflict(insert)?;
+    let binder = session.binder();
+    let resolved = resolve(&binder, insert)?;
+    if resolved.table.definition().schema_name != session.temporary_schema() {
+        session.check_writable("INSERT")?;
+    }
+    let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+    let plan = plan(&binder, &resolved, insert, &declared, params)?;
+    let table = resolved.table.clone();
+    if let Some(upsert) = upsert(insert, &resolved)? {
+        return upsert.run(session, &binder, plan, &declared, params).await;
+    }
+    let keep = insert.returning.is_some();
+    let mut run = session.run();
+    let keys = match on {
+        Some(on) => {
+            // Of rows that conflict with each other the first stays.
+            run = run.in_order();
+            let target = conflict::target(table.definition(), on.conflict_target.as_ref())?;
+            Some(conflict::Keys::of(&table, target)?)
+        }
+        None => None,
+    };
+    let checks = Through::checks(resolved.view.as_ref(), &binder, table.definition())?;
+    let writer = session.transaction()?.lock().writer(&table);
+    let definition = table.definition().clone();
+    let sink = (writer, Vec::new(), keys);
+    let (writer, kept, _) = run::drain(&run, plan, sink, move |(writer, kept, keys), batch| {
+        let mut batch = as_stored(&batch)?;
+        if let Some(keys) = keys {
+            batch = keys.keep_new(&tenon_storage::writer::conform(&batch, &definition)?)?;
+        }
+        writer.append(&batch)?;
+        if keep {
+            kept.push(batch);
+        }
+        Ok(())
+    })
+    .await?;
+    let rows = finish(session, table.oid(), writer, Some(checks)).await?;
+    match &insert.returning {
+        Some(items) => {
+            let columns = Columns::through(&table, resolved.view.as_ref(), alias(insert));
+            returning::rows(session, &table, &columns, items, kept, "INSERT 0").await
+        }
+        None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
+    }
+}
+
+fn on_conflict(insert: &Insert) -> Result<Option<&OnConflict>> {
+    match &insert.on {
+        None => Ok(None),
+        Some(OnInsert::OnConflict(on)) => Ok(Some(on)),
+        Some(other) => Err(SqlError::unsupported(other)),
+    }
+}
+
+/// The statement's DO UPDATE.
+fn upsert<'a>(insert: &'a Insert, resolved: &Resolved) -> Result<Option<Upsert<'a>>> {
+    let Some(OnConflict {
+        conflict_target,
+        action: OnConflictAction::DoUpdate(update),
+    }) = on_conflict(insert)?
+    else {
+        return Ok(None);
+    };
+    Ok(Some(Upsert {
+        table: resolved.table.clone(),
+        through: resolved.view.clone(),
+        alias: alias(insert),
+        target: conflict_target.as_ref(),
+        update,
+        returning: insert.returning.as_deref(),
+        with: insert.source.as_ref().and_then(|source| source.with.as_ref()),
+    }))
+}
+
+fn default_row(binder: &Binder, table: &TableVersion) -> Result<LogicalPlan> {
+    let columns = &table.definition().columns;
+    let exprs = columns
+        .iter()
+        .map(|column| Ok(defaults::value(binder, table.definition(), column)?.alias(&column.name)));
+    let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    let plan = LogicalPlanBuilder::empty(true)
+        .project(exprs)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(|error| from_datafusion(&error))?;
+    defaults::generate(binder, table.definition(), plan, 0)
+}
+
+/// Columns that storage does not know as they are: unsigned numbers of window functions.
+pub(super) fn as_stored(batch: &RecordBatch) -> Result<RecordBatch> {
+    if !batch
+        .schema()
+        .fields()
+        .iter()
+        .any(|field| field.data_type() == &DataType::UInt64)
+    {
+        return Ok(batch.clone());
+    }
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::UInt64 => cast(column, &DataType::Int64),
+        _ => Ok(column.clone()),
+    });
+    let columns: Vec<ArrayRef> = columns
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|error| from_arrow(&error))?;
+    let schema = batch.schema();
+    let fields = schema.fields().iter().zip(&columns);
+    let fields = fields.map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema, columns, &options).map_err(|error| from_arrow(&error))
+}
+
+/// Finishes a writer and adds its rows, which must satisfy the checks, to the table in the session's transaction.
+pub(super) async fn finish(
+    session: &Session,
+    table_oid: u32,
+    writer: TableWriter,
+    checks: Option<Checks>,
+) -> Result<u64> {
+    let transaction = session.transaction()?;
+    run::background(&session.engine, async move {
+        let segments = writer.finish()?;
+        if let Some(checks) = &checks {
+            checks.verify(&segments)?;
+        }
+        let mut transaction = transaction.lock();
+        let rows = transaction.append(table_oid, segments.clone())?;
+        if let Some(checks) = &checks {
+            checks.verify_written(&transaction, &segments)?;
+        }
+        Ok(rows)
+    })
+    .await
+}

@@ -1,0 +1,86 @@
+//! Planned conditions of tables, kept from one statement to the next: planning them takes longer than a row's INSERT.
+//!
+//! What a table asks of its rows depends on its definition, its partitions, the domains, types and functions that its
+//! conditions name, and on the settings that constants are read under. It is kept with all of these.
+
+use super::constraints::TableChecks;
+use crate::catalog::bind::Binder;
+use crate::pg::error::Result;
+use crate::session::plan_cache::Purpose;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tenon_storage::{Object, ObjectKey, Partition, State, TableDefinition};
+
+/// Tables whose conditions are kept.
+const TABLES_MAX: usize = 256;
+
+/// One a server.
+#[derive(Default)]
+pub(crate) struct KeptChecks(Mutex<Vec<Kept>>);
+
+struct Kept {
+    definition: Arc<TableDefinition>,
+    partitions: Vec<Arc<Partition>>,
+    objects: BTreeMap<ObjectKey, Object>,
+    purpose: Purpose,
+    checks: Arc<TableChecks>,
+}
+
+impl Kept {
+    fn is_right(&self, binder: &Binder, partitions: &[Arc<Partition>]) -> bool {
+        let (own, now) = (&self.objects, binder.snapshot.objects());
+        let same_objects = || own.len() == now.len() && own.iter().zip(now).all(|(a, b)| a.0 == b.0 && a.1.is(b.1));
+        let same_partitions = || {
+            let mut pairs = self.partitions.iter().zip(partitions);
+            self.partitions.len() == partitions.len() && pairs.all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        self.is_for(binder) && same_partitions() && same_objects()
+    }
+
+    fn is_for(&self, binder: &Binder) -> bool {
+        self.purpose.settings == binder.facts.settings && self.purpose.path == binder.facts.path
+    }
+}
+
+impl KeptChecks {
+    /// The conditions of a table, made where there are none that still hold.
+    pub(super) fn of(&self, binder: &Binder, definition: &Arc<TableDefinition>) -> Result<Arc<TableChecks>> {
+        let partitions = partitions(&binder.snapshot, definition);
+        let found = |kept: &Kept| Arc::ptr_eq(&kept.definition, definition) && kept.is_right(binder, &partitions);
+        if let Some(kept) = self.0.lock().iter().find(|kept| found(kept)) {
+            return Ok(kept.checks.clone());
+        }
+        let used = binder.facts.used.swap(false, Ordering::Relaxed);
+        let checks = TableChecks::planned(binder, definition);
+        // What the session's own facts went into holds for this statement alone.
+        let own = binder.facts.used.fetch_or(used, Ordering::Relaxed);
+        let checks = Arc::new(checks?);
+        if !own && !checks.is_empty() {
+            let mut kept = self.0.lock();
+            kept.retain(|kept| kept.definition.oid != definition.oid || !kept.is_for(binder));
+            if kept.len() >= TABLES_MAX {
+                kept.remove(0);
+            }
+            kept.push(Kept {
+                definition: definition.clone(),
+                partitions,
+                objects: binder.snapshot.objects().clone(),
+                purpose: Purpose {
+                    settings: binder.facts.settings.clone(),
+                    path: binder.facts.path.clone(),
+                },
+                checks: checks.clone(),
+            });
+        }
+        Ok(checks)
+    }
+}
+
+fn partitions(snapshot: &State, definition: &TableDefinition) -> Vec<Arc<Partition>> {
+    match definition.partitioning {
+        Some(_) => snapshot.partitions_below(definition.oid),
+        None => Vec::new(),
+    }
+}

@@ -1,0 +1,204 @@
+//! `CREATE TABLE ... (LIKE table INCLUDING ...)`: what a new table takes from others, where the parser has left its mark
+//! (`parse::like`).
+
+use super::create::OwnSequence;
+use super::sequence;
+use crate::catalog::bind::{Binder, Target};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::parse::like::MARK;
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{ColumnDef as Declared, DataType};
+use tenon_storage::{
+    ColumnDef, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef, TableDefinition,
+};
+
+/// What LIKE takes over beside names, types and NOT NULL.
+#[derive(Clone, Copy, Debug, Default)]
+struct Including {
+    comments: bool,
+    constraints: bool,
+    defaults: bool,
+    generated: bool,
+    identity: bool,
+    indexes: bool,
+}
+
+/// The table and the options that a column stands for; None: it is a column.
+fn marked(column: &Declared) -> Option<(String, Including)> {
+    let DataType::Custom(name, words) = &column.data_type else {
+        return None;
+    };
+    if super::last(name) != MARK {
+        return None;
+    }
+    let words: Vec<String> = words.iter().map(|word| word.trim_matches('\'').to_string()).collect();
+    let (name, options) = words.split_first()?;
+    let mut including = Including::default();
+    for pair in options.chunks(2) {
+        let [verb, what] = pair else { continue };
+        let on = verb == "including";
+        match what.as_str() {
+            "comments" => including.comments = on,
+            "constraints" => including.constraints = on,
+            "defaults" => including.defaults = on,
+            "generated" => including.generated = on,
+            "identity" => including.identity = on,
+            "indexes" => including.indexes = on,
+            "all" => {
+                including = Including {
+                    comments: on,
+                    constraints: on,
+                    defaults: on,
+                    generated: on,
+                    identity: on,
+                    indexes: on,
+                }
+            }
+            _ => {}
+        }
+    }
+    Some((name.replace("''", "'"), including))
+}
+
+/// What the new table gets from others.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub sequences: Vec<OwnSequence>,
+    /// Plain and unique indexes: those of constraints are in the definition.
+    pub indexes: Vec<IndexDef>,
+    /// Names of columns with what is said of them.
+    pub comments: Vec<(String, Object)>,
+}
+
+/// Expands a column that stands for LIKE into a definition. False where it is an ordinary column.
+pub(super) fn expand(
+    session: &Session,
+    column: &Declared,
+    place: &Target,
+    into: &mut TableDef,
+    taken: &mut Taken,
+) -> Result<bool> {
+    let Some((name, including)) = marked(column) else {
+        return Ok(false);
+    };
+    let binder = session.binder();
+    let relation = binder.names().textual(&name)?;
+    if relation.as_sequence().is_some() {
+        let message = format!("relation \"{}\" is invalid in LIKE clause", relation.name());
+        return Err(
+            SqlError::new(state::WRONG_OBJECT_TYPE, message).detail("This operation is not supported for sequences.")
+        );
+    }
+    match relation.as_table() {
+        Some(table) => of_table(session, &binder, table.definition(), including, place, into, taken)?,
+        None => into.columns.extend(super::create::columns_of(relation.columns(), &[])?),
+    }
+    if including.comments {
+        comments(&binder, relation, taken);
+    }
+    Ok(true)
+}
+
+fn of_table(
+    session: &Session,
+    binder: &Binder,
+    source: &TableDefinition,
+    including: Including,
+    place: &Target,
+    into: &mut TableDef,
+    taken: &mut Taken,
+) -> Result<()> {
+    for column in &source.columns {
+        let keeps = match column.generated {
+            Some(Generated::Stored) => including.generated,
+            Some(_) => including.identity,
+            None => including.defaults,
+        };
+        let mut own = ColumnDef {
+            default: column.default.clone().filter(|_| keeps),
+            generated: column.generated.filter(|_| keeps),
+            ..column.clone()
+        };
+        if let Some(identity) = binder
+            .snapshot
+            .identity(source.oid, &column.name)
+            .filter(|_| own.generated.is_some())
+        {
+            taken.sequences.push(OwnSequence {
+                column: own.name.clone(),
+                name: sequence::free_name(session, &place.schema, &place.name, &own.name),
+                def: identity.def.clone(),
+                identity: true,
+            });
+        }
+        own.not_null = column.not_null;
+        into.columns.push(own);
+    }
+    if including.constraints {
+        into.checks.extend(source.checks.iter().cloned());
+    }
+    if !including.indexes {
+        return Ok(());
+    }
+    let names =
+        |columns: &[usize]| -> Vec<String> { columns.iter().map(|at| source.columns[*at].name.clone()).collect() };
+    for index in source.all_indexes() {
+        let def = IndexDef {
+            name: None,
+            columns: names(&index.columns)
+                .into_iter()
+                .zip(index.order.iter().cloned())
+                .collect(),
+            unique: index.is_unique(),
+            constraint: index.kind == IndexKind::Constraint,
+            nulls_not_distinct: index.nulls_not_distinct,
+        };
+        match index.kind {
+            IndexKind::Primary if into.primary_key.is_empty() => into.primary_key = names(&index.columns),
+            IndexKind::Primary => {
+                let message = format!("multiple primary keys for table \"{}\" are not allowed", place.name);
+                return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
+            }
+            IndexKind::Constraint => into.unique.push(def),
+            _ => taken.indexes.push(def),
+        }
+    }
+    Ok(())
+}
+
+fn comments(binder: &Binder, relation: &Relation, taken: &mut Taken) {
+    for (at, field) in relation.columns().fields().iter().enumerate() {
+        let key = ObjectKey::Comment {
+            oid: relation.oid(),
+            column: at as u32 + 1,
+        };
+        if let Some(comment) = binder.snapshot.objects().get(&key) {
+            taken.comments.push((field.name().clone(), comment.clone()));
+        }
+    }
+}
+
+impl Taken {
+    /// What needs the table to be there.
+    pub(super) fn finish(self, session: &Session, table: &tenon_storage::TableVersion) -> Result<()> {
+        let definition = table.definition();
+        for own in self.sequences {
+            own.create(session, table)?;
+        }
+        let transaction = session.transaction()?;
+        let mut transaction = transaction.lock();
+        for index in self.indexes {
+            transaction.create_index(&definition.schema_name, &definition.name, index)?;
+        }
+        for (column, comment) in self.comments {
+            if let Some(at) = definition.column_index(&column) {
+                let key = ObjectKey::Comment {
+                    oid: definition.oid,
+                    column: at as u32 + 1,
+                };
+                transaction.put_object(key, Some(comment));
+            }
+        }
+        Ok(())
+    }
+}

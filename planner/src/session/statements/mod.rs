@@ -1,0 +1,298 @@
+//! What each kind of statement does.
+
+mod alter;
+mod analyze;
+mod assign;
+mod change;
+mod column;
+mod comment;
+mod conflict;
+mod constraints;
+mod copy;
+mod create;
+mod cursor;
+mod defaults;
+mod domain;
+mod drop;
+mod enums;
+mod explain;
+mod function;
+mod generated;
+mod index;
+mod insert;
+mod kept_checks;
+mod like;
+mod materialized;
+mod merge;
+mod named;
+mod parameters;
+mod partition;
+mod qualify;
+mod query;
+mod returning;
+mod role;
+pub(crate) use cursor::CursorRows;
+pub(crate) use kept_checks::KeptChecks;
+mod sequence;
+mod set;
+pub(crate) mod text_rows;
+mod types;
+mod unique;
+mod updatable;
+mod upsert;
+pub(crate) mod with;
+
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::outcome::{ColumnDesc, Outcome};
+use crate::pg::parse::definition::{self, Definition};
+use crate::pg::parse::select;
+use crate::pg::statement::{Kind, Statement, Utility};
+use crate::session::{Prepared, Session};
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+use tenon_storage::State;
+
+/// What preparing finds out.
+#[derive(Default)]
+pub(crate) struct Description {
+    pub params: Vec<FieldRef>,
+    pub columns: Option<Vec<ColumnDesc>>,
+    pub plan: Option<(Arc<State>, LogicalPlan)>,
+}
+
+/// Parameters and columns of a statement.
+pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u32]) -> Result<Description> {
+    let tree = match &statement.kind {
+        Kind::Sql(tree) => tree,
+        Kind::Fetch(fetch) => return cursor::describe(session, fetch),
+        _ => return Ok(Description::default()),
+    };
+    describe_tree(session, tree, types)
+}
+
+/// The same of a statement's tree.
+fn describe_tree(session: &mut Session, tree: &ast::Statement, types: &[u32]) -> Result<Description> {
+    if let Some(described) = with::describe(session, tree, types)? {
+        return Ok(described);
+    }
+    match tree {
+        ast::Statement::Query(query) => match query.body.as_ref() {
+            ast::SetExpr::Update(ast::Statement::Update(update)) => {
+                change::describe_update(session, update, query.with.as_ref(), types)
+            }
+            ast::SetExpr::Delete(ast::Statement::Delete(delete)) => {
+                change::describe_delete(session, delete, query.with.as_ref(), types)
+            }
+            ast::SetExpr::Merge(ast::Statement::Merge(merge)) => {
+                merge::describe(session, merge, query.with.as_ref(), types)
+            }
+            _ => query::describe(session, query, types),
+        },
+        ast::Statement::Insert(insert) => insert::describe(session, insert, types),
+        ast::Statement::Update(update) => change::describe_update(session, update, None, types),
+        ast::Statement::Delete(delete) => change::describe_delete(session, delete, None, types),
+        ast::Statement::Merge(merge) => merge::describe(session, merge, None, types),
+        outer @ ast::Statement::Explain { statement, .. } => explain::describe(session, outer, statement, types),
+        ast::Statement::Execute { name, .. } => named::describe(session, name.as_ref()),
+        ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
+            let params = query::describe(session, query, types)?.params;
+            Ok(Description {
+                params,
+                ..Description::default()
+            })
+        }
+        ast::Statement::Declare { stmts } => match stmts.as_slice() {
+            [one] => cursor::describe_declared(session, one, types),
+            _ => Ok(Description::default()),
+        },
+        ast::Statement::ShowVariable { variable } => Ok(set::describe_show(session, variable)),
+        _ => Ok(Description::default()),
+    }
+}
+
+/// Runs a statement inside the session's open transaction.
+pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[ScalarValue]) -> Result<Outcome> {
+    let tree = match &prepared.statement.kind {
+        Kind::Sql(tree) => tree,
+        Kind::Copy(copy) => return copy::run(session, prepared, copy).await,
+        Kind::Analyze(analyze) => return analyze::run(session, analyze).await,
+        Kind::Fetch(fetch) => return cursor::fetch(session, fetch).await,
+        Kind::Definition(definition) => return define(session, definition).await,
+        Kind::Schema(create, elements) => return create::schema_with(session, create, elements).await,
+        Kind::Utility(Utility::Discard) => return set::discard(session, prepared.sql()),
+        _ => return Err(SqlError::internal("no statement")),
+    };
+    run_tree(session, prepared, tree, params).await
+}
+
+/// The same for a statement's tree: the prepared statement's own, or the one that it explains.
+async fn run_tree(
+    session: &mut Session,
+    prepared: &Prepared,
+    tree: &ast::Statement,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    if let Some(outcome) = with::run(session, prepared, tree, params).await? {
+        return Ok(outcome);
+    }
+    match tree {
+        ast::Statement::Query(query) => match query.body.as_ref() {
+            ast::SetExpr::Update(ast::Statement::Update(update)) => {
+                change::update(session, prepared, update, query.with.as_ref(), params).await
+            }
+            ast::SetExpr::Delete(ast::Statement::Delete(delete)) => {
+                change::delete(session, prepared, delete, query.with.as_ref(), params).await
+            }
+            ast::SetExpr::Merge(ast::Statement::Merge(merge)) => {
+                merge::run(session, prepared, merge, query.with.as_ref(), params).await
+            }
+            _ => query::run(session, prepared, query, params).await,
+        },
+        ast::Statement::Insert(insert) => insert::run(session, prepared, insert, params).await,
+        ast::Statement::CreateTable(create) => create::table(session, prepared, create, params).await,
+        ast::Statement::CreateView(view) if view.materialized => materialized::create(session, view).await,
+        ast::Statement::CreateView(view) => create::view(session, view),
+        ast::Statement::CreateSchema {
+            schema_name,
+            if_not_exists,
+            ..
+        } => create::schema(session, schema_name, *if_not_exists),
+        ast::Statement::Drop {
+            object_type,
+            if_exists,
+            names,
+            cascade,
+            ..
+        } => drop::objects(session, *object_type, names, *if_exists, *cascade).await,
+        ast::Statement::Truncate(truncate) => drop::truncate(session, truncate).await,
+        ast::Statement::Set(set) => set::set(session, set),
+        ast::Statement::ShowVariable { variable } => set::show(session, variable),
+        ast::Statement::Reset(reset) => set::reset(session, &reset.reset),
+        ast::Statement::Update(update) => change::update(session, prepared, update, None, params).await,
+        ast::Statement::Delete(delete) => change::delete(session, prepared, delete, None, params).await,
+        ast::Statement::Merge(merge) => merge::run(session, prepared, merge, None, params).await,
+        ast::Statement::CreateIndex(create) => index::create(session, create).await,
+        statement @ ast::Statement::Explain { statement: inner, .. } => {
+            explain::run(session, prepared, statement, inner, params).await
+        }
+        ast::Statement::Declare { stmts } => match stmts.as_slice() {
+            [one] => cursor::declare(session, prepared, one, params).await,
+            _ => Err(SqlError::unsupported("DECLARE of several cursors")),
+        },
+        ast::Statement::Close { cursor } => cursor::close(session, cursor),
+        ast::Statement::Prepare {
+            name,
+            data_types,
+            statement,
+        } => named::prepare(session, &prepared.statement, name, data_types, statement),
+        ast::Statement::Execute { name, parameters, .. } => named::execute(session, name.as_ref(), parameters).await,
+        ast::Statement::Deallocate { name, .. } => named::deallocate(session, name),
+        other => Err(SqlError::unsupported(first_words(other))),
+    }
+}
+
+/// What the SQL parser does not know.
+async fn define(session: &mut Session, definition: &Definition) -> Result<Outcome> {
+    match definition {
+        Definition::CreateSequence {
+            temporary,
+            if_not_exists,
+            name,
+            options,
+        } => sequence::create(session, name, options, *temporary, *if_not_exists),
+        Definition::AlterSequence {
+            if_exists,
+            name,
+            options,
+        } => sequence::alter(session, name, options, *if_exists),
+        Definition::CreateFunction(function) => function::create(session, function),
+        Definition::DropFunction { if_exists, names } => function::drop_all(session, names, *if_exists),
+        Definition::CreateDomain(domain) => domain::create(session, domain),
+        Definition::AlterDomain { name, action } => domain::alter(session, name, action).await,
+        Definition::DropDomain {
+            if_exists,
+            names,
+            cascade,
+        } => domain::drop(session, names, *if_exists, *cascade),
+        Definition::CreateType { name, of } => types::create(session, name, of),
+        Definition::AlterType { name, change } => enums::alter(session, name, change).await,
+        Definition::DropType {
+            if_exists,
+            names,
+            cascade,
+        } => types::drop(session, names, *if_exists, *cascade),
+        Definition::Alter(alter) => alter::run(session, alter).await,
+        Definition::Comment(comment) => comment::on(session, comment),
+        Definition::Refresh { name, with_data } => materialized::refresh(session, name, *with_data).await,
+        Definition::DropAbsent(drop) => drop_absent(session, drop),
+        Definition::Lock(names) => lock(session, names),
+        Definition::Role { tag, change } => role::change(session, change, tag),
+    }
+}
+
+fn drop_absent(session: &mut Session, drop: &definition::DropAbsent) -> Result<Outcome> {
+    if let (Some(relation), false) = (&drop.relation, drop.if_exists) {
+        session.binder().names().textual(relation)?;
+    }
+    for object in &drop.objects {
+        if !drop.if_exists {
+            let state = if drop.is_function {
+                state::UNDEFINED_FUNCTION
+            } else {
+                state::UNDEFINED_OBJECT
+            };
+            return Err(SqlError::new(state, format!("{object} does not exist")));
+        }
+        session.notice(format!("{object} does not exist, skipping"));
+    }
+    Ok(Outcome::Command(drop.tag.clone()))
+}
+
+/// LOCK TABLE: writers do not wait for each other, they conflict (40001); what a transaction reads is a snapshot anyway.
+fn lock(session: &Session, names: &[ast::ObjectName]) -> Result<Outcome> {
+    if session.block().is_none() {
+        let message = "LOCK TABLE can only be used in transaction blocks";
+        return Err(SqlError::new(state::NO_ACTIVE_SQL_TRANSACTION, message));
+    }
+    let binder = session.binder();
+    for name in names {
+        let relation = binder.names().relation(name)?;
+        if relation.as_sequence().is_some() {
+            let message = format!("cannot lock relation \"{}\"", relation.name());
+            return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message)
+                .detail("This operation is not supported for sequences."));
+        }
+    }
+    Ok(Outcome::Command("LOCK TABLE".into()))
+}
+
+/// Whether rows of its table can be changed through a view.
+pub(crate) fn is_updatable(binder: &crate::catalog::bind::Binder, view: &tenon_storage::View) -> bool {
+    updatable::of(binder, view, updatable::Use::Insert).is_ok()
+}
+
+/// A name's last part, folded.
+fn last(name: &ast::ObjectName) -> String {
+    name.0
+        .last()
+        .and_then(|part| part.as_ident())
+        .map(crate::catalog::bind::fold)
+        .unwrap_or_default()
+}
+
+/// The statement's first words, to name it in an error.
+fn first_words(statement: &ast::Statement) -> String {
+    let text = statement.to_string();
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .take_while(|word| word.chars().all(|c| c.is_ascii_uppercase()))
+        .collect();
+    if words.is_empty() {
+        "this statement".into()
+    } else {
+        words.join(" ")
+    }
+}

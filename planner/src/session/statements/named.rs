@@ -1,0 +1,164 @@
+//! PREPARE, EXECUTE and DEALLOCATE as SQL.
+
+use super::Description;
+use crate::catalog::bind::fold;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::outcome::Outcome;
+use crate::pg::rewrite::rewrite;
+use crate::pg::statement::{Kind, Statement};
+use crate::session::run;
+use crate::session::{Named, Prepared, Session};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::LogicalPlanBuilder;
+use datafusion::logical_expr::expr::Cast;
+use datafusion::prelude::Expr;
+use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName};
+use futures::StreamExt;
+use std::sync::Arc;
+
+pub(super) fn prepare(
+    session: &mut Session,
+    outer: &Statement,
+    name: &Ident,
+    types: &[ast::DataType],
+    inner: &ast::Statement,
+) -> Result<Outcome> {
+    let name = fold(name);
+    if session.named.contains_key(&name) {
+        let message = format!("prepared statement \"{name}\" already exists");
+        return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message));
+    }
+    let binder = session.binder();
+    let types = types
+        .iter()
+        .map(|declared| Ok(binder.sql_type(declared)?.oid()))
+        .collect::<Result<Vec<_>>>()?;
+    let statement = outer.with_kind(Kind::Sql(Box::new(inner.clone())));
+    let Description { params, columns, .. } = super::describe(session, &statement, &types)?;
+    let named = Named {
+        statement,
+        params,
+        columns,
+        slot: Arc::default(),
+    };
+    session.named.insert(name, named);
+    Ok(Outcome::Command("PREPARE".into()))
+}
+
+fn find(session: &Session, name: Option<&ObjectName>) -> Result<Named> {
+    let name = name
+        .and_then(|name| name.0.last())
+        .and_then(|part| part.as_ident())
+        .map(fold)
+        .unwrap_or_default();
+    session.named.get(&name).cloned().ok_or_else(|| {
+        SqlError::new(
+            state::INVALID_SQL_STATEMENT_NAME,
+            format!("prepared statement \"{name}\" does not exist"),
+        )
+    })
+}
+
+pub(super) fn describe(session: &mut Session, name: Option<&ObjectName>) -> Result<Description> {
+    Ok(Description {
+        columns: find(session, name)?.columns,
+        ..Description::default()
+    })
+}
+
+pub(super) async fn execute(
+    session: &mut Session,
+    name: Option<&ObjectName>,
+    arguments: &[ast::Expr],
+) -> Result<Outcome> {
+    let (prepared, values) = bound(session, name, arguments).await?;
+    Box::pin(super::run(session, &prepared, &values)).await
+}
+
+/// A named statement ready to run, and the values of its parameters.
+pub(super) async fn bound(
+    session: &mut Session,
+    name: Option<&ObjectName>,
+    arguments: &[ast::Expr],
+) -> Result<(Prepared, Vec<ScalarValue>)> {
+    let Named {
+        statement,
+        params,
+        columns,
+        slot,
+    } = find(session, name)?;
+    if params.len() != arguments.len() {
+        let message = "wrong number of parameters for prepared statement";
+        return Err(SqlError::new(state::SYNTAX_ERROR, message).detail(format!(
+            "Expected {} parameters but got {}.",
+            params.len(),
+            arguments.len()
+        )));
+    }
+    let mut values = Vec::with_capacity(arguments.len());
+    for (argument, field) in arguments.iter().zip(&params) {
+        values.push(evaluate(session, argument, field).await?);
+    }
+    let prepared = Prepared {
+        params: params.iter().map(|field| crate::pg::types::pg_type(field)).collect(),
+        param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
+        param_fields: params,
+        columns,
+        statement,
+        plan: parking_lot::Mutex::new(None),
+        slot,
+    };
+    Ok((prepared, values))
+}
+
+/// The value of an expression over nothing.
+async fn evaluate(
+    session: &Session,
+    expr: &ast::Expr,
+    field: &Arc<datafusion::arrow::datatypes::Field>,
+) -> Result<ScalarValue> {
+    let mut tree = expr.clone();
+    rewrite(&mut tree);
+    let expr = session.binder().expression(tree, &DFSchema::empty())?;
+    if let Some(value) = literal(&expr, field.data_type()) {
+        return Ok(value);
+    }
+    let expr = Expr::Cast(Cast::new_from_field(Box::new(expr), field.clone()));
+    let plan = LogicalPlanBuilder::empty(true)
+        .project([expr.alias("value")])
+        .and_then(LogicalPlanBuilder::build);
+    let plan = plan.map_err(|error| from_datafusion(&error))?;
+    let mut stream = run::start(&session.run(), plan).await?;
+    match stream.next().await {
+        Some(batch) => {
+            let value = cast(batch?.column(0), field.data_type()).map_err(|error| from_arrow(&error))?;
+            ScalarValue::try_from_array(&value, 0).map_err(|error| from_datafusion(&error))
+        }
+        None => Err(SqlError::internal("an expression has no value")),
+    }
+}
+
+/// The value of a literal that has the type already, or is an integer as it.
+fn literal(expr: &Expr, data_type: &DataType) -> Option<ScalarValue> {
+    let Expr::Literal(value, _) = expr else { return None };
+    let own = value.data_type();
+    let fits = own == *data_type || (own.is_integer() && data_type.is_integer());
+    // A number out of range is told of by the cast.
+    if fits { value.cast_to(data_type).ok() } else { None }
+}
+
+pub(super) fn deallocate(session: &mut Session, name: &Ident) -> Result<Outcome> {
+    if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
+        session.named.clear();
+        return Ok(Outcome::Command("DEALLOCATE ALL".into()));
+    }
+    let name = fold(name);
+    if session.named.remove(&name).is_none() {
+        let message = format!("prepared statement \"{name}\" does not exist");
+        return Err(SqlError::new(state::INVALID_SQL_STATEMENT_NAME, message));
+    }
+    Ok(Outcome::Command("DEALLOCATE".into()))
+}

@@ -1,0 +1,214 @@
+//! The types of `$1`, `$2`, ...: declared by the client, said by a cast, inferred by the planner, else text.
+
+use crate::catalog::bind::Binder;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::from_datafusion;
+use crate::pg::types::{planner::PgTypePlanner, type_for_oid};
+use crate::pg::walk::Visit;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{self, ExprSchemable, LogicalPlan};
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, SelectItem, Value, Visitor,
+};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use tenon_storage::{ArrayType, SqlType};
+
+/// Most parameters that a statement has.
+const PARAMETERS_MAX: usize = 65_535;
+
+/// Plans a statement and finds the type of each of its parameters.
+pub(super) fn plan(binder: &Binder, tree: ast::Statement, types: &[u32]) -> Result<(LogicalPlan, Vec<FieldRef>)> {
+    let hints = hints(&tree)?;
+    let count = hints.count.max(types.len());
+    if count == 0 {
+        return Ok((binder.plan(tree, Vec::new())?, Vec::new()));
+    }
+    let mut known = declared(types, count)?;
+    for (at, field) in &hints.certain {
+        known[*at].get_or_insert_with(|| field.clone());
+    }
+    let text = || Arc::new(Field::new("", DataType::Utf8View, true));
+    let first = match binder.plan(tree.clone(), known.clone()) {
+        Err(error) if error.message.contains("laceholder") => {
+            for at in &hints.free {
+                known[*at].get_or_insert_with(text);
+            }
+            match binder.plan(tree.clone(), known.clone()) {
+                Err(error) if error.message.contains("laceholder") => {
+                    known.iter_mut().for_each(|field| {
+                        field.get_or_insert_with(text);
+                    });
+                    binder.plan(tree.clone(), known.clone())?
+                }
+                other => other?,
+            }
+        }
+        other => other?,
+    };
+    let mut arrays = false;
+    for (at, field) in array_operands(&first)? {
+        let open = matches!(types.get(at).copied().unwrap_or(0), 0 | 705) && !hints.certain.contains_key(&at);
+        if open && at < count {
+            known[at] = Some(field);
+            arrays = true;
+        }
+    }
+    let first = match arrays {
+        true => binder.plan(tree.clone(), known.clone())?,
+        false => first,
+    };
+    let inferred = first.get_parameter_fields().map_err(|error| from_datafusion(&error))?;
+    for (id, field) in inferred {
+        if let (Some(at), Some(field)) = (index(&id), field)
+            && at < count
+            && *field.data_type() != DataType::Null
+        {
+            known[at].get_or_insert(field);
+        }
+    }
+    if known.iter().all(Option::is_some) {
+        return Ok((first, known.into_iter().flatten().collect()));
+    }
+    known.iter_mut().for_each(|field| {
+        field.get_or_insert_with(text);
+    });
+    Ok((binder.plan(tree, known.clone())?, known.into_iter().flatten().collect()))
+}
+
+/// Parameters that are arrays: what `x = ANY ($1)` compares with x.
+fn array_operands(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
+    let mut found = BTreeMap::new();
+    let walked = plan.apply_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let logical_expr::Expr::ScalarFunction(call) = expr
+                    && (call.name().starts_with("any_") || call.name().starts_with("all_"))
+                    && let [element, logical_expr::Expr::Placeholder(placeholder)] = call.args.as_slice()
+                    && let (Some(at), Ok(of)) = (index(&placeholder.id), element.get_type(&schema))
+                    && let Some(item) = SqlType::from_data_type(&of)
+                {
+                    let array = SqlType::Array(ArrayType::of_items(item));
+                    found.entry(at).or_insert_with(|| Arc::new(array.field("", true)));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    walked.map_err(|error| from_datafusion(&error))?;
+    Ok(found)
+}
+
+/// The fields of declared types; None where the client left the choice.
+pub(super) fn declared(types: &[u32], count: usize) -> Result<Vec<Option<FieldRef>>> {
+    (0..count)
+        .map(|at| match types.get(at).copied().unwrap_or(0) {
+            // 705: unknown.
+            0 | 705 => Ok(None),
+            oid => match type_for_oid(oid) {
+                Some(field) => Ok(Some(Arc::new(field))),
+                None => Err(SqlError::unsupported(format!("parameter type with oid {oid}"))),
+            },
+        })
+        .collect()
+}
+
+/// The position of `$n`, from 0.
+pub(super) fn index(placeholder: &str) -> Option<usize> {
+    placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// What the tree itself says of parameters.
+#[derive(Default)]
+pub(super) struct Hints {
+    pub count: usize,
+    /// Told by a cast or by LIMIT.
+    pub certain: BTreeMap<usize, FieldRef>,
+    /// Where the planner has nothing to infer from: select items, arguments.
+    pub free: Vec<usize>,
+}
+
+pub(super) fn hints<T: Visit>(tree: &T) -> Result<Hints> {
+    let mut hints = Hints::default();
+    match tree.visit(&mut hints) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(hints),
+    }
+}
+
+fn placeholder(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(id) => index(id),
+            _ => None,
+        },
+        Expr::Nested(inner) => placeholder(inner),
+        _ => None,
+    }
+}
+
+impl Visitor for Hints {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+        let mut counts = Vec::new();
+        match &query.limit_clause {
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                counts.extend(limit);
+                counts.extend(offset.as_ref().map(|offset| &offset.value));
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => counts.extend([offset, limit]),
+            None => {}
+        }
+        for at in counts.into_iter().filter_map(placeholder) {
+            self.certain.insert(at, Arc::new(Field::new("", DataType::Int64, true)));
+        }
+        if let ast::SetExpr::Select(select) = query.body.as_ref() {
+            for item in &select.projection {
+                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                    self.free.extend(placeholder(expr));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
+        match expr {
+            Expr::Value(value) => {
+                if let Value::Placeholder(id) = &value.value {
+                    match index(id) {
+                        Some(at) if at < PARAMETERS_MAX => self.count = self.count.max(at + 1),
+                        _ => {
+                            let message = format!("there is no parameter {id}");
+                            return ControlFlow::Break(SqlError::new(state::UNDEFINED_PARAMETER, message));
+                        }
+                    }
+                }
+            }
+            Expr::Cast { expr, data_type, .. } => {
+                if let Some(at) = placeholder(expr)
+                    && let Ok(Some(field)) = PgTypePlanner.plan_type_field(data_type)
+                {
+                    self.certain.entry(at).or_insert(field);
+                }
+            }
+            Expr::Function(function) => {
+                if let FunctionArguments::List(list) = &function.args {
+                    for argument in &list.args {
+                        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument {
+                            self.free.extend(placeholder(expr));
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}

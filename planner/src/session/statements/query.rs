@@ -1,0 +1,165 @@
+//! SELECT, VALUES, TABLE: rows.
+
+use super::{Description, parameters};
+use crate::catalog::bind::Binder;
+use crate::catalog::system;
+use crate::pg::error::{Result, SqlError};
+use crate::pg::errors::from_datafusion;
+use crate::pg::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
+use crate::pg::rewrite::rewrite;
+use crate::pg::types::describe as describe_columns;
+use crate::session::plan_cache::{Basis, Keeper, Mode};
+use crate::session::run::{self, Source};
+use crate::session::{Prepared, Session};
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+
+pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
+    let binder = session.binder();
+    let tree = checked(query)?;
+    let (plan, params) = parameters::plan(&binder, tree, types)?;
+    let columns = Some(describe_columns(session.columns(&plan)?.as_ref()));
+    Ok(Description {
+        params,
+        columns,
+        plan: binder.reusable().then(|| (binder.snapshot.clone(), plan)),
+    })
+}
+
+/// The query rewritten, with the clauses refused that would be ignored.
+fn checked(query: &ast::Query) -> Result<ast::Statement> {
+    if let ast::SetExpr::Select(select) = query.body.as_ref()
+        && select.into.is_some()
+    {
+        return Err(SqlError::unsupported("SELECT INTO").hint("Use CREATE TABLE AS."));
+    }
+    let mut query = Box::new(query.clone());
+    // There is no concurrent writer that a row lock could hold off: the rows are a snapshot.
+    query.locks.clear();
+    let mut tree = ast::Statement::Query(query);
+    if system::touches(&tree) {
+        tree = system::rewrite(tree);
+    }
+    rewrite(&mut tree);
+    Ok(tree)
+}
+
+/// The plan of a query, its parameters left open.
+pub(super) fn plan(binder: &Binder, query: &ast::Query, params: &[FieldRef]) -> Result<LogicalPlan> {
+    binder.plan(checked(query)?, params.iter().cloned().map(Some).collect())
+}
+
+/// The plan of a query with values in place of its parameters.
+pub(super) fn bound_plan(
+    binder: &Binder,
+    query: &ast::Query,
+    fields: &[FieldRef],
+    params: &[ScalarValue],
+) -> Result<LogicalPlan> {
+    bind(plan(binder, query, fields)?, params)
+}
+
+pub(super) fn bind(plan: LogicalPlan, params: &[ScalarValue]) -> Result<LogicalPlan> {
+    if params.is_empty() {
+        return Ok(plan);
+    }
+    plan.replace_params_with_values(&ParamValues::from(params.to_vec()))
+        .map_err(|error| from_datafusion(&error))
+}
+
+pub(super) async fn run(
+    session: &mut Session,
+    prepared: &Prepared,
+    query: &ast::Query,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    let run = session.run();
+    let (columns, source) = ready(session, prepared, query, params)?;
+    Ok(rows(columns, run::start_source(&run, source).await?))
+}
+
+/// A query's columns, and its plan: a kept one, or one to be made and, where that can be, kept.
+pub(super) fn ready(
+    session: &mut Session,
+    prepared: &Prepared,
+    query: &ast::Query,
+    params: &[ScalarValue],
+) -> Result<(Vec<ColumnDesc>, Source)> {
+    let (state, purpose, mode) = (session.state(), session.purpose(), Mode::of(&session.settings));
+    if let (Some(kept), Some(columns)) = (prepared.slot.find(&purpose, params, mode, &state), &prepared.columns) {
+        return Ok((columns.clone(), Source::Physical(kept?, prepared.slot.clone())));
+    }
+    let cached = prepared
+        .plan
+        .lock()
+        .take()
+        .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state));
+    // Plans that hold a value of their statement serve no other.
+    let (plan, described, mut reusable) = match cached {
+        Some((_, plan)) => (plan, prepared.columns.clone(), true),
+        None => {
+            let binder = session.binder();
+            let plan = plan(&binder, query, &prepared.param_fields)?;
+            (plan, None, binder.reusable())
+        }
+    };
+    reusable &= prepared.slot.is_repeated() && !prepared.slot.spills() && !names_a_moment(prepared.sql());
+    reusable &= Arc::ptr_eq(&state, &session.engine.database().snapshot());
+    let columns = match described {
+        Some(columns) => columns,
+        None => as_promised(prepared, describe_columns(session.columns(&plan)?.as_ref()))?,
+    };
+    let basis = if reusable { Basis::of(&plan, &state) } else { None };
+    let keeper = basis.map(|basis| Keeper {
+        slot: prepared.slot.clone(),
+        purpose,
+        basis,
+        state: Arc::downgrade(&state),
+        analyzed: tenon_storage::analyze_count(),
+    });
+    let generic = !params.is_empty() && prepared.slot.wants_generic(mode);
+    let source = match keeper {
+        Some(keeper) if generic => Source::Open {
+            plan: Box::new(plan),
+            values: params.to_vec(),
+            keeper,
+            mode,
+        },
+        Some(keeper) => Source::Kept {
+            plan: Box::new(bind(plan, params)?),
+            values: params.to_vec(),
+            keeper,
+        },
+        None => Source::Logical(Box::new(bind(plan, params)?)),
+    };
+    Ok((columns, source))
+}
+
+/// Columns of a new plan, which must have the types that preparing the statement told.
+fn as_promised(prepared: &Prepared, columns: Vec<ColumnDesc>) -> Result<Vec<ColumnDesc>> {
+    if let Some(promised) = &prepared.columns
+        && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| a.data_type != b.data_type))
+    {
+        return Err(SqlError::changed_result());
+    }
+    Ok(columns)
+}
+
+fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {
+    Outcome::Rows {
+        columns,
+        stream,
+        tag: RowsTag::Counted("SELECT"),
+    }
+}
+
+/// Whether a text may hold a date such as 'today', which is another one tomorrow.
+fn names_a_moment(sql: &str) -> bool {
+    let sql = sql.to_lowercase();
+    ["now", "today", "tomorrow", "yesterday"]
+        .iter()
+        .any(|word| sql.contains(word))
+}

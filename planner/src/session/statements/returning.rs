@@ -1,0 +1,217 @@
+//! RETURNING: expressions over the rows that a statement has written, and over those of its FROM or USING beside them.
+
+use super::updatable::{BASE, Through};
+use crate::catalog::bind::{Binder, fold, tableoid};
+use crate::catalog::system;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::outcome::{ColumnDesc, Outcome, RowsTag};
+use crate::pg::rewrite::rewrite;
+use crate::pg::types::describe as describe_columns;
+use crate::session::Session;
+use crate::session::run;
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{Field, FieldRef, Schema};
+use datafusion::common::{Column, DFSchema, TableReference};
+use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{
+    ObjectNamePart, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
+};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tenon_storage::TableVersion;
+
+/// The columns of the rows that RETURNING sees, each with the relation that it belongs to: first the target's.
+#[derive(Clone)]
+pub(super) struct Columns {
+    pub fields: Vec<(String, FieldRef)>,
+    /// The table or partition that the rows are of; 0 for a view.
+    relation: u32,
+    /// The view that the target is changed through, and what it is called.
+    view: Option<(Through, String)>,
+}
+
+impl Columns {
+    /// Those of the target alone.
+    pub(super) fn of(table: &TableVersion, alias: Option<String>) -> Columns {
+        let alias = alias.unwrap_or_else(|| table.name().to_string());
+        let own = table.schema().fields().iter();
+        Columns {
+            fields: own.map(|field| (alias.clone(), field.clone())).collect(),
+            relation: table.oid(),
+            view: None,
+        }
+    }
+
+    /// Those of the table, or of the view that it is changed through.
+    pub(super) fn through(table: &TableVersion, view: Option<&Through>, alias: Option<String>) -> Columns {
+        let Some(view) = view else {
+            return Self::of(table, alias);
+        };
+        let alias = alias.unwrap_or_else(|| view.view.clone());
+        Columns {
+            relation: view.oid,
+            view: Some((view.clone(), alias)),
+            ..Self::of(table, Some(BASE.into()))
+        }
+    }
+
+    /// Under names that are all different.
+    fn numbered(&self) -> Arc<Schema> {
+        let fields = self.fields.iter().enumerate();
+        let fields = fields.map(|(at, (_, field))| field.as_ref().clone().with_name(place(at)).with_nullable(true));
+        Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
+    }
+
+    /// The rows as a plan whose columns carry their relations' names.
+    fn scan(&self, binder: &Binder, rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
+        let told = |error| from_datafusion(&error);
+        let scan = self.of_table(rows).map_err(told)?;
+        let Some((view, alias)) = &self.view else {
+            return Ok(scan);
+        };
+        let mut exprs = Vec::new();
+        for (name, value) in &view.columns {
+            let mut value = value.clone();
+            rewrite(&mut value);
+            let value = binder.expression(value, scan.schema())?;
+            exprs.push(value.alias_qualified(Some(TableReference::bare(alias.as_str())), name));
+        }
+        let others = scan.schema().columns().into_iter();
+        exprs.extend(others.skip(view.table.definition().columns.len()).map(Expr::Column));
+        LogicalPlanBuilder::from(scan)
+            .project(exprs)
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(told)
+    }
+
+    fn of_table(&self, rows: Vec<RecordBatch>) -> datafusion::error::Result<LogicalPlan> {
+        let schema = self.numbered();
+        let rows = rows.into_iter().map(|batch| {
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)
+        });
+        let rows = rows.collect::<std::result::Result<Vec<_>, _>>()?;
+        let memory = MemTable::try_new(schema.clone(), vec![rows])?;
+        let named = self.fields.iter().enumerate().map(|(at, (relation, field))| {
+            let qualifier = TableReference::bare(relation.as_str());
+            Expr::Column(Column::new_unqualified(place(at))).alias_qualified(Some(qualifier), field.name())
+        });
+        LogicalPlanBuilder::scan("\u{1}rows", provider_as_source(Arc::new(memory)), None)?
+            .project(named.collect::<Vec<_>>())?
+            .build()
+    }
+}
+
+fn place(at: usize) -> String {
+    format!("\u{1}{at}")
+}
+
+fn plan(binder: &Binder, columns: &Columns, items: &[SelectItem], rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
+    let told = |error| from_datafusion(&error);
+    let scan = columns.scan(binder, rows)?;
+    let mut items = items.to_vec();
+    let own = columns.view.as_ref().map(|(_, alias)| alias.clone());
+    let own = own.or_else(|| columns.fields.first().map(|(alias, _)| alias.clone()));
+    tableoid::of_relation(binder, &mut items, columns.relation, &own.unwrap_or_default())?;
+    let mut tree = super::select::of(items, Vec::new(), None);
+    if system::touches(&tree) {
+        tree = system::rewrite(tree);
+    }
+    rewrite(&mut tree);
+    let Statement::Query(query) = tree else {
+        return Err(SqlError::internal("RETURNING is no query"));
+    };
+    let SetExpr::Select(select) = *query.body else {
+        return Err(SqlError::internal("RETURNING is no SELECT"));
+    };
+    let mut exprs = Vec::new();
+    for item in select.projection {
+        match item {
+            SelectItem::Wildcard(_) => exprs.extend(all(scan.schema(), None)),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                let relation = name
+                    .0
+                    .last()
+                    .and_then(ObjectNamePart::as_ident)
+                    .map(fold)
+                    .unwrap_or_default();
+                let own = all(scan.schema(), Some(&relation));
+                if own.is_empty() {
+                    let message = format!("missing FROM-clause entry for table \"{relation}\"");
+                    return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+                }
+                exprs.extend(own);
+            }
+            SelectItem::UnnamedExpr(expr) => exprs.push(binder.expression(expr, scan.schema())?),
+            SelectItem::ExprWithAlias { expr, alias } => {
+                exprs.push(binder.expression(expr, scan.schema())?.alias(fold(&alias)));
+            }
+            other => return Err(SqlError::unsupported(format!("RETURNING {other}"))),
+        }
+    }
+    let mut taken = HashSet::new();
+    for (at, expr) in exprs.iter_mut().enumerate() {
+        if !taken.insert(expr.qualified_name()) {
+            let name = format!("{}\u{1}{at}", expr.qualified_name().1);
+            *expr = std::mem::take(expr).alias(name);
+        }
+    }
+    LogicalPlanBuilder::from(scan)
+        .project(exprs)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(told)
+}
+
+/// The columns of `*`, or of `relation.*`.
+fn all(schema: &DFSchema, relation: Option<&str>) -> Vec<Expr> {
+    let is_wanted = |(qualifier, _): &(Option<&TableReference>, &FieldRef)| {
+        relation.is_none_or(|relation| qualifier.is_some_and(|own| own.table() == relation))
+    };
+    schema
+        .iter()
+        .filter(is_wanted)
+        .map(|column| Expr::Column(Column::from(column)))
+        .collect()
+}
+
+pub(super) fn describe(binder: &Binder, columns: &Columns, items: &[SelectItem]) -> Result<Vec<ColumnDesc>> {
+    let plan = plan(binder, columns, items, Vec::new())?;
+    Ok(describe_columns(
+        run::columns(&binder.engine, &binder.facts.planning, &plan)?.as_ref(),
+    ))
+}
+
+/// The statement's outcome: the expressions over `rows`, of which the first columns are the table's.
+pub(super) async fn rows(
+    session: &Session,
+    table: &TableVersion,
+    columns: &Columns,
+    items: &[SelectItem],
+    rows: Vec<RecordBatch>,
+    tag: &'static str,
+) -> Result<Outcome> {
+    let width = table.definition().columns.len();
+    let rows = rows.into_iter().map(|batch| {
+        let (own, others): (Vec<usize>, Vec<usize>) = (0..batch.num_columns()).partition(|at| *at < width);
+        let own = batch.project(&own).map_err(|error| from_arrow(&error))?;
+        let own = tenon_storage::writer::conform(&own, table.definition())?;
+        let (mut fields, mut values) = (own.schema().fields().to_vec(), own.columns().to_vec());
+        for at in others {
+            fields.push(batch.schema().fields()[at].clone());
+            values.push(batch.column(at).clone());
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), values, &options)
+            .map_err(|error| from_arrow(&error))
+    });
+    let plan = plan(&session.binder(), columns, items, rows.collect::<Result<_>>()?)?;
+    let columns = describe_columns(session.columns(&plan)?.as_ref());
+    let stream = run::start(&session.run(), plan).await?;
+    Ok(Outcome::Rows {
+        columns,
+        stream,
+        tag: RowsTag::Counted(tag),
+    })
+}

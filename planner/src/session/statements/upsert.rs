@@ -1,0 +1,278 @@
+//! INSERT ... ON CONFLICT DO UPDATE.
+//!
+//! The proposed rows are gathered, and their keys located in the table. Rows without a conflict are inserted. For the
+//! others the assignments are planned as a SELECT over pairs of the row that is there and the row proposed, in which
+//! `excluded.c` is a column of its own; what it gives replaces the rows that are there.
+
+use super::returning::Columns;
+use super::updatable::Through;
+use super::{assign, conflict, defaults, insert, parameters, query, returning, select};
+use crate::catalog::bind::Binder;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::outcome::Outcome;
+use crate::pg::rewrite::rewrite;
+use crate::pg::walk::VisitMut;
+use crate::session::Session;
+use crate::session::run;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::{concat_batches, interleave, take_record_batch};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{
+    self, ConflictTarget, DoUpdate, Ident, ObjectName, ObjectNamePart, SelectItem, VisitorMut, With,
+};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use tenon_storage::{Index, RowLocation, TableVersion};
+
+/// The column that numbers the pairs.
+const PAIR: &str = "\u{1}pair";
+
+pub(super) struct Upsert<'a> {
+    pub table: Arc<TableVersion>,
+    /// The view or partition that the rows are written through.
+    pub through: Option<Through>,
+    pub alias: Option<String>,
+    pub target: Option<&'a ConflictTarget>,
+    pub update: &'a DoUpdate,
+    pub returning: Option<&'a [SelectItem]>,
+    /// The WITH of the statement, whose queries the assignments may name.
+    pub with: Option<&'a With>,
+}
+
+impl Upsert<'_> {
+    /// The types of the parameters, of which the source has said some.
+    pub(super) fn parameters(&self, binder: &Binder, types: &[u32]) -> Result<Vec<FieldRef>> {
+        self.key()?;
+        Ok(self.assignments(binder, Vec::new(), types)?.1)
+    }
+
+    fn key(&self) -> Result<&Index> {
+        conflict::target(self.table.definition(), self.target)?.ok_or_else(|| {
+            let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+            SqlError::new(state::SYNTAX_ERROR, message).hint("For example, ON CONFLICT (column_name).")
+        })
+    }
+
+    /// Runs the statement over the rows that `source` gives, which have the table's columns.
+    pub(super) async fn run(
+        self,
+        session: &mut Session,
+        binder: &Binder,
+        source: LogicalPlan,
+        types: &[u32],
+        params: &[ScalarValue],
+    ) -> Result<Outcome> {
+        let definition = self.table.definition().clone();
+        let own = definition.clone();
+        let rows = run::drain(
+            &session.run(),
+            source,
+            Vec::new(),
+            move |rows: &mut Vec<RecordBatch>, batch| {
+                rows.push(tenon_storage::writer::conform(&insert::as_stored(&batch)?, &own)?);
+                Ok(())
+            },
+        )
+        .await?;
+        let proposed = concat_batches(&definition.schema, &rows).map_err(|error| from_arrow(&error))?;
+        let key = self.key()?;
+        let keys: Vec<ArrayRef> = key.columns.iter().map(|at| proposed.column(*at).clone()).collect();
+        if !conflict::Seen::of(&self.table, key)?.all_new(&keys)? {
+            let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+            return Err(SqlError::new(state::CARDINALITY_VIOLATION, message).hint(
+                "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
+            ));
+        }
+        let (table, key) = (self.table.clone(), key.clone());
+        let budget = session.engine.database().budget().clone();
+        let located = run::background(&session.engine, async move { Ok(table.locate(&key, &keys, &budget)?) }).await?;
+        let (mut new, mut met) = (Vec::new(), Vec::new());
+        for (row, there) in located.iter().enumerate() {
+            match there {
+                Some(there) => met.push((row as u32, *there)),
+                None => new.push(row as u32),
+            }
+        }
+        let pick =
+            |rows: Vec<u32>| take_record_batch(&proposed, &UInt32Array::from(rows)).map_err(|error| from_arrow(&error));
+        // The row proposed, for each row written.
+        let mut places: Vec<u32> = new.clone();
+        let mut written = vec![pick(new)?];
+        let mut changed: Vec<RowLocation> = Vec::new();
+        if !met.is_empty() {
+            let excluded = pick(met.iter().map(|(row, _)| *row).collect())?;
+            let pairs = self.pairs(&excluded, &met.iter().map(|(_, there)| *there).collect::<Vec<_>>())?;
+            let (plan, _) = self.assignments(binder, vec![pairs], types)?;
+            let plan = query::bind(plan, params)?;
+            let updated = run::drain(
+                &session.run(),
+                plan,
+                Vec::new(),
+                |rows: &mut Vec<RecordBatch>, batch| {
+                    rows.push(batch);
+                    Ok(())
+                },
+            )
+            .await?;
+            for batch in updated {
+                let pairs = batch.column(0).as_primitive::<Int64Type>();
+                places.extend(pairs.values().iter().map(|pair| met[*pair as usize].0));
+                changed.extend(pairs.values().iter().map(|pair| met[*pair as usize].1));
+                let columns: Vec<usize> = (1..batch.num_columns()).collect();
+                let rows = batch.project(&columns).map_err(|error| from_arrow(&error))?;
+                written.push(tenon_storage::writer::conform(&insert::as_stored(&rows)?, &definition)?);
+            }
+        }
+        let rows = self.write(session, binder, &written, &changed).await?;
+        match self.returning {
+            Some(items) => {
+                let all = concat_batches(&definition.schema, &written).map_err(|error| from_arrow(&error))?;
+                let mut order: Vec<u32> = (0..places.len() as u32).collect();
+                order.sort_by_key(|at| places[*at as usize]);
+                let rows = take_record_batch(&all, &UInt32Array::from(order)).map_err(|error| from_arrow(&error))?;
+                let columns = Columns::through(&self.table, self.through.as_ref(), self.alias.clone());
+                returning::rows(session, &self.table, &columns, items, vec![rows], "INSERT 0").await
+            }
+            None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
+        }
+    }
+
+    /// Takes the changed rows out of the table and adds the written ones.
+    async fn write(
+        &self,
+        session: &Session,
+        binder: &Binder,
+        written: &[RecordBatch],
+        changed: &[RowLocation],
+    ) -> Result<usize> {
+        let rows = written.iter().map(RecordBatch::num_rows).sum();
+        if rows == 0 {
+            return Ok(0);
+        }
+        let mut keep: Vec<Option<Vec<bool>>> = vec![None; self.table.segments().len()];
+        for there in changed {
+            let rows = self.table.segments()[there.segment].rows();
+            keep[there.segment].get_or_insert_with(|| vec![true; rows])[there.row] = false;
+        }
+        let keep: Vec<Option<BooleanArray>> = keep.into_iter().map(|rows| rows.map(BooleanArray::from)).collect();
+        let checks = Through::checks(self.through.as_ref(), binder, self.table.definition())?;
+        let (transaction, table, written) = (session.transaction()?, self.table.clone(), written.to_vec());
+        let replaces = !changed.is_empty();
+        run::background(&session.engine, async move {
+            let mut writer = transaction.lock().writer(&table);
+            for batch in &written {
+                writer.append(batch)?;
+            }
+            let segments = writer.finish()?;
+            checks.verify(&segments)?;
+            let mut transaction = transaction.lock();
+            if replaces {
+                transaction.replace_rows(&table, &keep, segments.clone())?;
+            } else {
+                transaction.append(table.oid(), segments.clone())?;
+            }
+            checks.verify_written(&transaction, &segments)?;
+            Ok(rows)
+        })
+        .await
+    }
+
+    /// The columns of the pairs: the row that is there, the row proposed, the pair's number.
+    fn pair_schema(&self) -> Arc<Schema> {
+        let own = self.table.schema().fields();
+        let nullable =
+            |field: &FieldRef, name: String| Arc::new(field.as_ref().clone().with_name(name).with_nullable(true));
+        let mut fields: Vec<FieldRef> = own.iter().map(|field| nullable(field, field.name().clone())).collect();
+        fields.extend(own.iter().map(|field| nullable(field, excluded(field.name()))));
+        fields.push(Arc::new(Field::new(PAIR, DataType::Int64, false)));
+        Arc::new(Schema::new(fields))
+    }
+
+    fn pairs(&self, proposed: &RecordBatch, there: &[RowLocation]) -> Result<RecordBatch> {
+        let places: Vec<(usize, usize)> = there.iter().map(|at| (at.segment, at.row)).collect();
+        let mut columns = Vec::new();
+        for at in 0..proposed.num_columns() {
+            let segments: Vec<ArrayRef> = self.table.segments().iter().map(|segment| segment.column(at)).collect();
+            let segments: Vec<&dyn Array> = segments.iter().map(AsRef::as_ref).collect();
+            columns.push(interleave(&segments, &places).map_err(|error| from_arrow(&error))?);
+        }
+        columns.extend(proposed.columns().iter().cloned());
+        columns.push(Arc::new(Int64Array::from_iter_values(0..there.len() as i64)));
+        RecordBatch::try_new(self.pair_schema(), columns).map_err(|error| from_arrow(&error))
+    }
+
+    /// The plan that gives, for each pair that WHERE lets through, its number and the whole new row.
+    fn assignments(
+        &self,
+        binder: &Binder,
+        pairs: Vec<RecordBatch>,
+        types: &[u32],
+    ) -> Result<(LogicalPlan, Vec<FieldRef>)> {
+        let definition = self.table.definition();
+        let own = self.through.as_ref().map_or(&definition.name, |through| &through.view);
+        let name = self.alias.clone().unwrap_or_else(|| own.clone());
+        let column = |column: &str| {
+            ast::Expr::CompoundIdentifier(vec![Ident::with_quote('"', &name), Ident::with_quote('"', column)])
+        };
+        let values = assign::values(binder, definition, None, &self.update.assignments)?;
+        let item = |expr, name: String| SelectItem::ExprWithAlias {
+            expr,
+            alias: Ident::with_quote('"', name),
+        };
+        let mut items = vec![item(column(PAIR), PAIR.to_string())];
+        for (value, own) in values.into_iter().zip(&definition.columns) {
+            let value = value.unwrap_or_else(|| column(&own.name));
+            items.push(item(value, format!("\u{1}new {}", own.name)));
+        }
+        let memory = MemTable::try_new(self.pair_schema(), vec![pairs]).map_err(|error| from_datafusion(&error))?;
+        let mut binder = binder.clone();
+        binder.overlay = Some((name.clone(), provider_as_source(Arc::new(memory))));
+        let relation = ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('"', &name))]);
+        let mut tree = select::over(relation, items);
+        select::restrict(&mut tree, self.update.selection.clone());
+        if let (ast::Statement::Query(query), Some(with)) = (&mut tree, self.with) {
+            query.with = Some(with.clone());
+        }
+        let _ = tree.visit(&mut Excluded(&name));
+        rewrite(&mut tree);
+        let (plan, params) = parameters::plan(&binder, tree, types)?;
+        let columns = plan.schema().columns();
+        let mut exprs = vec![Expr::Column(columns[0].clone())];
+        let given = columns[1..].iter().zip(&plan.schema().fields()[1..]);
+        for (own, (column, field)) in definition.columns.iter().zip(given) {
+            insert::check_assignable(field.data_type(), own)?;
+            exprs.push(insert::assigned(Expr::Column(column.clone()), own).alias(&own.name));
+        }
+        let plan = LogicalPlanBuilder::from(plan)
+            .project(exprs)
+            .and_then(LogicalPlanBuilder::build);
+        let plan = plan.map_err(|error| from_datafusion(&error))?;
+        Ok((defaults::generate(&binder, definition, plan, 1)?, params))
+    }
+}
+
+fn excluded(column: &str) -> String {
+    format!("\u{1}excluded {column}")
+}
+
+/// Names the proposed row's columns as the pairs do.
+struct Excluded<'a>(&'a str);
+
+impl VisitorMut for Excluded<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        if let ast::Expr::CompoundIdentifier(parts) = expr
+            && let [qualifier, column] = parts.as_mut_slice()
+            && crate::catalog::bind::fold(qualifier) == "excluded"
+        {
+            *column = Ident::with_quote('"', excluded(&crate::catalog::bind::fold(column)));
+            *qualifier = Ident::with_quote('"', self.0);
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,178 @@
+//! WITH over statements that change data: each runs once, in order, and what it returns is a relation of the statement
+//! around it. That one reads the data as they were before.
+
+use super::{Description, describe_tree, run_tree};
+use crate::catalog::bind::fold;
+use crate::pg::error::{Result, SqlError};
+use crate::pg::errors::from_datafusion;
+use crate::pg::outcome::{ColumnDesc, Outcome};
+use crate::session::{Prepared, Session};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::logical_expr::TableSource;
+use datafusion::sql::sqlparser::ast::{Cte, SetExpr, Statement, With};
+use futures::TryStreamExt;
+use std::sync::Arc;
+use tenon_storage::State;
+
+/// What a statement sees of the WITH before it.
+#[derive(Clone, Default)]
+pub(crate) struct Surroundings {
+    /// Rows that changes have returned, by name.
+    pub relations: Vec<(String, Arc<dyn TableSource>)>,
+    /// The data before any of the changes.
+    pub snapshot: Option<Arc<State>>,
+}
+
+fn changes(cte: &Cte) -> bool {
+    matches!(
+        cte.query.body.as_ref(),
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_)
+    )
+}
+
+fn with_of(tree: &mut Statement) -> Option<&mut Option<With>> {
+    match tree {
+        Statement::Query(query) => Some(&mut query.with),
+        Statement::Insert(insert) => insert.source.as_mut().map(|source| &mut source.with),
+        _ => None,
+    }
+}
+
+/// The statement without the changes in its WITH, and these; None where there are none.
+fn parted(tree: &Statement) -> Option<Result<(Statement, Vec<Cte>)>> {
+    let own = match tree {
+        Statement::Query(query) => query.with.as_ref(),
+        Statement::Insert(insert) => insert.source.as_ref().and_then(|source| source.with.as_ref()),
+        _ => None,
+    };
+    if !own?.cte_tables.iter().any(changes) {
+        return None;
+    }
+    let mut rest = tree.clone();
+    let with = with_of(&mut rest)?;
+    let (found, kept): (Vec<Cte>, Vec<Cte>) = with.take()?.cte_tables.into_iter().partition(changes);
+    // Queries stay, those before a change also as its own WITH.
+    let plain = own.map(|own| With {
+        cte_tables: kept,
+        ..own.clone()
+    });
+    let plain = plain.filter(|with| !with.cte_tables.is_empty());
+    let found = found.into_iter().map(|mut cte| {
+        if let (None, Some(with)) = (&cte.query.with, &plain) {
+            cte.query.with = Some(with.clone());
+        }
+        cte
+    });
+    let found: Vec<Cte> = found.collect();
+    *with = plain;
+    if let Some(unnamed) = found.iter().find(|cte| is_read(&rest, &found, cte)) {
+        let name = fold(&unnamed.alias.name);
+        let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
+        return Some(Err(SqlError::unsupported_as(message)));
+    }
+    Some(Ok((rest, found)))
+}
+
+/// Whether a change that returns nothing is named as if it did.
+fn is_read(rest: &Statement, found: &[Cte], cte: &Cte) -> bool {
+    let returns = match cte.query.body.as_ref() {
+        SetExpr::Insert(Statement::Insert(insert)) => insert.returning.is_some(),
+        SetExpr::Update(Statement::Update(update)) => update.returning.is_some(),
+        SetExpr::Delete(Statement::Delete(delete)) => delete.returning.is_some(),
+        _ => true,
+    };
+    let name = fold(&cte.alias.name);
+    let mut others = found.iter().filter(|other| !std::ptr::eq(*other, cte));
+    !returns
+        && (crate::catalog::bind::refers_to(rest, &name)
+            || others.any(|other| crate::catalog::bind::refers_to(&other.query, &name)))
+}
+
+/// The statement that a query of WITH is.
+fn statement(cte: &Cte) -> Statement {
+    crate::pg::parse::unnested(Statement::Query(cte.query.clone()))
+}
+
+fn relation(cte: &Cte, columns: &[ColumnDesc], batches: Vec<RecordBatch>) -> Result<(String, Arc<dyn TableSource>)> {
+    let given = batches.first().map(|batch| batch.schema());
+    let fields = columns.iter().enumerate().map(|(at, column)| {
+        let name = match cte.alias.columns.get(at) {
+            Some(given) => fold(&given.name),
+            None => column.name.clone(),
+        };
+        match &given {
+            Some(schema) => schema.field(at).clone().with_name(name).with_nullable(true),
+            None => Field::new(name, column.data_type.clone(), true),
+        }
+    });
+    let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let named = batches.into_iter().map(|batch| batch.with_schema(schema.clone()));
+    let named = named.collect::<Result<Vec<_>, _>>();
+    let named = named.map_err(|error| crate::pg::errors::from_arrow(&error))?;
+    let table = MemTable::try_new(schema, vec![named]).map_err(|error| from_datafusion(&error))?;
+    Ok((fold(&cte.alias.name), provider_as_source(Arc::new(table))))
+}
+
+/// Runs a statement whose WITH changes data; None for any other.
+pub(super) async fn run(
+    session: &mut Session,
+    prepared: &Prepared,
+    tree: &Statement,
+    params: &[ScalarValue],
+) -> Result<Option<Outcome>> {
+    let Some(parted) = parted(tree) else {
+        return Ok(None);
+    };
+    let (rest, found) = parted?;
+    let before = session.state();
+    let outer = std::mem::take(&mut session.surroundings);
+    let result = within(session, prepared, &rest, &found, before, params).await;
+    session.surroundings = outer;
+    result.map(Some)
+}
+
+async fn within(
+    session: &mut Session,
+    prepared: &Prepared,
+    rest: &Statement,
+    found: &[Cte],
+    before: Arc<State>,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    for cte in found {
+        let outcome = Box::pin(run_tree(session, prepared, &statement(cte), params)).await?;
+        if let Outcome::Rows { columns, stream, .. } = outcome {
+            let batches: Vec<RecordBatch> = stream.try_collect().await?;
+            let relation = relation(cte, &columns, batches)?;
+            session.surroundings.relations.push(relation);
+        }
+    }
+    let reads = matches!(rest, Statement::Query(query) if !matches!(query.body.as_ref(), SetExpr::Update(_) | SetExpr::Delete(_)));
+    session.surroundings.snapshot = reads.then_some(before);
+    Box::pin(run_tree(session, prepared, rest, params)).await
+}
+
+/// What preparing such a statement finds out: the relations are there, without rows.
+pub(super) fn describe(session: &mut Session, tree: &Statement, types: &[u32]) -> Result<Option<Description>> {
+    let Some(parted) = parted(tree) else {
+        return Ok(None);
+    };
+    let (rest, found) = parted?;
+    let outer = std::mem::take(&mut session.surroundings);
+    let mut describe = || {
+        for cte in &found {
+            let described = describe_tree(session, &statement(cte), types)?;
+            if let Some(columns) = described.columns {
+                let relation = relation(cte, &columns, Vec::new())?;
+                session.surroundings.relations.push(relation);
+            }
+        }
+        describe_tree(session, &rest, types)
+    };
+    let described: Result<Description, SqlError> = describe();
+    session.surroundings = outer;
+    described.map(Some)
+}
