@@ -1,6 +1,6 @@
 //! DataFusion's rule that pushes filters down, where it is right.
 
-use crate::optimizer::nodes::Materialized;
+use crate::pg::nodes::Materialized;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ExprSchema, JoinType, Result};

@@ -3,22 +3,23 @@
 
 mod aggregates;
 mod annotate;
+mod apply;
 mod cross_joins;
 mod date_bounds;
 pub(crate) mod deep;
 mod distinct;
 mod equi_joins;
 pub mod estimate;
+pub(crate) mod execution;
 mod filters;
 mod group_keys;
-pub(crate) mod implied_equalities;
 mod index_joins;
 mod join_order;
 mod joins;
 mod limits;
-pub(crate) mod nodes;
 mod not_in;
 mod outer_joins;
+pub(crate) mod parameters;
 mod projections;
 pub(crate) mod row_order;
 pub mod rules;
@@ -27,8 +28,9 @@ pub(crate) mod spill;
 mod unions;
 mod unordered;
 
-use crate::optimizer::nodes::{ApplyPlanner, LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
 use crate::optimizer::spill::inputs::shielded;
+use crate::pg::nodes::{LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
+use apply::ApplyPlanner;
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -9,6 +9,7 @@ pub(crate) mod errors;
 pub(crate) mod functions;
 pub(crate) mod lex;
 pub(crate) mod names;
+pub(crate) mod nodes;
 pub(crate) mod numeric;
 pub mod outcome;
 pub(crate) mod parse;

@@ -1,5 +1,6 @@
 //! What all sessions share: the database, the planner's state, and the threads that queries run on.
 
+use crate::optimizer::execution::task;
 use crate::pg::conventions::SessionConventions;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::tasks;
@@ -9,7 +10,6 @@ use crate::session::plan_cache::PlanCache;
 use crate::session::statements::KeptChecks;
 use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -201,20 +201,6 @@ fn handle_of(runtime: &Option<Runtime>) -> Result<&Handle> {
         Some(runtime) => Ok(runtime.handle()),
         None => Err(SqlError::new(state::ADMIN_SHUTDOWN, "the server is shutting down")),
     }
-}
-
-/// The state of a plan that runs. Functions are in the plans themselves.
-pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
-    Arc::new(TaskContext::new(
-        None,
-        "tenon".into(),
-        state.config().clone(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        state.runtime_env().clone(),
-    ))
 }
 
 impl Drop for Engine {

@@ -10,6 +10,7 @@ pub(crate) mod plan_cache;
 mod prepare;
 pub(crate) mod run;
 mod snapshot;
+pub(crate) mod spilling;
 pub(crate) mod statements;
 
 pub(crate) use block::{Block, Isolation};

@@ -1,6 +1,7 @@
 //! Running a plan: on the query threads, a bounded number at a time, its batches forwarded with back-pressure.
 
-use crate::optimizer::spill::Spilling;
+use crate::optimizer::execution::{self, fresh, shares_state};
+use crate::optimizer::parameters::{is_fillable, opened};
 use crate::optimizer::{self, deep};
 use crate::pg::bounds;
 use crate::pg::error::{Result, SqlError, canceled, out_of_memory, state};
@@ -8,9 +9,10 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::BatchStream;
 use crate::pg::planning;
 use crate::session::admission::{Place, Standing};
-use crate::session::engine::{self, Engine};
+use crate::session::engine::Engine;
 use crate::session::explain;
-use crate::session::plan_cache::{Keeper, Mode, Slot, fresh, is_fillable, opened, shares_state};
+use crate::session::plan_cache::{Keeper, Mode, Slot};
+use crate::session::spilling::Spilling;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, ParamValues, Result as DataFusionResult, ScalarValue};
@@ -343,7 +345,7 @@ pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Ready> {
         // Runs of one plan know each other apart by their context.
         Source::Physical(plan, _) => Ok(Ready {
             plan,
-            task: engine::task(&run.state),
+            task: execution::task(&run.state),
         }),
         Source::Logical(plan) => physical(run, &plan).await,
         Source::Kept { plan, values, keeper } => {
@@ -370,7 +372,7 @@ pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Ready> {
             {
                 let plan = fresh(open, Some(&values)).map_err(told)?;
                 run.engine.plans.keep(keeper, open, None);
-                let task = engine::task(&run.state);
+                let task = execution::task(&run.state);
                 return Ok(Ready { plan, task });
             }
             if open.is_none() {
@@ -415,7 +417,7 @@ async fn ready(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Ready> {
         let mut state = (*run.state).clone();
         let config = state.config_mut();
         *config = config.clone().with_batch_size(fitting);
-        let task = engine::task(&state);
+        let task = execution::task(&state);
         (Arc::new(state), task)
     };
     let plan = state

@@ -2,10 +2,10 @@
 //! the queries of WITH that run once.
 
 use super::fold;
-use crate::optimizer::nodes::Materialized;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::sets::{self, ONCE, ORDINALITY};
+use crate::pg::nodes::Materialized;
 use crate::pg::rewrite::ROWS_FROM;
 use crate::pg::rewrite::{call, displayed_name};
 use datafusion::arrow::datatypes::DataType;

@@ -39,7 +39,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, WindowExpr};
 use tenon_executor::aggregate::GroupExec;
 
-use crate::optimizer::nodes::ProjectSetExec;
+use crate::pg::nodes::ProjectSetExec;
 
 pub(crate) use append::AppendExec;
 use fold::{InOrder, rebased};

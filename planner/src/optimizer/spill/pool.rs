@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The merges of sorts would take all of that for reading many files at a time: they share three eighths, and read fewer
 /// files in more steps. Where much is free they get more, as a sort merges what it held when it was the only one.
 #[derive(Debug)]
-pub(super) struct SharePool {
+pub(crate) struct SharePool {
     bytes: usize,
     spillable: FairSpillPool,
     repartitions: FairSpillPool,

@@ -1,6 +1,6 @@
 //! LIMIT and OFFSET: constants are computed, and what is no constant becomes `nodes::LimitByValue`.
 
-use crate::optimizer::nodes::LimitByValue;
+use crate::pg::nodes::LimitByValue;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};

@@ -28,6 +28,7 @@ mod correlated;
 mod expansion;
 pub(crate) mod fields;
 mod filtered;
+mod implied_equalities;
 mod in_lists;
 mod intervals;
 mod limits;
@@ -44,7 +45,7 @@ pub(crate) mod to_text;
 mod unions;
 mod unseen_orders;
 
-use crate::optimizer::implied_equalities::DropImpliedEqualities;
+use self::implied_equalities::DropImpliedEqualities;
 use crate::pg::bounds;
 use crate::pg::conventions;
 use crate::pg::errors::to_datafusion;

@@ -3,10 +3,10 @@
 //! All calls that have none in their own arguments run side by side; those around them follow in a ProjectSet above.
 //! Where ORDER BY asks for none of the sets it comes first, so that LIMIT ends the sets. Elsewhere sets are refused.
 
-use crate::optimizer::nodes::{ProjectSet, SetCall};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::sets::called;
+use crate::pg::nodes::{ProjectSet, SetCall};
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};

@@ -2,26 +2,25 @@
 //!
 //! A plan is kept with all that it depends on: the names of the catalog, the versions of the tables that the query
 //! names, the session's settings and search path, and how often ANALYZE has run. It is made for certain values of the
-//! statement's parameters, or leaves them open (`parameter`); `slot` says when which. It is held here, and by its
+//! statement's parameters, or leaves them open (`optimizer/parameters.rs`); `slot` says when which. It is held here, and by its
 //! statement only weakly: a statement that lies unused must not keep an old version of a table in memory, so plans over
 //! versions that are gone are dropped as soon as any statement ends.
 
-mod parameter;
 mod slot;
 
-pub(crate) use parameter::{is_fillable, opened};
 pub(crate) use slot::{Mode, Slot};
 
+use crate::optimizer::execution::{fresh, shares_state};
 use crate::pg::settings::Settings;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result as DataFusionResult, ScalarValue};
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::{ViewTable, source_as_provider};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
-use tenon_executor::scan::{ScanExec, SegmentTable};
+use tenon_executor::scan::SegmentTable;
 use tenon_storage::{Relation, State, analyze_count};
 
 /// Plans kept by all sessions together.
@@ -189,35 +188,4 @@ impl PlanCache {
         own.plans
             .retain(|plan| Arc::weak_count(plan) > 0 && plan.basis.is_current(state));
     }
-}
-
-/// Nodes whose copies would write to one place when they run at the same time.
-pub(crate) fn shares_state(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let own = matches!(
-        plan.name(),
-        "ScalarSubqueryExec" | "RecursiveQueryExec" | "WorkTableExec" | "ApplyExec" | "MaterializedExec"
-    );
-    own || plan.children().into_iter().any(shares_state)
-}
-
-/// A copy of a plan that has nothing of earlier runs, neither rows nor counts; with `values`, one for these.
-pub(crate) fn fresh(
-    plan: &Arc<dyn ExecutionPlan>,
-    values: Option<&[ScalarValue]>,
-) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-    let copied = Arc::clone(plan).transform_up(|node| {
-        let node = match values {
-            Some(values) => parameter::filled(node, values)?,
-            None => node,
-        };
-        if let Some(scan) = node.downcast_ref::<ScanExec>() {
-            return Ok(Transformed::yes(Arc::new(scan.renewed()) as Arc<dyn ExecutionPlan>));
-        }
-        // Tenon's other nodes are new with their new inputs, and would lose their runtime filters by a reset.
-        if node.children().is_empty() || !tenon_executor::is_own(&node) {
-            return Ok(Transformed::yes(node.reset_state()?));
-        }
-        Ok(Transformed::yes(node))
-    })?;
-    Ok(copied.data)
 }

@@ -3,7 +3,8 @@
 //! As in PostgreSQL (plancache.c, choose_custom_plan): the first executions are planned for their values. Then a plan is
 //! made that leaves the values open, and kept if it costs no more than planning and running the others did on average.
 
-use super::{KeptPlan, Purpose, fresh};
+use super::{KeptPlan, Purpose};
+use crate::optimizer::execution::fresh;
 use crate::pg::error::Result;
 use crate::pg::errors::from_datafusion;
 use crate::pg::settings::Settings;

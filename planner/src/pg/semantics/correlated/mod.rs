@@ -10,8 +10,8 @@ mod references;
 mod shape;
 
 use super::subqueries::distinct_over;
-use crate::optimizer::nodes::{Apply, ApplyKind, Binding};
 use crate::pg::functions::aggregate::single::{ONLY_ROW, SINGLE_ROW};
+use crate::pg::nodes::{Apply, ApplyKind, Binding};
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};

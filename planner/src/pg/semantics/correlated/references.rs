@@ -1,7 +1,7 @@
 //! References to the row of an enclosing query: which a plan has, and placeholders in their place.
 
 use super::subquery_of;
-use crate::optimizer::nodes::Binding;
+use crate::pg::nodes::Binding;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result};

@@ -179,7 +179,7 @@ async fn exhaust(run: &Run, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     let mut place = run.engine.admission.place(&run.account, &run.standing);
     let told = |error| crate::pg::errors::from_datafusion(&error);
     // A context of its own: a kept plan has run under others.
-    let task = crate::session::engine::task(&run.state);
+    let task = crate::optimizer::execution::task(&run.state);
     let mut stream = execute_stream(plan.clone(), task).map_err(told)?;
     loop {
         tokio::select! {

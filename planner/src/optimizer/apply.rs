@@ -3,22 +3,23 @@
 //! The subquery's references to the row are placeholders. Its physical plan is made once where placeholders can be filled
 //! into it, and otherwise for each row's values again. Rows of equal values share a run.
 
-use crate::optimizer::nodes::{Materialized, ProjectSet};
+use super::execution::{fresh, shares_state, task};
+use super::parameters::{is_fillable, opened};
 use crate::optimizer::{self, deep};
-use crate::session::plan_cache::{fresh, is_fillable, opened, shares_state};
+use crate::pg::nodes::{Apply, ApplyKind, Binding, Materialized, ProjectSet, applies};
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use datafusion::arrow::compute::{concat_batches, take};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue, TableReference, internal_err};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -27,161 +28,10 @@ use datafusion::physical_plan::{
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use futures::StreamExt;
-use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
-
-/// What a row of the input becomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ApplyKind {
-    /// Itself with each row of the subquery.
-    Inner,
-    /// The same; with NULLs where the subquery has none.
-    Left,
-    /// Itself and whether the subquery has a row.
-    Mark,
-}
-
-/// A value of the input's row, and the placeholder in the subquery that it is for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Binding {
-    pub value: Expr,
-    pub id: String,
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Apply {
-    left: LogicalPlan,
-    /// Analyzed, and no child: the optimizer must not see its placeholders as constants.
-    subquery: Arc<LogicalPlan>,
-    bindings: Vec<Binding>,
-    kind: ApplyKind,
-    schema: DFSchemaRef,
-}
-
-impl PartialOrd for Apply {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        self.left.partial_cmp(&other.left).filter(|_| self == other)
-    }
-}
-
-impl Apply {
-    pub fn plan(
-        left: LogicalPlan,
-        subquery: LogicalPlan,
-        bindings: Vec<Binding>,
-        kind: ApplyKind,
-    ) -> Result<LogicalPlan> {
-        let node = Arc::new(Self::new(left, Arc::new(subquery), bindings, kind, None)?);
-        Ok(LogicalPlan::Extension(Extension { node }))
-    }
-
-    /// The plan, and the column that tells whether the subquery has a row.
-    pub fn marking(
-        left: LogicalPlan,
-        subquery: LogicalPlan,
-        bindings: Vec<Binding>,
-        mark: &TableReference,
-    ) -> Result<LogicalPlan> {
-        let node = Arc::new(Self::new(
-            left,
-            Arc::new(subquery),
-            bindings,
-            ApplyKind::Mark,
-            Some(mark.clone()),
-        )?);
-        Ok(LogicalPlan::Extension(Extension { node }))
-    }
-
-    fn new(
-        left: LogicalPlan,
-        subquery: Arc<LogicalPlan>,
-        bindings: Vec<Binding>,
-        kind: ApplyKind,
-        mark: Option<TableReference>,
-    ) -> Result<Self> {
-        let mut fields: Vec<_> = left
-            .schema()
-            .iter()
-            .map(|(qualifier, field)| (qualifier.cloned(), field.clone()))
-            .collect();
-        match kind {
-            ApplyKind::Mark => fields.push((mark, Arc::new(Field::new("mark", DataType::Boolean, false)))),
-            ApplyKind::Inner | ApplyKind::Left => fields.extend(subquery.schema().iter().map(|(qualifier, field)| {
-                let nullable = field.is_nullable() || kind == ApplyKind::Left;
-                let field = field.as_ref().clone().with_nullable(nullable);
-                (qualifier.cloned(), Arc::new(field))
-            })),
-        }
-        let schema = DFSchema::new_with_metadata(fields, left.schema().metadata().clone())?;
-        Ok(Self {
-            left,
-            subquery,
-            bindings,
-            kind,
-            schema: Arc::new(schema),
-        })
-    }
-
-    fn mark(&self) -> Option<TableReference> {
-        let last = self.schema.fields().len().checked_sub(1)?;
-        self.schema.qualified_field(last).0.cloned()
-    }
-}
-
-impl UserDefinedLogicalNodeCore for Apply {
-    fn name(&self) -> &str {
-        "Apply"
-    }
-
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.left]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
-        &self.schema
-    }
-
-    fn expressions(&self) -> Vec<Expr> {
-        self.bindings.iter().map(|binding| binding.value.clone()).collect()
-    }
-
-    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        let own = self.schema.fields().iter().skip(self.left.schema().fields().len());
-        own.map(|field| field.name().clone()).collect()
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "Apply")
-    }
-
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let Some(left) = inputs.pop() else {
-            return internal_err!("Apply has one input");
-        };
-        let bindings = exprs.into_iter().zip(&self.bindings).map(|(value, old)| Binding {
-            value: value.unalias(),
-            id: old.id.clone(),
-        });
-        let mark = self.mark().filter(|_| self.kind == ApplyKind::Mark);
-        Self::new(left, self.subquery.clone(), bindings.collect(), self.kind, mark)
-    }
-
-    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let width = self.left.schema().fields().len();
-        Some(vec![output_columns.iter().copied().filter(|&at| at < width).collect()])
-    }
-}
-
-/// Whether a plan has a subquery that runs row by row.
-pub(crate) fn applies(plan: &LogicalPlan) -> bool {
-    let found = plan
-        .exists(|node| Ok(matches!(node, LogicalPlan::Extension(Extension { node }) if node.as_any().is::<Apply>())));
-    found.unwrap_or(true)
-}
 
 pub(crate) struct ApplyPlanner;
 
@@ -301,7 +151,7 @@ fn filled(plan: LogicalPlan, ids: &[String], values: &[ScalarValue]) -> Result<L
 }
 
 /// New rows for those that are kept, by the address of the old.
-type Kept = HashMap<usize, Arc<super::materialized::Rows>>;
+type Kept = HashMap<usize, Arc<crate::pg::nodes::materialized::Rows>>;
 
 /// Finds the kept rows that depend on the values.
 fn changing(plan: &LogicalPlan, ids: &[String], kept: &mut Kept) -> Result<()> {
@@ -418,7 +268,7 @@ impl Inner {
         };
         // Nodes know the runs of a plan apart by their context.
         let context = match &self.open {
-            Some(_) => crate::session::engine::task(&self.state),
+            Some(_) => task(&self.state),
             None => context.clone(),
         };
         execute_stream(plan, context)

@@ -4,7 +4,7 @@
 //! takes as it is. Before each run a literal takes the call's place (`filled`), so that scans see constants: their zone
 //! maps, indexes and fast comparisons work as in a plan made for the values.
 
-use crate::optimizer::nodes::{ProjectSet, with_args_changed};
+use crate::pg::nodes::{ProjectSet, with_args_changed};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::array::RecordBatchOptions;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
@@ -65,7 +65,7 @@ impl ScalarUDFImpl for Parameter {
 /// come to, or has no type.
 pub(crate) fn opened(plan: LogicalPlan) -> Result<Option<LogicalPlan>> {
     // A subquery that runs row by row is not looked into.
-    let mut possible = !crate::optimizer::nodes::applies(&plan);
+    let mut possible = !crate::pg::nodes::applies(&plan);
     let opened = plan.transform_up_with_subqueries(|node| {
         let reached = matches!(
             node,
