@@ -11,7 +11,8 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
 /// `PushDownFilter` (DataFusion 55.2) takes a condition without columns, such as a scalar subquery, below every
-/// aggregation. One over all rows, and a grouping set without keys, make a row of none: there such conditions stay above.
+/// aggregation. One over all rows, and a grouping set without keys, make a row of none: there conditions stay above, also
+/// those that exclude each other, which the rule makes a condition without columns (`n = 1 AND n = 2` is `false`).
 /// Volatile ones stay above what makes other rows than it reads. What is read in many places is filtered above. And it takes a condition on one of two columns that a join
 /// equates for one on the other: floats may be equal and be told apart.
 #[derive(Debug, Default)]
@@ -84,9 +85,8 @@ impl PushDownFilterToGroups {
 }
 
 fn stays_above(condition: &Expr, input: &LogicalPlan) -> bool {
-    let without_columns = || condition.column_refs().is_empty();
     match input {
-        LogicalPlan::Aggregate(aggregate) => condition.is_volatile() || makes_rows(aggregate) && without_columns(),
+        LogicalPlan::Aggregate(aggregate) => condition.is_volatile() || makes_rows(aggregate),
         LogicalPlan::Window(_) | LogicalPlan::Join(_) | LogicalPlan::Distinct(_) => condition.is_volatile(),
         LogicalPlan::Extension(extension) => condition.is_volatile() || extension.node.as_any().is::<Materialized>(),
         _ => false,
