@@ -2,6 +2,7 @@
 //!
 //! DataFusion (55.2) makes a join of a correlated subquery under one alias, and finds the columns of the join's condition by
 //! their names alone: of `EXISTS (SELECT * FROM x, y WHERE o.b < y.b)`, where x has a `b` too, it would take that one.
+//! What IN compares gets one too: a conversion of a column there would be called as the same conversion in a condition.
 
 use super::correlated::subquery_of;
 use datafusion::common::alias::AliasGenerator;
@@ -9,7 +10,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchemaRef, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection};
 use datafusion::optimizer::AnalyzerRule;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,6 +53,17 @@ fn in_expression(mut expr: Expr, names: &AliasGenerator) -> Result<Transformed<E
     let plan = renamed(subquery.subquery.as_ref().clone(), names)?;
     let changed = plan.transformed;
     subquery.subquery = Arc::new(plan.data);
+    if let Expr::InSubquery(within) = &mut expr
+        && !within.subquery.outer_ref_columns.is_empty()
+        && let LogicalPlan::Projection(projection) = within.subquery.subquery.as_ref()
+        && let [value] = projection.expr.as_slice()
+        && !matches!(value, Expr::Column(_))
+    {
+        let named = value.clone().unalias().alias(names.next("\u{1}value"));
+        let projection = Projection::try_new(vec![named], Arc::clone(&projection.input))?;
+        within.subquery.subquery = Arc::new(LogicalPlan::Projection(projection));
+        return Ok(Transformed::yes(expr));
+    }
     Ok(Transformed::new_transformed(expr, changed))
 }
 
