@@ -66,5 +66,7 @@ pub fn replace(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     for e in &mut exprs {
         e.expr = accelerate(Arc::clone(&e.expr))?;
     }
-    Ok(Arc::new(ProjectionExec::try_new(exprs, input)?))
+    // What a union's columns are declared as may not be what the expressions are.
+    let schema = projection.schema();
+    ProjectionExec::try_new_with_schema_metadata(exprs, input, &schema).map(|plan| Arc::new(plan) as _)
 }

@@ -21,7 +21,7 @@ use super::limits::PushDownLimitInRange;
 use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
 use super::row_order::{FoldOrders, UnfoldOrders};
-use super::unions::PropagateEmptyInUnions;
+use super::unions::{PropagateEmptyInUnions, UnionsOfUnions};
 use super::{TenonOperators, TenonWindows};
 
 /// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
@@ -58,7 +58,7 @@ const ENFORCING: &str = "EnsureRequirements";
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 9] = [
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 10] = [
         Arc::new(DecorrelateNotIn::default()),
         Arc::new(EliminateCrossJoinOfOneEquality::default()),
         Arc::new(EliminateKeysOfOthers::default()),
@@ -68,6 +68,7 @@ pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(PushDownFilterToGroups::default()),
         Arc::new(PushDownLimitInRange::default()),
         Arc::new(SingleDistinctOfOneArgument::default()),
+        Arc::new(UnionsOfUnions::default()),
     ];
     for rule in &mut rules {
         if let Some(own) = mended.iter().find(|own| own.name() == rule.name()) {
