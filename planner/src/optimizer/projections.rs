@@ -1,13 +1,15 @@
-//! Projections: column picking moves into the join below, and expressions take their fast forms.
+//! Projections: column picking moves into the join below, expressions take their fast forms, and what DataFusion pushes down.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
-use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::projection::{ProjectionExec, remove_unnecessary_projections, try_embed_projection};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use tenon_executor::expr::accelerate;
 use tenon_executor::join::JoinExec;
@@ -69,4 +71,41 @@ pub fn replace(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     // What a union's columns are declared as may not be what the expressions are.
     let schema = projection.schema();
     ProjectionExec::try_new_with_schema_metadata(exprs, input, &schema).map(|plan| Arc::new(plan) as _)
+}
+
+/// `ProjectionPushdown` (DataFusion 55.2) puts a projection below a filter that picks columns itself, and takes the places
+/// that the projection reads, which are those of the picked columns, for places in what the filter reads.
+#[derive(Debug)]
+pub struct PushDownProjections;
+
+impl PhysicalOptimizerRule for PushDownProjections {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_down(|plan| {
+            let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
+                return Ok(Transformed::no(plan));
+            };
+            match projection.input().downcast_ref::<FilterExec>() {
+                Some(filter) if filter.projection().is_some() && !is_identity(projection) => {
+                    let embedded = try_embed_projection(projection, filter)?;
+                    Ok(embedded.map_or_else(|| Transformed::no(Arc::clone(&plan)), Transformed::yes))
+                }
+                _ => remove_unnecessary_projections(plan),
+            }
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "ProjectionPushdown"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn is_identity(projection: &ProjectionExec) -> bool {
+    let mut exprs = projection.expr().iter().enumerate();
+    projection.schema() == projection.input().schema()
+        && exprs.all(|(at, e)| e.expr.downcast_ref::<Column>().is_some_and(|column| column.index() == at))
 }

@@ -20,6 +20,7 @@ use super::group_keys::EliminateKeysOfOthers;
 use super::limits::PushDownLimitInRange;
 use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
+use super::projections::PushDownProjections;
 use super::row_order::{FoldOrders, UnfoldOrders};
 use super::unions::{PropagateEmptyInUnions, UnionsOfUnions};
 use super::{TenonOperators, TenonWindows};
@@ -88,7 +89,10 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut others = PhysicalOptimizer::new().rules;
     others.retain(|rule| !PHYSICAL_UNUSED.contains(&rule.name()));
     rules.push(Arc::new(FoldOrders));
-    for rule in others {
+    for mut rule in others {
+        if rule.name() == PushDownProjections.name() {
+            rule = Arc::new(PushDownProjections);
+        }
         let enforces = rule.name() == ENFORCING;
         rules.push(rule);
         if enforces {
@@ -117,5 +121,6 @@ mod tests {
             assert!(physical.iter().any(|rule| rule.name() == name), "{name}");
         }
         assert!(physical.iter().any(|rule| rule.name() == ENFORCING));
+        assert!(physical.iter().any(|rule| rule.name() == PushDownProjections.name()));
     }
 }
