@@ -16,6 +16,7 @@
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
 //! - what correlates a subquery has names of its own: `own_names`;
 //! - functions that return sets: `sets`;
+//! - what a window function gives over frames that move is in no order: `sliding`;
 //! - subqueries stand anywhere, and give one row: `subqueries`;
 //! - calls of functions and `||` look before they make something long: `bounds`;
 //! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
@@ -38,6 +39,7 @@ mod parse;
 mod peers;
 pub(crate) mod resolve;
 mod sets;
+mod sliding;
 mod subqueries;
 mod times;
 mod to_integer;
@@ -88,6 +90,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(limits::LimitsByValue));
     rules.push(Arc::new(own_names::NamesOfTheirOwn));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
+    rules.push(Arc::new(sliding::SlidingFrames));
     builder.with_analyzer_rules(planning::checked(rules, || Arc::new(planning::Checkpoint)))
 }
 
