@@ -107,5 +107,9 @@ impl PhysicalOptimizerRule for PushDownProjections {
 fn is_identity(projection: &ProjectionExec) -> bool {
     let mut exprs = projection.expr().iter().enumerate();
     projection.schema() == projection.input().schema()
-        && exprs.all(|(at, e)| e.expr.downcast_ref::<Column>().is_some_and(|column| column.index() == at))
+        && exprs.all(|(at, e)| {
+            e.expr
+                .downcast_ref::<Column>()
+                .is_some_and(|column| column.index() == at)
+        })
 }
