@@ -24,6 +24,7 @@ mod projections;
 pub(crate) mod row_order;
 pub mod rules;
 mod runtime_filters;
+mod shared_limits;
 pub(crate) mod spill;
 mod unions;
 mod unordered;

@@ -22,6 +22,7 @@ use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
 use super::projections::PushDownProjections;
 use super::row_order::{FoldOrders, UnfoldOrders};
+use super::shared_limits::SortsByAllKeys;
 use super::unions::{PropagateEmptyInUnions, UnionsOfUnions};
 use super::{TenonOperators, TenonWindows};
 
@@ -97,6 +98,7 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         rules.push(rule);
         if enforces {
             rules.push(Arc::new(UnfoldOrders));
+            rules.push(Arc::new(SortsByAllKeys));
         }
     }
     rules.push(Arc::new(TenonWindows));
