@@ -91,6 +91,11 @@ impl VisitorMut for Rows<'_> {
         }
         let replaced = match expr {
             Expr::Identifier(name) => self.row(&fold(name)).map(|found| found.map(|row| *expr = row)),
+            Expr::IsNull(row) => self.all(row, Expr::IsNull).map(|found| found.map(|all| *expr = all)),
+            Expr::IsNotNull(row) => self.all(row, Expr::IsNotNull).map(|found| found.map(|all| *expr = all)),
+            Expr::Function(function) if crate::pg::rewrite::function_name(function) == "row" => {
+                self.spread(&mut function.args).map(Some)
+            }
             Expr::Function(function) if crate::pg::rewrite::function_name(function) != "count" => {
                 let FunctionArguments::List(list) = &mut function.args else {
                     return ControlFlow::Continue(());
@@ -119,8 +124,52 @@ impl VisitorMut for Rows<'_> {
 }
 
 impl Rows<'_> {
-    /// The record of a relation's columns; None where the name is a column's, or no relation's.
-    fn row(&mut self, name: &str) -> Result<Option<Expr>> {
+    /// A row is NULL where all of its columns are, and is not where none is.
+    fn all(&mut self, row: &Expr, test: fn(Box<Expr>) -> Expr) -> Result<Option<Expr>> {
+        let row = match row {
+            Expr::Nested(inner) => inner.as_ref(),
+            other => other,
+        };
+        let Expr::Identifier(name) = row else { return Ok(None) };
+        let Some((factor, columns)) = self.relation(&fold(name))? else {
+            return Ok(None);
+        };
+        let tests = columns.iter().map(|own| test(Box::new(column(&factor, own))));
+        let all = tests.reduce(|a, b| Expr::BinaryOp {
+            left: Box::new(a),
+            op: BinaryOperator::And,
+            right: Box::new(b),
+        });
+        Ok(all.map(|all| Expr::Nested(Box::new(all))))
+    }
+
+    /// `ROW(a, t.*)`: a row of the columns.
+    fn spread(&mut self, arguments: &mut FunctionArguments) -> Result<()> {
+        let FunctionArguments::List(list) = arguments else {
+            return Ok(());
+        };
+        for argument in std::mem::take(&mut list.args) {
+            let relation = match &argument {
+                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => match name.0.as_slice() {
+                    [ObjectNamePart::Identifier(name)] => self.relation(&fold(name))?,
+                    _ => None,
+                },
+                _ => None,
+            };
+            match relation {
+                Some((factor, columns)) => list.args.extend(
+                    columns
+                        .iter()
+                        .map(|own| FunctionArg::Unnamed(FunctionArgExpr::Expr(column(&factor, own)))),
+                ),
+                None => list.args.push(argument),
+            }
+        }
+        Ok(())
+    }
+
+    /// The relation of this name and its columns; None where the name is a column's, or no relation's.
+    fn relation(&mut self, name: &str) -> Result<Option<(TableFactor, Vec<String>)>> {
         let mut named = self
             .factors
             .iter()
@@ -135,6 +184,15 @@ impl Rows<'_> {
                 _ => return Ok(None),
             }
         }
+        let columns = (self.columns)(factor.clone())?;
+        Ok(Some((factor, columns)))
+    }
+
+    /// The record of a relation's columns.
+    fn row(&mut self, name: &str) -> Result<Option<Expr>> {
+        let Some((factor, columns)) = self.relation(name)? else {
+            return Ok(None);
+        };
         // A table's rows have a type, whose columns another name in FROM does not rename.
         let mut typed = factor.clone();
         if let TableFactor::Table {
@@ -145,16 +203,16 @@ impl Rows<'_> {
         {
             alias.columns.clear();
         }
-        let (columns, names) = ((self.columns)(factor)?, (self.columns)(typed)?);
-        let quoted = |name: &str| Ident::with_quote('"', name);
-        let column = |column: &String| Expr::CompoundIdentifier(vec![quoted(name), quoted(column)]);
+        let names = (self.columns)(typed)?;
         let mut values = Vec::with_capacity(2 * columns.len());
         for (own, known) in columns.iter().zip(names) {
             values.push(Expr::Value(Value::SingleQuotedString(known).into()));
-            values.push(column(own));
+            values.push(column(&factor, own));
         }
         let record = call(RECORD, values);
-        let present = columns.iter().map(|own| Expr::IsNotNull(Box::new(column(own))));
+        let present = columns
+            .iter()
+            .map(|own| Expr::IsNotNull(Box::new(column(&factor, own))));
         let present = present.reduce(|a, b| Expr::BinaryOp {
             left: Box::new(a),
             op: BinaryOperator::Or,
@@ -174,4 +232,11 @@ impl Rows<'_> {
             None => record,
         }))
     }
+}
+
+/// A relation's column.
+fn column(relation: &TableFactor, name: &str) -> Expr {
+    let relation = alias(relation).unwrap_or_default();
+    let quoted = |name: &str| Ident::with_quote('"', name);
+    Expr::CompoundIdentifier(vec![quoted(&relation), quoted(name)])
 }

@@ -5,8 +5,8 @@
 
 use super::value_types;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, ValueWithSpan, WindowType,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, ValueWithSpan, WindowType,
 };
 use tenon_storage::SqlType;
 use tenon_storage::numeric::Numeric;
@@ -152,7 +152,15 @@ fn exact_literal(expr: &mut Expr, data_type: &DataType) {
 /// A column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats. So are strings beside a
 /// value of another type.
 pub(super) fn type_values(query: &mut Query) {
-    let SetExpr::Values(values) = query.body.as_mut() else {
+    type_values_of(&mut query.body);
+}
+
+fn type_values_of(body: &mut SetExpr) {
+    if let SetExpr::SetOperation { left, right, .. } = body {
+        type_values_of(left);
+        type_values_of(right);
+    }
+    let SetExpr::Values(values) = body else {
         return;
     };
     let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
@@ -188,12 +196,24 @@ pub(super) fn type_values(query: &mut Query) {
         let float = column
             .iter()
             .any(|expr| matches!(&**expr, Expr::Cast { data_type, .. } if is_float(data_type)));
-        let types: Vec<_> = column.iter().filter_map(|expr| number_type(expr)).collect();
+        let mut types = Vec::new();
+        for expr in &column {
+            let mut found = Vec::new();
+            match number_type(expr) {
+                Some(own) => types.push(own),
+                None if types_of_numbers(expr, &mut found) => types.append(&mut found),
+                None => {}
+            }
+        }
         // Numbers of different types: each keeps its own digits.
         let mixed = !float && types.iter().any(|own| Some(own) != types.first());
-        for expr in column.iter_mut().filter(|expr| mixed && is_number(expr)) {
-            let digits = expr.to_string();
-            **expr = numeric(&digits, DataType::Decimal(ExactNumberInfo::None));
+        for expr in column.iter_mut().filter(|_| mixed) {
+            if is_number(expr) {
+                let digits = expr.to_string();
+                **expr = numeric(&digits, DataType::Decimal(ExactNumberInfo::None));
+            } else if types_of_numbers(expr, &mut Vec::new()) {
+                value_types::cast(expr, DataType::Decimal(ExactNumberInfo::None));
+            }
         }
         for expr in column.iter_mut().filter(|expr| float && is_number(expr)) {
             cast_to_float(expr, false);
@@ -336,6 +356,24 @@ pub(crate) fn is_number(expr: &Expr) -> bool {
 }
 
 /// The digits cast to a numeric.
+/// The types of the number literals in an expression that is an integer or a numeric, whatever they are. Whether it is such.
+fn types_of_numbers(expr: &Expr, found: &mut Vec<DataType>) -> bool {
+    match expr {
+        Expr::BinaryOp { left, op, right } => {
+            use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+            matches!(op, Plus | Minus | Multiply | Divide | Modulo)
+                && types_of_numbers(left, found)
+                && types_of_numbers(right, found)
+        }
+        Expr::Nested(inner) => types_of_numbers(inner, found),
+        Expr::UnaryOp { expr: inner, .. } if !is_number(expr) => types_of_numbers(inner, found),
+        expr => {
+            found.extend(number_type(expr));
+            is_number(expr)
+        }
+    }
+}
+
 fn numeric(digits: &str, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: CastKind::Cast,

@@ -1,5 +1,6 @@
 //! PostgreSQL spellings that DataFusion's planner does not know.
 
+use super::names::function_name;
 use crate::pg::functions::array::quantified;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -230,6 +231,17 @@ pub(super) fn respell(expr: &mut Expr) {
                 value.value = Value::SingleQuotedString(text.value.clone());
             }
         }
+        // A row is NULL where all of it is, and is not where nothing of it is.
+        Expr::IsNull(row) => {
+            if let Some(all) = row_items(row).map(|items| all_of(items, Expr::IsNull)) {
+                *expr = all;
+            }
+        }
+        Expr::IsNotNull(row) => {
+            if let Some(all) = row_items(row).map(|items| all_of(items, Expr::IsNotNull)) {
+                *expr = all;
+            }
+        }
         Expr::BinaryOp { left, op, right } if is_row(left) && is_row(right) => {
             if let Some(compared) = compare_rows(left, op, right) {
                 *expr = compared;
@@ -347,15 +359,44 @@ fn empty_arguments() -> FunctionArguments {
 }
 
 fn is_row(expr: &Expr) -> bool {
-    matches!(expr, Expr::Tuple(values) if values.len() > 1)
+    row_items(expr).is_some_and(|items| items.len() > 1 || !matches!(expr, Expr::Tuple(_)))
+}
+
+/// What stands in `(a, b)` or `ROW(a, b)`.
+fn row_items(expr: &Expr) -> Option<Vec<&Expr>> {
+    match expr {
+        Expr::Tuple(items) => Some(items.iter().collect()),
+        Expr::Function(call) if function_name(call) == "row" && call.over.is_none() => {
+            let FunctionArguments::List(list) = &call.args else {
+                return None;
+            };
+            let items = list.args.iter().map(|item| match item {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(item)) => Some(item),
+                _ => None,
+            });
+            items.collect()
+        }
+        _ => None,
+    }
+}
+
+fn all_of(items: Vec<&Expr>, test: fn(Box<Expr>) -> Expr) -> Expr {
+    let tests = items.into_iter().map(|item| test(Box::new(item.clone())));
+    let all = tests.reduce(|a, b| Expr::BinaryOp {
+        left: Box::new(a),
+        op: BinaryOperator::And,
+        right: Box::new(b),
+    });
+    match all {
+        Some(all) => Expr::Nested(Box::new(all)),
+        None => Expr::Value(Value::Boolean(true).into()),
+    }
 }
 
 /// Rows compared column by column, with NULL as SQL has it. None for other operators, or rows of different lengths.
 pub(super) fn compare_rows(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
-    let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) else {
-        return None;
-    };
-    if left.len() != right.len() {
+    let (left, right) = (row_items(left)?, row_items(right)?);
+    if left.len() != right.len() || left.is_empty() {
         return None;
     }
     let pair = |at: usize, op: &BinaryOperator| Expr::BinaryOp {

@@ -45,7 +45,7 @@ pub(super) fn typed_by_casts(column: &mut [&mut Expr]) -> bool {
     true
 }
 
-fn cast(expr: &mut Expr, data_type: DataType) {
+pub(super) fn cast(expr: &mut Expr, data_type: DataType) {
     let inner = std::mem::replace(expr, Expr::Value(Value::Null.into()));
     *expr = Expr::Cast {
         kind: CastKind::Cast,
