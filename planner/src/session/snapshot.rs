@@ -113,7 +113,10 @@ impl Session {
     fn path(&self, snapshot: &State) -> Vec<String> {
         let mut path = self.settings.search_path(&self.current_user());
         if self.has_temporary {
-            path.insert(0, self.temporary_schema());
+            match path.iter().position(|schema| schema == "pg_temp") {
+                Some(at) => path[at] = self.temporary_schema(),
+                None => path.insert(0, self.temporary_schema()),
+            }
         }
         path.retain(|schema| snapshot.schema(schema).is_some());
         path

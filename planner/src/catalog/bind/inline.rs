@@ -4,6 +4,7 @@
 use super::{Binder, fold, hygiene, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::raise::RAISE;
+use crate::pg::functions::record::FIELD;
 use crate::pg::parse::{parse, parse_expression};
 use crate::pg::rewrite::{call, function_name, rewrite};
 use crate::pg::statement::Kind;
@@ -447,6 +448,13 @@ impl Inliner<'_> {
             data_type: None,
         };
         let shown = alias.as_ref().map_or(own_name.clone(), |alias| fold(&alias.name));
+        if let FunctionResult::Set(result) | FunctionResult::Scalar(result) = &function.returns {
+            query = match self.binder.composite_declared(result) {
+                Some(composite) => of_columns(query, &composite.columns)?,
+                None if result == "void" => without_value(query, matches!(function.returns, FunctionResult::Set(_)))?,
+                None => query,
+            };
+        }
         let mut columns = match &function.returns {
             FunctionResult::Table(columns) => columns.iter().map(|(name, _)| column(name)).collect(),
             FunctionResult::Set(result) | FunctionResult::Scalar(result) => {
@@ -459,6 +467,11 @@ impl Inliner<'_> {
                         .map(|field| column(field.name()))
                         .collect(),
                     Err(_) if matches!(result.as_str(), "record") => Vec::new(),
+                    Err(_) if self.binder.composite_declared(result).is_some() => {
+                        let composite = self.binder.composite_declared(result);
+                        let names = composite.iter().flat_map(|of| &of.columns);
+                        names.map(|(name, _)| column(name)).collect()
+                    }
                     Err(_) => vec![column(&shown)],
                 }
             }
@@ -523,30 +536,89 @@ fn aggregates(select: &Select) -> bool {
 
 /// The rows with, at the end, their number: WITH ORDINALITY.
 fn numbered(query: Box<Query>) -> Box<Query> {
+    let number = SelectItem::ExprWithAlias {
+        expr: crate::pg::rewrite::row_number(Vec::new()),
+        alias: Ident::with_quote('"', "ordinality"),
+    };
+    over(
+        query,
+        Vec::new(),
+        vec![SelectItem::Wildcard(Default::default()), number],
+    )
+}
+
+/// Values of a query's rows, whose columns get these names.
+fn over(query: Box<Query>, columns: Vec<Ident>, items: Vec<SelectItem>) -> Box<Query> {
+    let columns = columns
+        .into_iter()
+        .map(|name| TableAliasColumnDef { name, data_type: None });
     let derived = TableFactor::Derived {
         lateral: false,
         subquery: query.clone(),
         alias: Some(TableAlias {
             explicit: true,
             name: Ident::with_quote('"', "\u{1}rows"),
-            columns: Vec::new(),
+            columns: columns.collect(),
             at: None,
         }),
         sample: None,
-    };
-    let number = SelectItem::ExprWithAlias {
-        expr: crate::pg::rewrite::row_number(Vec::new()),
-        alias: Ident::with_quote('"', "ordinality"),
     };
     let from = TableWithJoins {
         relation: derived,
         joins: Vec::new(),
     };
-    let items = vec![SelectItem::Wildcard(Default::default()), number];
     match crate::pg::parse::select::of(items, vec![from], None) {
-        Statement::Query(numbered) => numbered,
+        Statement::Query(over) => over,
         _ => query,
     }
+}
+
+/// A query's columns as those of a composite type, or the columns of its one record.
+fn of_columns(query: Box<Query>, columns: &[(String, String)]) -> Result<Box<Query>> {
+    let items = match query.body.as_ref() {
+        SetExpr::Select(select) => select.projection.as_slice(),
+        _ => &[],
+    };
+    let is_record = matches!(
+        items,
+        [SelectItem::UnnamedExpr(Expr::Cast {
+            data_type: DataType::Custom(..),
+            ..
+        }) | SelectItem::ExprWithAlias {
+            expr: Expr::Cast {
+                data_type: DataType::Custom(..),
+                ..
+            },
+            ..
+        }]
+    );
+    // The text does not tell the columns of `*`.
+    if !is_record && (items.len() != columns.len() || items.len() == 1) {
+        return Ok(query);
+    }
+    let named = |at: usize| Ident::with_quote('"', format!("\u{1}{at}"));
+    let values = columns.iter().enumerate().map(|(at, (name, declared))| {
+        let value = match is_record {
+            true => call(FIELD, vec![Expr::Identifier(named(0)), string(name)]),
+            false => Expr::Identifier(named(at)),
+        };
+        Ok(SelectItem::ExprWithAlias {
+            expr: cast(value, declared)?,
+            alias: Ident::with_quote('"', name),
+        })
+    });
+    let (names, values) = ((0..items.len()).map(named).collect(), values.collect::<Result<_>>()?);
+    Ok(over(query, names, values))
+}
+
+/// What a function gives that returns nothing: as many rows as it is called, or none.
+fn without_value(query: Box<Query>, set: bool) -> Result<Box<Query>> {
+    let null = SelectItem::UnnamedExpr(cast(Expr::Value(Value::Null.into()), "text")?);
+    let mut query = first_row(over(query, Vec::new(), vec![null]));
+    if set && let SetExpr::Select(select) = query.body.as_mut() {
+        select.selection = Some(Expr::Value(Value::Boolean(false).into()));
+    }
+    Ok(query)
 }
 
 /// A function gives its query's first row.

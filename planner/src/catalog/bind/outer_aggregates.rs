@@ -124,7 +124,7 @@ impl Visitor for Aggregates<'_> {
     }
 }
 
-/// Whether a call's arguments, or queries in them, read a column of a query around.
+/// Whether a call's arguments or its FILTER, or queries in them, read a column of a query around.
 fn has_outer_column(call: &Function) -> bool {
     #[derive(Default)]
     struct Columns {
@@ -171,7 +171,8 @@ fn has_outer_column(call: &Function) -> bool {
             }
         }
     }
-    Visit::visit(&call.args, &mut Columns::default()).is_break()
+    let in_filter = |filter: &Expr| Visit::visit(filter, &mut Columns::default()).is_break();
+    Visit::visit(&call.args, &mut Columns::default()).is_break() || call.filter.as_deref().is_some_and(in_filter)
 }
 
 fn known_as(factor: &TableFactor) -> Option<String> {

@@ -323,7 +323,7 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         .map(str::to_string),
         "identity_cycle": "NO",
         "is_generated": if is_computed { "ALWAYS" } else { "NEVER" },
-        "generation_expression": column.default.filter(|_| is_computed).map(|text| format!("({text})")),
+        "generation_expression": column.default.filter(|_| is_computed).map(generated_as),
         "is_updatable": yes_or_no(relation.as_table().is_some()),
     }
 }
@@ -412,4 +412,12 @@ fn key_columns(binder: &Binder, database: &str) -> Vec<Row> {
         }
     }
     out
+}
+
+/// An expression as PostgreSQL shows it: a number stands bare.
+fn generated_as(text: &str) -> String {
+    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => text.into(),
+        false => format!("({text})"),
+    }
 }

@@ -19,6 +19,10 @@ pub(super) fn length(sql_type: SqlType) -> i64 {
 
 /// `format_type(oid, typmod)`; None for an unknown oid.
 pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
+    // A length that is asked for and is none.
+    if oid == 1042 && typmod.is_some_and(|typmod| typmod < 0) {
+        return Some("bpchar".into());
+    }
     let typmod = typmod.filter(|typmod| *typmod >= 0);
     if let Some(of) = u32::try_from(oid).ok().and_then(EnumType::newest) {
         let array = if i64::from(of.oid) == oid { "" } else { "[]" };

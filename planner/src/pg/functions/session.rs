@@ -48,6 +48,26 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// The search path's schemas that exist; `all`: also those that are searched without being named there.
+    fn schemas(&self, all: bool) -> Vec<String> {
+        let named = self.settings.search_path(&self.settings.current_user(&self.info.user));
+        let has = |name: &str| named.iter().any(|named| named == name);
+        let temporary = |name: &String| name.starts_with("pg_temp_");
+        let mut schemas = Vec::new();
+        if all && !has("pg_temp") {
+            schemas.extend(self.path.iter().find(|name| temporary(name)).cloned());
+        }
+        if all && !has("pg_catalog") {
+            schemas.push("pg_catalog".into());
+        }
+        schemas.extend(named.iter().filter_map(|name| match name.as_str() {
+            "pg_temp" => self.path.iter().find(|name| temporary(name)).cloned(),
+            "pg_catalog" => Some(name.clone()),
+            _ => self.path.contains(name).then(|| name.clone()),
+        }));
+        schemas
+    }
+
     /// The function of that name, if it is one of the session's.
     pub(crate) fn function(self: &Arc<Self>, name: &str) -> Option<Arc<ScalarUDF>> {
         let text = |value: &str| Some(ScalarValue::Utf8View(Some(value.into())));
@@ -66,7 +86,7 @@ impl Facts {
                 std::env::consts::ARCH,
                 env!("CARGO_PKG_VERSION")
             )),
-            "current_schema" => match crate::pg::names::created_in(&self.path) {
+            "current_schema" => match crate::pg::names::created_in(&self.schemas(false)) {
                 Some(schema) => text(schema),
                 None => Some(ScalarValue::Utf8View(None)),
             },
@@ -260,16 +280,9 @@ impl ScalarUDFImpl for SessionFunction {
                 Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(String::new()))))
             }
             Kind::CurrentSchemas => {
-                let mut schemas: Vec<ScalarValue> = Vec::new();
-                if matches!(&args.args[0], ColumnarValue::Scalar(ScalarValue::Boolean(Some(true)))) {
-                    schemas.push(ScalarValue::Utf8View(Some("pg_catalog".into())));
-                }
-                schemas.extend(
-                    self.facts
-                        .path
-                        .iter()
-                        .map(|name| ScalarValue::Utf8View(Some(name.clone()))),
-                );
+                let all = matches!(&args.args[0], ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))));
+                let schemas = self.facts.schemas(all).into_iter();
+                let schemas: Vec<ScalarValue> = schemas.map(|name| ScalarValue::Utf8View(Some(name))).collect();
                 let list = ScalarValue::new_list_nullable(&schemas, &DataType::Utf8View);
                 Ok(ColumnarValue::Scalar(ScalarValue::List(list)))
             }

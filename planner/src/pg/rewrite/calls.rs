@@ -2,8 +2,8 @@
 
 use super::spellings::call;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, Value,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, ObjectName, Value,
 };
 
 /// What a call means, where it is not the function of its name.
@@ -94,8 +94,23 @@ fn number_strings(name: &str, function: &mut Function) {
     let FunctionArguments::List(list) = &mut function.args else {
         return;
     };
+    // Of two numbers these are numerics', or are where one of the two is.
+    let numeric = |argument: &FunctionArg| {
+        matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Cast { data_type, .. }))
+            if matches!(data_type, DataType::Numeric(_) | DataType::Decimal(_)))
+    };
+    let (from, to) = match (name, list.args.len()) {
+        ("round" | "trunc", 2) => (0, DataType::Numeric(ExactNumberInfo::None)),
+        ("log", 2) => (0, DataType::Numeric(ExactNumberInfo::None)),
+        ("power" | "pow", 2) if list.args.iter().any(numeric) => (0, DataType::Numeric(ExactNumberInfo::None)),
+        _ => (from, to),
+    };
     // A third argument of a padding is text, and a second of a rounding is digits.
-    let last = if matches!(name, "power" | "pow") { 2 } else { from + 1 };
+    let last = if matches!(name, "power" | "pow") || name == "log" && list.args.len() == 2 {
+        2
+    } else {
+        from + 1
+    };
     for argument in list.args.iter_mut().take(last).skip(from) {
         if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
             && is_string(expr)
