@@ -577,6 +577,7 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
     let binder = session.binder();
     let mut source = create.query.clone();
     super::qualify::relations(&binder, &mut source);
+    super::stars::spell_out(&binder, &mut source);
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
     let columns = columns_of(session.columns(&plan)?.as_arrow(), &given)?;

@@ -35,6 +35,7 @@ pub(crate) use cursor::CursorRows;
 pub(crate) use kept_checks::KeptChecks;
 mod sequence;
 mod set;
+mod stars;
 pub(crate) mod text_rows;
 mod types;
 mod unique;
