@@ -1,7 +1,7 @@
 //! DataFusion's rule that makes keys of a join's equalities, where it is right.
 
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::{NullEquality, Result};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{DFSchema, NullEquality, Result};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator};
 use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
@@ -64,4 +64,37 @@ impl ExtractKeysOfOneEquality {
         }
         Ok(Transformed::yes(LogicalPlan::Join(join)))
     }
+}
+
+/// The plan with a name of its own for each key that is called as a column beside it, as conversions are called as what they
+/// convert: the key becomes a column of the join's input.
+pub fn named(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Join(mut join) => {
+            let mut changed = false;
+            let (left, right) = (join.left.schema().clone(), join.right.schema().clone());
+            for (at, (own, other)) in join.on.iter_mut().enumerate() {
+                changed |= name(own, at, &left) | name(other, at, &right);
+            }
+            Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+        }
+        node => Ok(Transformed::no(node)),
+    })
+    .data()
+}
+
+fn name(key: &mut Expr, at: usize, input: &DFSchema) -> bool {
+    if !matches!(key, Expr::ScalarFunction(_)) {
+        return false;
+    }
+    let called = key.schema_name().to_string();
+    let alike = input
+        .columns()
+        .iter()
+        .any(|column| column.flat_name() == called || column.name == called);
+    if alike {
+        let own = format!("{key} {at}");
+        *key = std::mem::take(key).alias(own);
+    }
+    alike
 }

@@ -62,7 +62,7 @@ impl QueryPlanner for TenonQueryPlanner {
 
 /// An optimized plan with its joins ordered and estimates on its nodes.
 pub fn prepared(plan: LogicalPlan) -> Result<LogicalPlan> {
-    annotate::annotate(order_joins(plan)?)
+    annotate::annotate(equi_joins::named(order_joins(plan)?)?)
 }
 
 /// The physical plan of a prepared one.
