@@ -22,6 +22,7 @@ use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
+use tenon_storage::numeric::Numeric;
 use tenon_storage::{Index, Object, ObjectKey, Relation, Sequence, TableVersion, quote};
 
 /// What the crate registers: made at first use.
@@ -365,10 +366,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
             DataType::Int64,
             Box::new(move |_| ScalarValue::Int64(Some(own.engine.database().budget().in_use_bytes() as i64))),
         ),
-        "pg_size_pretty" => (
-            DataType::Utf8,
-            Box::new(|args| ScalarValue::Utf8(number(args, 0).map(size_pretty))),
-        ),
+        "pg_size_pretty" => (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(size_of(args)))),
         "has_any_column_privilege"
         | "has_column_privilege"
         | "has_database_privilege"
@@ -463,15 +461,38 @@ fn text(args: &[ScalarValue], at: usize) -> Option<String> {
     args.get(at)?.try_as_str().flatten().map(str::to_string)
 }
 
-/// As PostgreSQL prints sizes: the largest unit in which the number has at least two digits.
-fn size_pretty(bytes: i64) -> String {
-    let units = ["bytes", "kB", "MB", "GB", "TB", "PB"];
-    let (mut value, mut unit) = (bytes as f64, 0);
-    while value.abs() >= 10.0 * 1024.0 && unit + 1 < units.len() {
-        value /= 1024.0;
+/// A size of any number: what is below the second unit is shown with its digits.
+fn size_of(args: &[ScalarValue]) -> Option<String> {
+    let numeric = match args.first()? {
+        ScalarValue::LargeBinary(bytes) => Numeric::from_bytes(bytes.as_deref()?),
+        ScalarValue::Decimal128(unscaled, _, scale) => Numeric::of_i128((*unscaled)?, *scale),
+        _ => return number(args, 0).map(|bytes| size_pretty(bytes.into())),
+    };
+    let whole = match &numeric {
+        Numeric::Finite(value) => Numeric::from(value.truncated(0)).to_i128().ok().flatten(),
+        _ => None,
+    };
+    match whole {
+        Some(whole) if whole.abs() >= BYTES_MAX => Some(size_pretty(whole)),
+        _ => Some(format!("{numeric} bytes")),
+    }
+}
+
+/// Sizes from here on are shown in kB.
+const BYTES_MAX: i128 = 10 * 1024;
+
+/// As PostgreSQL prints sizes: the first unit in which the number stays below 20,480 halves, rounded.
+fn size_pretty(bytes: i128) -> String {
+    if bytes.abs() < BYTES_MAX {
+        return format!("{bytes} bytes");
+    }
+    let units = ["kB", "MB", "GB", "TB", "PB"];
+    let (mut halves, mut unit) = (bytes / 512, 0);
+    while halves.abs() >= 20 * 1024 - 1 && unit + 1 < units.len() {
+        halves /= 1024;
         unit += 1;
     }
-    format!("{} {}", value.round(), units[unit])
+    format!("{} {}", (halves + halves.signum()) / 2, units[unit])
 }
 
 /// A function of few rows, evaluated one by one.

@@ -170,14 +170,17 @@ fn relation_name(binder: &Binder, oid: i64) -> Option<String> {
         found.map(|(table, key)| (table.definition().schema_name.as_str(), key.name.as_str()))
     };
     let (schema, name) = relation.or_else(key)?;
-    let found = binder.names().find(None, name).map(|found| i64::from(found.oid()));
-    Some(
-        if found == Some(oid) || binder.facts.path.first().is_some_and(|first| first == schema) {
-            quote::identifier(name)
-        } else {
-            format!("{}.{}", quote::identifier(schema), quote::identifier(name))
-        },
-    )
+    // The first schema of the path that has a relation or an index of that name.
+    let is_index = |of: &str| {
+        let mut indexes = relations::indexed(binder);
+        indexes.any(|(table, key)| table.definition().schema_name == of && key.name == name)
+    };
+    let mut path = binder.facts.path.iter();
+    let found = path.find(|of| binder.snapshot.relation(of, name).is_some() || is_index(of));
+    Some(match found.is_some_and(|found| found == schema) {
+        true => quote::identifier(name),
+        false => format!("{}.{}", quote::identifier(schema), quote::identifier(name)),
+    })
 }
 
 /// A type by any of its names: `int4`, `integer`, `numeric(10,2)`, `text[]`, `pg_catalog.name`.
