@@ -8,6 +8,7 @@ use futures::{SinkExt, StreamExt};
 use libtest_mimic::Trial;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::time::{Duration, Instant};
+use tokio_postgres::types::Type;
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -27,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         trial("wire::garbage_statements", garbage_statements),
         trial("wire::pipeline", pipeline),
         trial("wire::repeated_texts", repeated_texts),
+        trial("wire::kept_at_once", kept_at_once),
     ]
 }
 
@@ -604,7 +606,7 @@ async fn pipeline() -> Result<()> {
 /// The same texts again and again, whose plans are kept, beside texts that are new each time, while tables, views and
 /// settings change: the answers are the same.
 async fn repeated_texts() -> Result<()> {
-    const TEXTS: [&str; 10] = [
+    const TEXTS: [&str; 14] = [
         "SELECT * FROM r",
         "SELECT a, count(*) FROM r GROUP BY a ORDER BY a",
         "SELECT * FROM v ORDER BY 1",
@@ -615,6 +617,10 @@ async fn repeated_texts() -> Result<()> {
         "SELECT 10 / a FROM r WHERE a >= 0 ORDER BY 1",
         "SELECT current_schema, count(*) FROM r",
         "SELECT max(a) FROM r",
+        "SELECT a, (SELECT count(*) FROM r) FROM r WHERE a < (SELECT max(a) FROM r) ORDER BY a",
+        "SELECT a FROM r WHERE a = (SELECT min(a) FROM r WHERE a > (SELECT avg(a) FROM r)) ORDER BY a",
+        "SELECT a FROM r GROUP BY a HAVING count(*) > (SELECT avg(c) FROM (SELECT count(*) c FROM r GROUP BY a) q) ORDER BY a",
+        "WITH w AS (SELECT a, count(*) c FROM r GROUP BY a) SELECT a FROM w WHERE c = (SELECT max(c) FROM w) ORDER BY a",
     ];
     const CHANGES: [&str; 20] = [
         "INSERT INTO r SELECT g % 7 + 1 FROM generate_series(1, 20) g",
@@ -687,6 +693,50 @@ async fn repeated_texts() -> Result<()> {
                 "seed {seed}, round {round}: {text}\n{own}\nbut {expected}"
             );
         }
+    }
+    Ok(())
+}
+
+/// One kept plan runs several times at once: each run has rows and results of subqueries of its own.
+async fn kept_at_once() -> Result<()> {
+    let server = Server::start(&["--threads=2"])?;
+    let mut client = server.connect().await?;
+    client
+        .batch_execute("CREATE TABLE t AS SELECT x FROM generate_series(1, 30000) g(x)")
+        .await?;
+    let texts = [
+        "SELECT x FROM t WHERE x > (SELECT min(x) + $1 FROM t) ORDER BY x",
+        "SELECT x FROM t WHERE x % 3 < 3 AND x - $1 > (SELECT min(x) FROM t WHERE x > (SELECT max(x) FROM t) - 30000) ORDER BY x",
+        "WITH w AS (SELECT x + $1 AS y, count(*) AS c FROM t GROUP BY 1) \
+         SELECT w.y - 1 - $1 + $1 FROM w JOIN w v USING (y) WHERE w.c = (SELECT max(c) FROM w) ORDER BY 1",
+    ];
+    for text in texts {
+        let statement = client.prepare_typed(text, &[Type::INT4]).await?;
+        for low in 0..8 {
+            client.query(&statement, &[&low]).await?;
+        }
+        let transaction = client.transaction().await?;
+        let mut portals = Vec::new();
+        for low in [3i32, 700, 12, 29_000] {
+            let portal = transaction.bind(&statement, &[&low]).await?;
+            let first = transaction.query_portal(&portal, 2).await?;
+            portals.push((low, portal, first));
+        }
+        for (low, portal, mut rows) in portals {
+            rows.extend(transaction.query_portal(&portal, 0).await?);
+            let own: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+            let expected: Vec<i32> = match text.starts_with("WITH") {
+                true => (low..low + 30_000).collect(),
+                false => (low + 2..=30_000).collect(),
+            };
+            ensure!(
+                own == expected,
+                "{text} with {low}: {} rows, {:?}",
+                own.len(),
+                own.first()
+            );
+        }
+        transaction.commit().await?;
     }
     Ok(())
 }

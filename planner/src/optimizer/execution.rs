@@ -1,10 +1,16 @@
 //! What a physical plan needs to run once more: a copy of its own, and a context.
 
+use super::expressions::{comes_to_all, with_exprs_changed};
 use super::parameters;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::{SessionState, TaskContext};
+use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_executor::scan::ScanExec;
@@ -23,13 +29,41 @@ pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
     ))
 }
 
-/// Nodes whose copies would write to one place when they run at the same time.
+/// Whether a plan has nodes whose copies would write to one place when they run at the same time.
 pub(crate) fn shares_state(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let own = matches!(
-        plan.name(),
-        "ScalarSubqueryExec" | "RecursiveQueryExec" | "WorkTableExec" | "ApplyExec" | "MaterializedExec"
-    );
+    let own = match plan.downcast_ref::<ScalarSubqueryExec>() {
+        Some(node) => !comes_to_all(node.input(), &|expr| result_of(expr).is_some()).unwrap_or(false),
+        None => matches!(plan.name(), "RecursiveQueryExec" | "WorkTableExec" | "ApplyExec"),
+    };
     own || plan.children().into_iter().any(shares_state)
+}
+
+fn result_of(expr: &Arc<dyn PhysicalExpr>) -> Option<&ScalarSubqueryExpr> {
+    expr.downcast_ref()
+}
+
+/// The node with a place of its own for what its subqueries give.
+fn with_own_results(node: &ScalarSubqueryExec) -> Result<Arc<dyn ExecutionPlan>> {
+    let (old, new) = (node.results(), ScalarSubqueryResults::new(node.subqueries().len()));
+    let of_node = |expr: &Arc<dyn PhysicalExpr>| result_of(expr).is_some_and(|result| result.results() == old);
+    let moved = |expr: Arc<dyn PhysicalExpr>| {
+        let moved = expr.transform_up(|expr| match result_of(&expr) {
+            Some(result) if result.results() == old => {
+                let field = result.return_field(&Schema::empty())?;
+                #[expect(deprecated, reason = "nothing else tells the index")]
+                let index = result.index();
+                let moved = ScalarSubqueryExpr::new(field.data_type().clone(), field.is_nullable(), index, new.clone());
+                Ok(Transformed::yes(Arc::new(moved) as Arc<dyn PhysicalExpr>))
+            }
+            _ => Ok(Transformed::no(expr)),
+        });
+        moved.data()
+    };
+    let input = Arc::clone(node.input())
+        .transform_up(|node| with_exprs_changed(node, &of_node, &moved).map(Transformed::yes))
+        .data()?;
+    let subqueries = node.subqueries().to_vec();
+    Ok(Arc::new(ScalarSubqueryExec::new(input, subqueries, new)))
 }
 
 /// A copy of a plan that has nothing of earlier runs, neither rows nor counts; with `values`, one for these.
@@ -41,6 +75,9 @@ pub(crate) fn fresh(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]
         };
         if let Some(scan) = node.downcast_ref::<ScanExec>() {
             return Ok(Transformed::yes(Arc::new(scan.renewed()) as Arc<dyn ExecutionPlan>));
+        }
+        if let Some(subqueries) = node.downcast_ref::<ScalarSubqueryExec>() {
+            return with_own_results(subqueries).map(Transformed::yes);
         }
         // Tenon's other nodes are new with their new inputs, and would lose their runtime filters by a reset.
         if node.children().is_empty() || !tenon_executor::is_own(&node) {

@@ -11,6 +11,7 @@ mod distinct;
 mod equi_joins;
 pub mod estimate;
 pub(crate) mod execution;
+mod expressions;
 mod filters;
 mod group_keys;
 mod index_joins;

@@ -4,11 +4,12 @@
 //! takes as it is. Before each run a literal takes the call's place (`filled`), so that scans see constants: their zone
 //! maps, indexes and fast comparisons work as in a plan made for the values.
 
-use crate::pg::nodes::{ProjectSet, with_args_changed};
+use super::expressions::{comes_to_all, with_exprs_changed};
+use crate::pg::nodes::ProjectSet;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::array::RecordBatchOptions;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::{
@@ -18,12 +19,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
-use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
-use tenon_executor::expr::accelerate;
-use tenon_executor::join::IndexJoinExec;
-use tenon_executor::scan::ScanExec;
 
 /// `$n`, which has a value only when the plan runs.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -111,68 +107,16 @@ fn parameter(expr: &Arc<dyn PhysicalExpr>) -> Option<&Parameter> {
 
 /// Whether `filled` comes to every parameter of the plan.
 pub(crate) fn is_fillable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    let own = plan.downcast_ref::<ScanExec>().is_some()
-        || plan.downcast_ref::<FilterExec>().is_some()
-        || plan.downcast_ref::<ProjectionExec>().is_some()
-        || plan.name() == "ProjectSetExec";
-    if !own && has_parameters(plan)? {
-        return Ok(false);
-    }
-    if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
-        let looked_up: Arc<dyn ExecutionPlan> = join.inner().clone();
-        if has_parameters(&looked_up)? {
-            return Ok(false);
-        }
-    }
-    for child in plan.children() {
-        if !is_fillable(child)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn has_parameters(node: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    let mut found = false;
-    node.apply_expressions(&mut |expr| {
-        found |= expr.exists(|expr| Ok(parameter(expr).is_some()))?;
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(found)
+    comes_to_all(plan, &|expr| parameter(expr).is_some())
 }
 
 /// One node with the values in place of its own parameters; its inputs stay as they are.
 pub(super) fn filled(node: Arc<dyn ExecutionPlan>, values: &[ScalarValue]) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Some(scan) = node.downcast_ref::<ScanExec>() {
-        return Ok(Arc::new(scan.with_filters_changed(|filter| valued(filter, values))?));
-    }
-    if !has_parameters(&node)? {
-        return Ok(node);
-    }
-    if let Some(sets) = with_args_changed(&node, |arg| valued(arg, values)) {
-        return sets;
-    }
-    if let Some(filter) = node.downcast_ref::<FilterExec>() {
-        let predicate = accelerate(valued(filter.predicate().clone(), values)?)?;
-        return Ok(Arc::new(
-            FilterExecBuilder::from(filter).with_predicate(predicate).build()?,
-        ));
-    }
-    let Some(projection) = node.downcast_ref::<ProjectionExec>() else {
-        return internal_err!("a parameter in {}", node.name());
-    };
-    let mut exprs = projection.expr().to_vec();
-    for projected in &mut exprs {
-        projected.expr = accelerate(valued(projected.expr.clone(), values)?)?;
-    }
-    Ok(Arc::new(ProjectionExec::try_new(exprs, projection.input().clone())?))
+    with_exprs_changed(node, &|expr| parameter(expr).is_some(), &|expr| valued(expr, values))
 }
 
 /// The expression with its parameters' values, and what is constant by them computed.
 fn valued(expr: Arc<dyn PhysicalExpr>, values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
-    if !expr.exists(|expr| Ok(parameter(expr).is_some()))? {
-        return Ok(expr);
-    }
     let valued = expr.transform_up(|expr| {
         if let Some(parameter) = parameter(&expr) {
             let Some(value) = values.get(parameter.index) else {
