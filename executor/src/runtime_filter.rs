@@ -89,21 +89,33 @@ impl KeySet {
         }
     }
 
-    /// All keys ascending, each once; None where they are more than `LISTED_KEYS_MAX`.
-    pub fn keys(&self) -> Option<Vec<i64>> {
+    /// All keys ascending, each once; None where they are more than `keys_max`, or than `LISTED_KEYS_MAX`.
+    pub fn keys(&self, keys_max: usize) -> Option<Vec<i64>> {
         match &self.members {
             _ if self.min > self.max => Some(vec![]),
             Members::Bitmap(bits) => {
-                let count: usize = bits.iter().map(|word| word.count_ones() as usize).sum();
-                let bit = |at: usize| self.min.wrapping_add(at as i64);
-                let set = |at: &usize| bits[at / 64] >> (at % 64) & 1 == 1;
-                (count <= LISTED_KEYS_MAX).then(|| (0..bits.len() * 64).filter(set).map(bit).collect())
+                let count = bits.iter().map(|word| word.count_ones() as usize).sum();
+                if count > keys_max.min(LISTED_KEYS_MAX) {
+                    return None;
+                }
+                let mut keys = Vec::with_capacity(count);
+                for (at, &word) in bits.iter().enumerate() {
+                    let mut rest = word;
+                    while rest != 0 {
+                        keys.push(
+                            self.min
+                                .wrapping_add((at * 64) as i64 + i64::from(rest.trailing_zeros())),
+                        );
+                        rest &= rest - 1;
+                    }
+                }
+                Some(keys)
             }
             Members::Bloom { keys, .. } => {
                 let mut keys = keys.clone()?;
                 keys.sort_unstable();
                 keys.dedup();
-                Some(keys)
+                (keys.len() <= keys_max).then_some(keys)
             }
         }
     }
@@ -254,7 +266,9 @@ mod tests {
             let kept_wrong = rows.iter().filter(|&&r| !keys.contains(&others[r as usize])).count();
             assert!(kept_wrong * 20 <= wrong, "seed {seed}: {kept_wrong} of {wrong}");
             let listed: std::collections::BTreeSet<i64> = keys.iter().copied().collect();
-            assert_eq!(set.keys(), Some(listed.into_iter().collect()), "seed {seed}");
+            let count = listed.len();
+            assert_eq!(set.keys(count), Some(listed.into_iter().collect()), "seed {seed}");
+            assert!(count == 0 || set.keys(count - 1).is_none(), "seed {seed}");
         }
         let empty = KeySet::build(&[], None, None);
         let mut rows = vec![0];

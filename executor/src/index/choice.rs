@@ -144,13 +144,14 @@ pub fn for_join(
 }
 
 /// The rows of the table whose value in `column` is one of the keys that a join's build side gave, where an index finds
-/// them for less than reading `scanned_rows` rows costs. An index of a primary key that no query has used before is not
+/// them for less than reading `scanned_rows` rows by so many cores costs. An index of a primary key that no query has used before is not
 /// built for this.
 pub fn semi_join(
     table: &TableVersion,
     column: usize,
     set: &KeySet,
     scanned_rows: usize,
+    cores: usize,
     budget: &Arc<MemoryBudget>,
 ) -> Result<Option<Vec<(u32, u32)>>> {
     if scanned_rows < SCANNED_ROWS_MIN {
@@ -160,10 +161,9 @@ pub fn semi_join(
     let Some(index) = table.definition().all_indexes().find(worthwhile) else {
         return Ok(None);
     };
-    let Some(keys) = set
-        .keys()
-        .filter(|keys| keys.len().saturating_mul(PROBE_COST) < scanned_rows)
-    else {
+    // One core looks the keys up, while the others wait that would read a part of the rows each.
+    let keys_max = scanned_rows.saturating_sub(1) / (PROBE_COST * cores.max(1));
+    let Some(keys) = set.keys(keys_max) else {
         return Ok(None);
     };
     if index.is_primary() && !IndexData::is_in_use(index) {

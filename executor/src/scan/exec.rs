@@ -505,7 +505,7 @@ impl Running {
             let Some(set) = set.get() else { continue };
             let left = table.segments().iter().filter(|segment| self.selector.enter(segment));
             let scanned_rows = left.map(|segment| segment.rows()).sum();
-            let found = semi_join(table, *column, set, scanned_rows, budget)?;
+            let found = semi_join(table, *column, set, scanned_rows, self.scan.partitions, budget)?;
             if found.is_some() {
                 return Ok(found);
             }

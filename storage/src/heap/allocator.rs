@@ -26,16 +26,13 @@ thread_local! {
     };
 }
 
-/// An allocator whose users are counted. What is large comes from the kernel and goes back there at once: an allocator keeps
-/// some of what it was given back, and of this little would be much.
+/// An allocator whose users are counted. What is large comes from the kernel ([`pages`]): an allocator keeps some of what it was
+/// given back without a bound, and of this little would be much.
 #[derive(Debug, Default)]
 pub struct Counting<A>(pub A);
 
-/// Larger allocations are mapped, bytes.
-const MAPPED_BYTES_MIN: usize = 1 << 20;
-
 fn is_mapped(layout: Layout) -> bool {
-    layout.size() >= MAPPED_BYTES_MIN && layout.align() <= pages::ALIGNMENT
+    layout.size() >= pages::BYTES_MIN && layout.align() <= pages::ALIGNMENT
 }
 
 // SAFETY: every call is passed on as it is; counting neither allocates nor unwinds.
@@ -65,8 +62,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
         if is_mapped(layout) {
-            // New pages are zero.
-            return pages::map(layout.size());
+            return pages::map_zeroed(layout.size());
         }
         // SAFETY: as above.
         unsafe { self.0.alloc_zeroed(layout) }
