@@ -78,6 +78,7 @@ impl Preparation {
                 |at| spec.reads_build(at),
                 ordered,
                 &self.context,
+                &time("assemble_time"),
             )
             .await?;
             gauge("build_rows", build.rows);
@@ -93,6 +94,8 @@ impl Preparation {
                 let keys = spec.build_keys.len();
                 let join_type = spec.join_type;
                 let context = Arc::clone(&self.context);
+                let table_time = time("table_time");
+                let _timer = table_time.timer();
                 let build = apart(build.rows, move |cancelled| {
                     BuildSide::of(build, join_type, keys, &filters, &context, Stop::when(cancelled))
                 });
@@ -119,6 +122,7 @@ impl Preparation {
             |at| spec.reads_probe(at),
             ordered,
             &self.context,
+            &time("assemble_time"),
         )
         .await?;
         drop(timer);

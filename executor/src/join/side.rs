@@ -11,6 +11,7 @@ use datafusion::common::{Result, exec_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::metrics::Time;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 use tenon_gpu::cpu::Stop;
@@ -37,7 +38,7 @@ pub struct SideData {
 
 impl SideData {
     /// Runs `input` to its end, all partitions at once. `what` names the side in messages; `ordered` says that its one
-    /// key may be in order.
+    /// key may be in order; `assemble_time` is what the rows take once they are there.
     pub async fn collect(
         input: &Arc<dyn ExecutionPlan>,
         what: &str,
@@ -45,6 +46,7 @@ impl SideData {
         reads: impl Fn(usize) -> bool,
         ordered: bool,
         context: &Arc<TaskContext>,
+        assemble_time: &Time,
     ) -> Result<Self> {
         let mut reservation = MemoryConsumer::new(format!("join {what} side")).register(context.memory_pool());
         let batches = collect_all(input, context, &mut reservation).await?;
@@ -53,6 +55,7 @@ impl SideData {
             return exec_err!("the {what} side of a join has {rows} rows; at most {ROWS_MAX} are supported");
         }
         let schema = input.schema();
+        let _timer = assemble_time.timer();
         let reads = (0..schema.fields().len()).map(reads).collect::<Vec<_>>();
         let keys = keys.to_vec();
         let assembled = apart(rows, move |cancelled| {

@@ -50,7 +50,7 @@ const DIRECT_PER_ROW: u64 = 32;
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Rows from which on all cores build the table.
-pub const SHARED_ROWS_MIN: usize = 1 << 17;
+pub const SHARED_ROWS_MIN: usize = 1 << 16;
 /// Slots up to which a look-up need not be told to the caches beforehand: they lie there.
 const CACHED_SLOTS: usize = 1 << 14;
 /// Keys whose slots are fetched together, so that their cache misses overlap.

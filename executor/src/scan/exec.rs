@@ -36,8 +36,11 @@ use crate::index::{IndexScan, choose, semi_join};
 use crate::per_execution::PerExecution;
 use crate::runtime_filter::{KeySet, RuntimeFilter};
 
-/// Rows that a partition takes from the queue at once.
-pub const MORSEL_ROWS: usize = 64 * 1024;
+/// Rows that a partition takes from the queue at once. What lies above a scan has no more partitions than this gives.
+pub const MORSEL_ROWS: usize = 16 * 1024;
+
+/// Tables of so many rows are read by one: others take longer to begin than this takes.
+const ALONE_ROWS_MAX: usize = 48 * 1024;
 
 /// Reads columns of one version of a table.
 #[derive(Debug, Clone)]
@@ -97,6 +100,7 @@ impl ScanExec {
         // By rows and not by segments: a table of few rows in many segments is read in its order, by one.
         let worth = match hostile::scattered() {
             true => table.segments().len(),
+            false if table.rows() as usize <= ALONE_ROWS_MAX => 1,
             false => (table.rows() as usize).div_ceil(MORSEL_ROWS),
         };
         let partitions = match &index {
