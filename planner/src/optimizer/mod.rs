@@ -94,6 +94,8 @@ pub fn order_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     // A side whose columns nobody reads, and that multiplies no rows, only filters.
     let ordered = OptimizeProjections::new().rewrite(ordered, &context)?.data;
     let ordered = EliminateJoin::new().rewrite(ordered, &context)?.data;
+    // It puts the side that stays on the left, whatever its size.
+    let ordered = join_order::smaller_builds(ordered)?;
     Ok(OptimizeProjections::new().rewrite(ordered, &context)?.data)
 }
 

@@ -14,7 +14,7 @@ mod search;
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::{Join, LogicalPlan, Projection};
 
@@ -30,7 +30,7 @@ pub fn reorder(plan: LogicalPlan) -> Result<LogicalPlan> {
             .map_subqueries(|subquery| Ok(Transformed::yes(reorder(subquery)?)))?
             .data;
         return match plan {
-            LogicalPlan::Join(join) => Ok(LogicalPlan::Join(smaller_builds(join)?)),
+            LogicalPlan::Join(join) => Ok(LogicalPlan::Join(smaller_build(join)?)),
             other => Ok(other),
         };
     };
@@ -58,8 +58,19 @@ fn same_columns(a: &LogicalPlan, b: &LogicalPlan) -> bool {
     a.schema().iter().eq(b.schema().iter())
 }
 
+/// Puts the smaller input on the left of each semi join.
+pub fn smaller_builds(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up(|node| match node {
+        LogicalPlan::Join(join) if matches!(join.join_type, JoinType::LeftSemi | JoinType::RightSemi) => {
+            smaller_build(join).map(LogicalPlan::Join).map(Transformed::yes)
+        }
+        node => Ok(Transformed::no(node)),
+    })
+    .data()
+}
+
 /// Puts the smaller input on the left of a join that is not part of a graph.
-fn smaller_builds(join: Join) -> Result<Join> {
+fn smaller_build(join: Join) -> Result<Join> {
     use JoinType::*;
     let swapped = match join.join_type {
         Left => Right,
