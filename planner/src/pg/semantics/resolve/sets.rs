@@ -3,16 +3,17 @@
 use super::neighbours::{type_of_two, unmatched};
 use super::{Group, group, is_unknown, known, typed, undefined};
 use crate::pg::functions::text;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, JoinType, NullEquality, Result};
 use datafusion::functions::string;
 use datafusion::logical_expr::expr::InSubquery;
-use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, Union, lit};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, Union, cast, lit};
 use std::sync::Arc;
 use tenon_storage::SqlType;
 
 /// 42883 where `=` takes no value of a subquery's column beside what stands before IN. Beside a `char(n)` the blanks at the
-/// end of a varchar do not count.
+/// end of a varchar do not count, and beside a float not the digits of a numeric that floats lack.
 pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transformed<InSubquery>> {
     let inner = &within.subquery.subquery;
     let Some(column) = inner.schema().columns().into_iter().next() else {
@@ -29,14 +30,19 @@ pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transf
     if group(own) != group(asked) {
         return Err(undefined("=", Some(own), Some(asked)));
     }
-    if !matches!(
-        (own, asked),
-        (SqlType::CharOf(_), SqlType::Varchar | SqlType::VarcharOf(_))
-    ) {
-        return Ok(Transformed::no(within));
-    }
     let name = column.name.clone();
-    let value = trimmed(Expr::Column(column)).alias(name);
+    let is_float = |of| matches!(of, SqlType::Float4 | SqlType::Float8);
+    let is_numeric = |of| matches!(of, SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..));
+    let value = match (own, asked) {
+        (SqlType::CharOf(_), SqlType::Varchar | SqlType::VarcharOf(_)) => trimmed(Expr::Column(column)),
+        // A numeric and a float are compared as floats.
+        _ if is_float(own) && is_numeric(asked) || is_numeric(own) && is_float(asked) => {
+            within.expr = Box::new(cast(*within.expr, DataType::Float64));
+            cast(Expr::Column(column), DataType::Float64)
+        }
+        _ => return Ok(Transformed::no(within)),
+    };
+    let value = value.alias(name);
     let projection = Projection::try_new(vec![value], inner.clone())?;
     within.subquery.subquery = Arc::new(LogicalPlan::Projection(projection));
     Ok(Transformed::yes(within))
