@@ -408,6 +408,24 @@ async fn spilling() -> Result<()> {
              cume_dist() OVER (PARTITION BY x % 3 ORDER BY k) AS c FROM t) q WHERE n = 12 AND p >= 0 AND c > 0",
             "100000",
         ),
+        // Values by their place in order; sets of values by several keys.
+        (
+            "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) || percentile_disc(0.25) WITHIN GROUP (ORDER BY s) FROM t",
+            "600000.53fd37eadd7bbf686eb198e9806b1480a",
+        ),
+        (
+            "SELECT sum(p) FROM (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) AS p FROM t GROUP BY k % 1000) q",
+            "600000500",
+        ),
+        (
+            "SELECT sum(m) FROM (SELECT mode() WITHIN GROUP (ORDER BY x) AS m FROM t GROUP BY k % 7) q",
+            "28",
+        ),
+        (
+            "SELECT sum(c) FROM (SELECT count(DISTINCT s) AS c, sum(DISTINCT x), count(*) FROM t \
+             GROUP BY GROUPING SETS ((k % 7), (k % 3), ())) q",
+            "3600000",
+        ),
     ];
     let args = ["--query-memory-limit", "64MiB", "--threads"];
     let without = Server::start(&[&args[..], &["2"]].concat())?;

@@ -1,6 +1,7 @@
 //! DataFusion's rule that groups twice for aggregates over distinct values, where it can.
 
 use crate::optimizer::spill::distinct::without_distinct;
+use crate::optimizer::spill::grouping_sets::expanded;
 use crate::optimizer::spill::windows::spills;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
@@ -23,6 +24,12 @@ impl OptimizerRule for SingleDistinctOfOneArgument {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if spills(config)
+            && let LogicalPlan::Aggregate(aggregate) = &plan
+            && let Some(expanded) = expanded(aggregate, config)?
+        {
+            return Ok(Transformed::yes(expanded));
+        }
         let plan = match plan {
             LogicalPlan::Aggregate(aggregate) if has_others(&aggregate) => {
                 Transformed::no(LogicalPlan::Aggregate(aggregate))

@@ -8,6 +8,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use crate::optimizer::spill::inputs::SpillInputs;
+use crate::optimizer::spill::ordered_sets::NumberedOrderedSets;
 use crate::optimizer::spill::windows::CountedWindows;
 use crate::pg::planning;
 
@@ -80,6 +81,7 @@ pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     if let Some(at) = rules.iter().position(|rule| rule.name() == SIMPLIFYING) {
         rules.insert(at + 1, Arc::new(DateBounds));
         rules.insert(at + 2, Arc::new(CountedWindows));
+        rules.insert(at + 3, Arc::new(NumberedOrderedSets));
     }
     planning::checked(rules, || Arc::new(planning::Checkpoint))
 }

@@ -103,7 +103,7 @@ fn without_cast<'a>(value: &'a Expr, rows: &DFSchema) -> &'a Expr {
 }
 
 /// A sort tells floats apart that are equal: the two zeros.
-fn sorted_alike(key: &Expr, rows: &DFSchema) -> Result<Expr> {
+pub(super) fn sorted_alike(key: &Expr, rows: &DFSchema) -> Result<Expr> {
     Ok(match key.get_type(rows)? {
         DataType::Float32 => key.clone() + lit(0.0f32),
         DataType::Float64 => key.clone() + lit(0.0f64),
@@ -112,7 +112,7 @@ fn sorted_alike(key: &Expr, rows: &DFSchema) -> Result<Expr> {
 }
 
 /// An aggregate over distinct values.
-fn distinct(call: &Expr) -> Option<&AggregateFunction> {
+pub(super) fn distinct(call: &Expr) -> Option<&AggregateFunction> {
     match unnamed(call) {
         Expr::AggregateFunction(call) if call.params.distinct => Some(call),
         _ => None,

@@ -11,7 +11,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::{SortOptions, cast, take};
 use datafusion::arrow::datatypes::{
-    DataType, Field, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    DataType, Field, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
@@ -126,8 +126,11 @@ impl ScalarUDFImpl for OrderedSet {
                     let wanted = cast(fractions, &DataType::new_list(DataType::Float64, true))?;
                     of_lists(kind, lists, wanted.as_list::<i32>(), &item)?
                 }
-                _ => {
-                    let wanted = cast(fractions, &DataType::Float64)?;
+                of => {
+                    let wanted = match *of == NUMERIC {
+                        true => float8(fractions)?,
+                        false => cast(fractions, &DataType::Float64)?,
+                    };
                     let rows = (0..rows).map(|row| (row, row));
                     percentiles(kind, lists, wanted.as_primitive::<Float64Type>(), rows, &item)?
                 }
@@ -144,10 +147,15 @@ impl ScalarUDFImpl for OrderedSet {
 /// Lists of numerics as lists of floats.
 fn floats(lists: &ArrayRef) -> Result<ArrayRef> {
     let lists = lists.as_list::<i32>();
-    let values = convert(lists.values(), SqlType::Float8).map_err(|error| to_datafusion(error.into()))?;
+    let values = float8(lists.values())?;
     let item = Arc::new(Field::new_list_field(DataType::Float64, true));
     let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
     Ok(Arc::new(ListArray::new(item, offsets, values, nulls)))
+}
+
+/// Numerics as floats.
+pub(crate) fn float8(numerics: &ArrayRef) -> Result<ArrayRef> {
+    convert(numerics, SqlType::Float8).map_err(|error| to_datafusion(error.into()))
 }
 
 /// For each list the percentiles that another list asks for.
@@ -260,7 +268,21 @@ fn interval_between(low: IntervalMonthDayNano, high: IntervalMonthDayNano, share
 /// The most frequent value of each sorted list, of several the first.
 fn modes(lists: &ListArray) -> Result<ArrayRef> {
     let values = lists.values();
-    let compare = make_comparator(values, values, SortOptions::default())?;
+    // The two zeros are equal.
+    let compared: ArrayRef = match values.data_type() {
+        DataType::Float32 => Arc::new(
+            values
+                .as_primitive::<Float32Type>()
+                .unary::<_, Float32Type>(|value| value + 0.0),
+        ),
+        DataType::Float64 => Arc::new(
+            values
+                .as_primitive::<Float64Type>()
+                .unary::<_, Float64Type>(|value| value + 0.0),
+        ),
+        _ => Arc::clone(values),
+    };
+    let compare = make_comparator(&compared, &compared, SortOptions::default())?;
     let offsets = lists.value_offsets();
     let places = (0..lists.len()).map(|row| {
         let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
