@@ -13,20 +13,48 @@ const PURGE_DELAY_DEFAULT_MS: c_long = 1000;
 /// Long enough for what a running query gives back and takes again.
 const PURGE_DELAY_MS: c_long = 10;
 
+/// Whether it asks for huge pages, `mi_option_allow_thp`.
+const ALLOW_HUGE: c_int = 43;
+
 unsafe extern "C" {
     fn mi_option_get(option: c_int) -> c_long;
     fn mi_option_set(option: c_int, value: c_long);
 }
 
 /// Gives free pages back to the kernel soon: the memory of one query would be resident still while the next one takes its
-/// own.
+/// own. And takes small pages: a huge one is resident while any of what lies in it is used, and blocks of several threads
+/// and queries lie side by side. What is large is mapped apart, in huge pages.
 pub fn tune() {
     // SAFETY: these read and write one number in a table, whatever its index; no other thread runs yet.
     unsafe {
         if mi_option_get(PURGE_DELAY) == PURGE_DELAY_DEFAULT_MS {
             mi_option_set(PURGE_DELAY, PURGE_DELAY_MS);
         }
+        mi_option_set(ALLOW_HUGE, 0);
     }
+    #[cfg(target_os = "linux")]
+    take_small_pages();
+}
+
+/// The same for what mimalloc had mapped before anybody could tell it.
+#[cfg(target_os = "linux")]
+fn take_small_pages() {
+    let block = Box::new(0u8);
+    let at = std::ptr::from_ref::<u8>(&block).addr();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    if let Some(range) = maps.lines().filter_map(range).find(|range| range.contains(&at)) {
+        let start = std::ptr::with_exposed_provenance_mut(range.start);
+        // SAFETY: advice about a mapping of this process; it changes nothing that is read or written there.
+        unsafe { libc::madvise(start, range.len(), libc::MADV_NOHUGEPAGE) };
+    }
+}
+
+/// The addresses of a line of `/proc/self/maps`.
+#[cfg(target_os = "linux")]
+fn range(line: &str) -> Option<std::ops::Range<usize>> {
+    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+    let number = |digits| usize::from_str_radix(digits, 16).ok();
+    Some(number(start)?..number(end)?)
 }
 
 #[cfg(test)]
@@ -39,5 +67,7 @@ mod tests {
         tune();
         // SAFETY: as above.
         assert_eq!(unsafe { mi_option_get(PURGE_DELAY) }, PURGE_DELAY_MS);
+        // SAFETY: as above.
+        assert_eq!(unsafe { mi_option_get(ALLOW_HUGE) }, 0);
     }
 }
