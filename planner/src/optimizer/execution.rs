@@ -3,7 +3,7 @@
 use super::expressions::{comes_to_all, with_exprs_changed};
 use super::parameters;
 use datafusion::arrow::datatypes::Schema;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
@@ -60,7 +60,11 @@ fn with_own_results(node: &ScalarSubqueryExec) -> Result<Arc<dyn ExecutionPlan>>
         moved.data()
     };
     let input = Arc::clone(node.input())
-        .transform_up(|node| with_exprs_changed(node, &of_node, &moved).map(Transformed::yes))
+        .transform_up(|node| {
+            let changed = with_exprs_changed(Arc::clone(&node), &of_node, &moved)?;
+            let is_new = !Arc::ptr_eq(&changed, &node);
+            Ok(Transformed::new(changed, is_new, TreeNodeRecursion::Continue))
+        })
         .data()?;
     let subqueries = node.subqueries().to_vec();
     Ok(Arc::new(ScalarSubqueryExec::new(input, subqueries, new)))

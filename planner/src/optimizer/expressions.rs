@@ -57,11 +57,11 @@ pub(super) fn with_exprs_changed(
         true => change(expr),
         false => Ok(expr),
     };
-    if let Some(scan) = node.downcast_ref::<ScanExec>() {
-        return Ok(Arc::new(scan.with_filters_changed(changed)?));
-    }
     if !has(&node, is_wanted)? {
         return Ok(node);
+    }
+    if let Some(scan) = node.downcast_ref::<ScanExec>() {
+        return Ok(Arc::new(scan.with_filters_changed(changed)?));
     }
     if let Some(sets) = with_args_changed(&node, changed) {
         return sets;
