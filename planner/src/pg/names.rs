@@ -1,7 +1,7 @@
 //! Names in a parsed statement: folded as PostgreSQL folds them, and where a query names a relation.
 
 use crate::pg::walk::Visit;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, Visitor};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, TableFactor, Visitor};
 use std::ops::ControlFlow;
 
 /// The schema of a path in which relations without a schema are created: the one for temporary tables is searched first, and
@@ -21,6 +21,22 @@ pub(crate) fn fold(ident: &Ident) -> String {
 /// The parts of a name, folded.
 pub(crate) fn parts(name: &ObjectName) -> Vec<String> {
     name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect()
+}
+
+/// The name under which the columns of a relation in FROM are known, where it has one.
+pub(crate) fn known_as(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::Table { name, alias, .. } => match alias {
+            Some(alias) => Some(fold(&alias.name)),
+            None => name.0.last().and_then(ObjectNamePart::as_ident).map(fold),
+        },
+        TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| fold(&alias.name)),
+        _ => None,
+    }
 }
 
 /// Whether a part of a statement names a relation.

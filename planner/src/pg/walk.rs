@@ -19,6 +19,16 @@ pub(crate) trait VisitMut {
     fn visit<V: VisitorMut>(&mut self, visitor: &mut V) -> ControlFlow<V::Break>;
 }
 
+/// Puts a replacement, where there is one, in the place of what a walk has come to.
+pub(crate) fn replace<T, E>(place: &mut T, replacement: Result<Option<T>, E>) -> ControlFlow<E> {
+    match replacement {
+        Ok(Some(replacement)) => *place = replacement,
+        Ok(None) => {}
+        Err(error) => return ControlFlow::Break(error),
+    }
+    ControlFlow::Continue(())
+}
+
 impl<T: ast::Visit> Visit for T {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> ControlFlow<V::Break> {
         ast::Visit::visit(self, &mut Any(visitor))

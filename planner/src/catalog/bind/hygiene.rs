@@ -6,6 +6,7 @@
 
 use super::{Binder, fold};
 use crate::pg::error::{Result, SqlError};
+use crate::pg::names::known_as;
 use crate::pg::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
@@ -47,21 +48,6 @@ pub(super) fn part(
         let _ = body.visit(&mut renamer);
     }
     Ok(())
-}
-
-fn known_as(factor: &TableFactor) -> Option<String> {
-    match factor {
-        TableFactor::Table { name, alias, .. } => match alias {
-            Some(alias) => Some(fold(&alias.name)),
-            None => name.0.last().and_then(ObjectNamePart::as_ident).map(fold),
-        },
-        TableFactor::Derived { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| fold(&alias.name)),
-        _ => None,
-    }
 }
 
 /// The columns of a stored relation; None for what has to be planned to know.

@@ -8,7 +8,7 @@ use crate::pg::functions::record::FIELD;
 use crate::pg::parse::{parse, parse_expression};
 use crate::pg::rewrite::{call, function_name, rewrite};
 use crate::pg::statement::Kind;
-use crate::pg::walk::VisitMut;
+use crate::pg::walk::{VisitMut, replace};
 use datafusion::sql::sqlparser::ast::{
     CaseWhen, CastKind, DataType, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
     Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
@@ -154,21 +154,12 @@ impl VisitorMut for Inliner<'_> {
             Expr::Function(call) => self.call(call),
             _ => Ok(None),
         };
-        match replaced {
-            Ok(Some(replacement)) => *expr = replacement,
-            Ok(None) => {}
-            Err(error) => return ControlFlow::Break(error),
-        }
-        ControlFlow::Continue(())
+        replace(expr, replaced)
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
-        match self.rows(factor) {
-            Ok(Some(replacement)) => *factor = replacement,
-            Ok(None) => {}
-            Err(error) => return ControlFlow::Break(error),
-        }
-        ControlFlow::Continue(())
+        let replaced = self.rows(factor);
+        replace(factor, replaced)
     }
 }
 

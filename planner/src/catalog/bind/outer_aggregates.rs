@@ -2,10 +2,11 @@
 //! subquery of nothing but such an expression is that expression.
 
 use super::{Binder, fold};
+use crate::pg::names::known_as;
 use crate::pg::rewrite::function_name;
 use crate::pg::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, GroupByExpr, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor, Visitor, VisitorMut,
+    Expr, Function, GroupByExpr, Query, Select, SelectItem, SetExpr, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -173,19 +174,4 @@ fn has_outer_column(call: &Function) -> bool {
     }
     let in_filter = |filter: &Expr| Visit::visit(filter, &mut Columns::default()).is_break();
     Visit::visit(&call.args, &mut Columns::default()).is_break() || call.filter.as_deref().is_some_and(in_filter)
-}
-
-fn known_as(factor: &TableFactor) -> Option<String> {
-    match factor {
-        TableFactor::Table { name, alias, .. } => match alias {
-            Some(alias) => Some(fold(&alias.name)),
-            None => name.0.last().and_then(ObjectNamePart::as_ident).map(fold),
-        },
-        TableFactor::Derived { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| fold(&alias.name)),
-        _ => None,
-    }
 }

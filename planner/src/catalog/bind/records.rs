@@ -6,7 +6,7 @@ use crate::pg::error::{Result, SqlError, SqlState};
 use crate::pg::functions::record::{FIELD, RECORD, parse_record};
 use crate::pg::parse::{ALL_COLUMNS, parse_expression};
 use crate::pg::rewrite::call;
-use crate::pg::walk::VisitMut;
+use crate::pg::walk::{VisitMut, replace};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem,
     Statement, TableAlias, TableAliasColumnDef, TableFactor, Value, VisitorMut,
@@ -66,21 +66,12 @@ impl VisitorMut for Resolver<'_> {
             Expr::CompoundFieldAccess { root, access_chain } => Ok(fields(root, access_chain)),
             _ => Ok(None),
         };
-        match replaced {
-            Ok(Some(replacement)) => *expr = replacement,
-            Ok(None) => {}
-            Err(error) => return ControlFlow::Break(error),
-        }
-        ControlFlow::Continue(())
+        replace(expr, replaced)
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
-        match self.populated(factor) {
-            Ok(Some(replacement)) => *factor = replacement,
-            Ok(None) => {}
-            Err(error) => return ControlFlow::Break(error),
-        }
-        ControlFlow::Continue(())
+        let replaced = self.populated(factor);
+        replace(factor, replaced)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Binder, fold};
 use crate::catalog::partitions;
 use crate::pg::error::Result;
 use crate::pg::parse::parse_expression;
-use crate::pg::walk::{Visit, VisitMut};
+use crate::pg::walk::{Visit, VisitMut, replace};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
     TableWithJoins, Visitor, VisitorMut,
@@ -233,14 +233,10 @@ impl VisitorMut for Resolver<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        if let Some(qualifier) = column(expr) {
-            match self.value(qualifier.as_deref()) {
-                Ok(Some(value)) => *expr = value,
-                Ok(None) => {}
-                Err(error) => return ControlFlow::Break(error),
-            }
+        match column(expr) {
+            Some(qualifier) => replace(expr, self.value(qualifier.as_deref())),
+            None => ControlFlow::Continue(()),
         }
-        ControlFlow::Continue(())
     }
 }
 
