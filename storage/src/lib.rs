@@ -11,6 +11,7 @@
 //! | where the bytes are, and who is told of them | `arena` |
 //! | what the memory limit counts | `memory` |
 //! | what running statements hold, and who is stopped where that is too much | `heap` |
+//! | which threads let others pass | `threads` |
 //! | minimum, maximum, distinct count, order; common values and histograms | `statistics` |
 //! | `numeric` of any precision: its arithmetic, its bytes in columns | `numeric` |
 //! | text and binary input of each type | `parse` |
@@ -35,6 +36,7 @@ pub mod parse;
 pub mod quote;
 pub mod segment;
 pub mod statistics;
+pub mod threads;
 pub mod types;
 pub mod writer;
 

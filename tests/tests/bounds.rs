@@ -15,6 +15,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("bounds::memory", memory),
         trial("bounds::tables", tables),
+        trial("bounds::long_queries", long_queries),
         trial("bounds::stalled_readers", stalled_readers),
         trial("bounds::stalled_timeout", stalled_timeout),
         trial("bounds::idle_timeouts", idle_timeouts),
@@ -44,19 +45,62 @@ pub fn random_time() -> Duration {
 
 /// What a short statement takes beside others: the median, and the worst, of a hundred times.
 async fn short_statements(client: &Client, beside: &str) -> Result<()> {
+    short_statement(client, ("SELECT 1", "1"), beside).await
+}
+
+async fn short_statement(client: &Client, (statement, expected): (&str, &str), beside: &str) -> Result<()> {
     let mut times = vec![];
     for _ in 0..100 {
         let begun = Instant::now();
-        ensure!(value(client, "SELECT 1").await? == "1");
+        let found = value(client, statement).await?;
+        ensure!(found == expected, "{statement}: {found}");
         times.push(begun.elapsed());
     }
     times.sort();
     let (median, worst) = (times[times.len() / 2], times[times.len() - 1]);
-    println!("bounds: SELECT 1 beside {beside}: median {median:?}, worst {worst:?}");
+    println!("bounds: {statement} beside {beside}: median {median:?}, worst {worst:?}");
     ensure!(
         median < OTHERS_WAIT && worst < OTHERS_WAIT_MAX,
-        "beside {beside}: median {median:?}, worst {worst:?}"
+        "{statement} beside {beside}: median {median:?}, worst {worst:?}"
     );
+    Ok(())
+}
+
+/// Queries that run for minutes, more than run at a time, hold up no short one: neither one that reads a small table, nor one
+/// that changes it, on a session that is known to the server or on a new one.
+async fn long_queries() -> Result<()> {
+    const LONG: usize = 12;
+    let server = Server::start(&["--threads", "2"])?;
+    let client = server.connect().await?;
+    client
+        .batch_execute(
+            "CREATE TABLE small AS SELECT x AS id, x % 100 AS a FROM generate_series(1, 10000) g(x); CREATE INDEX ON small (id); \
+             CREATE TABLE big AS SELECT x, x % 1000 AS k, md5(x::text) AS s FROM generate_series(1, 1000000) g(x); \
+             CREATE TABLE changed (x int); INSERT INTO changed VALUES (1)",
+        )
+        .await?;
+    let mut long = vec![];
+    for number in 0..LONG {
+        let mut client = RawClient::connect(&server)?;
+        client.send_query(match number % 4 {
+            0 => "SELECT count(*) FROM big a JOIN big b ON a.x < b.x + b.k",
+            1 => "SELECT s FROM big WHERE regexp_replace(repeat(s, 20), '(a|b)*(d|e)', 'x', 'g') LIKE '%xxx'",
+            _ => "SELECT count(*), sum(a.x + b.x) FROM big a JOIN big b USING (k) WHERE a.x <> b.x + 1",
+        })?;
+        long.push(client);
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let new = server.connect().await?;
+    for client in [&client, &new] {
+        for statement in [
+            ("SELECT a FROM small WHERE id = 77", "77"),
+            ("SELECT count(*) || ' ' || sum(a) FROM small", "10000 495000"),
+            ("SELECT count(*) FROM small s JOIN small t USING (id)", "10000"),
+            ("UPDATE changed SET x = 1 RETURNING x", "1"),
+        ] {
+            short_statement(client, statement, "long queries").await?;
+        }
+    }
     Ok(())
 }
 

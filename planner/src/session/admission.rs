@@ -1,19 +1,23 @@
-//! Which queries run at a time.
+//! Which queries run at a time, and on which threads.
 //!
-//! A query takes one of the turns for long queries where one is free. Else it begins on one of the turns for short ones,
-//! so that it need not wait for those that run for minutes; where it is not through after a moment it waits for a long
-//! turn after all, with all its tasks held back. While it waits for its client it has no turn.
+//! A query takes one of the turns for long queries where one is free and nobody has had one for long. Else it begins on one of
+//! the turns for short ones, on threads of their own, so that it need not wait for those that run for minutes. Where it is not
+//! through after a moment it goes on among the long ones: on a turn of theirs, or for a while on one of the turns between,
+//! after which it waits for a long turn after all, with all its tasks held back. While it waits for its client it has no turn.
 //!
 //! ```text
-//!   wanted ---> short ---- its moment is over ---> waits ---> long
-//!      \----------------- one is free -----------------------/ |
-//!         ^                                                    |
-//!         +------------- the client reads again ---- away <----+
+//!   wanted ---> short -- its moment is over --> between -- its while is over --> waits ---> long
+//!      \----------------- one is free ------------------------------------------------/      |
+//!         ^                                                                                  |
+//!         +--------------------------- the client reads again ---- away <--------------------+
 //! ```
 //!
 //! Hundreds of queries that begin together wait for each other's moments. A session whose last query was short does not wait
 //! behind them: it has short turns of its own kind, as long as it keeps to them ([`Standing`]).
 
+use crate::pg::tasks;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,15 +30,21 @@ use tokio::time::{Instant, sleep_until};
 /// What a short query takes at most.
 const MOMENT: Duration = Duration::from_millis(50);
 
+/// For so long a query may run between the short ones and the long ones.
+const WHILE: Duration = Duration::from_secs(2);
+
 /// A session's queries may take so long, on a loaded machine too, and it still counts as one of short queries.
 const STANDING_MAX: Duration = Duration::from_millis(200);
 
 /// The turns of a server.
 pub(crate) struct Admission {
     long: Semaphore,
+    between: Semaphore,
     short: Semaphore,
     /// Short ones, for sessions of which it is known that their queries are.
     known: Semaphore,
+    /// Since when long turns are taken, in this order.
+    running: Mutex<(u64, BTreeMap<u64, Instant>)>,
 }
 
 /// Whether a session's last query was short. Of one that has run none that is not known.
@@ -45,9 +55,20 @@ impl Admission {
     pub fn new(queries: usize, threads: usize) -> Self {
         Self {
             long: Semaphore::new(queries.max(1)),
+            between: Semaphore::new(threads.max(2)),
             short: Semaphore::new((2 * threads).max(4)),
             known: Semaphore::new((2 * threads).max(4)),
+            running: Mutex::default(),
         }
+    }
+
+    /// Whether a query has had a long turn for more than a moment.
+    pub fn has_long(&self) -> bool {
+        let running = self.running.lock();
+        running
+            .1
+            .first_key_value()
+            .is_some_and(|(_, since)| since.elapsed() > MOMENT)
     }
 
     /// A place in which a query of the account's statement runs. It has no turn yet.
@@ -63,6 +84,32 @@ impl Admission {
             worked: Duration::ZERO,
         }
     }
+
+    fn long<'a>(&'a self, permit: SemaphorePermit<'a>) -> Turn<'a> {
+        let mut running = self.running.lock();
+        running.0 += 1;
+        let number = running.0;
+        running.1.insert(number, Instant::now());
+        let _turn = Long {
+            admission: self,
+            number,
+            _permit: permit,
+        };
+        Turn::Long { _turn }
+    }
+}
+
+/// A long turn.
+struct Long<'a> {
+    admission: &'a Admission,
+    number: u64,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Drop for Long<'_> {
+    fn drop(&mut self) {
+        self.admission.running.lock().1.remove(&self.number);
+    }
 }
 
 enum Turn<'a> {
@@ -72,8 +119,12 @@ enum Turn<'a> {
         _permit: SemaphorePermit<'a>,
         end: Instant,
     },
-    Long {
+    Between {
         _permit: SemaphorePermit<'a>,
+        end: Instant,
+    },
+    Long {
+        _turn: Long<'a>,
     },
     /// Of a query that is nothing but a row of constants.
     Free,
@@ -101,18 +152,23 @@ impl<'a> Place<'a> {
         if !matches!(self.turn, Turn::None) {
             return;
         }
+        let admission = self.admission;
         let known = self.standing.0.load(Ordering::Relaxed);
         let short = |_permit| Turn::Short {
             _permit,
             end: Instant::now() + MOMENT,
         };
-        let turn = match self.admission.long.try_acquire() {
-            Ok(_permit) => Turn::Long { _permit },
-            Err(_) => tokio::select! {
+        let at_once = match tasks::is_short() {
+            true => None,
+            false => admission.long.try_acquire().ok(),
+        };
+        let turn = match at_once {
+            Some(permit) => admission.long(permit),
+            None => tokio::select! {
                 biased;
-                Ok(permit) = self.admission.known.acquire(), if known => short(permit),
-                Ok(permit) = self.admission.short.acquire() => short(permit),
-                Ok(_permit) = self.admission.long.acquire() => Turn::Long { _permit },
+                Ok(permit) = admission.known.acquire(), if known => short(permit),
+                Ok(permit) = admission.short.acquire() => short(permit),
+                Ok(permit) = admission.long.acquire() => admission.long(permit),
                 // The semaphores are never closed.
                 else => Turn::None,
             },
@@ -131,6 +187,11 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Whether it has a short turn that its session does not speak for.
+    pub fn is_doubtful(&self) -> bool {
+        matches!(self.turn, Turn::Short { .. }) && !self.standing.0.load(Ordering::Relaxed)
+    }
+
     /// Gives the turn back: the query waits for its client.
     pub fn leave(&mut self) {
         self.set(Turn::None);
@@ -139,22 +200,38 @@ impl<'a> Place<'a> {
     /// Goes on with some work while there is a turn to do so.
     pub async fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.take().await;
-        let Turn::Short { end, .. } = self.turn else {
-            return work.await;
-        };
         let mut work = pin!(work);
-        if Instant::now() < end {
-            tokio::select! {
-                biased;
-                done = &mut work => return done,
-                () = sleep_until(end) => {}
+        while let Turn::Short { end, .. } | Turn::Between { end, .. } = self.turn {
+            if Instant::now() < end {
+                tokio::select! {
+                    biased;
+                    done = &mut work => return done,
+                    () = sleep_until(end) => {}
+                }
             }
-        }
-        self.leave();
-        if let Ok(_permit) = self.admission.long.acquire().await {
-            self.set(Turn::Long { _permit });
+            self.give_way().await;
         }
         work.await
+    }
+
+    /// Its turn is over: goes on among longer queries.
+    pub async fn give_way(&mut self) {
+        let between = matches!(self.turn, Turn::Short { .. });
+        self.leave();
+        self.account.set_long();
+        // Its task moves where it is polled anew.
+        tokio::task::yield_now().await;
+        let admission = self.admission;
+        let turn = tokio::select! {
+            biased;
+            Ok(permit) = admission.long.acquire() => admission.long(permit),
+            Ok(_permit) = admission.between.acquire(), if between => Turn::Between {
+                _permit,
+                end: Instant::now() + WHILE,
+            },
+            else => Turn::None,
+        };
+        self.set(turn);
     }
 
     fn set(&mut self, turn: Turn<'a>) {
@@ -204,8 +281,15 @@ mod tests {
             let mut short = admission.place(&account, &Standing::default());
             assert_eq!(short.run(async { 5 }).await, 5);
         }
-        // What takes longer than its moment waits for the long one, even when it could go on, and does not keep others
-        // from their moment.
+        // What takes longer than its moment goes on between, as long as there is a turn, and is known to be long.
+        assert!(!account.is_long());
+        let mut second = admission.place(&account, &Standing::default());
+        let work = tokio::time::sleep(2 * MOMENT);
+        assert!(timeout(patience, second.run(work)).await.is_ok());
+        assert!(account.is_long() && admission.between.available_permits() == 1);
+        drop(second);
+        let _between = admission.between.acquire_many(2).await;
+        // Else it waits for the long one, even when it could go on, and does not keep others from their moment.
         let mut second = admission.place(&account, &Standing::default());
         {
             let ready = Notify::new();
@@ -251,5 +335,21 @@ mod tests {
         drop(short);
         let mut again = admission.place(&account, &known);
         assert!(timeout(MOMENT, again.take()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn long_turns_are_noticed() {
+        let admission = Admission::new(2, 1);
+        let account = Account::new(CancellationToken::new());
+        let [mut first, mut second] = [(); 2].map(|()| admission.place(&account, &Standing::default()));
+        first.take().await;
+        second.take().await;
+        assert!(!admission.has_long());
+        tokio::time::sleep(2 * MOMENT).await;
+        assert!(admission.has_long());
+        first.leave();
+        assert!(admission.has_long());
+        drop(second);
+        assert!(!admission.has_long());
     }
 }

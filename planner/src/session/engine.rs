@@ -3,7 +3,7 @@
 use crate::optimizer::execution::task;
 use crate::pg::conventions::SessionConventions;
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::tasks;
+use crate::pg::tasks::{self, Short};
 use crate::session::admission::Admission;
 use crate::session::context;
 use crate::session::plan_cache::PlanCache;
@@ -12,11 +12,12 @@ use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
 use tenon_storage::datetime::Conventions;
-use tenon_storage::{Database, MemoryBudget, heap};
+use tenon_storage::{Database, MemoryBudget, heap, threads};
 use tokio::runtime::{Handle, Runtime};
 
 /// How a server is set up.
@@ -80,13 +81,16 @@ pub struct Engine {
     pub(crate) checks: KeptChecks,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
-    /// For queries of one row, which would wait for a poll of each task of all the others.
-    moments: Option<Runtime>,
+    /// For short queries, which would wait for a poll of each task of all the long ones.
+    short: Option<Runtime>,
     sessions: AtomicU64,
 }
 
 /// Of a thread that plans or runs queries: plans are walked by recursion. Only what is used is memory.
 pub const STACK_BYTES: usize = 64 << 20;
+
+/// How long a thread without work is kept: what it was prepared with is not given back.
+const THREAD_REST: Duration = Duration::from_secs(3600);
 
 impl Engine {
     /// Fails where threads cannot be started or an allowed directory does not exist.
@@ -99,8 +103,9 @@ impl Engine {
                 )
             })?;
         }
-        let runtime = threads("tenon-query", options.query_threads)?;
-        let moments = threads("tenon-moment", 1)?;
+        threads::share();
+        let runtime = query_threads("tenon-query", options.query_threads, threads::begin_long_work)?;
+        let short = short_threads(options.query_threads, runtime.handle())?;
         let state = Arc::new(context::build(&options)?);
         tasks::inherit_accounts();
         if options.query_memory_limit_bytes < usize::MAX {
@@ -119,7 +124,7 @@ impl Engine {
             plans: PlanCache::default(),
             checks: KeptChecks::default(),
             runtime: Some(runtime),
-            moments: Some(moments),
+            short: Some(short),
             sessions: AtomicU64::new(0),
             options,
         }))
@@ -180,20 +185,44 @@ impl Engine {
         handle_of(&self.runtime)
     }
 
-    /// Where queries of one row run.
-    pub(crate) fn moments(&self) -> Result<&Handle> {
-        handle_of(&self.moments)
+    /// Where queries run that are short.
+    pub(crate) fn short(&self) -> Result<&Handle> {
+        handle_of(&self.short)
+    }
+
+    /// Where a query begins of which nothing is known.
+    pub(crate) fn beginning(&self) -> Result<&Handle> {
+        match self.admission.has_long() {
+            true => self.short(),
+            false => self.handle(),
+        }
     }
 }
 
-fn threads(name: &str, number: usize) -> Result<Runtime> {
+fn query_threads(name: &str, number: usize, begin: impl Fn() + Send + Sync + 'static) -> Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(number.max(1))
         .thread_name(name)
         .thread_stack_size(STACK_BYTES)
+        .thread_keep_alive(THREAD_REST)
+        .on_thread_start(begin)
         .enable_all()
         .build()
         .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))
+}
+
+/// A few more than the threads of long work: most wait.
+fn short_threads(number: usize, long: &Handle) -> Result<Runtime> {
+    let workers = number + 2;
+    let short = Arc::new(Short {
+        long: long.clone(),
+        workers,
+        busy: AtomicUsize::new(0),
+    });
+    query_threads("tenon-short", workers, move || {
+        threads::begin_short_work();
+        short.begin();
+    })
 }
 
 fn handle_of(runtime: &Option<Runtime>) -> Result<&Handle> {
@@ -205,7 +234,7 @@ fn handle_of(runtime: &Option<Runtime>) -> Result<&Handle> {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        for runtime in [self.runtime.take(), self.moments.take()].into_iter().flatten() {
+        for runtime in [self.runtime.take(), self.short.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }

@@ -8,6 +8,7 @@ use crate::pg::error::{Result, SqlError, canceled, out_of_memory, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::BatchStream;
 use crate::pg::planning;
+use crate::pg::tasks;
 use crate::session::admission::{Place, Standing};
 use crate::session::engine::Engine;
 use crate::session::explain;
@@ -29,6 +30,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tenon_executor::per_execution;
 use tenon_storage::heap::{self, Account, Attempt};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +40,8 @@ const BATCHES_AHEAD: usize = 4;
 const HELD_BYTES_LARGE: usize = 8 << 20;
 /// A client that reads on so soon holds up nothing.
 const CLIENT_GRACE: Duration = Duration::from_millis(10);
+/// A plan of this cost does not begin among the short ones: it takes more than a moment.
+const COST_LONG: f64 = 100_000.0;
 
 /// What a statement's plans are made and run with.
 #[derive(Clone)]
@@ -167,8 +171,8 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
         ..run.clone()
     };
     let threads = match source.is_one_row() {
-        true => run.engine.moments()?.clone(),
-        false => run.engine.handle()?.clone(),
+        true => run.engine.short()?.clone(),
+        false => run.engine.beginning()?.clone(),
     };
     let work = async move {
         let _dropped = token.clone().drop_guard();
@@ -187,8 +191,7 @@ pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStrea
             (None, Ok(())) => {}
         }
     };
-    let work = heap::within(Some(run.account.clone()), false, work);
-    threads.spawn(work);
+    threads.spawn(tasks::task(Some(run.account.clone()), false, work));
     // Planning is not to be interrupted: who no longer waits for it leaves it to find out.
     tokio::select! {
         biased;
@@ -283,6 +286,9 @@ async fn attempt(
     let Ready { plan, task } = planning::under(run.cancel.clone(), plan_of(run, source)).await?;
     if let Some(watch) = &run.watch {
         watch.note(&plan, begin.elapsed());
+    }
+    if place.is_doubtful() && cost(&plan) >= COST_LONG {
+        place.give_way().await;
     }
     let (task, _ending) = per_execution::begin(&task);
     let mut stream = execute_stream(plan, task).map_err(|error| from_datafusion(&error))?;
@@ -458,7 +464,7 @@ pub(crate) async fn drain<T: Send + 'static>(
     mut take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
 ) -> Result<T> {
     let own = run.clone();
-    background(&run.engine, async move {
+    aside(&run.engine, async move {
         let mut stream = start(&own, plan).await?;
         while let Some(batch) = stream.next().await {
             take(&mut sink, batch?)?;
@@ -468,13 +474,25 @@ pub(crate) async fn drain<T: Send + 'static>(
     .await
 }
 
-/// Runs work on the query threads. A panic becomes an error of this statement.
+/// Runs work on the query threads that reads a whole table. A panic becomes an error of this statement.
 pub(crate) async fn background<T: Send + 'static>(
     engine: &Engine,
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    let work = heap::within(heap::current(), false, AssertUnwindSafe(work).catch_unwind());
-    match engine.handle()?.spawn(work).await {
+    on(engine.handle()?, work).await
+}
+
+/// The same for work that may well be short, until its statement is known to be long.
+pub(crate) async fn aside<T: Send + 'static>(
+    engine: &Engine,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    on(engine.beginning()?, work).await
+}
+
+async fn on<T: Send + 'static>(threads: &Handle, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    let work = tasks::task(heap::current(), false, AssertUnwindSafe(work).catch_unwind());
+    match threads.spawn(work).await {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => Err(panicked(&*panic)),
         Err(error) => Err(SqlError::internal(error)),

@@ -17,6 +17,8 @@ pub struct Account {
     attempt: Mutex<Option<CancellationToken>>,
     /// Holds back the tasks that the statement has started.
     pub gate: Gate,
+    /// Its tasks belong among those that may take minutes.
+    long: AtomicBool,
 }
 
 impl std::fmt::Debug for Account {
@@ -34,6 +36,7 @@ impl Account {
             token,
             attempt: Mutex::default(),
             gate: Gate::default(),
+            long: AtomicBool::new(false),
         });
         watch::open(&account);
         account
@@ -47,6 +50,15 @@ impl Account {
     /// Whether it was stopped for its memory.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
+    }
+
+    /// Its work is not short: its tasks are to leave the threads of short work.
+    pub fn set_long(&self) {
+        self.long.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_long(&self) -> bool {
+        self.long.load(Ordering::Relaxed)
     }
 
     pub fn interrupt(&self) -> Option<Interrupt> {

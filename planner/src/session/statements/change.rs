@@ -388,7 +388,7 @@ pub(super) async fn replace(
     checks: Checks,
 ) -> Result<()> {
     let (transaction, table) = (session.transaction()?, table.clone());
-    run::background(&session.engine, async move {
+    run::aside(&session.engine, async move {
         for batch in &added {
             writer.append(batch)?;
         }

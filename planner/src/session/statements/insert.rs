@@ -579,7 +579,7 @@ pub(super) async fn finish(
     checks: Option<Checks>,
 ) -> Result<u64> {
     let transaction = session.transaction()?;
-    run::background(&session.engine, async move {
+    run::aside(&session.engine, async move {
         let segments = writer.finish()?;
         if let Some(checks) = &checks {
             checks.verify(&segments)?;

@@ -89,7 +89,7 @@ impl Upsert<'_> {
         }
         let (table, key) = (self.table.clone(), key.clone());
         let budget = session.engine.database().budget().clone();
-        let located = run::background(&session.engine, async move { Ok(table.locate(&key, &keys, &budget)?) }).await?;
+        let located = run::aside(&session.engine, async move { Ok(table.locate(&key, &keys, &budget)?) }).await?;
         let (mut new, mut met) = (Vec::new(), Vec::new());
         for (row, there) in located.iter().enumerate() {
             match there {
@@ -162,7 +162,7 @@ impl Upsert<'_> {
         let checks = Through::checks(self.through.as_ref(), binder, self.table.definition())?;
         let (transaction, table, written) = (session.transaction()?, self.table.clone(), written.to_vec());
         let replaces = !changed.is_empty();
-        run::background(&session.engine, async move {
+        run::aside(&session.engine, async move {
             let mut writer = transaction.lock().writer(&table);
             for batch in &written {
                 writer.append(batch)?;

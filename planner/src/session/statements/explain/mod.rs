@@ -160,7 +160,7 @@ async fn planned(
 ) -> Result<(Node, Duration, Duration)> {
     let (own, analyze) = (session.run(), options.analyze);
     let bound = begin.elapsed();
-    run::background(&session.engine, async move {
+    run::aside(&session.engine, async move {
         let begin = Instant::now();
         let physical = run::plan_of(&own, source).await?.plan;
         let planning = bound + begin.elapsed();
