@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         trial("bounds::memory", memory),
         trial("bounds::tables", tables),
         trial("bounds::long_queries", long_queries),
+        trial("bounds::planning", planning),
         trial("bounds::stalled_readers", stalled_readers),
         trial("bounds::stalled_timeout", stalled_timeout),
         trial("bounds::idle_timeouts", idle_timeouts),
@@ -100,6 +101,49 @@ async fn long_queries() -> Result<()> {
         ] {
             short_statement(client, statement, "long queries").await?;
         }
+    }
+    Ok(())
+}
+
+/// Statements that take long to plan end by their time, and others go on meanwhile.
+async fn planning() -> Result<()> {
+    let server = Server::start(&["--threads", "2"])?;
+    let client = server.connect().await?;
+    client.batch_execute("CREATE TABLE t (a int, b int, s text)").await?;
+    let list = |number: usize, between: &str, item: &dyn Fn(usize) -> String| {
+        let items: Vec<String> = (0..number).map(item).collect();
+        items.join(between)
+    };
+    let statements = [
+        format!(
+            "WITH c0 AS (SELECT a FROM t), {} SELECT * FROM c1000",
+            list(1000, ", ", &|n| format!("c{} AS (SELECT a + 1 AS a FROM c{n})", n + 1))
+        ),
+        format!("SELECT {} FROM t", list(1000, " || ", &|_| "s".into())),
+        list(1000, " UNION ", &|_| "SELECT a, b FROM t".into()),
+        list(80, " EXCEPT ALL ", &|_| "SELECT a, b FROM t".into()),
+        format!("SELECT {} FROM t", list(8000, ", ", &|n| format!("a + {n}"))),
+        format!("SELECT ARRAY[{}]", list(60_000, ", ", &|n| n.to_string())),
+        format!("SELECT '{{}}'::jsonb{}", " -> 'a'".repeat(190)),
+        format!("SELECT '{{}}'::jsonb{}", " -> 'a'".repeat(1000)),
+        format!("SELECT a{} FROM t", "::text::int".repeat(500)),
+        format!(
+            "SELECT 1 FROM t t0 {}",
+            list(1000, " ", &|n| format!("JOIN t t{0} ON t{n}.a = t{0}.a", n + 1))
+        ),
+    ];
+    for statement in &statements {
+        let mut planned = RawClient::connect(&server)?;
+        planned.count_rows("SET statement_timeout = '500ms'")?;
+        let begun = Instant::now();
+        planned.send_query(statement)?;
+        ensure!(value(&client, "SELECT count(*) FROM t").await? == "0");
+        ensure!(begun.elapsed() < OTHERS_WAIT_MAX, "others wait {:?}", begun.elapsed());
+        let state = crate::raw::error_state(&planned.until_ready()?);
+        let told = format!("{}: {state:?} after {:?}", &statement[..60], begun.elapsed());
+        println!("bounds: {told}");
+        ensure!(matches!(state.as_deref(), None | Some("57014" | "54001")), "{told}");
+        ensure!(begun.elapsed() < Duration::from_secs(20), "{told}");
     }
     Ok(())
 }

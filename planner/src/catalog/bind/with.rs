@@ -11,6 +11,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::array_literal::ARRAY_LITERAL;
 use crate::pg::names::{self, refers_to};
 use crate::pg::parse::select::of as select_of;
+use crate::pg::planning;
 use crate::pg::rewrite::call;
 use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
@@ -93,7 +94,15 @@ impl VisitorMut for Scopes<'_> {
                     names::count(&query.body, name) + others.sum::<usize>()
                 };
                 let names = with.cte_tables.iter().map(|cte| fold(&cte.alias.name));
-                names.map(|name| count(&name) > 1).collect()
+                let mut twice = Vec::with_capacity(with.cte_tables.len());
+                for name in names {
+                    // Time by the square of their number.
+                    if let Err(ended) = planning::check() {
+                        return ControlFlow::Break(ended);
+                    }
+                    twice.push(count(&name) > 1);
+                }
+                twice
             }
             _ => Vec::new(),
         };

@@ -42,6 +42,15 @@ fn planned(mut items: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
     internal_err!("nobody plans array literals")
 }
 
+fn name(kind: usize) -> String {
+    format!("item{kind}")
+}
+
+/// Whether fields differ by nothing but their names.
+fn alike(a: &Field, b: &Field) -> bool {
+    (a.data_type(), a.is_nullable(), a.metadata()) == (b.data_type(), b.is_nullable(), b.metadata())
+}
+
 impl ScalarUDFImpl for ArrayLiteral {
     fn name(&self) -> &str {
         ARRAY_LITERAL
@@ -56,12 +65,21 @@ impl ScalarUDFImpl for ArrayLiteral {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let fields = args.arg_fields.iter().enumerate();
-        let fields = fields.map(|(at, field)| Arc::new(Field::clone(field).with_name(format!("item{at}"))));
+        // Items of one kind share a column: a column's name is compared with those before it.
+        let mut kinds = Vec::new();
+        let items = args.arg_fields.iter().map(|field| {
+            let kind = kinds.iter().position(|kind: &&FieldRef| alike(kind, field));
+            let kind = kind.unwrap_or_else(|| {
+                kinds.push(field);
+                kinds.len() - 1
+            });
+            Expr::Column(Column::new_unqualified(name(kind)))
+        });
+        let items: Vec<Expr> = items.collect();
+        let fields = kinds.iter().enumerate();
+        let fields = fields.map(|(kind, field)| Arc::new(Field::clone(field).with_name(name(kind))));
         let schema = DFSchema::from_unqualified_fields(fields.collect(), HashMap::new())?;
-        let items = schema.fields().iter();
-        let items = items.map(|field| Expr::Column(Column::new_unqualified(field.name())));
-        let array = planned(items.collect(), &schema)?;
+        let array = planned(items, &schema)?;
         Ok(array.to_field(&schema)?.1)
     }
 

@@ -13,6 +13,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 const DEPTH_MAX: usize = 2_000;
 /// Brackets, CASE and calls in each other.
 const NESTING_MAX: usize = 100;
+/// Conversions and accesses to parts of a value, each of what the one before gives: types are found anew at each, and each time
+/// of all before it.
+const CHAIN_MAX: usize = 200;
 /// ANDs and ORs between two clauses: the optimizer makes one chain of conditions again.
 const LOGIC_MAX: usize = 20_000;
 
@@ -25,6 +28,8 @@ struct Level {
     /// Operators of the expression so far, and how deep what is in its brackets is.
     operators: usize,
     inner: usize,
+    /// Conversions and accesses since the last other operator.
+    chain: usize,
     /// ANDs and ORs of the clause so far.
     logic: usize,
     /// How deep the deepest expression before is.
@@ -38,6 +43,7 @@ impl Level {
         self.deepest = self.deepest.max(self.operators + self.inner);
         self.operators = 0;
         self.inner = 0;
+        self.chain = 0;
     }
 
     fn clause(&mut self) {
@@ -86,13 +92,17 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
             Token::Word(_) => word(&mut level, keyword, before),
             Token::Number(..) | Token::SingleQuotedString(_) | Token::Placeholder(_) | Token::Period => {}
             Token::SemiColon | Token::EOF => {}
+            Token::DoubleColon | Token::Arrow | Token::LongArrow | Token::HashArrow | Token::HashLongArrow => {
+                level.operators += 1;
+                level.chain += 1;
+            }
             // Operators, and strings and the like that are none: few statements have thousands of those in one expression.
-            _ => level.operators += 1,
+            _ => {
+                level.operators += 1;
+                level.chain = 0;
+            }
         }
-        if outer.len() > NESTING_MAX {
-            return Err(too_deep());
-        }
-        if level.logic > LOGIC_MAX {
+        if outer.len() > NESTING_MAX || level.chain > CHAIN_MAX || level.logic > LOGIC_MAX {
             return Err(too_deep());
         }
         before = keyword;

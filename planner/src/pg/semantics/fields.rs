@@ -4,6 +4,8 @@
 //! square of its length at each of its operators. Here operands stand as columns where their operator is asked for its type.
 
 use super::arithmetic;
+use crate::pg::errors::to_datafusion;
+use crate::pg::planning;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Column, ExprSchema, Result};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
@@ -27,6 +29,8 @@ impl ExprSchema for Operands {
 
 /// An expression's field, whose name says nothing.
 pub(crate) fn field(expr: &Expr, schema: &dyn ExprSchema) -> Result<FieldRef> {
+    // Asked at each operator of a chain, it takes time by the square of the chain's length.
+    planning::check().map_err(to_datafusion)?;
     let own = |expr: &Expr| expr.to_field(schema).map(|(_, field)| field);
     let mut operands = Operands(Vec::new());
     let mut stand_in = |expr: &Expr| -> Result<Expr> {
