@@ -496,6 +496,31 @@ async fn spilling() -> Result<()> {
              cume_dist() OVER (PARTITION BY x % 3 ORDER BY k) AS c FROM t) q WHERE n = 12 AND p >= 0 AND c > 0",
             "100000",
         ),
+        // Frames that reach to the end of their partition, whichever order the rows have.
+        (
+            "SELECT sum(w) FROM (SELECT count(*) OVER (ORDER BY x ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS w FROM t) q",
+            "720000600000",
+        ),
+        (
+            "SELECT sum(w) FROM (SELECT count(*) OVER (ORDER BY s DESC ROWS BETWEEN 3 FOLLOWING AND UNBOUNDED FOLLOWING) AS w \
+             FROM t) q",
+            "719997000003",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT s, first_value(s) OVER (ORDER BY x ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) \
+             AS f, last_value(x) OVER (PARTITION BY x % 3 ORDER BY s ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) \
+             AS l FROM t) q WHERE s = f AND l > 3",
+            "1200000",
+        ),
+        // Two columns of texts.
+        (
+            "SELECT count(*) FROM (SELECT DISTINCT s, repeat(s, 10) || x % 100 FROM t) q",
+            "1200000",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT x, s FROM t EXCEPT SELECT x, s FROM t WHERE x % 2 = 0) q",
+            "600000",
+        ),
         // Values by their place in order; sets of values by several keys.
         (
             "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) || percentile_disc(0.25) WITHIN GROUP (ORDER BY s) FROM t",

@@ -31,6 +31,11 @@ pub struct WindowExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
+/// Whether each function gives all rows of a partition one value.
+pub fn is_one_value(window: &WindowAggExec) -> bool {
+    constant::are_all(window.window_expr())
+}
+
 impl WindowExec {
     pub fn new(window: WindowAggExec, spills: bool) -> Self {
         Self {

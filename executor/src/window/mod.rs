@@ -8,4 +8,4 @@ mod constant;
 mod exec;
 mod partitions;
 
-pub use exec::WindowExec;
+pub use exec::{WindowExec, is_one_value};

@@ -31,6 +31,7 @@ mod unions;
 mod unordered;
 
 use crate::optimizer::spill::inputs::shielded;
+use crate::optimizer::spill::turned::from_the_end;
 use crate::pg::nodes::{LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
 use apply::ApplyPlanner;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use tenon_executor::options::{JoinOptions, PlanOptions};
-use tenon_executor::window::WindowExec;
+use tenon_executor::window::{WindowExec, is_one_value};
 
 /// Orders joins, then plans as DataFusion does.
 #[derive(Debug, Default)]
@@ -170,7 +171,13 @@ impl PhysicalOptimizerRule for TenonWindows {
         use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
         let spills = options.extensions.get::<PlanOptions>().is_some_and(|plan| plan.spill);
         plan.transform_up(|node| match node.downcast_ref::<WindowAggExec>() {
-            Some(window) => Ok(Transformed::yes(Arc::new(WindowExec::new(window.clone(), spills)))),
+            Some(window) => Ok(Transformed::yes(match spills {
+                true if !is_one_value(window) => match from_the_end(window)? {
+                    Some(turned) => turned,
+                    None => Arc::new(WindowExec::new(window.clone(), spills)),
+                },
+                _ => Arc::new(WindowExec::new(window.clone(), spills)),
+            })),
             None => Ok(Transformed::no(node)),
         })
         .data()

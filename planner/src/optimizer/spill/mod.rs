@@ -5,4 +5,5 @@ pub(crate) mod grouping_sets;
 pub(crate) mod inputs;
 pub(crate) mod ordered_sets;
 pub(crate) mod pool;
+pub(crate) mod turned;
 pub(crate) mod windows;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Operators that can go through files share a fifth alike, repartitions an eighth. The others have what these leave.
 /// The merges of sorts would take all of that for reading many files at a time: they share three eighths, and read fewer
 /// files in more steps. Where much is free they get more, as a sort merges what it held when it was the only one.
+/// Aggregations take some megabytes for each column of texts however few groups they hold.
 #[derive(Debug)]
 pub(crate) struct SharePool {
     bytes: usize,
@@ -22,9 +23,17 @@ pub(crate) struct SharePool {
 /// What a merge may have at the least, bytes: two files are read at a time.
 const MERGE_BYTES_MIN: usize = 6 << 20;
 
+/// An aggregation may have one part in so many.
+const AGGREGATIONS: usize = 6;
+
 /// DataFusion tells the merges of its sorts by their names only.
 fn is_merge(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("ExternalSorterMerge")
+}
+
+/// An aggregation of groups that can go through files.
+fn is_aggregation(consumer: &MemoryConsumer) -> bool {
+    consumer.name().contains("AggregateStream[") && consumer.can_spill()
 }
 
 /// A repartition hands most of its batches on at once; the others go to files.
@@ -51,9 +60,18 @@ impl SharePool {
         }
     }
 
+    /// Among whom it counts.
+    fn shared(&self, consumer: &MemoryConsumer) -> &dyn MemoryPool {
+        match is_aggregation(consumer) {
+            true => &self.spillable,
+            false => self.of(consumer),
+        }
+    }
+
     fn of(&self, consumer: &MemoryConsumer) -> &dyn MemoryPool {
         match consumer.can_spill() {
             true if is_repartition(consumer) => &self.repartitions,
+            true if is_aggregation(consumer) => &self.others,
             true => &self.spillable,
             false => &self.others,
         }
@@ -74,13 +92,13 @@ impl MemoryPool for SharePool {
     fn register(&self, consumer: &MemoryConsumer) {
         self.merges
             .fetch_add(usize::from(is_merge(consumer)), Ordering::Relaxed);
-        self.of(consumer).register(consumer);
+        self.shared(consumer).register(consumer);
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
         self.merges
             .fetch_sub(usize::from(is_merge(consumer)), Ordering::Relaxed);
-        self.of(consumer).unregister(consumer);
+        self.shared(consumer).unregister(consumer);
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
@@ -98,7 +116,9 @@ impl MemoryPool for SharePool {
             true => self.bytes / 8 * 5,
             false => self.bytes,
         };
-        if self.reserved().saturating_add(additional) > limit {
+        let wanted = held.saturating_add(additional);
+        let too_much = is_aggregation(consumer) && wanted > self.bytes / AGGREGATIONS;
+        if too_much || self.reserved().saturating_add(additional) > limit {
             let name = consumer.name();
             return Err(resources_datafusion_err!(
                 "{name}, which has {held} bytes, wanted {additional} more of a query's {}.",
@@ -143,6 +163,11 @@ mod tests {
         sorts[0].free();
         assert!(join.try_grow(8 * MIB).is_ok());
         assert!(sorts[0].try_grow(8 * MIB).is_err());
+        join.free();
+        let aggregations = two("FinalHashAggregateStream", true);
+        assert!(aggregations[0].try_grow(13 * MIB).is_ok() && aggregations[0].try_grow(MIB).is_err());
+        assert!(sorts[0].try_grow(5 * MIB).is_err());
+        drop(aggregations);
         drop((sorts, merges, repartitions, join));
         assert_eq!(pool.reserved(), 0);
     }

@@ -1,8 +1,10 @@
-//! `ntile`, `percent_rank` and `cume_dist` in plans that go through files.
+//! Window functions in plans that go through files.
 //!
-//! Their values depend on how many rows a partition has, so that DataFusion keeps whole partitions. Here they are computed of
-//! what rows can be given as they go by, and of the count of the partition's rows, which are read from a file once more.
+//! The values of `ntile`, `percent_rank` and `cume_dist` depend on how many rows a partition has, so that DataFusion keeps whole
+//! partitions. Here they are computed of what rows can be given as they go by, and of the count of the partition's rows, which
+//! are read from a file once more. Frames that reach to the end of their partition are turned: [`super::turned`].
 
+use super::turned;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result, ScalarValue};
@@ -44,6 +46,21 @@ impl OptimizerRule for CountedWindows {
 pub(crate) fn spills(config: &dyn OptimizerConfig) -> bool {
     let options = config.options();
     options.extensions.get::<PlanOptions>().is_some_and(|plan| plan.spill)
+}
+
+/// What is computed in place of a function.
+enum Instead {
+    Counted(Counted, WindowFunctionParams),
+    Turned(Box<WindowFunction>),
+}
+
+impl Instead {
+    fn of(function: &WindowFunction) -> Option<Self> {
+        match Counted::of(function) {
+            Some(kind) => Some(Self::Counted(kind, function.params.clone())),
+            None => turned::turned(function).map(|function| Self::Turned(Box::new(function))),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -137,7 +154,7 @@ fn count_of_rows() -> Expr {
 /// The node with such functions as what they are computed of; None where there are none.
 fn counted(window: &Window, config: &dyn OptimizerConfig) -> Result<Option<LogicalPlan>> {
     let found = |expr: &Expr| match unnamed(expr) {
-        Expr::WindowFunction(function) => Counted::of(function).map(|kind| (kind, function.params.clone())),
+        Expr::WindowFunction(function) => Instead::of(function),
         _ => None,
     };
     if !window.window_expr.iter().any(|expr| found(expr).is_some()) {
@@ -154,16 +171,21 @@ fn counted(window: &Window, config: &dyn OptimizerConfig) -> Result<Option<Logic
         needed.calls.push(expr.clone());
     }
     for (expr, (qualifier, field)) in window.window_expr.iter().zip(fields) {
-        let Some((kind, params)) = found(expr) else {
-            outputs.push(Expr::Column((qualifier, field).into()));
-            continue;
+        let value = match found(expr) {
+            None => {
+                outputs.push(Expr::Column((qualifier, field).into()));
+                continue;
+            }
+            Some(Instead::Turned(function)) => needed.column(Expr::WindowFunction(function), config),
+            Some(Instead::Counted(kind, params)) => {
+                let of_partition = count_of_rows()
+                    .partition_by(params.partition_by.clone())
+                    .window_frame(WindowFrame::new(None))
+                    .build()?;
+                let mut column = |call| cast(needed.column(call, config), DataType::Int64);
+                kind.value(column(kind.of_row(params)), column(of_partition))?
+            }
         };
-        let of_partition = count_of_rows()
-            .partition_by(params.partition_by.clone())
-            .window_frame(WindowFrame::new(None))
-            .build()?;
-        let mut column = |call| cast(needed.column(call, config), DataType::Int64);
-        let value = kind.value(column(kind.of_row(params)), column(of_partition))?;
         outputs.push(cast(value, field.data_type().clone()).alias_qualified(qualifier.cloned(), field.name()));
     }
     let (named, plain): (Vec<Expr>, Vec<Expr>) = needed
