@@ -61,3 +61,11 @@ select count(*) from generate_series(1, 1000000000) a(a) where a in (select b fr
 select (select string_agg(repeat('x', 1000000), '') from generate_series(1, 2000))
 values (repeat('x', 500000000)), (repeat('y', 500000000))
 select repeat('x', 100000) from generate_series(1, 100000) order by 1
+select array_fill(1, array[10000, 10000])
+select array_cat(array_fill(1, array[10000000]), array_fill(1, array[10000000])) from generate_series(1, 100)
+select unnest(array_fill(1, array[100000000]))
+select string_agg(md5(g::text), ',') over (order by g) from generate_series(1, 100000) g(g)
+select array_agg(repeat('x', 10000)) over (order by g) from generate_series(1, 100000) g(g)
+select string_agg(md5(g::text), ',') over (order by g rows between 50000 preceding and current row) from generate_series(1, 100000) g(g)
+select sum(g::float8) over (order by g rows between 100000 preceding and current row) from generate_series(1, 300000) g(g)
+select jsonb_agg(g) over (order by g) from generate_series(1, 100000) g(g)

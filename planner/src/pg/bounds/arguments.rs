@@ -138,18 +138,3 @@ pub(super) fn text(value: &ColumnarValue, row: usize) -> Option<Cow<'_, str>> {
         })),
     }
 }
-
-/// The product of the whole numbers in a row's array: an array's elements by the lengths of its dimensions.
-pub(super) fn product(value: &ColumnarValue, row: usize) -> u64 {
-    let list = match value {
-        ColumnarValue::Scalar(ScalarValue::List(list)) if !list.is_empty() && list.is_valid(0) => list.value(0),
-        ColumnarValue::Array(array) => match array.as_list_opt::<i32>() {
-            Some(lists) if row < lists.len() && lists.is_valid(row) => lists.value(row),
-            _ => return 0,
-        },
-        _ => return 0,
-    };
-    let numbers = Numbers::of(&ColumnarValue::Array(list.clone()));
-    let each = (0..list.len()).map(|at| numbers.at(at).unwrap_or(0).max(0) as u64);
-    each.fold(1, u64::saturating_mul)
-}

@@ -1,7 +1,8 @@
 //! How long the results of functions are that make more than they are given.
 
-use super::arguments::{Lengths, Numbers, product, text};
+use super::arguments::{Lengths, Numbers, text};
 use super::check_value;
+use crate::pg::functions::array::FILL;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
@@ -37,7 +38,7 @@ pub(super) enum Growth {
     Elements,
     /// `array_resize`: an array and its new length.
     Slots,
-    /// `array_fill`: the length of each dimension.
+    /// `array_fill`: an element, and the length of each dimension.
     Fill,
     /// Texts put together.
     Joined,
@@ -57,7 +58,7 @@ impl Growth {
             "generate_series" | "gen_series" | "range" => Self::Series,
             "array_repeat" | "list_repeat" => Self::Elements,
             "array_resize" | "list_resize" => Self::Slots,
-            "array_fill" => Self::Fill,
+            FILL => Self::Fill,
             "textcat" | "concat" | "concat_ws" => Self::Joined,
             "array_to_string" | "list_to_string" | "array_join" => Self::Separated,
             _ => Self::Plain,
@@ -92,9 +93,13 @@ impl<'a> Sizes<'a> {
             arguments,
             lengths: arguments.iter().map(Lengths::of).collect(),
             numbers: match growth {
-                Growth::Repeat | Growth::Pad | Growth::Format | Growth::Series | Growth::Elements | Growth::Slots => {
-                    arguments.iter().map(Numbers::of).collect()
-                }
+                Growth::Repeat
+                | Growth::Pad
+                | Growth::Format
+                | Growth::Series
+                | Growth::Elements
+                | Growth::Slots
+                | Growth::Fill => arguments.iter().map(Numbers::of).collect(),
                 _ => Vec::new(),
             },
         }
@@ -148,7 +153,8 @@ impl<'a> Sizes<'a> {
             }
             Growth::Slots => self.count(1, row).saturating_mul(ELEMENT_BYTES),
             Growth::Fill => {
-                let elements = self.arguments.get(1).map_or(0, |lengths| product(lengths, row));
+                let dimensions = (1..self.lengths.len()).map(|argument| self.count(argument, row));
+                let elements = dimensions.fold(1, u64::saturating_mul);
                 self.length(0, row).max(ELEMENT_BYTES).saturating_mul(elements)
             }
             Growth::Joined => {

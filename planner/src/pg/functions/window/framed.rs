@@ -3,6 +3,7 @@
 
 use super::frame::{Bound, Frame, Frames, Units};
 use super::{fail, range};
+use crate::pg::bounds;
 use crate::pg::functions::aggregate;
 use crate::pg::types::type_name;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array, new_empty_array};
@@ -382,6 +383,8 @@ impl<'a> Aggregation<'a> {
         let mut last: Option<([Range<usize>; 3], ScalarValue)> = None;
         let mut results = Vec::with_capacity(rows);
         for row in 0..rows {
+            // A frame may be as long as its partition, and so may each value.
+            bounds::check(0)?;
             let parts = frames
                 .parts(row)
                 .map(|part| self.before[part.start]..self.before[part.end]);

@@ -3,6 +3,7 @@
 //! State: for each group a list of structs, of the value and the sort keys. It is not sorted; only the end sorts.
 
 use super::rows::{Order, Rows, keeps};
+use crate::pg::bounds;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, LargeBinaryArray, LargeStringArray, ListArray, StructArray,
 };
@@ -227,6 +228,8 @@ impl Accumulator for One {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
+        // A window that grows keeps what it was at each of its rows.
+        bounds::check((self.0.rows.bytes() + self.0.text_bytes()) as u64)?;
         ScalarValue::try_from_array(&self.0.outcome_of(1)?, 0)
     }
 
