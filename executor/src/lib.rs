@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 mod apart;
+mod codegen;
 pub mod device;
 pub mod explain;
 pub mod expr;
@@ -14,6 +15,7 @@ pub mod join;
 pub mod keys;
 pub mod options;
 pub mod per_execution;
+pub mod pipeline;
 pub mod runtime_filter;
 pub mod scan;
 pub mod window;

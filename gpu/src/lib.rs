@@ -16,6 +16,7 @@
 //! | every program that tests compile | [`registry`] |
 //! | primitives | [`primitives`] |
 //! | what the benchmark binaries share | [`bench`] |
+//! | fused pipelines of generated code | [`pipeline`] |
 //! | joins; their twins on the CPU | [`join`], [`cpu::join`] |
 //!
 //! # How to add a primitive
@@ -42,6 +43,7 @@ pub mod error;
 pub mod join;
 pub mod memory;
 pub mod number;
+pub mod pipeline;
 pub mod primitives;
 pub mod registry;
 pub mod testing;

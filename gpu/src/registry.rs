@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::compile::{Cache, Nvrtc, Program};
 use crate::error::{GpuError, Result};
-use crate::{join, primitives};
+use crate::{join, pipeline, primitives};
 
 /// Architectures that every program must compile for: Ampere, Hopper, Blackwell.
 pub const ARCHITECTURES: [u32; 3] = [80, 90, 100];
@@ -38,6 +38,7 @@ pub fn programs() -> Vec<Program> {
         join::band::programs,
         join::nested_loop::programs,
         join::triton::programs,
+        pipeline::programs,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

@@ -22,6 +22,7 @@ headers![
     "residual_params.cuh",
     "text.cuh",
     "condition.cuh",
+    "pipeline.cuh",
     "join_hash.cuh",
     "merge_path.cuh",
     "join_spans.cuh",

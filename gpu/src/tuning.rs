@@ -21,6 +21,12 @@ tuning! {
     MAP_ITEMS: u32 = 8;
     /// Packs of 16 bytes that a thread of a map holds.
     MAP_PACKS: u32 = 4;
+    /// Threads of a block in generated pipelines.
+    PIPELINE_THREADS: u32 = 256;
+    /// Rows that a block of a pipeline takes at once.
+    PIPELINE_TILE: u32 = 2048;
+    /// Blocks of a pipeline that a multiprocessor shall hold at once.
+    PIPELINE_BLOCKS: u32 = 4;
     /// Threads of a block in reductions and histograms.
     REDUCE_THREADS: u32 = 512;
     /// Threads of a block in the single-pass scans: a block is a tile.

@@ -23,6 +23,7 @@ use super::shares::{Share, shares};
 use crate::apart::{Task, apart};
 use crate::hostile;
 use crate::keys::is_exact;
+use crate::pipeline;
 
 /// Groups, over all partitions, that one output partition merges alone.
 const MERGED_ALONE: usize = 16 * 1024;
@@ -87,7 +88,13 @@ pub async fn gathered(
     partitions: usize,
     context: &Arc<TaskContext>,
 ) -> Result<Gathered> {
-    let partials = gather(input, spec, estimate, context).await?;
+    let partials = match pipeline::grouped(input, spec, estimate, context).await? {
+        Some((keys, states, groups)) => {
+            let reservation = MemoryConsumer::new("groups").register(context.memory_pool());
+            vec![Partial::new(keys, states, groups, reservation)?]
+        }
+        None => gather(input, spec, estimate, context).await?,
+    };
     let reservation = MemoryConsumer::new("shares of groups").register(context.memory_pool());
     let shared = share_out(spec, partials, partitions, reservation).await?;
     Ok(Gathered::new(shared, partitions))

@@ -48,7 +48,7 @@ pub struct Partial {
 
 impl Partial {
     /// `reservation` is left with what they hold.
-    fn new(
+    pub fn new(
         keys: Vec<ArrayRef>,
         states: Vec<Vec<ArrayRef>>,
         groups: usize,

@@ -12,4 +12,5 @@ mod merge;
 mod shares;
 mod text;
 
+pub(crate) use cells::{Cell, Recipe};
 pub use exec::{GroupExec, GroupSpec};

@@ -33,7 +33,7 @@ pub struct JoinSpec {
 }
 
 impl JoinSpec {
-    pub(super) fn reads_build(&self, index: usize) -> bool {
+    pub(crate) fn reads_build(&self, index: usize) -> bool {
         let filter = self.filter.as_ref().map_or(&[][..], |f| f.column_indices());
         reads_build(&self.output, index) || reads_build(filter, index)
     }

@@ -248,6 +248,16 @@ impl ScanExec {
         &self.columns
     }
 
+    /// The conjuncts of WHERE as they were given, over the table's columns.
+    pub fn given(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.given
+    }
+
+    /// The table's columns, and those of a row's place.
+    pub fn full_schema(&self) -> &SchemaRef {
+        &self.full_schema
+    }
+
     pub(crate) fn filters(&self) -> &Arc<[ScanFilter]> {
         &self.filters
     }

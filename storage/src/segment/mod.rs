@@ -11,6 +11,7 @@ mod text;
 pub use column::{Codes, DictionaryColumn, SegmentColumn};
 pub use narrow::{Differences, NarrowColumn};
 pub use rows::Runs;
+pub use text::TextColumn;
 
 use crate::catalog::TableDefinition;
 use crate::error::Result;
@@ -158,6 +159,16 @@ impl Segment {
         }
     }
 
+    /// The form that a column is kept in, to read it as it is.
+    pub fn form(&self, column: usize) -> Form<'_> {
+        match &self.columns[column].data {
+            ColumnData::Plain(array) => Form::Plain(array),
+            ColumnData::Narrow(column) => Form::Narrow(column),
+            ColumnData::Text(column) => Form::Text(column),
+            ColumnData::Dictionary(column) => Form::Dictionary(column),
+        }
+    }
+
     /// Whether the rows can be a table's of this definition: it may have changed since they were written.
     pub(crate) fn fits(&self, definition: &TableDefinition) -> bool {
         let column_fits = |(index, own): (usize, &SegmentColumn)| {
@@ -186,6 +197,15 @@ impl Segment {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?)
     }
+}
+
+/// How a segment keeps a column.
+#[derive(Clone, Copy, Debug)]
+pub enum Form<'a> {
+    Plain(&'a ArrayRef),
+    Narrow(&'a NarrowColumn),
+    Text(&'a TextColumn),
+    Dictionary(&'a DictionaryColumn),
 }
 
 fn new_id() -> u64 {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A column of texts.
 #[derive(Clone, Debug)]
-pub(super) struct TextColumn {
+pub struct TextColumn {
     /// Where each row's bytes begin, and where the last one's end.
     offsets: ScalarBuffer<u32>,
     /// The texts, and behind them `PADDING_BYTES` more.
@@ -85,6 +85,21 @@ impl TextColumn {
             nulls,
             data_type: T::DATA_TYPE,
         })
+    }
+
+    /// Where texts end in `data`: one entry more than rows, the first 0.
+    pub fn offsets(&self) -> &ScalarBuffer<u32> {
+        &self.offsets
+    }
+
+    /// The texts' bytes, one after the other.
+    pub fn data(&self) -> &Buffer {
+        &self.data
+    }
+
+    /// Which rows are not null; None: all.
+    pub fn nulls(&self) -> Option<&NullBuffer> {
+        self.nulls.as_ref()
     }
 
     pub(super) fn data_type(&self) -> &DataType {

@@ -1,28 +1,8 @@
-//! A join's filter as C++ for the kernels that find pairs.
-//!
-//! ```text
-//! what reads one side alone  -> evaluated on the host, once a row (one_side) -> a column
-//! columns and literals       -> buffers and parameters (inputs) -> values: C++ names, with whether they are null (value)
-//! what reads both sides      -> C++ over values (translator; logic, compare, arithmetic, numbers, texts)
-//! ```
-//!
-//! Truth has SQL's three values. Numbers carry the range that the columns at hand prove, so that most arithmetic needs no
-//! check. Where an operation may have no value (an overflow, a division by zero), the kernel raises a flag, the pairs are
-//! thrown away, and the CPU does the whole join: it raises the error, or none, as if there were no device. What has no
-//! device form stays on the host as a whole, with the reason.
+//! A join's filter as C++ for the kernels that find pairs (`crate::codegen`): what reads one side alone is evaluated on the
+//! host, what reads both is translated. What has no device form stays on the host as a whole, with the reason.
 
-mod arithmetic;
-mod compare;
-mod inputs;
-mod logic;
-mod numbers;
-mod one_side;
 #[cfg(test)]
 mod tests;
-mod texts;
-mod translator;
-mod types;
-mod value;
 
 use arrow::array::{ArrayRef, new_empty_array};
 use arrow::buffer::Buffer;
@@ -32,11 +12,7 @@ use tenon_gpu::join::{RESIDUAL_BUFFERS_MAX, RESIDUAL_LITERALS_MAX, Residual};
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut};
 use tenon_gpu::{Result as GpuResult, Stream};
 
-use translator::Translator;
-use types::Translated;
-
-/// What the body calls.
-const FUNCTIONS: &str = "#include \"condition.cuh\"";
+use crate::codegen::{FUNCTIONS, Inputs, Translated, Translator};
 
 /// A filter that the device can test.
 pub struct CompiledFilter {
@@ -61,8 +37,9 @@ impl CompiledFilter {
             let column = columns(index.side, index.index).ok_or("a column that is not there")?;
             Ok((ArrayRef::clone(column), index.side))
         };
-        let inputs = filter.column_indices().iter().map(column).collect::<Translated<_>>()?;
-        let mut translator = Translator::new(filter.schema(), inputs, own);
+        let arrays = filter.column_indices().iter().map(column).collect::<Translated<_>>()?;
+        let inputs = Inputs::Sides { arrays, build: own };
+        let mut translator = Translator::new(filter.schema().clone(), inputs);
         let result = translator.boolean(filter.expression())?;
         let body = format!("{}return {};", translator.lines, result.is_true());
         if translator.buffers.len() > RESIDUAL_BUFFERS_MAX || translator.literals.len() > RESIDUAL_LITERALS_MAX {

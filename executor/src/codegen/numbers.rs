@@ -10,7 +10,7 @@ use super::value::Value;
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
 
-impl Translator<'_> {
+impl Translator {
     /// The call of a function of numbers; none if it is none.
     pub fn number_function(&mut self, name: &str, args: &[Value], result: &DataType) -> Translated<Option<Value>> {
         Ok(Some(match (name, args) {

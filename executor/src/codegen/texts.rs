@@ -9,7 +9,7 @@ use super::value::Value;
 /// Lengths and places.
 const LENGTHS: Range = (0, u32::MAX as i128);
 
-impl Translator<'_> {
+impl Translator {
     /// LIKE, or with `fold` ILIKE, which folds case beyond ASCII on the host alone.
     pub fn like(&mut self, text: &Value, pattern: &Value, negated: bool, fold: bool) -> Translated<Value> {
         if !text.data_type.is_string() || !pattern.data_type.is_string() {

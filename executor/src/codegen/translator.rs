@@ -13,20 +13,34 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
+use super::evaluate::{Reads, evaluated};
+use super::given::Given;
 use super::inputs::{Form, Loaded, load, plain};
-use super::one_side::{Reads, evaluated};
 use super::types::{Range, Translated, c_type};
 use super::value::Value;
 
+/// Magnitude up to which a decimal is held in 64 bits: its opposite is, too.
+pub const NARROW_MAX: i128 = 1 << 62;
 /// Characters of an expression in a reason.
 const SHOWN_CHARS: usize = 60;
 
-pub struct Translator<'a> {
-    pub schema: &'a SchemaRef,
-    /// By column of the filter.
-    inputs: Vec<(ArrayRef, JoinSide)>,
-    /// The side that the kernels call the build side.
-    own: JoinSide,
+/// Where the columns of an expression come from.
+pub enum Inputs {
+    /// Arrays of the two sides of a join, whose rows are `build_row` and `probe_row`; `build` names the side that the
+    /// kernels call the build side. What reads one side alone is evaluated on the host, once a row instead of once a pair:
+    /// so the device knows every function there is, as long as it is not of both sides at once.
+    Sides {
+        arrays: Vec<(ArrayRef, JoinSide)>,
+        build: JoinSide,
+    },
+    /// What the kernel has of its row.
+    Row(Vec<Given>),
+}
+
+pub struct Translator {
+    /// Of the columns that expressions name.
+    pub schema: SchemaRef,
+    pub inputs: Inputs,
     pub lines: String,
     values: usize,
     pub literals: Vec<u64>,
@@ -39,12 +53,11 @@ pub struct Translator<'a> {
     pub made_bytes: usize,
 }
 
-impl<'a> Translator<'a> {
-    pub fn new(schema: &'a SchemaRef, inputs: Vec<(ArrayRef, JoinSide)>, own: JoinSide) -> Self {
+impl Translator {
+    pub fn new(schema: SchemaRef, inputs: Inputs) -> Self {
         Self {
             schema,
             inputs,
-            own,
             lines: String::new(),
             values: 0,
             literals: vec![],
@@ -68,19 +81,26 @@ impl<'a> Translator<'a> {
         if let Some(literal) = expr.downcast_ref::<Literal>() {
             return self.literal(literal.value());
         }
-        match Reads::of(expr, &self.inputs) {
+        let arrays = match &self.inputs {
+            Inputs::Sides { arrays, .. } => arrays,
+            Inputs::Row(_) => return self.of_row(expr),
+        };
+        match Reads::of(expr, arrays) {
             Reads::One(side) => self.column(expr, side),
-            Reads::Nothing => {
-                let one = evaluated(expr, self.schema, &[])?;
-                let scalar = ScalarValue::try_from_array(&one, 0).map_err(|error| error.to_string())?;
-                self.literal(&scalar)
-            }
-            Reads::Both => self.of_both(expr),
+            Reads::Nothing => self.constant(expr),
+            Reads::Both => self.by_parts(expr),
         }
     }
 
-    /// What reads columns of both sides.
-    fn of_both(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
+    /// What reads no column.
+    pub(super) fn constant(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
+        let one = evaluated(expr, &self.schema, &[])?;
+        let scalar = ScalarValue::try_from_array(&one, 0).map_err(|error| error.to_string())?;
+        self.literal(&scalar)
+    }
+
+    /// An operation on values.
+    pub(super) fn by_parts(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return self.binary(binary);
         }
@@ -142,6 +162,11 @@ impl<'a> Translator<'a> {
     ) -> Value {
         let name = format!("v{}", self.values);
         self.values += 1;
+        // A decimal of few digits needs no 128 bits.
+        let c_type = match range {
+            Some(range) if c_type == "i128" && range.0 >= -NARROW_MAX && range.1 <= NARROW_MAX => "i64",
+            _ => c_type,
+        };
         let _ = write!(self.lines, "{c_type} {name} = {value};\n    ");
         Value {
             data_type,
@@ -187,19 +212,30 @@ impl<'a> Translator<'a> {
         if let Some(value) = self.known.get(expr) {
             return Ok(value.clone());
         }
+        let Inputs::Sides { arrays, build } = &self.inputs else {
+            return Err("a column of no side".into());
+        };
+        let row = if side == *build { "build_row" } else { "probe_row" };
         let array = match expr.downcast_ref::<Column>() {
             Some(column) => {
-                let (array, _) = self.inputs.get(column.index()).ok_or("a column that is not there")?;
+                let (array, _) = arrays.get(column.index()).ok_or("a column that is not there")?;
                 ArrayRef::clone(array)
             }
             None => {
-                let made = evaluated(expr, self.schema, &self.inputs)?;
+                let inputs: Vec<ArrayRef> = arrays.iter().map(|(array, _)| ArrayRef::clone(array)).collect();
+                let made = evaluated(expr, &self.schema, &inputs)?;
                 self.made_bytes += made.get_array_memory_size();
                 made
             }
         };
-        let array = plain(&array)?;
-        let row = if side == self.own { "build_row" } else { "probe_row" };
+        let value = self.array(&array, row)?;
+        self.known.insert(PhysicalExprRef::clone(expr), value.clone());
+        Ok(value)
+    }
+
+    /// Row `row` of an array.
+    pub(super) fn array(&mut self, array: &ArrayRef, row: &str) -> Translated<Value> {
+        let array = plain(array)?;
         let loaded = load(&array)?;
         self.made_bytes += loaded.made_bytes;
         let null = array
@@ -210,9 +246,7 @@ impl<'a> Translator<'a> {
                 let at = self.buffers.len() - 1;
                 self.define_null(format!("!p.bit({at}, {row})"))
             });
-        let value = self.loaded(loaded, row, null, array.data_type())?;
-        self.known.insert(PhysicalExprRef::clone(expr), value.clone());
-        Ok(value)
+        self.loaded(loaded, row, null, array.data_type())
     }
 
     /// The value of a row of what was loaded.

@@ -8,7 +8,7 @@ use super::translator::Translator;
 use super::types::{Range, Translated, c_number, c_type, combined, is_exact, magnitude, scale, type_range};
 use super::value::Value;
 
-impl Translator<'_> {
+impl Translator {
     pub fn arithmetic(&mut self, left: Value, op: Operator, right: Value, data_type: &DataType) -> Translated<Value> {
         let refused = || Err(format!("no device form of {} {op} {}", left.data_type, right.data_type));
         let types = [&left.data_type, &right.data_type, data_type];

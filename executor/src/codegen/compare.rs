@@ -10,7 +10,7 @@ use super::translator::Translator;
 use super::types::{Translated, c_type, comparable};
 use super::value::Value;
 
-impl Translator<'_> {
+impl Translator {
     pub fn binary(&mut self, binary: &BinaryExpr) -> Translated<Value> {
         use Operator::*;
         if let op @ (And | Or) = binary.op() {
@@ -20,7 +20,7 @@ impl Translator<'_> {
         let (left, right) = (self.translate(binary.left())?, self.translate(binary.right())?);
         match binary.op() {
             op @ (Plus | Minus | Multiply | Divide | Modulo) => {
-                let data_type = binary.data_type(self.schema).map_err(|error| error.to_string())?;
+                let data_type = binary.data_type(&self.schema).map_err(|error| error.to_string())?;
                 self.arithmetic(left, *op, right, &data_type)
             }
             LikeMatch => self.like(&left, &right, false, false),

@@ -9,7 +9,7 @@ use super::translator::Translator;
 use super::types::{Translated, c_type, comparable};
 use super::value::Value;
 
-impl Translator<'_> {
+impl Translator {
     pub fn not(&mut self, argument: &PhysicalExprRef) -> Translated<Value> {
         let inner = self.boolean(argument)?;
         let value = format!("!{}", inner.value);

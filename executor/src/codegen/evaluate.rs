@@ -1,5 +1,4 @@
-//! Parts of a filter that read one side alone: evaluated on the host, once a row instead of once a pair. So the device
-//! knows every function there is, as long as it is not of both sides at once.
+//! Expressions evaluated on the host.
 
 use std::sync::Arc;
 
@@ -37,17 +36,17 @@ impl Reads {
 
 /// The values of an expression of one side, or the one value of an expression of none. An error on any row refuses: the
 /// host may never evaluate that row.
-pub fn evaluated(expr: &PhysicalExprRef, schema: &SchemaRef, inputs: &[(ArrayRef, JoinSide)]) -> Translated<ArrayRef> {
+pub fn evaluated(expr: &PhysicalExprRef, schema: &SchemaRef, inputs: &[ArrayRef]) -> Translated<ArrayRef> {
     if datafusion::physical_expr_common::physical_expr::is_volatile(expr) {
         return Err("a volatile function".into());
     }
     evaluate(expr, schema, inputs).map_err(|error| format!("a part that fails on some row ({error})"))
 }
 
-fn evaluate(expr: &PhysicalExprRef, schema: &SchemaRef, inputs: &[(ArrayRef, JoinSide)]) -> Result<ArrayRef> {
+fn evaluate(expr: &PhysicalExprRef, schema: &SchemaRef, inputs: &[ArrayRef]) -> Result<ArrayRef> {
     let mut indices: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
     indices.sort_unstable();
-    let columns: Vec<ArrayRef> = indices.iter().map(|&index| Arc::clone(&inputs[index].0)).collect();
+    let columns: Vec<ArrayRef> = indices.iter().map(|&index| Arc::clone(&inputs[index])).collect();
     let fields = indices.iter().zip(&columns).map(|(&index, column)| {
         let field = schema.field(index);
         Field::new(field.name(), column.data_type().clone(), true).with_metadata(field.metadata().clone())

@@ -1,0 +1,239 @@
+//! What a kernel has of its row: values, and codes of texts or of few numbers, of which the host computes functions once a
+//! code instead of once a row.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::compute::concat;
+use arrow::datatypes::DataType;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+
+use super::evaluate::evaluated;
+use super::translator::{Inputs, Translator};
+use super::types::{Range, Translated, c_type};
+use super::value::Value;
+use crate::expr::original;
+use crate::keys::{from_exact, is_exact};
+
+/// Different numbers of a column of which a function is computed on the host where it has no device form.
+const NUMBERS_MAX: i128 = 1 << 16;
+
+/// A column of a row in a kernel. Nothing is loaded before something reads it.
+#[derive(Clone)]
+pub struct Given {
+    pub data_type: DataType,
+    /// C++ of the value; with `texts`, of its code.
+    pub load: String,
+    /// C++ of whether it is null; None: never.
+    pub null: Option<String>,
+    /// Of whole numbers: what they can be, where rows are null too.
+    pub range: Option<Range>,
+    /// The text of each code.
+    pub texts: Option<ArrayRef>,
+    value: Option<Value>,
+    code: Option<Code>,
+}
+
+/// Names of a code and of whether the row is null.
+#[derive(Clone)]
+pub struct Code {
+    pub code: String,
+    pub null: Option<String>,
+}
+
+impl Given {
+    pub fn new(data_type: DataType, load: String, null: Option<String>, range: Option<Range>) -> Self {
+        Self {
+            data_type,
+            load,
+            null,
+            range,
+            texts: None,
+            value: None,
+            code: None,
+        }
+    }
+
+    /// A code for each of `texts`.
+    pub fn coded(texts: ArrayRef, load: String, null: Option<String>) -> Self {
+        let data_type = texts.data_type().clone();
+        Self {
+            texts: Some(texts),
+            ..Self::new(data_type, load, null, None)
+        }
+    }
+
+    /// The same, null where this says so.
+    pub fn with_null(self, null: Option<String>) -> Self {
+        Self { null, ..self }
+    }
+
+    /// A value that has a name already.
+    pub fn of(value: Value) -> Self {
+        Self {
+            value: Some(value.clone()),
+            ..Self::new(value.data_type, value.value, value.null, value.range)
+        }
+    }
+}
+
+impl Translator {
+    fn row(&mut self) -> &mut [Given] {
+        match &mut self.inputs {
+            Inputs::Row(given) => given,
+            Inputs::Sides { .. } => &mut [],
+        }
+    }
+
+    fn given(&mut self, index: usize) -> Translated<Given> {
+        Ok(self.row().get(index).ok_or("a column that is not there")?.clone())
+    }
+
+    /// An expression over what is given.
+    pub(super) fn of_row(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
+        if let Some(plain) = original(expr) {
+            return self.translate(&Arc::clone(plain));
+        }
+        if let Some(column) = expr.downcast_ref::<Column>() {
+            return self.value_of(column.index());
+        }
+        let mut columns: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
+        columns.dedup();
+        match columns[..] {
+            [] => self.constant(expr),
+            [index] if self.given(index)?.texts.is_some() => self.by_code(expr, index),
+            [index] => {
+                let mark = self.mark();
+                let by_parts = self.by_parts(expr);
+                by_parts.or_else(|why| {
+                    self.back_to(mark);
+                    self.by_number(expr, index).ok_or(why)?
+                })
+            }
+            _ => self.by_parts(expr),
+        }
+    }
+
+    /// A column's value.
+    pub fn value_of(&mut self, index: usize) -> Translated<Value> {
+        let given = self.given(index)?;
+        if let Some(value) = given.value {
+            return Ok(value);
+        }
+        let value = match &given.texts {
+            Some(texts) => {
+                let code = self.code_of(index)?.ok_or("a code that is not there")?;
+                let value = self.array(texts, &code.code)?;
+                Value {
+                    null: code.null,
+                    ..value
+                }
+            }
+            None => {
+                let null = given.null.map(|null| self.define_null(null));
+                self.define(c_type(&given.data_type)?, given.load, null, given.data_type, given.range)
+            }
+        };
+        self.row()[index].value = Some(value.clone());
+        Ok(value)
+    }
+
+    /// A column's code, where it has codes.
+    pub fn code_of(&mut self, index: usize) -> Translated<Option<Code>> {
+        let given = self.given(index)?;
+        if given.texts.is_none() || given.code.is_some() {
+            return Ok(given.code);
+        }
+        let null = given.null.map(|null| self.define_null(null));
+        let code = self.define("u32", given.load, None, DataType::UInt32, None).value;
+        let code = Code { code, null };
+        self.row()[index].code = Some(code.clone());
+        Ok(Some(code))
+    }
+
+    /// A function of a coded column alone: its value for each code, and for null, is computed on the host.
+    fn by_code(&mut self, expr: &PhysicalExprRef, index: usize) -> Translated<Value> {
+        let texts = self.given(index)?.texts.ok_or("a code that is not there")?;
+        let code = self.code_of(index)?.ok_or("a code that is not there")?;
+        self.looked_up(expr, index, texts, code)
+    }
+
+    /// A function of a column of few different numbers, likewise. None: the column is not such.
+    fn by_number(&mut self, expr: &PhysicalExprRef, index: usize) -> Option<Translated<Value>> {
+        let given = self.given(index).ok()?;
+        let (low, high) = given.range?;
+        let few = high.checked_sub(low)? < NUMBERS_MAX && i64::try_from(low).is_ok() && i64::try_from(high).is_ok();
+        if !few || !is_exact(&given.data_type) {
+            return None;
+        }
+        let numbers: Vec<i64> = (low as i64..=high as i64).collect();
+        let numbers = from_exact(&numbers, None, &given.data_type).ok()?;
+        let value = match self.value_of(index) {
+            Ok(value) => value,
+            Err(why) => return Some(Err(why)),
+        };
+        let code = format!("(u32)({} - {}ll)", value.value, low as i64);
+        let code = self.define("u32", code, None, DataType::UInt32, None).value;
+        let null = value.null;
+        Some(self.looked_up(expr, index, numbers, Code { code, null }))
+    }
+
+    fn looked_up(&mut self, expr: &PhysicalExprRef, index: usize, values: ArrayRef, code: Code) -> Translated<Value> {
+        let codes = values.len();
+        let nothing = new_null_array(values.data_type(), 1);
+        let values = concat(&[values.as_ref(), nothing.as_ref()]).map_err(|error| error.to_string())?;
+        let mut columns: Vec<ArrayRef> = vec![];
+        for field in self.schema.fields() {
+            columns.push(new_null_array(field.data_type(), 0));
+        }
+        columns[index] = values;
+        let results = evaluated(expr, &self.schema, &columns)?;
+        let results = match &code.null {
+            // No row is null: what the function makes of null is no result of it.
+            None => results.slice(0, codes),
+            Some(_) => results,
+        };
+        let at = match &code.null {
+            Some(null) => self.define("u32", format!("{null} ? {codes}u : {}", code.code), None, DataType::UInt32, None).value,
+            None => code.code,
+        };
+        self.array(&results, &at)
+    }
+}
+
+/// How far the code has come.
+struct Mark {
+    lines: usize,
+    literals: usize,
+    buffers: usize,
+    fails: bool,
+    given: Vec<Given>,
+    guard: Option<String>,
+}
+
+impl Translator {
+    fn mark(&mut self) -> Mark {
+        Mark {
+            lines: self.lines.len(),
+            literals: self.literals.len(),
+            buffers: self.buffers.len(),
+            fails: self.fails,
+            given: self.row().to_vec(),
+            guard: self.guard.clone(),
+        }
+    }
+
+    /// Forgets what came after the mark.
+    fn back_to(&mut self, mark: Mark) {
+        self.lines.truncate(mark.lines);
+        self.literals.truncate(mark.literals);
+        self.buffers.truncate(mark.buffers);
+        self.fails = mark.fails;
+        self.guard = mark.guard;
+        if let Inputs::Row(given) = &mut self.inputs {
+            *given = mark.given;
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Tables' columns in device memory, as storage keeps them: loaded when a pipeline first reads them, kept for the next, and
+//! given up, the longest unused first, where others need the memory. After a change of a table only its new segments are
+//! loaded.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Weak};
+
+use arrow::array::{Array, AsArray};
+use arrow::buffer::NullBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type};
+use parking_lot::Mutex;
+use tenon_gpu::memory::DeviceBuffer;
+use tenon_gpu::pipeline::{SegmentColumn, Tile, tiles};
+use tenon_gpu::{GpuError, Result, Stream};
+use tenon_storage::{Codes, Differences, Form, Segment, TableVersion};
+
+/// A segment's column.
+struct Held {
+    values: DeviceBuffer<u8>,
+    bytes: Option<DeviceBuffer<u8>>,
+    valid: Option<DeviceBuffer<u8>>,
+    base: i128,
+    width: u64,
+}
+
+/// A table's column, by segment.
+pub struct TableColumn {
+    pub descriptors: DeviceBuffer<SegmentColumn>,
+    held: Vec<Arc<Held>>,
+}
+
+/// A table's rows in tiles.
+pub type Tiles = DeviceBuffer<Tile>;
+
+type Segments = Weak<[Arc<Segment>]>;
+
+struct Entry<T> {
+    of: T,
+    /// When it was last asked for.
+    used: u64,
+}
+
+#[derive(Default)]
+struct Cache {
+    segments: HashMap<(u64, usize), (Weak<Segment>, Entry<Arc<Held>>)>,
+    tables: HashMap<(usize, usize), (Segments, Entry<Arc<TableColumn>>)>,
+    tiles: HashMap<usize, (Segments, Entry<Arc<Tiles>>)>,
+    clock: u64,
+}
+
+static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
+
+/// Names a list of segments as long as a weak reference to it lives.
+fn identity(table: &TableVersion) -> usize {
+    Arc::as_ptr(table.segments()).cast::<()>() as usize
+}
+
+/// The tiles of a table.
+pub fn table_tiles(stream: &Stream, table: &TableVersion) -> Result<Arc<Tiles>> {
+    let name = identity(table);
+    {
+        let mut cache = CACHE.lock();
+        let now = cache.tick();
+        if let Some((_, entry)) = cache.tiles.get_mut(&name) {
+            entry.used = now;
+            return Ok(Arc::clone(&entry.of));
+        }
+    }
+    let of = tiles(table.segments().iter().map(|segment| segment.rows()));
+    let of = Arc::new(with_room(stream, || stream.upload(&of))?);
+    let mut cache = CACHE.lock();
+    let used = cache.tick();
+    let entry = Entry { of: Arc::clone(&of), used };
+    cache.tiles.insert(name, (Arc::downgrade(table.segments()), entry));
+    Ok(of)
+}
+
+/// A column of a table, loaded where it is not there yet.
+pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<Arc<TableColumn>> {
+    let name = (identity(table), column);
+    {
+        let mut cache = CACHE.lock();
+        let now = cache.tick();
+        if let Some((_, entry)) = cache.tables.get_mut(&name) {
+            entry.used = now;
+            return Ok(Arc::clone(&entry.of));
+        }
+    }
+    let held = table.segments().iter().map(|segment| held(stream, segment, column));
+    let held = held.collect::<Result<Vec<_>>>()?;
+    let descriptors: Vec<SegmentColumn> = held.iter().map(|held| held.descriptor()).collect();
+    let descriptors = with_room(stream, || stream.upload(&descriptors))?;
+    let of = Arc::new(TableColumn { descriptors, held });
+    let mut cache = CACHE.lock();
+    let used = cache.tick();
+    let entry = Entry { of: Arc::clone(&of), used };
+    cache.tables.insert(name, (Arc::downgrade(table.segments()), entry));
+    Ok(of)
+}
+
+fn held(stream: &Stream, segment: &Arc<Segment>, column: usize) -> Result<Arc<Held>> {
+    let name = (segment.id(), column);
+    {
+        let mut cache = CACHE.lock();
+        let now = cache.tick();
+        if let Some((_, entry)) = cache.segments.get_mut(&name) {
+            entry.used = now;
+            return Ok(Arc::clone(&entry.of));
+        }
+    }
+    let of = Arc::new(with_room(stream, || Held::load(stream, segment, column))?);
+    let mut cache = CACHE.lock();
+    let used = cache.tick();
+    let entry = Entry { of: Arc::clone(&of), used };
+    cache.segments.insert(name, (Arc::downgrade(segment), entry));
+    Ok(of)
+}
+
+/// Does what takes device memory; where there is too little, gives up what is cached and not in use, and tries again.
+pub fn with_room<T>(stream: &Stream, take: impl Fn() -> Result<T>) -> Result<T> {
+    loop {
+        match take() {
+            Err(error) if error.is_out_of_memory() && CACHE.lock().give_up() => stream.synchronize()?,
+            other => return other,
+        }
+    }
+}
+
+impl Cache {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.forget_dropped();
+        self.clock
+    }
+
+    /// Drops what is of tables that are no more.
+    fn forget_dropped(&mut self) {
+        self.tables.retain(|_, (of, _)| of.strong_count() > 0);
+        self.tiles.retain(|_, (of, _)| of.strong_count() > 0);
+        self.segments.retain(|_, (of, _)| of.strong_count() > 0);
+    }
+
+    /// Gives up the column that nobody has asked for the longest. False: all are in use.
+    fn give_up(&mut self) -> bool {
+        let idle = self.tables.iter().filter(|(_, (_, entry))| Arc::strong_count(&entry.of) == 1);
+        if let Some(name) = idle.min_by_key(|(_, (_, entry))| entry.used).map(|(name, _)| *name) {
+            self.tables.remove(&name);
+        }
+        let before = self.segments.len();
+        // Those of no table's column: what is in use is held by one.
+        self.segments.retain(|_, (_, entry)| Arc::strong_count(&entry.of) > 1);
+        self.segments.len() < before
+    }
+}
+
+impl Held {
+    fn load(stream: &Stream, segment: &Segment, column: usize) -> Result<Held> {
+        let refused = || GpuError::Invalid("a column that pipelines do not read".into());
+        let valid = |nulls: Option<&NullBuffer>| match nulls.filter(|nulls| nulls.null_count() > 0) {
+            Some(nulls) => Some(stream.upload(nulls.inner().sliced().as_slice())).transpose(),
+            None => Ok(None),
+        };
+        let made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
+            Ok(Held {
+                values: stream.upload(values)?,
+                bytes: None,
+                valid: valid(nulls)?,
+                base,
+                width,
+            })
+        };
+        match segment.form(column) {
+            Form::Narrow(own) => {
+                let (values, width) = match own.differences() {
+                    Differences::None(_) => (&[][..], 0),
+                    Differences::U8(values) => (values.inner().as_slice(), 1),
+                    Differences::U16(values) => (values.inner().as_slice(), 2),
+                    Differences::U32(values) => (values.inner().as_slice(), 4),
+                    Differences::U64(values) => (values.inner().as_slice(), 8),
+                };
+                made(values, own.nulls(), own.base(), width)
+            }
+            Form::Dictionary(own) => {
+                let (values, width) = match &own.codes {
+                    Codes::U8(codes) => (codes.inner().as_slice(), 1),
+                    Codes::U16(codes) => (codes.inner().as_slice(), 2),
+                };
+                made(values, own.nulls.as_ref(), 0, width)
+            }
+            Form::Text(own) => Ok(Held {
+                bytes: Some(stream.upload(own.data().as_slice())?),
+                ..made(own.offsets().inner().as_slice(), own.nulls(), 0, 4)?
+            }),
+            Form::Plain(array) => {
+                let nulls = array.nulls();
+                match array.data_type() {
+                    DataType::Decimal128(..) => {
+                        let values = array.as_primitive::<Decimal128Type>().values();
+                        made(values.inner().as_slice(), nulls, 0, 16)
+                    }
+                    DataType::Float64 => {
+                        let values = array.as_primitive::<Float64Type>().values();
+                        made(values.inner().as_slice(), nulls, 0, 8)
+                    }
+                    DataType::Float32 => {
+                        let values = array.as_primitive::<Float32Type>().values();
+                        made(values.inner().as_slice(), nulls, 0, 4)
+                    }
+                    DataType::Boolean => made(array.as_boolean().values().sliced().as_slice(), nulls, 0, 0),
+                    DataType::Int16 | DataType::Int32 | DataType::Date32 | DataType::Int64 | DataType::Time64(_)
+                    | DataType::Timestamp(..) => {
+                        let narrow = match array.data_type() {
+                            DataType::Date32 => cast(array, &DataType::Int32).map_err(|_| refused())?,
+                            _ => Arc::clone(array),
+                        };
+                        let wide = cast(&narrow, &DataType::Int64).map_err(|_| refused())?;
+                        let values = wide.as_primitive::<Int64Type>().values();
+                        made(values.inner().as_slice(), nulls, 0, 8)
+                    }
+                    _ => Err(refused()),
+                }
+            }
+        }
+    }
+
+    fn descriptor(&self) -> SegmentColumn {
+        let address = |buffer: &Option<DeviceBuffer<u8>>| buffer.as_ref().map_or(0, |buffer| buffer.ptr().0);
+        SegmentColumn {
+            values: self.values.ptr().0,
+            bytes: address(&self.bytes),
+            valid: address(&self.valid),
+            base_low: self.base as u64,
+            base_high: (self.base >> 64) as u64,
+            width: self.width,
+        }
+    }
+
+    fn size(&self) -> u64 {
+        let others = [&self.bytes, &self.valid];
+        self.values.bytes() + others.iter().map(|buffer| buffer.as_ref().map_or(0, DeviceBuffer::bytes)).sum::<u64>()
+    }
+}
+
+impl TableColumn {
+    /// Bytes of device memory.
+    pub fn bytes(&self) -> u64 {
+        self.held.iter().map(|held| held.size()).sum()
+    }
+}

@@ -1,0 +1,96 @@
+//! From a plan to pipelines: scans, filters and projections are code in one pipeline, a join's build side ends one, its probe
+//! side goes on.
+
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+
+use super::flow::{Col, Flow};
+use super::fragment::{Fragment, Scan, Source};
+use super::join;
+use crate::codegen::Translated;
+use crate::join::JoinExec;
+use crate::scan::ScanExec;
+
+/// The rows of a plan as an open pipeline.
+pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated<Flow> {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        return scanned(fragment, scan);
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let mut flow = flow(fragment, projection.input())?;
+        let columns = flow.projected(projection.expr().iter().map(|own| &own.expr))?;
+        flow.enter(plan.schema(), columns);
+        return Ok(flow);
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let mut flow = flow(fragment, filter.input())?;
+        flow.filter(filter.predicate())?;
+        let own = flow.current();
+        let columns = match filter.projection() {
+            Some(columns) => columns.iter().map(|&column| own[column].clone()).collect(),
+            None => own,
+        };
+        flow.enter(plan.schema(), columns);
+        return Ok(flow);
+    }
+    if let Some(own) = plan.downcast_ref::<JoinExec>() {
+        return join::flow(fragment, own);
+    }
+    // Which partition has a row matters to nobody here.
+    if let Some(own) = plan.downcast_ref::<CoalescePartitionsExec>().filter(|own| own.fetch().is_none()) {
+        return flow(fragment, own.input());
+    }
+    if let Some(own) = plan.downcast_ref::<RepartitionExec>() {
+        return flow(fragment, own.input());
+    }
+    if let Some(own) = plan.downcast_ref::<CooperativeExec>() {
+        return flow(fragment, own.input());
+    }
+    Err(format!("{} has no device form", plan.name()))
+}
+
+fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
+    let table = scan.table();
+    let own = table.schema().fields().len();
+    if scan.limit().is_some() || scan.columns().iter().any(|column| *column >= own) {
+        return Err("a scan of some rows, or of their places".into());
+    }
+    let at = fragment.scans.len();
+    fragment.scans.push(Scan {
+        table: Arc::clone(table),
+        columns: vec![],
+    });
+    let mut flow = Flow::new(Source::Scan(at), scan.full_schema().clone(), table.rows());
+    flow.rows_of = Some(at);
+    // Filters see all columns; those that nothing reads are not loaded.
+    let mut read = scan.columns().to_vec();
+    for filter in scan.given() {
+        let columns = datafusion::physical_expr::utils::collect_columns(filter);
+        read.extend(columns.iter().map(|column| column.index()));
+    }
+    let mut columns: Vec<Col> = vec![];
+    for (column, field) in scan.full_schema().fields().iter().enumerate() {
+        columns.push(match read.contains(&column) && column < own {
+            true => flow.scanned(fragment, at, column)?,
+            false => Col {
+                given: crate::codegen::Given::new(field.data_type().clone(), String::new(), None, None),
+                origin: None,
+                position: None,
+            },
+        });
+    }
+    flow.enter(scan.full_schema().clone(), columns);
+    for filter in scan.given() {
+        flow.filter(filter)?;
+    }
+    let own = flow.current();
+    let columns = scan.columns().iter().map(|&column| own[column].clone()).collect();
+    flow.enter(scan.schema(), columns);
+    Ok(flow)
+}

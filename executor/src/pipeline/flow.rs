@@ -1,0 +1,236 @@
+//! A pipeline while its code is written: what it reads, the code so far, and the columns of the row at hand.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::Array;
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use tenon_gpu::pipeline::Code;
+use tenon_storage::TableVersion;
+
+use super::fragment::{Fragment, Input, Source, Step};
+use super::stored::Stored;
+use crate::codegen::{Given, Inputs, Range, Translated, Translator, Value};
+
+/// A column of the row at hand.
+#[derive(Clone)]
+pub struct Col {
+    pub given: Given,
+    /// The scan and its column that this is of.
+    pub origin: Option<(usize, usize)>,
+    /// Of a scan's column: C++ of the row's position in that scan's table.
+    pub position: Option<String>,
+}
+
+pub struct Flow {
+    pub translator: Translator,
+    pub columns: Vec<Col>,
+    pub source: Source,
+    /// At most so many rows are read.
+    pub rows_max: u64,
+    /// Whether a row of the source may come more than once.
+    pub multiplied: bool,
+    /// The scan whose rows these are, each once at most.
+    pub rows_of: Option<usize>,
+    inputs: Vec<Input>,
+    named: HashMap<Input, usize>,
+    tile: String,
+    pub begin: String,
+    pub end: String,
+    pub shared_bytes: u32,
+    /// How what is open ends, the innermost last.
+    open: Vec<String>,
+}
+
+impl Flow {
+    pub fn new(source: Source, schema: SchemaRef, rows_max: u64) -> Self {
+        Self {
+            translator: Translator::new(schema, Inputs::Row(vec![])),
+            columns: vec![],
+            source,
+            rows_max,
+            multiplied: false,
+            rows_of: None,
+            inputs: vec![],
+            named: HashMap::new(),
+            tile: String::new(),
+            begin: String::new(),
+            end: String::new(),
+            shared_bytes: 0,
+            open: vec![],
+        }
+    }
+
+    /// The number by which the code knows an input.
+    pub fn input(&mut self, input: Input) -> usize {
+        let next = self.inputs.len();
+        let at = *self.named.entry(input.clone()).or_insert(next);
+        if at == next {
+            self.inputs.push(input);
+        }
+        at
+    }
+
+    /// C++ of an array.
+    pub fn array(&mut self, input: Input, element: &str) -> String {
+        let at = self.input(input);
+        format!("p.array<{element}>({at})")
+    }
+
+    /// C++ of a number.
+    pub fn number(&mut self, number: u64) -> String {
+        let at = self.input(Input::Number(number));
+        format!("p.inputs[{at}]")
+    }
+
+    /// Column `column` of scan `scan`, whose row is the pipeline's own.
+    pub fn scanned(&mut self, fragment: &mut Fragment, scan: usize, column: usize) -> Translated<Col> {
+        let table = Arc::clone(&fragment.scans[scan].table);
+        let stored = Stored::of(&table, column)?;
+        let input = fragment.column(scan, column);
+        let fresh = !self.named.contains_key(&input);
+        let at = self.input(input);
+        let name = format!("s{at}");
+        if fresh {
+            self.tile += &format!("        const Segment {name} = p.segment({at}, tile.segment);\n");
+        }
+        let data_type = table.schema().field(column).data_type();
+        Ok(Col {
+            given: stored.given(data_type, &name, "row", is_nullable(&table, column)),
+            origin: Some((scan, column)),
+            position: Some("position".into()),
+        })
+    }
+
+    /// A text column of a scan whose row is elsewhere, by its position.
+    pub fn late(&mut self, fragment: &mut Fragment, (scan, column): (usize, usize), position: String) -> Col {
+        let table = Arc::clone(&fragment.scans[scan].table);
+        let input = fragment.column(scan, column);
+        let (column_at, tiles_at) = (self.input(input), self.input(Input::Tiles(scan)));
+        let arguments = format!("p, {column_at}, {tiles_at}, {position}");
+        let null = is_nullable(&table, column).then(|| format!("late_null({arguments})"));
+        let data_type = table.schema().field(column).data_type().clone();
+        Col {
+            given: Given::new(data_type, format!("late_text({arguments})"), null, None),
+            origin: Some((scan, column)),
+            position: Some(position),
+        }
+    }
+
+    /// From here on the row has these columns.
+    pub fn enter(&mut self, schema: SchemaRef, columns: Vec<Col>) {
+        self.translator.schema = schema;
+        self.translator.inputs = Inputs::Row(columns.iter().map(|column| column.given.clone()).collect());
+        self.columns = columns;
+    }
+
+    /// The columns at hand, with the names that they got since.
+    pub fn current(&self) -> Vec<Col> {
+        let Inputs::Row(given) = &self.translator.inputs else {
+            return vec![];
+        };
+        let columns = self.columns.iter().zip(given);
+        let renewed = columns.map(|(column, given)| Col {
+            given: given.clone(),
+            ..column.clone()
+        });
+        renewed.collect()
+    }
+
+    /// Expressions as columns.
+    pub fn projected<'e>(&mut self, exprs: impl IntoIterator<Item = &'e PhysicalExprRef>) -> Translated<Vec<Col>> {
+        let mut columns = vec![];
+        for expr in exprs {
+            columns.push(match expr.downcast_ref::<Column>() {
+                Some(column) => Err(column.index()),
+                None => Ok(self.translator.translate(expr)?),
+            });
+        }
+        let own = self.current();
+        let taken = columns.into_iter().map(|column| match column {
+            Err(index) => own.get(index).cloned().ok_or("a column that is not there".into()),
+            Ok(value) => Ok(Col {
+                given: Given::of(value),
+                origin: None,
+                position: None,
+            }),
+        });
+        taken.collect()
+    }
+
+    pub fn line(&mut self, line: &str) {
+        self.translator.lines += line;
+        self.translator.lines += "\n    ";
+    }
+
+    /// What follows happens where `condition` holds.
+    pub fn only_if(&mut self, condition: &str) {
+        self.open(&format!("if ({condition}) {{"), "");
+    }
+
+    /// What follows stands between `line` and `last`.
+    pub fn open(&mut self, line: &str, last: &str) {
+        self.line(line);
+        self.open.push(format!("{last} }}"));
+    }
+
+    pub fn filter(&mut self, predicate: &PhysicalExprRef) -> Translated<()> {
+        let value = self.translator.boolean(predicate)?;
+        self.only_if(&value.is_true());
+        Ok(())
+    }
+
+    /// A name for a value as a 64-bit word, in which equal values and no others are equal; and what it can be.
+    pub fn word(&mut self, value: &Value) -> Translated<(String, Range)> {
+        match (&value.data_type, value.range) {
+            (DataType::Boolean, _) => Ok((format!("(i64){}", value.value), (0, 1))),
+            (_, Some(range)) if i64::try_from(range.0).is_ok() && i64::try_from(range.1).is_ok() => {
+                Ok((format!("(i64){}", value.value), range))
+            }
+            (other, _) => Err(format!("keys of {other}")),
+        }
+    }
+
+    /// The pipeline is complete.
+    pub fn finish(mut self, fragment: &mut Fragment) -> Translated<()> {
+        for last in std::mem::take(&mut self.open).iter().rev() {
+            self.line(last);
+        }
+        let translator = self.translator;
+        let buffers: Vec<Buffer> = translator.buffers;
+        if !tenon_gpu::pipeline::fits(buffers.len(), translator.literals.len(), self.inputs.len()) {
+            return Err("a pipeline of too many columns and literals".into());
+        }
+        fragment.steps.push(Step {
+            code: Code {
+                begin: self.begin,
+                tile: self.tile,
+                row: translator.lines,
+                end: self.end,
+                shared_bytes: self.shared_bytes,
+            },
+            buffers,
+            literals: translator.literals,
+            inputs: self.inputs,
+            source: self.source,
+        });
+        Ok(())
+    }
+}
+
+pub fn is_nullable(table: &TableVersion, column: usize) -> bool {
+    table.statistics().columns[column].null_count > 0
+}
+
+/// Whether no two rows of a table have the same value in a column.
+pub fn is_unique(table: &TableVersion, column: usize) -> bool {
+    table.statistics().columns[column].strictly_ascending
+}
+
+/// How many codes there are.
+pub fn codes(given: &Given) -> Option<usize> {
+    given.texts.as_ref().map(|texts| texts.len())
+}

@@ -1,0 +1,98 @@
+//! What a part of a query is on the device: pipelines, one after the other, over tables' columns and what earlier ones made.
+
+use std::sync::Arc;
+
+use arrow::buffer::Buffer;
+use tenon_gpu::pipeline::Code;
+use tenon_storage::TableVersion;
+
+use super::group::Grouping;
+
+/// Pipelines and what they share.
+pub struct Fragment {
+    pub scans: Vec<Scan>,
+    pub arrays: Vec<ArraySpec>,
+    pub steps: Vec<Step>,
+    pub grouping: Option<Grouping>,
+}
+
+/// A table that is read.
+pub struct Scan {
+    pub table: Arc<TableVersion>,
+    /// Columns that go to the device.
+    pub columns: Vec<usize>,
+}
+
+/// An array that pipelines make.
+#[derive(Clone, Copy)]
+pub struct ArraySpec {
+    pub bytes: u64,
+    /// What all of its bytes are at first; None: whatever they are.
+    pub fill: Option<u8>,
+}
+
+/// One pipeline.
+pub struct Step {
+    pub code: Code,
+    pub buffers: Vec<Buffer>,
+    pub literals: Vec<u64>,
+    pub inputs: Vec<Input>,
+    pub source: Source,
+}
+
+/// What code knows by number.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// The descriptors of a scan's column.
+    Column { scan: usize, column: usize },
+    /// The tiles of a scan.
+    Tiles(usize),
+    Array(usize),
+    Number(u64),
+}
+
+/// Where a pipeline's rows come from.
+#[derive(Clone, Copy)]
+pub enum Source {
+    Scan(usize),
+    /// A table made before: the array of its row count, and the most rows it has.
+    Made { count: usize, rows_max: u64 },
+    /// Rows by number alone.
+    Numbers(u64),
+}
+
+impl Fragment {
+    pub fn new() -> Self {
+        Self {
+            scans: vec![],
+            arrays: vec![],
+            steps: vec![],
+            grouping: None,
+        }
+    }
+
+    pub fn column(&mut self, scan: usize, column: usize) -> Input {
+        let columns = &mut self.scans[scan].columns;
+        if !columns.contains(&column) {
+            columns.push(column);
+        }
+        Input::Column { scan, column }
+    }
+
+    /// An array of so many elements of so many bytes.
+    pub fn array(&mut self, elements: u64, width: u64, fill: Option<u8>) -> usize {
+        let bytes = elements.saturating_mul(width).max(16);
+        self.arrays.push(ArraySpec { bytes, fill });
+        self.arrays.len() - 1
+    }
+
+    /// Bytes of all arrays.
+    pub fn array_bytes(&self) -> u64 {
+        self.arrays.iter().fold(0, |sum, array| sum.saturating_add(array.bytes))
+    }
+
+    /// Rows of all scans.
+    pub fn rows(&self) -> u64 {
+        self.scans.iter().map(|scan| scan.table.rows()).sum()
+    }
+}

@@ -1,0 +1,212 @@
+//! A table that a pipeline makes on the device for others to read: rows of columns as wide as their values need.
+
+use arrow::datatypes::{DataType, SchemaRef};
+
+use super::flow::{Col, Flow, codes};
+use super::fragment::{Fragment, Input};
+use crate::codegen::{Given, Inputs, Range, Translated, c_type};
+
+/// Its columns, of which only those are there that somebody reads.
+pub struct Made {
+    pub count: usize,
+    pub rows_max: u64,
+    columns: Vec<Option<Column>>,
+    /// The scan whose rows these are, each once at most, and whether they are.
+    pub rows_of: Option<usize>,
+    pub multiplied: bool,
+}
+
+struct Column {
+    form: Form,
+    data_type: DataType,
+    nulls: Option<usize>,
+    range: Option<Range>,
+    origin: Option<(usize, usize)>,
+}
+
+enum Form {
+    /// An array of this C++ type.
+    Values(usize, &'static str),
+    Codes(usize, &'static str, arrow::array::ArrayRef),
+    /// The position of the row in the scan that the text is of.
+    Position(usize),
+}
+
+/// The narrowest type that holds a value.
+fn element(data_type: &DataType, range: Option<Range>) -> Translated<(&'static str, u64)> {
+    Ok(match (c_type(data_type)?, range) {
+        ("bool", _) => ("u8", 1),
+        ("f64", _) => ("f64", 8),
+        ("f32", _) => ("f32", 4),
+        ("i64" | "i128", Some((low, high))) if i32::try_from(low).is_ok() && i32::try_from(high).is_ok() => ("i32", 4),
+        ("i64" | "i128", Some((low, high))) if i64::try_from(low).is_ok() && i64::try_from(high).is_ok() => ("i64", 8),
+        ("i64", None) => ("i64", 8),
+        ("i128", _) => ("i128", 16),
+        _ => return Err(format!("keeping values of {data_type}")),
+    })
+}
+
+impl Made {
+    /// Ends the rows of a flow in a new table that keeps the columns for which `reads` holds. What is put in after this
+    /// sees the row as `at`.
+    pub fn of(fragment: &mut Fragment, flow: &mut Flow, reads: impl Fn(usize) -> bool) -> Translated<Made> {
+        // A row may come more than once where it has several partners; beyond this the CPU does the work.
+        let rows_max = match flow.multiplied {
+            true => flow.rows_max.saturating_mul(4).max(1 << 16),
+            false => flow.rows_max,
+        };
+        let rows_max = rows_max.min(u64::from(u32::MAX) - 2);
+        let count = fragment.array(1, 4, Some(0));
+        let (count_at, room) = (flow.array(Input::Array(count), "u32"), flow.number(rows_max));
+        flow.line(&format!("u32 at = new_row(p, {count_at}, {room});"));
+        flow.only_if("at != NO_ROW");
+        let mut columns = vec![];
+        for index in 0..flow.columns.len() {
+            columns.push(match reads(index) {
+                true => Some(Column::put(fragment, flow, index, rows_max)?),
+                false => None,
+            });
+        }
+        Ok(Made {
+            count,
+            rows_max,
+            columns,
+            rows_of: flow.rows_of,
+            multiplied: flow.multiplied,
+        })
+    }
+
+    /// The columns of row `row` of the table, in a flow that reads it; where `missing` holds they are null.
+    pub fn columns(
+        &self,
+        fragment: &mut Fragment,
+        flow: &mut Flow,
+        schema: &SchemaRef,
+        row: &str,
+        missing: Option<&str>,
+    ) -> Vec<Col> {
+        let columns = self.columns.iter().enumerate().map(|(index, column)| match column {
+            Some(column) => column.get(fragment, flow, row, missing),
+            None => Col {
+                given: Given::new(schema.field(index).data_type().clone(), String::new(), None, None),
+                origin: None,
+                position: None,
+            },
+        });
+        columns.collect()
+    }
+}
+
+impl Column {
+    fn put(fragment: &mut Fragment, flow: &mut Flow, index: usize, rows: u64) -> Translated<Column> {
+        let Inputs::Row(given) = &flow.translator.inputs else {
+            return Err("a row of no columns".into());
+        };
+        let (given, col) = (given[index].clone(), flow.columns[index].clone());
+        let data_type = given.data_type.clone();
+        let (form, null) = if let Some(count) = codes(&given) {
+            let code = flow.translator.code_of(index)?.ok_or("a code that is not there")?;
+            let (element, width) = match count {
+                0..=0x100 => ("u8", 1),
+                0x101..=0x1_0000 => ("u16", 2),
+                _ => ("u32", 4),
+            };
+            let id = fragment.array(rows, width, None);
+            let array = flow.array(Input::Array(id), element);
+            flow.line(&format!("{array}[at] = ({element}){};", code.code));
+            let texts = given.texts.ok_or("a code that is not there")?;
+            (Form::Codes(id, element, texts), code.null)
+        } else if c_type(&data_type)? == "Text" {
+            let position = col.position.as_ref().ok_or("keeping texts that are computed")?;
+            let id = fragment.array(rows, 4, None);
+            let array = flow.array(Input::Array(id), "u32");
+            flow.line(&format!("{array}[at] = {position};"));
+            (Form::Position(id), given.null)
+        } else {
+            let value = flow.translator.value_of(index)?;
+            let (element, width) = element(&data_type, value.range)?;
+            let id = fragment.array(rows, width, None);
+            let array = flow.array(Input::Array(id), element);
+            flow.line(&format!("{array}[at] = ({element}){};", value.value));
+            (Form::Values(id, element), value.null)
+        };
+        let range = match &form {
+            Form::Values(..) => flow.translator.value_of(index)?.range,
+            _ => None,
+        };
+        let nulls = match null {
+            Some(null) => {
+                let id = fragment.array(rows, 1, None);
+                let array = flow.array(Input::Array(id), "u8");
+                flow.line(&format!("{array}[at] = {null};"));
+                Some(id)
+            }
+            None => None,
+        };
+        Ok(Column {
+            form,
+            data_type,
+            nulls,
+            range,
+            origin: col.origin,
+        })
+    }
+
+    fn get(&self, fragment: &mut Fragment, flow: &mut Flow, row: &str, missing: Option<&str>) -> Col {
+        let guarded = |load: String, nothing: &str| match missing {
+            Some(missing) => format!("({missing} ? {nothing} : {load})"),
+            None => load,
+        };
+        let own = self.nulls.map(|id| format!("{}[{row}] != 0", flow.array(Input::Array(id), "const u8")));
+        let null = match (missing, own) {
+            (Some(missing), Some(own)) => Some(format!("({missing} || {own})")),
+            (Some(missing), None) => Some(missing.to_string()),
+            (None, own) => own,
+        };
+        let (given, position) = match &self.form {
+            Form::Values(id, element) => {
+                let array = flow.array(Input::Array(*id), &format!("const {element}"));
+                let (load, range) = match *element {
+                    "u8" => (guarded(format!("{array}[{row}] != 0"), "false"), None),
+                    element => (guarded(format!("{array}[{row}]"), &format!("({element})0")), self.range),
+                };
+                let range = match missing {
+                    Some(_) => range.map(|(low, high)| (low.min(0), high.max(0))),
+                    None => range,
+                };
+                (Given::new(self.data_type.clone(), load, null, range), None)
+            }
+            Form::Codes(id, element, texts) => {
+                let array = flow.array(Input::Array(*id), &format!("const {element}"));
+                let load = guarded(format!("(u32){array}[{row}]"), "0u");
+                (Given::coded(texts.clone(), load, null), None)
+            }
+            Form::Position(id) => {
+                let array = flow.array(Input::Array(*id), "const u32");
+                let position = guarded(format!("{array}[{row}]"), "0u");
+                let Some(origin) = self.origin else {
+                    return Col {
+                        given: Given::new(self.data_type.clone(), "Text()".into(), Some("true".into()), None),
+                        origin: None,
+                        position: None,
+                    };
+                };
+                let late = flow.late(fragment, origin, position.clone());
+                let null = match missing {
+                    Some(missing) => match &late.given.null {
+                        Some(own) => Some(format!("({missing} || {own})")),
+                        None => Some(missing.to_string()),
+                    },
+                    None => late.given.null.clone(),
+                };
+                (late.given.with_null(null), Some(position))
+            }
+        };
+        Col {
+            given,
+            // What is missing is no value of the scan's column.
+            origin: self.origin,
+            position,
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Parts of queries on the device: fused pipelines over tables' columns (`tenon_gpu::pipeline`).
+//!
+//! ```text
+//! plan -> pipelines as code (compile: scans, filters, projections; join; group) over columns as storage keeps them (stored) and
+//! tables made by earlier pipelines (made) -> a fragment -> columns and arrays on the device (columns, run) -> groups (result)
+//! ```
+//! Whatever has no device form, has no room or fails there is done by the plan's own nodes on the CPU (`attempt`).
+
+mod attempt;
+mod columns;
+mod compile;
+mod flow;
+mod fragment;
+mod group;
+mod join;
+mod made;
+mod result;
+mod run;
+mod stored;
+
+pub use attempt::{compiled, grouped};

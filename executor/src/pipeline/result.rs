@@ -1,0 +1,155 @@
+//! From a fragment's arrays to groups and their aggregates' states on the host.
+
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{concat, take};
+use arrow::datatypes::DataType;
+use datafusion::common::{DataFusionError, Result};
+use tenon_gpu::pipeline::tiles;
+use tenon_gpu::tuning::PIPELINE_TILE;
+
+use super::fragment::{Fragment, Scan};
+use super::group::{Grouping, Groups, Key, Place};
+use super::run::Running;
+use crate::aggregate::Cell;
+use crate::gpu_error::to_datafusion;
+use crate::keys::from_exact;
+
+/// Keys, states of each aggregate, and how many groups there are.
+pub type Gathered = (Vec<ArrayRef>, Vec<Vec<ArrayRef>>, usize);
+
+pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Result<Gathered> {
+    running.wait().map_err(to_datafusion)?;
+    let words = |array: usize, count: usize| running.words::<u64>(array, count).map_err(to_datafusion);
+    let counted = |array: usize| -> Result<usize> {
+        let count = running.words::<u32>(array, 1).map_err(to_datafusion)?;
+        Ok(count.first().map_or(0, |count| *count as usize))
+    };
+    // Groups as they lie in the arrays; their numbers, where these say what the keys are; and which of them are there.
+    let (lying, numbers, present) = match grouping.groups {
+        Groups::One => (1, vec![0], None),
+        Groups::Numbered { slots, counted, listed: None } => {
+            let rows = words(grouping.words[counted][0], slots as usize)?;
+            let present: Vec<usize> = (0..rows.len()).filter(|&slot| rows[slot] != 0).collect();
+            (slots as usize, present.iter().map(|&slot| slot as u64).collect(), Some(present))
+        }
+        Groups::Numbered { listed: Some((count, numbers)), .. } => {
+            let count = counted(count)?;
+            let numbers = running.words::<u32>(numbers, count).map_err(to_datafusion)?;
+            (count, numbers.into_iter().map(u64::from).collect(), None)
+        }
+        Groups::Listed { count, .. } => (counted(count)?, vec![], None),
+    };
+    let mut cells = grouping.cells.clone();
+    for (cell, arrays) in cells.iter_mut().zip(&grouping.words) {
+        let mut parts = vec![];
+        for array in arrays {
+            let all = words(*array, lying)?;
+            parts.push(match &present {
+                Some(present) => present.iter().map(|&slot| all[slot]).collect(),
+                None => all,
+            });
+        }
+        match (cell, &parts[..]) {
+            (Cell::Count { counts, .. }, [own]) => *counts = own.iter().map(|&word| word as i64).collect(),
+            (Cell::Sum { sums, .. }, [own]) => *sums = own.iter().map(|&word| i128::from(word as i64)).collect(),
+            (Cell::Sum { sums, .. }, [low, high]) => {
+                let wide = low.iter().zip(high);
+                *sums = wide.map(|(&low, &high)| (i128::from(high as i64) << 64) | i128::from(low)).collect();
+            }
+            _ => return Err(DataFusionError::Internal("a cell of no words".into())),
+        }
+    }
+    let count = match grouping.groups {
+        Groups::Listed { .. } => lying,
+        _ => numbers.len(),
+    };
+    let keys = grouping.keys.iter().map(|key| key_column(fragment, grouping, running, key, (&numbers, count)));
+    let keys = keys.collect::<Result<Vec<_>>>()?;
+    let states = grouping.recipes.iter().map(|recipe| recipe.state(&cells, count));
+    Ok((keys, states.collect::<Result<_>>()?, count))
+}
+
+fn key_column(
+    fragment: &Fragment,
+    grouping: &Grouping,
+    running: &Running,
+    key: &Key,
+    (numbers, count): (&[u64], usize),
+) -> Result<ArrayRef> {
+    let (lanes, valid): (Vec<i64>, Option<Vec<bool>>) = match (&key.place, grouping.groups) {
+        (Place::Digit { stride, span, low, nullable }, _) => {
+            let digits: Vec<u64> = numbers.iter().map(|number| number / stride % span).collect();
+            let valid = nullable.then(|| digits.iter().map(|digit| *digit != span - 1).collect());
+            (digits.into_iter().map(|digit| low.wrapping_add(digit as i64)).collect(), valid)
+        }
+        (Place::Word { word, null_bit }, Groups::Listed { keys, words, capacity, .. }) => {
+            let column = |word: usize| {
+                let first = word as u64 * capacity;
+                running.words_from::<u64>(keys, first, count).map_err(to_datafusion)
+            };
+            let valid = match null_bit {
+                Some(bit) => Some(column(words - 1)?.into_iter().map(|bits| bits >> bit & 1 == 0).collect()),
+                None => None,
+            };
+            (column(*word)?.into_iter().map(|word| word as i64).collect(), valid)
+        }
+        (Place::Late { array, scan, column, null }, _) => {
+            let positions = running.words::<u32>(*array, count).map_err(to_datafusion)?;
+            let nulls = match null {
+                Some(null) => Some(running.words::<u8>(*null, count).map_err(to_datafusion)?),
+                None => None,
+            };
+            return at_positions(&fragment.scans[*scan], *column, &positions, nulls);
+        }
+        _ => return Err(DataFusionError::Internal("a key that is nowhere".into())),
+    };
+    let nulls = valid.map(NullBuffer::from).filter(|nulls| nulls.null_count() > 0);
+    match &key.texts {
+        Some(texts) => {
+            let codes = lanes.iter().enumerate().map(|(at, code)| match &nulls {
+                Some(nulls) if nulls.is_null(at) => None,
+                _ => Some(*code as u32),
+            });
+            Ok(take(texts, &codes.collect::<UInt32Array>(), None)?)
+        }
+        None => from_exact(&lanes, nulls, &key.data_type),
+    }
+}
+
+/// A column's values at these positions of its table.
+fn at_positions(scan: &Scan, column: usize, positions: &[u32], nulls: Option<Vec<u8>>) -> Result<ArrayRef> {
+    let segments = scan.table.segments();
+    let tiles = tiles(segments.iter().map(|segment| segment.rows()));
+    let is_null = |at: usize| nulls.as_ref().is_some_and(|nulls| nulls[at] != 0);
+    let mut rows: Vec<(u32, u32, u32)> = vec![];
+    for (at, position) in positions.iter().enumerate().filter(|(at, _)| !is_null(*at)) {
+        let tile = tiles.get((position / PIPELINE_TILE) as usize);
+        let tile = tile.ok_or_else(|| DataFusionError::Internal("a position in no tile".into()))?;
+        rows.push((tile.segment, tile.start + position % PIPELINE_TILE, at as u32));
+    }
+    rows.sort_unstable();
+    let mut parts = vec![];
+    for run in rows.chunk_by(|a, b| a.0 == b.0) {
+        let picked: UInt32Array = run.iter().map(|(_, row, _)| *row).collect::<Vec<_>>().into();
+        let segment = &segments[run[0].0 as usize];
+        parts.push(segment.take(column, &picked).map_err(|error| DataFusionError::External(Box::new(error)))?);
+    }
+    let data_type = scan.table.schema().field(column).data_type();
+    let all = match parts.is_empty() {
+        true => arrow::array::new_empty_array(data_type),
+        false => concat(&parts.iter().map(|part| part.as_ref()).collect::<Vec<_>>())?,
+    };
+    // Where each group's value is among those.
+    let mut places: Vec<Option<u32>> = vec![None; positions.len()];
+    for (place, (_, _, at)) in rows.iter().enumerate() {
+        places[*at as usize] = Some(place as u32);
+    }
+    Ok(take(&all, &UInt32Array::from(places), None)?)
+}
+
+/// Whether the types of keys are those that the plan promises.
+pub fn fits(keys: &[ArrayRef], types: impl Iterator<Item = DataType>) -> bool {
+    keys.iter().map(|key| key.data_type().clone()).eq(types)
+}
+

@@ -1,0 +1,144 @@
+//! A fragment's run on the device: its columns and arrays are made ready, its pipelines put into one stream, and the host waits
+//! for the result.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element};
+use tenon_gpu::pipeline::{Launch, Rows, launch};
+use tenon_gpu::{Device, GpuError, Result, Stream};
+
+use super::columns::{TableColumn, Tiles, table_column, table_tiles, with_room};
+use super::fragment::{Fragment, Input, Scan, Source, Step};
+
+/// A fragment whose pipelines are in a stream.
+pub struct Running {
+    stream: Stream,
+    arrays: Vec<DeviceBuffer<u8>>,
+    failed: DeviceBuffer<u32>,
+    scans: Vec<OnDevice>,
+    /// Texts, literals of texts and functions of codes.
+    constants: Vec<DeviceBuffer<u8>>,
+}
+
+/// A scan's columns and tiles.
+struct OnDevice {
+    columns: Vec<(usize, Arc<TableColumn>)>,
+    tiles: Arc<Tiles>,
+}
+
+impl OnDevice {
+    fn of(stream: &Stream, scan: &Scan) -> Result<Self> {
+        let columns = scan.columns.iter();
+        let columns = columns.map(|&column| Ok((column, table_column(stream, &scan.table, column)?)));
+        Ok(Self {
+            columns: columns.collect::<Result<_>>()?,
+            tiles: table_tiles(stream, &scan.table)?,
+        })
+    }
+}
+
+impl Running {
+    pub fn start(fragment: &Fragment, device: &Device, cancelled: &AtomicBool) -> Result<Running> {
+        let stream = device.stream()?;
+        let mut scans = vec![];
+        for scan in &fragment.scans {
+            check(cancelled)?;
+            scans.push(OnDevice::of(&stream, scan)?);
+        }
+        let mut arrays = vec![];
+        for spec in &fragment.arrays {
+            let mut array = with_room(&stream, || stream.alloc::<u8>(spec.bytes))?;
+            if let Some(byte) = spec.fill {
+                stream.set_bytes(array.view_mut(), byte)?;
+            }
+            arrays.push(array);
+        }
+        let mut running = Running {
+            failed: with_room(&stream, || stream.alloc_zeroed(1))?,
+            stream,
+            arrays,
+            scans,
+            constants: vec![],
+        };
+        for step in &fragment.steps {
+            check(cancelled)?;
+            running.launch(step)?;
+        }
+        Ok(running)
+    }
+
+    fn launch(&mut self, step: &Step) -> Result<()> {
+        let mut buffers = vec![];
+        for buffer in &step.buffers {
+            let constant = with_room(&self.stream, || self.stream.upload(buffer.as_slice()))?;
+            buffers.push(DevicePtr::new(constant.ptr().0));
+            self.constants.push(constant);
+        }
+        let inputs: Vec<u64> = step.inputs.iter().map(|input| self.input(input)).collect();
+        let rows = match step.source {
+            Source::Scan(scan) => Rows::Tiles(self.scans[scan].tiles.view()),
+            Source::Made { count, rows_max } => Rows::Made(DevicePtr::new(self.arrays[count].ptr().0), rows_max),
+            Source::Numbers(rows) => Rows::Known(rows),
+        };
+        let launched = Launch {
+            code: &step.code,
+            buffers: &buffers,
+            literals: &step.literals,
+            inputs: &inputs,
+            rows,
+            failed: DevicePtrMut::new(self.failed.ptr_mut().0),
+        };
+        // SAFETY: the code was made for these inputs: it reads rows of the scans' segments and of tables below their row
+        // counts, and writes at places below the arrays' lengths; all are kept until the stream is waited for.
+        unsafe { launch(&self.stream, &launched) }
+    }
+
+    fn input(&self, input: &Input) -> u64 {
+        match input {
+            Input::Column { scan, column } => {
+                let columns = &self.scans[*scan].columns;
+                let found = columns.iter().find(|(own, _)| own == column);
+                found.map_or(0, |(_, column)| column.descriptors.ptr().0)
+            }
+            Input::Tiles(scan) => self.scans[*scan].tiles.ptr().0,
+            Input::Array(array) => self.arrays[*array].ptr().0,
+            Input::Number(number) => *number,
+        }
+    }
+
+    /// Waits for all pipelines; an error where some row has no value.
+    pub fn wait(&self) -> Result<()> {
+        match self.stream.download(self.failed.view())?.first() {
+            Some(0) => Ok(()),
+            _ => Err(GpuError::Invalid("a row has no value, or a table is full".into())),
+        }
+    }
+
+    /// The first words of an array.
+    pub fn words<T: Element>(&self, array: usize, words: usize) -> Result<Vec<T>> {
+        self.words_from(array, 0, words)
+    }
+
+    /// So many words of an array from one on.
+    pub fn words_from<T: Element>(&self, array: usize, first: u64, words: usize) -> Result<Vec<T>> {
+        let view = self.arrays[array].view().cast::<T>()?;
+        self.stream.download(view.slice(first..first + words as u64)?)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Columns may be given up as soon as nobody holds them.
+        if let Err(error) = self.stream.synchronize() {
+            tracing::error!(%error, "waiting for a pipeline");
+        }
+    }
+}
+
+fn check(cancelled: &AtomicBool) -> Result<()> {
+    match cancelled.load(Ordering::Relaxed) {
+        true => Err(GpuError::Cancelled),
+        false => Ok(()),
+    }
+}

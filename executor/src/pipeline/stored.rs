@@ -1,0 +1,125 @@
+//! How a table's column is kept, over all of its segments: what code that loads it must know.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use std::sync::Arc;
+use tenon_storage::{Bound, Differences, Form, TableVersion};
+
+use crate::codegen::{Given, Range, Translated};
+
+/// A column as kernels load it.
+pub enum Stored {
+    /// Whole numbers; the bytes of a difference where all segments have as many.
+    Number { width: Option<u64>, range: Range },
+    /// Codes of texts.
+    Code(ArrayRef),
+    Text,
+    Float64,
+    Float32,
+    Bit,
+}
+
+impl Stored {
+    pub fn of(table: &TableVersion, column: usize) -> Translated<Self> {
+        let data_type = table.schema().field(column).data_type();
+        let forms = || table.segments().iter().map(|segment| segment.form(column));
+        match data_type {
+            DataType::Float64 => return Ok(Self::Float64),
+            DataType::Float32 => return Ok(Self::Float32),
+            DataType::Boolean => return Ok(Self::Bit),
+            DataType::Utf8View => {
+                if forms().all(|form| matches!(form, Form::Text(_))) {
+                    return Ok(Self::Text);
+                }
+                let mut texts: Option<&ArrayRefOf> = None;
+                for form in forms() {
+                    let Form::Dictionary(own) = form else {
+                        return Err("a column of texts and of codes".into());
+                    };
+                    // Later segments know more values, and the same codes for those of earlier ones.
+                    if texts.is_none_or(|texts| own.values.len() > texts.len()) {
+                        texts = Some(&own.values);
+                    }
+                }
+                let texts = texts.ok_or("a column of no segment")?;
+                return Ok(Self::Code(Arc::clone(texts) as ArrayRef));
+            }
+            _ => {}
+        }
+        let mut widths = forms().map(|form| width(&form));
+        let first = widths.next().flatten();
+        let same = first.filter(|first| widths.all(|width| width == Some(*first)));
+        if forms().any(|form| width(&form).is_none()) {
+            return Err(format!("a column of {data_type}"));
+        }
+        let statistics = &table.statistics().columns[column];
+        let number = |bound: &Option<Bound>| match bound {
+            Some(Bound::Int(value)) => Some(i128::from(*value)),
+            Some(Bound::Decimal(value)) => Some(*value),
+            _ => None,
+        };
+        let known = number(&statistics.min).zip(number(&statistics.max));
+        let range = match (known, statistics.null_count) {
+            (Some((low, high)), 0) => (low, high),
+            // What null rows hold is never read as a value, but computed with.
+            (Some((low, high)), _) => (low.min(0), high.max(0)),
+            (None, nulls) if nulls == statistics.rows => (0, 0),
+            (None, _) => return Err("a column without bounds".into()),
+        };
+        Ok(Self::Number { width: same, range })
+    }
+
+    /// How the column is loaded where a row of its segment is at hand, by the names of both.
+    pub fn given(&self, data_type: &DataType, segment: &str, row: &str, nullable: bool) -> Given {
+        let null = nullable.then(|| format!("stored_null({segment}, {row})"));
+        let plain = |function: &str, range| {
+            let load = format!("{function}({segment}, {row})");
+            Given::new(data_type.clone(), load, null.clone(), range)
+        };
+        match self {
+            Self::Number { width, range } => {
+                let fits = i64::try_from(range.0).is_ok() && i64::try_from(range.1).is_ok();
+                let function = match width {
+                    _ if !fits => "stored_wide",
+                    Some(1) => "stored<u8>",
+                    Some(2) => "stored<u16>",
+                    Some(4) => "stored<u32>",
+                    Some(8) => "stored<u64>",
+                    _ => "stored_any",
+                };
+                plain(function, Some(*range))
+            }
+            Self::Code(texts) => {
+                let load = format!("stored_code({segment}, {row})");
+                Given::coded(Arc::clone(texts), load, null)
+            }
+            Self::Text => plain("stored_text", None),
+            Self::Float64 => plain("stored_f64", None),
+            Self::Float32 => plain("stored_f32", None),
+            Self::Bit => plain("stored_bit", None),
+        }
+    }
+}
+
+type ArrayRefOf = Arc<arrow::array::StringViewArray>;
+
+/// Bytes of a number in a segment on the device; None: these are no numbers that it takes.
+pub fn width(form: &Form<'_>) -> Option<u64> {
+    match form {
+        Form::Narrow(column) => Some(match column.differences() {
+            Differences::None(_) => 0,
+            Differences::U8(_) => 1,
+            Differences::U16(_) => 2,
+            Differences::U32(_) => 4,
+            Differences::U64(_) => 8,
+        }),
+        Form::Plain(array) => match array.data_type() {
+            DataType::Decimal128(..) => Some(16),
+            // Signed: kept there in 64 bits.
+            DataType::Int16 | DataType::Int32 | DataType::Date32 | DataType::Int64 => Some(8),
+            DataType::Time64(_) | DataType::Timestamp(..) => Some(8),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,184 @@
+// What generated pipelines call: columns of tables as storage keeps them, tables of keys, groups and their sums.
+#pragma once
+#include "condition.cuh"
+#include "warp.cuh"
+
+/// A segment's column. Whole numbers are differences of `width` bytes from the base, or with a width of 16 themselves;
+/// a width of 0 is the base alone. Texts have their ends in `values`, of 4 bytes, and their bytes in `bytes`. Null rows
+/// have a 0 in `valid`; without it there are none.
+struct Segment {
+    const u8* values;
+    const u8* bytes;
+    const u8* valid;
+    u64 base_low, base_high;
+    u64 width;
+};
+
+/// Rows that a block works on at once: of one segment.
+struct Tile {
+    u32 segment, start, rows, unused;
+};
+
+struct PipelineParams {
+    const u8* buffers[48];
+    u64 literals[48];
+    u64 inputs[192];
+    const Tile* tiles;
+    /// Without tiles: the rows of a table made before, at most `rows_max`.
+    const u32* rows;
+    u64 rows_max, tile_count;
+    u32* failed;
+
+    /// Says that some row has no value: the host must do the work.
+    TENON_METHOD void fail() const { *failed = 1; }
+    template <class T>
+    TENON_METHOD T value(int buffer, u64 row) const { return reinterpret_cast<const T*>(buffers[buffer])[row]; }
+    TENON_METHOD bool bit(int buffer, u64 bit) const { return buffers[buffer][bit >> 3] >> (bit & 7) & 1; }
+    template <class L>
+    TENON_METHOD L literal(int i) const {
+        L value;
+        memcpy(&value, &literals[i], sizeof(L));
+        return value;
+    }
+    /// Column `input` of the tile's segment.
+    TENON_METHOD Segment segment(int input, u32 segment) const {
+        return reinterpret_cast<const Segment*>(inputs[input])[segment];
+    }
+    template <class T>
+    TENON_METHOD T* array(int input) const { return reinterpret_cast<T*>(inputs[input]); }
+};
+
+TENON_DEVICE bool stored_null(const Segment& s, u32 row) {
+    return s.valid && !(s.valid[row >> 3] >> (row & 7) & 1);
+}
+/// A whole number whose column keeps differences of `Difference` everywhere.
+template <class Difference>
+TENON_DEVICE i64 stored(const Segment& s, u32 row) {
+    return (i64)(s.base_low + reinterpret_cast<const Difference*>(s.values)[row]);
+}
+/// A whole number of any width that 64 bits hold.
+TENON_DEVICE i64 stored_any(const Segment& s, u32 row) {
+    switch (s.width) {
+        case 0: return (i64)s.base_low;
+        case 1: return stored<u8>(s, row);
+        case 2: return stored<u16>(s, row);
+        case 4: return stored<u32>(s, row);
+        case 8: return stored<u64>(s, row);
+        default: return (i64) reinterpret_cast<const i128*>(s.values)[row];
+    }
+}
+/// A whole number of 128 bits.
+TENON_DEVICE i128 stored_wide(const Segment& s, u32 row) {
+    i128 base = bits_128(s.base_high, s.base_low);
+    switch (s.width) {
+        case 0: return base;
+        case 1: return base + s.values[row];
+        case 2: return base + reinterpret_cast<const u16*>(s.values)[row];
+        case 4: return base + reinterpret_cast<const u32*>(s.values)[row];
+        case 8: return base + reinterpret_cast<const u64*>(s.values)[row];
+        default: return reinterpret_cast<const i128*>(s.values)[row];
+    }
+}
+TENON_DEVICE u32 stored_code(const Segment& s, u32 row) {
+    return s.width == 1 ? s.values[row] : reinterpret_cast<const u16*>(s.values)[row];
+}
+TENON_DEVICE f64 stored_f64(const Segment& s, u32 row) { return reinterpret_cast<const f64*>(s.values)[row]; }
+TENON_DEVICE f32 stored_f32(const Segment& s, u32 row) { return reinterpret_cast<const f32*>(s.values)[row]; }
+TENON_DEVICE bool stored_bit(const Segment& s, u32 row) { return s.values[row >> 3] >> (row & 7) & 1; }
+TENON_DEVICE Text stored_text(const Segment& s, u32 row) {
+    const u32* ends = reinterpret_cast<const u32*>(s.values);
+    return Text{s.bytes + ends[row], ends[row + 1] - ends[row]};
+}
+
+/// A row of a table, wherever it is, by its position: the tile's number times a tile's rows, and its place there.
+struct Place {
+    u32 segment, row;
+};
+TENON_DEVICE Place place_of(const Tile* tiles, u32 position) {
+    Tile tile = tiles[position / tuning::PIPELINE_TILE];
+    return Place{tile.segment, tile.start + position % tuning::PIPELINE_TILE};
+}
+TENON_DEVICE Text late_text(const PipelineParams& p, int column, int tiles, u32 position) {
+    Place place = place_of(p.array<const Tile>(tiles), position);
+    return stored_text(p.segment(column, place.segment), place.row);
+}
+TENON_DEVICE bool late_null(const PipelineParams& p, int column, int tiles, u32 position) {
+    Place place = place_of(p.array<const Tile>(tiles), position);
+    return stored_null(p.segment(column, place.segment), place.row);
+}
+
+TENON_DEVICE u64 mixed(u64 hash, u64 word) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15ull;
+    return hash ^ (hash >> 32);
+}
+
+constexpr u32 NO_ROW = 0xffffffffu;
+
+/// A new place in a table of rows; NO_ROW where it is full, which fails the pipeline.
+TENON_DEVICE u32 new_row(const PipelineParams& p, u32* count, u64 capacity) {
+    u32 row = atomicAdd(count, 1u);
+    if (row < capacity) return row;
+    p.fail();
+    return NO_ROW;
+}
+
+/// Rows of equal keys, or of equal hashes, as chains: `heads` has the last row put in, `next` the one before each. Rows are
+/// counted from 1 here; 0 ends a chain.
+TENON_DEVICE void chain(u32* heads, u32* next, u64 bucket, u32 row) {
+    next[row] = atomicExch(&heads[bucket], row + 1);
+}
+
+/// Groups by keys of WORDS words, in the order in which they come. A slot holds a group's number plus 2, or says that there
+/// is none, or that somebody is about to write one.
+template <int WORDS>
+struct Groups {
+    u32* slots;
+    u64* keys;
+    u32* count;
+    u64 capacity, mask;
+
+    /// The group of a key; NO_ROW where there is no room for a new one, which fails the pipeline.
+    TENON_METHOD u32 find(const PipelineParams& p, const u64 (&key)[WORDS], bool& is_new) const {
+        u64 hash = 0;
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) hash = mixed(hash, key[w]);
+        is_new = false;
+        for (u64 at = (hash ^ (hash >> 29)) & mask;; at = (at + 1) & mask) {
+            u32 held = ld_acquire(&slots[at]);
+            if (held == 0) {
+                held = atomicCAS(&slots[at], 0u, 1u);
+                if (held == 0) {
+                    u32 group = new_row(p, count, capacity);
+                    is_new = group != NO_ROW;
+                    if (is_new) {
+#pragma unroll
+                        for (int w = 0; w < WORDS; w++) keys[w * capacity + group] = key[w];
+                    }
+                    __threadfence();
+                    st_release(&slots[at], is_new ? group + 2 : NO_ROW);
+                    return group;
+                }
+            }
+            while (held == 1) {
+                tenon_spin_pause();
+                held = ld_acquire(&slots[at]);
+            }
+            if (held == NO_ROW) return NO_ROW;
+            u32 group = held - 2;
+            bool equal = true;
+#pragma unroll
+            for (int w = 0; w < WORDS; w++) equal = equal && __ldcg(&keys[w * capacity + group]) == key[w];
+            if (equal) return group;
+        }
+    }
+};
+
+/// What a group's words are to become.
+TENON_DEVICE void add_word(u64* word, u64 value) { atomicAdd(word, value); }
+TENON_DEVICE void add_wide(u64* low, u64* high, i128 value) {
+    u64 added = (u64)value, before = atomicAdd(low, added);
+    u64 carried = (u64)((u128)value >> 64) + (before + added < before);
+    if (carried) atomicAdd(high, carried);
+}
+TENON_DEVICE void least_word(u64* word, i64 value) { atomicMin((i64*)word, value); }
+TENON_DEVICE void greatest_word(u64* word, i64 value) { atomicMax((i64*)word, value); }
