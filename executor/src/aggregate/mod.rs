@@ -12,5 +12,4 @@ mod merge;
 mod shares;
 mod text;
 
-pub(crate) use cells::{Cell, Recipe};
 pub use exec::{GroupExec, GroupSpec};

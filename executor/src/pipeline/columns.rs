@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type};
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::pipeline::{SegmentColumn, Tile, tiles};
 use tenon_gpu::{GpuError, Result, Stream};
+use super::stored::Stored;
 use tenon_storage::{Codes, Differences, Form, Segment, TableVersion};
 
 /// A segment's column.
@@ -43,7 +44,7 @@ struct Entry<T> {
 
 #[derive(Default)]
 struct Cache {
-    segments: HashMap<(u64, usize), (Weak<Segment>, Entry<Arc<Held>>)>,
+    segments: HashMap<(u64, usize, bool), (Weak<Segment>, Entry<Arc<Held>>)>,
     tables: HashMap<(usize, usize), (Segments, Entry<Arc<TableColumn>>)>,
     tiles: HashMap<usize, (Segments, Entry<Arc<Tiles>>)>,
     clock: u64,
@@ -87,8 +88,23 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
             return Ok(Arc::clone(&entry.of));
         }
     }
-    let held = table.segments().iter().map(|segment| held(stream, segment, column));
-    let held = held.collect::<Result<Vec<_>>>()?;
+    let stored = Stored::of(table, column);
+    let held = match &stored {
+        // Codes of this version of the table alone.
+        Ok(Stored::Few(few)) => {
+            let segments = table.segments().iter().zip(&few.codes);
+            let load = |(segment, codes): (&Arc<Segment>, &Vec<u16>)| {
+                let load = || Held::codes(stream, codes, segment.column(column).nulls());
+                Ok(Arc::new(with_room(stream, load)?))
+            };
+            segments.map(load).collect::<Result<Vec<_>>>()?
+        }
+        _ => {
+            let segments = table.segments().iter();
+            let codes = matches!(stored, Ok(Stored::Code(_)));
+            segments.map(|segment| held(stream, segment, column, codes)).collect::<Result<Vec<_>>>()?
+        }
+    };
     let descriptors: Vec<SegmentColumn> = held.iter().map(|held| held.descriptor()).collect();
     let descriptors = with_room(stream, || stream.upload(&descriptors))?;
     let of = Arc::new(TableColumn { descriptors, held });
@@ -99,8 +115,13 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
     Ok(of)
 }
 
-fn held(stream: &Stream, segment: &Arc<Segment>, column: usize) -> Result<Arc<Held>> {
-    let name = (segment.id(), column);
+fn valid(stream: &Stream, nulls: Option<&NullBuffer>) -> Result<Option<DeviceBuffer<u8>>> {
+    let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+    nulls.map(|nulls| stream.upload(nulls.inner().sliced().as_slice())).transpose()
+}
+
+fn held(stream: &Stream, segment: &Arc<Segment>, column: usize, codes: bool) -> Result<Arc<Held>> {
+    let name = (segment.id(), column, codes);
     {
         let mut cache = CACHE.lock();
         let now = cache.tick();
@@ -109,7 +130,7 @@ fn held(stream: &Stream, segment: &Arc<Segment>, column: usize) -> Result<Arc<He
             return Ok(Arc::clone(&entry.of));
         }
     }
-    let of = Arc::new(with_room(stream, || Held::load(stream, segment, column))?);
+    let of = Arc::new(with_room(stream, || Held::load(stream, segment, column, codes))?);
     let mut cache = CACHE.lock();
     let used = cache.tick();
     let entry = Entry { of: Arc::clone(&of), used };
@@ -155,17 +176,41 @@ impl Cache {
 }
 
 impl Held {
-    fn load(stream: &Stream, segment: &Segment, column: usize) -> Result<Held> {
+    fn codes(stream: &Stream, codes: &[u16], nulls: Option<&NullBuffer>) -> Result<Held> {
+        Ok(Held {
+            values: stream.upload(codes)?.cast()?,
+            bytes: None,
+            valid: valid(stream, nulls)?,
+            base: 0,
+            width: 2,
+        })
+    }
+
+    /// Ends and bytes of texts that are not kept so.
+    fn texts(stream: &Stream, array: &ArrayRef) -> Result<Held> {
+        let (mut ends, mut bytes) = (vec![0u32], vec![]);
+        for text in array.as_string_view().iter() {
+            bytes.extend_from_slice(text.unwrap_or_default().as_bytes());
+            let end = u32::try_from(bytes.len());
+            ends.push(end.map_err(|_| GpuError::Invalid("a column of texts of 4 GiB and more".into()))?);
+        }
+        Ok(Held {
+            values: stream.upload(&ends)?.cast()?,
+            bytes: Some(stream.upload(&bytes)?),
+            valid: valid(stream, array.nulls())?,
+            base: 0,
+            width: 4,
+        })
+    }
+
+    /// `codes`: where there are codes, these.
+    fn load(stream: &Stream, segment: &Segment, column: usize, codes: bool) -> Result<Held> {
         let refused = || GpuError::Invalid("a column that pipelines do not read".into());
-        let valid = |nulls: Option<&NullBuffer>| match nulls.filter(|nulls| nulls.null_count() > 0) {
-            Some(nulls) => Some(stream.upload(nulls.inner().sliced().as_slice())).transpose(),
-            None => Ok(None),
-        };
         let made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
             Ok(Held {
                 values: stream.upload(values)?,
                 bytes: None,
-                valid: valid(nulls)?,
+                valid: valid(stream, nulls)?,
                 base,
                 width,
             })
@@ -181,6 +226,8 @@ impl Held {
                 };
                 made(values, own.nulls(), own.base(), width)
             }
+            // Of a column that has texts in other segments.
+            Form::Dictionary(_) if !codes => Held::texts(stream, &segment.column(column)),
             Form::Dictionary(own) => {
                 let (values, width) = match &own.codes {
                     Codes::U8(codes) => (codes.inner().as_slice(), 1),
@@ -218,6 +265,7 @@ impl Held {
                         let values = wide.as_primitive::<Int64Type>().values();
                         made(values.inner().as_slice(), nulls, 0, 8)
                     }
+                    DataType::Utf8View => Held::texts(stream, array),
                     _ => Err(refused()),
                 }
             }

@@ -15,13 +15,15 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{Column, Literal};
 use tenon_gpu::tuning::PIPELINE_THREADS;
 
 use super::flow::{Flow, codes, is_unique};
 use super::fragment::{Fragment, Input, Source};
-use crate::aggregate::{Cell, GroupSpec, Recipe};
-use crate::codegen::{Translated, Value, c_number, c_type};
+use crate::aggregate::GroupSpec;
+use crate::codegen::{Translated, c_number, c_type};
+use crate::keys::is_exact;
 
 /// Shared memory that a block's groups may take.
 const SHARED_BYTES: u64 = 96 << 10;
@@ -35,8 +37,7 @@ pub struct Grouping {
     pub keys: Vec<Key>,
     /// The arrays of each cell's words.
     pub words: Vec<Vec<usize>>,
-    pub cells: Vec<Cell>,
-    pub recipes: Vec<Recipe>,
+    pub states: Vec<State>,
     pub groups: Groups,
 }
 
@@ -78,64 +79,219 @@ pub enum Groups {
     Listed { count: usize, keys: usize, words: usize, capacity: u64 },
 }
 
+/// What of each row a cell takes in.
+#[derive(Clone, PartialEq)]
+struct Taken {
+    /// None: every row counts.
+    arg: Option<PhysicalExprRef>,
+    filter: Option<PhysicalExprRef>,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    Count,
+    Sum,
+    Least,
+    Greatest,
+    FloatSum,
+}
+
 /// How a cell's value comes about.
-enum Update {
-    /// 1 where this holds.
-    Count(Option<String>),
-    /// A number where it is not null; `wide`: of two words.
-    Sum { value: Value, wide: bool },
+struct Update {
+    how: How,
+    /// C++ of when a row counts.
+    when: Option<String>,
+    value: String,
+    /// Of two words.
+    wide: bool,
 }
 
 impl Update {
     fn words(&self) -> usize {
-        match self {
-            Update::Sum { wide: true, .. } => 2,
-            _ => 1,
+        1 + usize::from(self.wide)
+    }
+
+    /// C++ that takes a row into the words at these places, which are a thread's own or many threads'.
+    fn line(&self, words: &[String], own: bool) -> String {
+        let Update { value, .. } = self;
+        let first = &words[0];
+        let line = match (self.how, own) {
+            (How::Sum, true) if self.wide => format!(
+                "{{ i128 sum = bits_128({high}, {first}) + (i128){value}; {first} = (u64)sum; \
+                 {high} = (u64)((u128)sum >> 64); }}",
+                high = words[1]
+            ),
+            (How::Sum, false) if self.wide => format!("add_wide(&{first}, &{}, (i128){value});", words[1]),
+            (How::Count | How::Sum, true) => format!("{first} += (u64){value};"),
+            (How::Count | How::Sum, false) => format!("add_word(&{first}, (u64){value});"),
+            (How::FloatSum, true) => format!("{first} = bit_cast<u64>(bit_cast<f64>({first}) + {value});"),
+            (How::FloatSum, false) => format!("atomicAdd((f64*)&{first}, {value});"),
+            (How::Least | How::Greatest, true) => format!("{first} = max_of<u64>({first}, {value});"),
+            (How::Least | How::Greatest, false) => format!("atomicMax(&{first}, {value});"),
+        };
+        match &self.when {
+            Some(when) => format!("if ({when}) {{ {line} }}"),
+            None => line,
         }
     }
 
-    /// C++ that adds to the words at these places.
-    fn line(&self, words: &[String], add: Add) -> String {
-        match self {
-            Update::Count(None) => add.word(&words[0], "1"),
-            Update::Count(Some(null)) => format!("if (!{null}) {}", add.word(&words[0], "1")),
-            Update::Sum { value, wide } => {
-                let line = match wide {
-                    true => add.wide(words, &value.value),
-                    false => add.word(&words[0], &value.value),
-                };
-                match &value.null {
-                    Some(null) => format!("if (!{null}) {{ {line} }}"),
-                    None => line,
+    /// Code that takes a warp's words at `own` into those at `words`, once.
+    fn reduced(&self, own: &[String], words: &[String]) -> String {
+        let (mine, to) = (&own[0], &words[0]);
+        let body = match self.how {
+            How::Sum if self.wide => format!(
+                "i128 sum = warp_reduce(bits_128({}, {mine}), Sum()); \
+                 if (lane_id() == 0 && sum != 0) add_wide(&{to}, &{}, sum);",
+                own[1], words[1]
+            ),
+            How::Count | How::Sum => {
+                format!("u64 sum = warp_reduce({mine}, Sum()); if (lane_id() == 0 && sum) add_word(&{to}, sum);")
+            }
+            How::FloatSum => format!(
+                "f64 sum = warp_reduce(bit_cast<f64>({mine}), Sum()); \
+                 if (lane_id() == 0 && sum != 0) atomicAdd((f64*)&{to}, sum);"
+            ),
+            How::Least | How::Greatest => {
+                format!("u64 most = warp_reduce({mine}, Max()); if (lane_id() == 0 && most) atomicMax(&{to}, most);")
+            }
+        };
+        format!("    {{ {body} }}\n")
+    }
+
+    /// Code that takes a block's words at `own` into those at `words`.
+    fn flushed(&self, own: &[String], words: &[String]) -> String {
+        let (mine, to) = (&own[0], &words[0]);
+        match self.how {
+            How::Sum if self.wide => format!(
+                "if ({mine} | {high}) add_wide(&{to}, &{}, bits_128({high}, {mine}));",
+                words[1],
+                high = own[1]
+            ),
+            How::Count | How::Sum => format!("if ({mine}) add_word(&{to}, {mine});"),
+            How::FloatSum => format!("if ({mine}) atomicAdd((f64*)&{to}, bit_cast<f64>({mine}));"),
+            How::Least | How::Greatest => format!("if ({mine}) atomicMax(&{to}, {mine});"),
+        }
+    }
+}
+
+/// What an aggregate's state is made of, by cells.
+pub enum State {
+    Count(usize),
+    /// Null where nothing was counted. A decimal, or 64 bits, which must hold it.
+    Sum {
+        sum: usize,
+        count: usize,
+        data_type: DataType,
+    },
+    /// How many, and their sum.
+    Average {
+        sum: usize,
+        count: usize,
+        data_type: DataType,
+    },
+    /// The word is how far the value is from `from`, less one, downwards where `least`; 0: there is none.
+    Extreme {
+        cell: usize,
+        from: i64,
+        least: bool,
+        data_type: DataType,
+    },
+    FloatSum {
+        sum: usize,
+        count: usize,
+    },
+    FloatAverage {
+        sum: usize,
+        count: usize,
+    },
+}
+
+/// The cells of all aggregates.
+#[derive(Default)]
+struct Cells(Vec<Taken>);
+
+impl Cells {
+    fn cell(&mut self, taken: Taken) -> usize {
+        let found = self.0.iter().position(|own| *own == taken);
+        found.unwrap_or_else(|| {
+            self.0.push(taken);
+            self.0.len() - 1
+        })
+    }
+
+    /// The state of an aggregate; `range` tells what a value can be.
+    fn state(
+        &mut self,
+        flow: &mut Flow,
+        aggregate: &AggregateFunctionExpr,
+        filter: Option<&PhysicalExprRef>,
+    ) -> Translated<State> {
+        let refused = || format!("no device form of {}", aggregate.name());
+        let (args, states) = (aggregate.expressions(), aggregate.state_fields().map_err(|error| error.to_string())?);
+        let [arg] = &args[..] else { return Err(refused()) };
+        if aggregate.is_distinct() || !aggregate.order_bys().is_empty() {
+            return Err(refused());
+        }
+        let types: Vec<&DataType> = states.iter().map(|field| field.data_type()).collect();
+        let own = arg.data_type(&flow.translator.schema).map_err(|error| error.to_string())?;
+        let mut cell = |arg: Option<&PhysicalExprRef>, how| {
+            self.cell(Taken {
+                arg: arg.cloned(),
+                filter: filter.cloned(),
+                how,
+            })
+        };
+        let scale_of = |data_type: &DataType| match data_type {
+            DataType::Decimal128(_, scale) => Some(*scale),
+            DataType::Int16 | DataType::Int32 | DataType::Int64 => Some(0),
+            _ => None,
+        };
+        Ok(match (aggregate.fun().name(), &types[..]) {
+            ("count", [DataType::Int64]) => State::Count(cell(counted_arg(arg), How::Count)),
+            ("sum", [to @ (DataType::Decimal128(..) | DataType::Int64)]) if scale_of(&own).is_some() && scale_of(&own) == scale_of(to) => {
+                State::Sum {
+                    sum: cell(Some(arg), How::Sum),
+                    count: cell(Some(arg), How::Count),
+                    data_type: (*to).clone(),
                 }
             }
-        }
+            ("avg", [DataType::UInt64, to @ DataType::Decimal128(..)]) if scale_of(&own).is_some() && scale_of(&own) == scale_of(to) => {
+                State::Average {
+                    sum: cell(Some(arg), How::Sum),
+                    count: cell(Some(arg), How::Count),
+                    data_type: (*to).clone(),
+                }
+            }
+            ("sum", [DataType::Float64]) if own == DataType::Float64 => State::FloatSum {
+                sum: cell(Some(arg), How::FloatSum),
+                count: cell(Some(arg), How::Count),
+            },
+            ("avg", [DataType::UInt64, DataType::Float64]) if own == DataType::Float64 => State::FloatAverage {
+                sum: cell(Some(arg), How::FloatSum),
+                count: cell(Some(arg), How::Count),
+            },
+            (name @ ("min" | "max"), [to]) if **to == own && is_exact(&own) && own != DataType::Boolean => {
+                let value = flow.translator.translate(arg)?;
+                let (_, (low, high)) = flow.word(&value)?;
+                let least = name == "min";
+                State::Extreme {
+                    cell: cell(Some(arg), if least { How::Least } else { How::Greatest }),
+                    from: if least { high } else { low } as i64,
+                    least,
+                    data_type: own,
+                }
+            }
+            _ => return Err(refused()),
+        })
     }
 }
 
-/// Whether words are a thread's own.
-#[derive(Clone, Copy, PartialEq)]
-enum Add {
-    Own,
-    Atomic,
-}
-
-impl Add {
-    fn word(self, word: &str, value: &str) -> String {
-        match self {
-            Add::Own => format!("{word} += (u64){value};"),
-            Add::Atomic => format!("add_word(&{word}, (u64){value});"),
-        }
-    }
-
-    fn wide(self, words: &[String], value: &str) -> String {
-        let [low, high] = [&words[0], &words[1]];
-        match self {
-            Add::Own => format!(
-                "{{ i128 sum = bits_128({high}, {low}) + (i128){value}; {low} = (u64)sum; {high} = (u64)((u128)sum >> 64); }}"
-            ),
-            Add::Atomic => format!("add_wide(&{low}, &{high}, (i128){value});"),
-        }
+/// What count() counts: `count(*)` comes as a literal.
+fn counted_arg(arg: &PhysicalExprRef) -> Option<&PhysicalExprRef> {
+    match arg.downcast_ref::<Literal>() {
+        Some(literal) if !literal.value().is_null() => None,
+        _ => Some(arg),
     }
 }
 
@@ -152,27 +308,20 @@ struct Coded {
 
 /// Ends a flow in groups.
 pub fn group(fragment: &mut Fragment, mut flow: Flow, spec: &GroupSpec, estimate: Option<usize>) -> Translated<()> {
-    if spec.filters.iter().any(Option::is_some) {
-        return Err("aggregates with FILTER".into());
-    }
-    let mut cells = vec![];
-    let mut recipes = vec![];
-    for aggregate in &spec.aggregates {
-        let recipe = Recipe::of(aggregate, &spec.input_schema, &mut cells).map_err(|error| error.to_string())?;
-        recipes.push(recipe.ok_or_else(|| format!("no device form of {}", aggregate.name()))?);
-    }
-    let (keys, late) = keys(fragment, &mut flow, spec)?;
-    let mut updates = vec![];
-    for cell in &cells {
-        updates.push(update(&mut flow, cell)?);
+    let mut cells = Cells::default();
+    let mut states = vec![];
+    for (aggregate, filter) in spec.aggregates.iter().zip(&spec.filters) {
+        states.push(cells.state(&mut flow, aggregate, filter.as_ref())?);
     }
     // Which groups there are is seen from how many rows they have.
-    let counted = cells.iter().position(|cell| matches!(cell, Cell::Count { arg: None, .. }));
-    let counted = counted.unwrap_or_else(|| {
-        cells.push(Cell::Count { arg: None, counts: vec![] });
-        updates.push(Update::Count(None));
-        cells.len() - 1
+    let counted = cells.cell(Taken {
+        arg: None,
+        filter: None,
+        how: How::Count,
     });
+    let (keys, late) = keys(fragment, &mut flow, spec)?;
+    let updates = cells.0.iter().map(|taken| update(&mut flow, taken));
+    let updates = updates.collect::<Translated<Vec<_>>>()?;
     let width: usize = updates.iter().map(Update::words).sum();
     let spans: Vec<u64> = keys.iter().map(Coded::span).collect();
     let slots = spans.iter().try_fold(1u64, |slots, span| slots.checked_mul(*span)).unwrap_or(u64::MAX);
@@ -194,8 +343,7 @@ pub fn group(fragment: &mut Fragment, mut flow: Flow, spec: &GroupSpec, estimate
     let mut result = Grouping {
         keys: vec![],
         words,
-        cells,
-        recipes,
+        states,
         groups: Groups::One,
     };
     if !numbered {
@@ -231,7 +379,7 @@ pub fn group(fragment: &mut Fragment, mut flow: Flow, spec: &GroupSpec, estimate
         } else {
             for (update, words) in updates.iter().zip(&global) {
                 let words: Vec<String> = words.iter().map(|array| format!("{array}[{slot}]")).collect();
-                flow.line(&update.line(&words, Add::Atomic));
+                flow.line(&update.line(&words, false));
             }
         }
     }
@@ -360,29 +508,51 @@ fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translated<(V
     Ok((keys, late))
 }
 
-fn update(flow: &mut Flow, cell: &Cell) -> Translated<Update> {
-    Ok(match cell {
-        Cell::Count { arg: None, .. } => Update::Count(None),
-        Cell::Count { arg: Some(arg), .. } => {
-            let null = match arg.downcast_ref::<Column>() {
-                // Of a text only whether there is one.
-                Some(column) if flow.current()[column.index()].given.null.is_none() => None,
-                _ => flow.translator.translate(arg)?.null,
-            };
-            Update::Count(null)
-        }
-        Cell::Sum { arg, .. } => {
+fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
+    let mut when = vec![];
+    if let Some(filter) = &taken.filter {
+        when.push(flow.translator.boolean(filter)?.is_true());
+    }
+    let mut update = Update {
+        how: taken.how,
+        when: None,
+        value: "1".into(),
+        wide: false,
+    };
+    let column = |arg: &PhysicalExprRef| Some(arg.downcast_ref::<Column>()?.index());
+    let null = match &taken.arg {
+        None => None,
+        // Of a column that is never null nothing is read.
+        Some(arg) if taken.how == How::Count && column(arg).is_some_and(|at| flow.current()[at].given.null.is_none()) => None,
+        Some(arg) => {
             let value = flow.translator.translate(arg)?;
-            let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
-            let magnitude = low.unsigned_abs().max(high.unsigned_abs());
-            let rows = match flow.multiplied {
-                true => u128::MAX,
-                false => u128::from(flow.rows_max),
-            };
-            let fits = magnitude.checked_mul(rows).is_some_and(|sum| sum < 1 << 63);
-            Update::Sum { value, wide: !fits }
+            match taken.how {
+                How::Count => {}
+                How::FloatSum => update.value = value.value,
+                How::Sum => {
+                    let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
+                    let magnitude = low.unsigned_abs().max(high.unsigned_abs());
+                    let rows = match flow.multiplied {
+                        true => u128::MAX,
+                        false => u128::from(flow.rows_max),
+                    };
+                    update.wide = magnitude.checked_mul(rows).is_none_or(|sum| sum >= 1 << 63);
+                    update.value = value.value;
+                }
+                How::Least | How::Greatest => {
+                    let (word, (low, high)) = flow.word(&value)?;
+                    update.value = match taken.how {
+                        How::Least => format!("((u64){} - (u64){word} + 1)", c_number(high)),
+                        _ => format!("((u64){word} - (u64){} + 1)", c_number(low)),
+                    };
+                }
+            }
+            value.null
         }
-    })
+    };
+    when.extend(null.map(|null| format!("!{null}")));
+    update.when = (!when.is_empty()).then(|| when.join(" && "));
+    Ok(update)
 }
 
 /// C++ of the number of the keys' group.
@@ -406,22 +576,8 @@ fn in_registers(flow: &mut Flow, updates: &[Update], global: &[Vec<String>]) {
         for name in &own {
             flow.begin += &format!("    u64 {name} = 0;\n");
         }
-        flow.line(&update.line(&own, Add::Own));
-        flow.end += &reduced(&own, &words.iter().map(|array| format!("{array}[0]")).collect::<Vec<_>>());
-    }
-}
-
-/// Code that adds a warp's sums to the words at these places, once.
-fn reduced(own: &[String], words: &[String]) -> String {
-    match (own, words) {
-        ([low, high], [to_low, to_high]) => format!(
-            "    {{ i128 sum = warp_reduce(bits_128({high}, {low}), Sum()); \
-             if (lane_id() == 0 && sum != 0) add_wide(&{to_low}, &{to_high}, sum); }}\n"
-        ),
-        _ => format!(
-            "    {{ u64 sum = warp_reduce({}, Sum()); if (lane_id() == 0 && sum) add_word(&{}, sum); }}\n",
-            own[0], words[0]
-        ),
+        flow.line(&update.line(&own, true));
+        flow.end += &update.reduced(&own, &words.iter().map(|array| format!("{array}[0]")).collect::<Vec<_>>());
     }
 }
 
@@ -441,8 +597,8 @@ fn in_own(flow: &mut Flow, updates: &[Update], global: &[Vec<String>], (slot, sl
             let word = |word: usize| format!("own[({slot} * {width}u + {}u) * {threads}u + threadIdx.x]", first + word);
             (0..words.len()).map(word).collect()
         };
-        flow.line(&update.line(&at(slot), Add::Own));
-        flow.end += &reduced(&at("slot"), &words.iter().map(|array| format!("{array}[slot]")).collect::<Vec<_>>());
+        flow.line(&update.line(&at(slot), true));
+        flow.end += &update.reduced(&at("slot"), &words.iter().map(|array| format!("{array}[slot]")).collect::<Vec<_>>());
         first += words.len();
     }
     flow.end += "    }\n";
@@ -464,15 +620,9 @@ fn in_shared(flow: &mut Flow, updates: &[Update], global: &[Vec<String>], (slot,
         let at = |slot: &str| -> Vec<String> {
             (0..words.len()).map(|word| format!("own[{}u * {slots}u + {slot}]", first + word)).collect()
         };
-        flow.line(&update.line(&at(slot), Add::Atomic));
-        let (own, to) = (at("slot"), words);
-        flow.end += &match &own[..] {
-            [low, high] => format!(
-                "        if ({low} | {high}) add_wide(&{}[slot], &{}[slot], bits_128({high}, {low}));\n",
-                to[0], to[1]
-            ),
-            _ => format!("        if ({}) add_word(&{}[slot], {});\n", own[0], to[0], own[0]),
-        };
+        flow.line(&update.line(&at(slot), false));
+        let to: Vec<String> = words.iter().map(|array| format!("{array}[slot]")).collect();
+        flow.end += &format!("        {}\n", update.flushed(&at("slot"), &to));
         first += words.len();
     }
     flow.end += "    }\n";
@@ -550,7 +700,7 @@ fn listed(
     result.keys = places.into_iter().map(|(_, key)| key).collect();
     for (update, words) in updates.iter().zip(global) {
         let words: Vec<String> = words.iter().map(|array| format!("{array}[group]")).collect();
-        flow.line(&update.line(&words, Add::Atomic));
+        flow.line(&update.line(&words, false));
     }
     result.groups = Groups::Listed {
         count,

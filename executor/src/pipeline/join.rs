@@ -22,6 +22,9 @@ use crate::join::{JoinExec, JoinSpec};
 const RANGE_ALWAYS: u64 = 1 << 20;
 const RANGE_PER_ROW: u64 = 16;
 
+/// Rows of a build side each of which may be a partner of every row.
+const ALL_ROWS_MAX: u64 = 1 << 16;
+
 /// How the rows of a build side are found.
 struct Table {
     made: Made,
@@ -35,13 +38,15 @@ enum Index {
     Range(Range),
     /// Buckets less one, and the keys by row.
     Hash(u64, Vec<usize>),
+    /// There is no key: all rows are one chain, from the last to the first.
+    All,
 }
 
 pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     use JoinType::*;
     let spec = join.spec();
-    if spec.build_keys.is_empty() || spec.null_equal || spec.null_aware {
-        return Err("a join by other than equality".into());
+    if spec.null_equal || spec.null_aware {
+        return Err("a join that compares nulls".into());
     }
     if !matches!(spec.join_type, Inner | Right | RightSemi | RightAnti | LeftSemi | LeftAnti) {
         return Err(format!("a {} join", spec.join_type));
@@ -154,6 +159,18 @@ impl Table {
         if let Some(present) = present.as_ref().filter(|_| keeps_all) {
             flow.only_if(present);
         }
+        if keys.is_empty() {
+            if made.rows_max > ALL_ROWS_MAX {
+                return Err("a join by other than equality with many rows".into());
+            }
+            flow.finish(fragment)?;
+            return Ok(Table {
+                heads: made.count,
+                next: Some(made.count),
+                made,
+                index: Index::All,
+            });
+        }
         let length = |(low, high): Range| u64::try_from(high - low).unwrap_or(u64::MAX).saturating_add(1);
         let allowed = RANGE_ALWAYS.max(made.rows_max.saturating_mul(RANGE_PER_ROW));
         let (index, buckets, bucket) = match &keys[..] {
@@ -206,6 +223,11 @@ impl Table {
                     Some(format!("{key} >= {low} && {key} <= {high}")),
                 )
             }
+            Index::All => {
+                let room = flow.number(self.made.rows_max);
+                let load = format!("(u32)min_of<u64>({heads}[0], {room})");
+                return flow.translator.define("u32", load, None, DataType::UInt32, None).value;
+            }
             Index::Hash(mask, _) => {
                 let mask = flow.number(*mask);
                 (format!("{} & {mask}", hash(keys)), None)
@@ -222,6 +244,7 @@ impl Table {
     /// C++ of the row behind the one at hand.
     fn next_of(&self, flow: &mut Flow, head: &str) -> String {
         match self.next {
+            Some(_) if matches!(self.index, Index::All) => format!("{head} - 1"),
             Some(next) => format!("{}[{head} - 1]", flow.array(Input::Array(next), "const u32")),
             None => "0".into(),
         }

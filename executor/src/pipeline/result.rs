@@ -1,6 +1,8 @@
 //! From a fragment's arrays to groups and their aggregates' states on the host.
 
-use arrow::array::{Array, ArrayRef, UInt32Array};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, UInt32Array, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
@@ -9,9 +11,8 @@ use tenon_gpu::pipeline::tiles;
 use tenon_gpu::tuning::PIPELINE_TILE;
 
 use super::fragment::{Fragment, Scan};
-use super::group::{Grouping, Groups, Key, Place};
+use super::group::{Grouping, Groups, Key, Place, State};
 use super::run::Running;
-use crate::aggregate::Cell;
 use crate::gpu_error::to_datafusion;
 use crate::keys::from_exact;
 
@@ -40,8 +41,8 @@ pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Re
         }
         Groups::Listed { count, .. } => (counted(count)?, vec![], None),
     };
-    let mut cells = grouping.cells.clone();
-    for (cell, arrays) in cells.iter_mut().zip(&grouping.words) {
+    let mut cells: Vec<Vec<Vec<u64>>> = vec![];
+    for arrays in &grouping.words {
         let mut parts = vec![];
         for array in arrays {
             let all = words(*array, lying)?;
@@ -50,15 +51,7 @@ pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Re
                 None => all,
             });
         }
-        match (cell, &parts[..]) {
-            (Cell::Count { counts, .. }, [own]) => *counts = own.iter().map(|&word| word as i64).collect(),
-            (Cell::Sum { sums, .. }, [own]) => *sums = own.iter().map(|&word| i128::from(word as i64)).collect(),
-            (Cell::Sum { sums, .. }, [low, high]) => {
-                let wide = low.iter().zip(high);
-                *sums = wide.map(|(&low, &high)| (i128::from(high as i64) << 64) | i128::from(low)).collect();
-            }
-            _ => return Err(DataFusionError::Internal("a cell of no words".into())),
-        }
+        cells.push(parts);
     }
     let count = match grouping.groups {
         Groups::Listed { .. } => lying,
@@ -66,8 +59,55 @@ pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Re
     };
     let keys = grouping.keys.iter().map(|key| key_column(fragment, grouping, running, key, (&numbers, count)));
     let keys = keys.collect::<Result<Vec<_>>>()?;
-    let states = grouping.recipes.iter().map(|recipe| recipe.state(&cells, count));
+    let states = grouping.states.iter().map(|state| state_columns(state, &cells));
     Ok((keys, states.collect::<Result<_>>()?, count))
+}
+
+/// The columns of an aggregate's state.
+fn state_columns(state: &State, cells: &[Vec<Vec<u64>>]) -> Result<Vec<ArrayRef>> {
+    let counts = |cell: usize| cells[cell][0].iter().map(|&word| word as i64);
+    let seen = |count: usize| Some(counts(count).map(|count| count > 0).collect::<NullBuffer>()).filter(|n| n.null_count() > 0);
+    let sums = |cell: usize| -> Vec<i128> {
+        match &cells[cell][..] {
+            [low, high] => {
+                let wide = low.iter().zip(high);
+                wide.map(|(&low, &high)| (i128::from(high as i64) << 64) | i128::from(low)).collect()
+            }
+            words => words[0].iter().map(|&word| i128::from(word as i64)).collect(),
+        }
+    };
+    let sum = |sum: usize, count: usize, data_type: &DataType| -> Result<ArrayRef> {
+        Ok(match data_type {
+            DataType::Int64 => {
+                let narrow = sums(sum).into_iter().map(i64::try_from).collect::<Result<Vec<_>, _>>();
+                let narrow = narrow.map_err(|_| DataFusionError::Execution("a sum that the CPU must refuse".into()))?;
+                Arc::new(Int64Array::new(narrow.into(), seen(count)))
+            }
+            _ => Arc::new(Decimal128Array::new(sums(sum).into(), seen(count)).with_data_type(data_type.clone())),
+        })
+    };
+    let floats = |sum: usize, count: usize| -> ArrayRef {
+        let values: Vec<f64> = cells[sum][0].iter().map(|&word| f64::from_bits(word)).collect();
+        Arc::new(Float64Array::new(values.into(), seen(count)))
+    };
+    let how_many = |count: usize| -> ArrayRef { Arc::new(counts(count).map(|count| count as u64).collect::<UInt64Array>()) };
+    Ok(match state {
+        State::Count(cell) => vec![Arc::new(counts(*cell).collect::<Int64Array>())],
+        State::Sum { sum: own, count, data_type } => vec![sum(*own, *count, data_type)?],
+        State::Average { sum: own, count, data_type } => vec![how_many(*count), sum(*own, *count, data_type)?],
+        State::FloatSum { sum, count } => vec![floats(*sum, *count)],
+        State::FloatAverage { sum, count } => vec![how_many(*count), floats(*sum, *count)],
+        State::Extreme { cell, from, least, data_type } => {
+            let words = &cells[*cell][0];
+            let value = |word: u64| match least {
+                true => from.wrapping_sub(word.wrapping_sub(1) as i64),
+                false => from.wrapping_add(word.wrapping_sub(1) as i64),
+            };
+            let lanes: Vec<i64> = words.iter().map(|&word| value(word)).collect();
+            let nulls: NullBuffer = words.iter().map(|&word| word != 0).collect();
+            vec![from_exact(&lanes, Some(nulls).filter(|n| n.null_count() > 0), data_type)?]
+        }
+    })
 }
 
 fn key_column(

@@ -1,8 +1,10 @@
 //! How a table's column is kept, over all of its segments: what code that loads it must know.
 
-use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::DataType;
+use std::collections::HashMap;
 use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::datatypes::DataType;
 use tenon_storage::{Bound, Differences, Form, TableVersion};
 
 use crate::codegen::{Given, Range, Translated};
@@ -13,6 +15,8 @@ pub enum Stored {
     Number { width: Option<u64>, range: Range },
     /// Codes of texts.
     Code(ArrayRef),
+    /// Few texts, which get codes on their way to the device.
+    Few(Few),
     Text,
     Float64,
     Float32,
@@ -27,23 +31,7 @@ impl Stored {
             DataType::Float64 => return Ok(Self::Float64),
             DataType::Float32 => return Ok(Self::Float32),
             DataType::Boolean => return Ok(Self::Bit),
-            DataType::Utf8View => {
-                if forms().all(|form| matches!(form, Form::Text(_))) {
-                    return Ok(Self::Text);
-                }
-                let mut texts: Option<&ArrayRefOf> = None;
-                for form in forms() {
-                    let Form::Dictionary(own) = form else {
-                        return Err("a column of texts and of codes".into());
-                    };
-                    // Later segments know more values, and the same codes for those of earlier ones.
-                    if texts.is_none_or(|texts| own.values.len() > texts.len()) {
-                        texts = Some(&own.values);
-                    }
-                }
-                let texts = texts.ok_or("a column of no segment")?;
-                return Ok(Self::Code(Arc::clone(texts) as ArrayRef));
-            }
+            DataType::Utf8View => return Ok(Self::texts(table, column)),
             _ => {}
         }
         let mut widths = forms().map(|form| width(&form));
@@ -69,6 +57,25 @@ impl Stored {
         Ok(Self::Number { width: same, range })
     }
 
+    fn texts(table: &TableVersion, column: usize) -> Self {
+        let mut texts: Option<&Arc<StringViewArray>> = None;
+        for segment in table.segments().iter() {
+            match segment.form(column) {
+                // Later segments know more values, and the same codes for those of earlier ones.
+                Form::Dictionary(own) if texts.is_none_or(|texts| own.values.len() > texts.len()) => {
+                    texts = Some(&own.values);
+                }
+                Form::Dictionary(_) => {}
+                _ if table.rows() <= CODED_ROWS_MAX => return Self::Few(few(table, column)),
+                _ => return Self::Text,
+            }
+        }
+        match texts {
+            Some(texts) => Self::Code(Arc::clone(texts) as ArrayRef),
+            None => Self::Text,
+        }
+    }
+
     /// How the column is loaded where a row of its segment is at hand, by the names of both.
     pub fn given(&self, data_type: &DataType, segment: &str, row: &str, nullable: bool) -> Given {
         let null = nullable.then(|| format!("stored_null({segment}, {row})"));
@@ -89,7 +96,7 @@ impl Stored {
                 };
                 plain(function, Some(*range))
             }
-            Self::Code(texts) => {
+            Self::Code(texts) | Self::Few(Few { texts, .. }) => {
                 let load = format!("stored_code({segment}, {row})");
                 Given::coded(Arc::clone(texts), load, null)
             }
@@ -101,7 +108,33 @@ impl Stored {
     }
 }
 
-type ArrayRefOf = Arc<arrow::array::StringViewArray>;
+/// Rows of a table whose texts get codes on their way to the device.
+const CODED_ROWS_MAX: u64 = 4096;
+
+/// The texts of a small table's column, each once, and their codes by segment.
+pub struct Few {
+    pub texts: ArrayRef,
+    pub codes: Vec<Vec<u16>>,
+}
+
+fn few(table: &TableVersion, column: usize) -> Few {
+    let mut known: HashMap<String, u16> = HashMap::new();
+    let mut texts: Vec<String> = vec![];
+    let mut codes = vec![];
+    for segment in table.segments().iter() {
+        let array = segment.column(column);
+        let own = array.as_string_view().iter().map(|text| match text {
+            None => 0,
+            Some(text) => *known.entry(text.into()).or_insert_with(|| {
+                texts.push(text.into());
+                (texts.len() - 1) as u16
+            }),
+        });
+        codes.push(own.collect());
+    }
+    let texts = Arc::new(StringViewArray::from_iter_values(texts));
+    Few { texts, codes }
+}
 
 /// Bytes of a number in a segment on the device; None: these are no numbers that it takes.
 pub fn width(form: &Form<'_>) -> Option<u64> {
