@@ -114,6 +114,11 @@ impl GroupExec {
         &self.input
     }
 
+    /// Groups that the planner expects.
+    pub fn estimate(&self) -> Option<usize> {
+        self.estimate
+    }
+
     pub fn spec(&self) -> &GroupSpec {
         &self.spec
     }

@@ -38,7 +38,7 @@ impl JoinSpec {
         reads_build(&self.output, index) || reads_build(filter, index)
     }
 
-    pub(super) fn reads_probe(&self, index: usize) -> bool {
+    pub(crate) fn reads_probe(&self, index: usize) -> bool {
         let filter = self.filter.as_ref().map_or(&[][..], |f| f.column_indices());
         let reads = |c: &ColumnIndex| c.side == JoinSide::Right && c.index == index;
         self.output.iter().any(reads) || filter.iter().any(reads)

@@ -11,7 +11,7 @@ use tenon_gpu::Device;
 
 use super::compile::flow;
 use super::fragment::Fragment;
-use super::group::group;
+use super::group::{Grouping, group};
 use super::result::{Gathered, fits, groups};
 use super::run::Running;
 use crate::aggregate::GroupSpec;
@@ -25,11 +25,12 @@ use crate::options::{DeviceChoice, JoinOperator, JoinOptions};
 const ROWS_MIN: u64 = 1 << 20;
 
 /// A grouping as a fragment; the error says why it cannot be one.
-pub fn compiled(input: &Arc<dyn ExecutionPlan>, spec: &GroupSpec, estimate: Option<usize>) -> Translated<Fragment> {
+pub fn compiled(input: &Arc<dyn ExecutionPlan>, spec: &GroupSpec, estimate: Option<usize>) -> Translated<(Fragment, Grouping)> {
     let mut fragment = Fragment::new();
     let rows = flow(&mut fragment, input)?;
-    group(&mut fragment, rows, spec, estimate)?;
-    Ok(fragment)
+    let mut grouping = group(&mut fragment, rows, spec, estimate)?;
+    grouping.put_together(&mut fragment)?;
+    Ok((fragment, grouping))
 }
 
 /// The groups, where they were found on the device.
@@ -51,8 +52,8 @@ pub async fn grouped(
     if simulated && !forced {
         return Ok(None);
     }
-    let fragment = match compiled(input, spec, estimate) {
-        Ok(fragment) => fragment,
+    let (fragment, grouping) = match compiled(input, spec, estimate) {
+        Ok(compiled) => compiled,
         Err(why) => {
             tracing::debug!("no fragment: {why}");
             return Ok(None);
@@ -68,7 +69,6 @@ pub async fn grouped(
     let types: Vec<_> = spec.schema.fields()[..spec.keys.len()].iter().map(|field| field.data_type().clone()).collect();
     let ran = on_a_thread(move |cancelled| {
         let run = || {
-            let grouping = fragment.grouping.as_ref()?;
             let running = match Running::start(&fragment, device, cancelled) {
                 Ok(running) => running,
                 Err(error) => {
@@ -77,7 +77,7 @@ pub async fn grouped(
                     return None;
                 }
             };
-            match groups(&fragment, grouping, &running) {
+            match groups(&fragment, &grouping, &running) {
                 Ok(found) => Some(found),
                 Err(error) => {
                     tracing::debug!("a fragment failed: {error}");

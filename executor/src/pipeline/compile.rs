@@ -12,7 +12,9 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 
 use super::flow::{Col, Flow};
 use super::fragment::{Fragment, Scan, Source};
+use super::group::group;
 use super::join;
+use crate::aggregate::GroupExec;
 use crate::codegen::Translated;
 use crate::join::JoinExec;
 use crate::scan::ScanExec;
@@ -49,6 +51,17 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translate
     if let Some(own) = plan.downcast_ref::<RepartitionExec>() {
         return flow(fragment, own.input());
     }
+    if let Some(own) = plan.downcast_ref::<GroupExec>() {
+        let rows = flow(fragment, own.input())?;
+        let groups = group(fragment, rows, own.spec(), own.estimate())?;
+        return groups.flow(fragment, own.spec());
+    }
+    // What runs once on the CPU gives the same rows however often it runs.
+    if plan.name() == "MaterializedExec"
+        && let [input] = plan.children()[..]
+    {
+        return flow(fragment, input);
+    }
     if let Some(own) = plan.downcast_ref::<CooperativeExec>() {
         return flow(fragment, own.input());
     }
@@ -67,7 +80,6 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
         columns: vec![],
     });
     let mut flow = Flow::new(Source::Scan(at), scan.full_schema().clone(), table.rows());
-    flow.rows_of = Some(at);
     // Filters see all columns; those that nothing reads are not loaded.
     let mut read = scan.columns().to_vec();
     for filter in scan.given() {
@@ -78,11 +90,7 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
     for (column, field) in scan.full_schema().fields().iter().enumerate() {
         columns.push(match read.contains(&column) && column < own {
             true => flow.scanned(fragment, at, column)?,
-            false => Col {
-                given: crate::codegen::Given::new(field.data_type().clone(), String::new(), None, None),
-                origin: None,
-                position: None,
-            },
+            false => Col::unread(field.data_type()),
         });
     }
     flow.enter(scan.full_schema().clone(), columns);

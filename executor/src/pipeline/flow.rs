@@ -23,6 +23,25 @@ pub struct Col {
     pub origin: Option<(usize, usize)>,
     /// Of a scan's column: C++ of the row's position in that scan's table.
     pub position: Option<String>,
+    /// Whether no two rows have it, unless rows come more than once.
+    pub unique: bool,
+}
+
+impl Col {
+    /// A value that is no table's column.
+    pub fn computed(given: Given) -> Self {
+        Self {
+            given,
+            origin: None,
+            position: None,
+            unique: false,
+        }
+    }
+
+    /// A column that nothing reads.
+    pub fn unread(data_type: &DataType) -> Self {
+        Self::computed(Given::new(data_type.clone(), String::new(), None, None))
+    }
 }
 
 pub struct Flow {
@@ -33,8 +52,6 @@ pub struct Flow {
     pub rows_max: u64,
     /// Whether a row of the source may come more than once.
     pub multiplied: bool,
-    /// The scan whose rows these are, each once at most.
-    pub rows_of: Option<usize>,
     inputs: Vec<Input>,
     named: HashMap<Input, usize>,
     tile: String,
@@ -53,7 +70,6 @@ impl Flow {
             source,
             rows_max,
             multiplied: false,
-            rows_of: None,
             inputs: vec![],
             named: HashMap::new(),
             tile: String::new(),
@@ -102,6 +118,7 @@ impl Flow {
             given: stored.given(data_type, &name, "row", is_nullable(&table, column)),
             origin: Some((scan, column)),
             position: Some("position".into()),
+            unique: is_unique(&table, column),
         })
     }
 
@@ -117,6 +134,7 @@ impl Flow {
             given: Given::new(data_type, format!("late_text({arguments})"), null, None),
             origin: Some((scan, column)),
             position: Some(position),
+            unique: false,
         }
     }
 
@@ -152,11 +170,7 @@ impl Flow {
         let own = self.current();
         let taken = columns.into_iter().map(|column| match column {
             Err(index) => own.get(index).cloned().ok_or("a column that is not there".into()),
-            Ok(value) => Ok(Col {
-                given: Given::of(value),
-                origin: None,
-                position: None,
-            }),
+            Ok(value) => Ok(Col::computed(Given::of(value))),
         });
         taken.collect()
     }

@@ -6,14 +6,11 @@ use arrow::buffer::Buffer;
 use tenon_gpu::pipeline::Code;
 use tenon_storage::TableVersion;
 
-use super::group::Grouping;
-
 /// Pipelines and what they share.
 pub struct Fragment {
     pub scans: Vec<Scan>,
     pub arrays: Vec<ArraySpec>,
     pub steps: Vec<Step>,
-    pub grouping: Option<Grouping>,
 }
 
 /// A table that is read.
@@ -67,7 +64,6 @@ impl Fragment {
             scans: vec![],
             arrays: vec![],
             steps: vec![],
-            grouping: None,
         }
     }
 

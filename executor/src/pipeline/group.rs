@@ -19,10 +19,10 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use tenon_gpu::tuning::PIPELINE_THREADS;
 
-use super::flow::{Flow, codes, is_unique};
+use super::flow::{Col, Flow, codes, is_unique};
 use super::fragment::{Fragment, Input, Source};
 use crate::aggregate::GroupSpec;
-use crate::codegen::{Translated, c_number, c_type};
+use crate::codegen::{Given, Range, Translated, c_number, c_type};
 use crate::keys::is_exact;
 
 /// Shared memory that a block's groups may take.
@@ -38,6 +38,8 @@ pub struct Grouping {
     /// The arrays of each cell's words.
     pub words: Vec<Vec<usize>>,
     pub states: Vec<State>,
+    /// The largest magnitude of each cell's value.
+    bounds: Vec<Option<i128>>,
     pub groups: Groups,
 }
 
@@ -45,6 +47,8 @@ pub struct Grouping {
 pub struct Key {
     pub data_type: DataType,
     pub texts: Option<ArrayRef>,
+    /// What its words can be.
+    pub range: Range,
     pub place: Place,
 }
 
@@ -105,6 +109,8 @@ struct Update {
     value: String,
     /// Of two words.
     wide: bool,
+    /// The largest magnitude of the cell's value, where that is known.
+    bound: Option<i128>,
 }
 
 impl Update {
@@ -307,7 +313,7 @@ struct Coded {
 }
 
 /// Ends a flow in groups.
-pub fn group(fragment: &mut Fragment, mut flow: Flow, spec: &GroupSpec, estimate: Option<usize>) -> Translated<()> {
+pub fn group(fragment: &mut Fragment, mut flow: Flow, spec: &GroupSpec, estimate: Option<usize>) -> Translated<Grouping> {
     let mut cells = Cells::default();
     let mut states = vec![];
     for (aggregate, filter) in spec.aggregates.iter().zip(&spec.filters) {
@@ -344,6 +350,7 @@ pub fn group(fragment: &mut Fragment, mut flow: Flow, spec: &GroupSpec, estimate
         keys: vec![],
         words,
         states,
+        bounds: updates.iter().map(|update| update.bound).collect(),
         groups: Groups::One,
     };
     if !numbered {
@@ -356,6 +363,7 @@ pub fn group(fragment: &mut Fragment, mut flow: Flow, spec: &GroupSpec, estimate
         places.push(Key {
             data_type: key.data_type.clone(),
             texts: key.texts.clone(),
+            range: (key.low, key.high),
             place: Place::Digit {
                 stride,
                 span: *span,
@@ -384,13 +392,114 @@ pub fn group(fragment: &mut Fragment, mut flow: Flow, spec: &GroupSpec, estimate
         }
     }
     flow.finish(fragment)?;
-    if let Groups::Numbered { slots, counted, listed } = &mut result.groups
-        && *slots > SLOTS_READ_MAX
-    {
-        *listed = Some(put_together(fragment, *slots, result.words[*counted][0], &mut result.words)?);
+    Ok(result)
+}
+
+impl Grouping {
+    /// Where groups are scattered over many numbers, a pipeline puts them together.
+    pub fn put_together(&mut self, fragment: &mut Fragment) -> Translated<()> {
+        if let Groups::Numbered { slots, counted, listed } = &mut self.groups
+            && *slots > SLOTS_READ_MAX
+        {
+            *listed = Some(put_together(fragment, *slots, self.words[*counted][0], &mut self.words)?);
+        }
+        Ok(())
     }
-    fragment.grouping = Some(result);
-    Ok(())
+
+    /// The groups as rows.
+    pub fn flow(&self, fragment: &mut Fragment, spec: &GroupSpec) -> Translated<Flow> {
+        let (source, rows_max) = match self.groups {
+            Groups::One => (Source::Numbers(1), 1),
+            Groups::Numbered { slots, .. } => (Source::Numbers(slots), slots),
+            Groups::Listed { count, capacity, .. } => (Source::Made { count, rows_max: capacity }, capacity),
+        };
+        let mut flow = Flow::new(source, Arc::clone(&spec.schema), rows_max);
+        if let Groups::Numbered { counted, .. } = self.groups {
+            let counted = flow.array(Input::Array(self.words[counted][0]), "const u64");
+            flow.only_if(&format!("{counted}[row] != 0"));
+        }
+        let mut columns = vec![];
+        for key in &self.keys {
+            let mut column = self.key_column(fragment, &mut flow, key);
+            column.unique = self.keys.len() == 1;
+            columns.push(column);
+        }
+        for (state, field) in self.states.iter().zip(&spec.schema.fields()[self.keys.len()..]) {
+            columns.push(self.value_column(&mut flow, state, field.data_type())?);
+        }
+        flow.enter(Arc::clone(&spec.schema), columns);
+        Ok(flow)
+    }
+
+    fn key_column(&self, fragment: &mut Fragment, flow: &mut Flow, key: &Key) -> Col {
+        let (word, null) = match (&key.place, self.groups) {
+            (Place::Digit { stride, span, low, nullable }, _) => {
+                let digit = format!("(row / {stride}ull % {span}ull)");
+                let null = nullable.then(|| format!("{digit} == {}ull", span - 1));
+                (format!("({} + (i64){digit})", c_number((*low).into())), null)
+            }
+            (Place::Word { word, null_bit }, Groups::Listed { keys, words, capacity, .. }) => {
+                let keys = flow.array(Input::Array(keys), "const u64");
+                let room = flow.number(capacity);
+                let last = words - 1;
+                let null = null_bit.map(|bit| format!("({keys}[{last}u * {room} + row] >> {bit} & 1) != 0"));
+                (format!("(i64){keys}[{word}u * {room} + row]"), null)
+            }
+            (Place::Late { array, scan, column, null }, _) => {
+                let positions = flow.array(Input::Array(*array), "const u32");
+                let null = null.map(|null| format!("{}[row] != 0", flow.array(Input::Array(null), "const u8")));
+                let late = flow.late(fragment, (*scan, *column), format!("{positions}[row]"));
+                return Col {
+                    given: late.given.with_null(null),
+                    ..late
+                };
+            }
+            _ => return Col::unread(&key.data_type),
+        };
+        Col::computed(match &key.texts {
+            Some(texts) => Given::coded(Arc::clone(texts), format!("(u32){word}"), null),
+            None if key.data_type == DataType::Boolean => {
+                Given::new(key.data_type.clone(), format!("{word} != 0"), null, None)
+            }
+            None => {
+                // Null rows are computed with.
+                let (low, high) = key.range;
+                Given::new(key.data_type.clone(), word, null, Some((low.min(0), (high + 1).max(0))))
+            }
+        })
+    }
+
+    /// An aggregate's value.
+    fn value_column(&self, flow: &mut Flow, state: &State, data_type: &DataType) -> Translated<Col> {
+        let word = |flow: &mut Flow, cell: usize, word: usize| {
+            format!("{}[row]", flow.array(Input::Array(self.words[cell][word]), "const u64"))
+        };
+        let (load, null, range) = match state {
+            State::Count(count) => (format!("(i64){}", word(flow, *count, 0)), None, Some((0, 1 << 48))),
+            State::Sum { sum, count, data_type: own } if own == data_type => {
+                let bound = self.bounds[*sum].ok_or("a sum of unknown bounds")?;
+                let load = match self.words[*sum].len() {
+                    1 => format!("(i64){}", word(flow, *sum, 0)),
+                    _ if *own == DataType::Int64 => return Err("a sum that 64 bits may not hold".into()),
+                    _ => format!("bits_128({}, {})", word(flow, *sum, 1), word(flow, *sum, 0)),
+                };
+                (load, Some(format!("{} == 0", word(flow, *count, 0))), Some((-bound, bound)))
+            }
+            State::Extreme { cell, from, least, data_type: own } if own == data_type => {
+                let word = word(flow, *cell, 0);
+                let sign = if *least { "-" } else { "+" };
+                let load = format!("({} {sign} (i64)({word} - 1))", c_number((*from).into()));
+                let (low, high) = self.bounds[*cell].map_or((i64::MIN.into(), i64::MAX.into()), |bound| (-bound - 1, bound + 1));
+                (load, Some(format!("{word} == 0")), Some((low, high)))
+            }
+            State::FloatSum { sum, count } => {
+                let load = format!("bit_cast<f64>({})", word(flow, *sum, 0));
+                (load, Some(format!("{} == 0", word(flow, *count, 0))), None)
+            }
+            _ => return Err(format!("an aggregate of {data_type} that others read")),
+        };
+        Ok(Col::computed(Given::new(data_type.clone(), load, null, range)))
+    }
 }
 
 /// A pipeline that puts the words of those numbers that have rows together; gives the arrays of their number and of these.
@@ -518,6 +627,7 @@ fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
         when: None,
         value: "1".into(),
         wide: false,
+        bound: None,
     };
     let column = |arg: &PhysicalExprRef| Some(arg.downcast_ref::<Column>()?.index());
     let null = match &taken.arg {
@@ -537,10 +647,17 @@ fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
                         false => u128::from(flow.rows_max),
                     };
                     update.wide = magnitude.checked_mul(rows).is_none_or(|sum| sum >= 1 << 63);
+                    // More rows than there can be.
+                    let bound = magnitude.checked_mul(1 << 48).and_then(|bound| i128::try_from(bound).ok());
+                    update.bound = bound.filter(|bound| *bound < i128::MAX / 4);
+                    if !update.wide {
+                        update.bound = Some((1 << 63) - 1);
+                    }
                     update.value = value.value;
                 }
                 How::Least | How::Greatest => {
                     let (word, (low, high)) = flow.word(&value)?;
+                    update.bound = Some(low.abs().max(high.abs()));
                     update.value = match taken.how {
                         How::Least => format!("((u64){} - (u64){word} + 1)", c_number(high)),
                         _ => format!("((u64){word} - (u64){} + 1)", c_number(low)),
@@ -636,7 +753,7 @@ fn listed(
     (keys, late): (Vec<Coded>, Vec<Late>),
     (updates, global): (&[Update], &[Vec<String>]),
     capacity: u64,
-) -> Translated<()> {
+) -> Translated<Grouping> {
     let nullable: Vec<usize> = (0..keys.len()).filter(|&key| keys[key].null.is_some()).collect();
     let words = keys.len() + usize::from(!nullable.is_empty());
     let slots = capacity.saturating_mul(2).next_power_of_two().max(2);
@@ -674,8 +791,15 @@ fn listed(
             word,
             null_bit: nullable.iter().position(|&own| own == word),
         };
-        let (data_type, texts) = (key.data_type, key.texts);
-        places.push((at, Key { data_type, texts, place }));
+        places.push((
+            at,
+            Key {
+                data_type: key.data_type,
+                texts: key.texts,
+                range: (key.low, key.high),
+                place,
+            },
+        ));
     }
     for late in late {
         let array = fragment.array(capacity, 4, None);
@@ -693,8 +817,15 @@ fn listed(
             column: late.column,
             null,
         };
-        let (data_type, texts) = (late.data_type, None);
-        places.push((late.at, Key { data_type, texts, place }));
+        places.push((
+            late.at,
+            Key {
+                data_type: late.data_type,
+                texts: None,
+                range: (0, 0),
+                place,
+            },
+        ));
     }
     places.sort_by_key(|(at, _)| *at);
     result.keys = places.into_iter().map(|(_, key)| key).collect();
@@ -708,6 +839,6 @@ fn listed(
         words,
         capacity,
     };
-    fragment.grouping = Some(result);
-    flow.finish(fragment)
+    flow.finish(fragment)?;
+    Ok(result)
 }

@@ -4,6 +4,8 @@
 //! Chains begin in an array over the range of the key where that is not much longer than the table, else in one over hashes
 //! (He 2008, section 4.4, in its simple form). A key that no two rows of the build side share needs no chains.
 
+use std::sync::Arc;
+
 use arrow::datatypes::DataType;
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::PhysicalExprRef;
@@ -12,11 +14,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 
 use super::compile;
-use super::flow::{Col, Flow, is_unique};
+use super::flow::{Col, Flow};
 use super::fragment::{Fragment, Input, Source};
 use super::made::Made;
-use crate::codegen::{Range, Translated, c_number};
-use crate::join::{JoinExec, JoinSpec};
+use crate::codegen::{Given, Range, Translated, c_number};
+use crate::join::JoinExec;
 
 /// Entries of an array over a key's range: always allowed, and for each row of the table.
 const RANGE_ALWAYS: u64 = 1 << 20;
@@ -42,29 +44,80 @@ enum Index {
     All,
 }
 
+/// A join with the side that gets a table, and the side that looks rows up there: an outer join's preserved side does.
+struct Sides<'a> {
+    join: &'a JoinExec,
+    join_type: JoinType,
+    build: &'a Arc<dyn ExecutionPlan>,
+    probe: &'a Arc<dyn ExecutionPlan>,
+    build_keys: &'a [PhysicalExprRef],
+    probe_keys: &'a [PhysicalExprRef],
+    build_side: JoinSide,
+}
+
+impl<'a> Sides<'a> {
+    fn of(join: &'a JoinExec) -> Self {
+        let spec = join.spec();
+        let swapped = match spec.join_type {
+            JoinType::Left => Some(JoinType::Right),
+            JoinType::LeftMark => Some(JoinType::RightMark),
+            _ => None,
+        };
+        match swapped {
+            Some(join_type) => Self {
+                join,
+                join_type,
+                build: join.probe(),
+                probe: join.build(),
+                build_keys: &spec.probe_keys,
+                probe_keys: &spec.build_keys,
+                build_side: JoinSide::Right,
+            },
+            None => Self {
+                join,
+                join_type: spec.join_type,
+                build: join.build(),
+                probe: join.probe(),
+                build_keys: &spec.build_keys,
+                probe_keys: &spec.probe_keys,
+                build_side: JoinSide::Left,
+            },
+        }
+    }
+
+    fn reads_build(&self, index: usize) -> bool {
+        match self.build_side {
+            JoinSide::Left => self.join.spec().reads_build(index),
+            _ => self.join.spec().reads_probe(index),
+        }
+    }
+}
+
 pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     use JoinType::*;
     let spec = join.spec();
+    let sides = Sides::of(join);
     if spec.null_equal || spec.null_aware {
         return Err("a join that compares nulls".into());
     }
-    if !matches!(spec.join_type, Inner | Right | RightSemi | RightAnti | LeftSemi | LeftAnti) {
+    if !matches!(sides.join_type, Inner | Right | RightSemi | RightAnti | RightMark | LeftSemi | LeftAnti) {
         return Err(format!("a {} join", spec.join_type));
     }
-    let table = Table::build(fragment, join)?;
-    let mut flow = compile::flow(fragment, join.probe())?;
-    let (keys, null) = words(&mut flow, &spec.probe_keys)?;
+    let table = Table::build(fragment, &sides)?;
+    let mut flow = compile::flow(fragment, sides.probe)?;
+    let (keys, null) = words(&mut flow, sides.probe_keys)?;
     let keys: Vec<String> = keys.into_iter().map(|(key, _)| key).collect();
     let head = table.head(&mut flow, &keys, null.as_deref());
     let next = table.next_of(&mut flow, &head);
     let row = format!("({head} - 1)");
     let mut joining = Joining {
         fragment,
-        join,
+        sides: &sides,
         table: &table,
         row: &row,
+        mark: None,
     };
-    match spec.join_type {
+    match sides.join_type {
         Inner => {
             match table.next {
                 None => flow.only_if(&format!("{head} != 0")),
@@ -89,6 +142,12 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
             flow.line(&format!("{any} = true;"));
             flow.multiplied |= table.next.is_some();
             joining.put_out(&mut flow, Some(&missing))?;
+        }
+        RightMark => {
+            let found = flow.translator.define_truth("false".into());
+            joining.each_match(&mut flow, &keys, (&head, &next), &format!("{} = true; break;", found.value))?;
+            joining.mark = Some(Col::computed(Given::of(found)));
+            joining.put_out(&mut flow, None)?;
         }
         RightSemi | RightAnti => {
             let found = flow.translator.define_truth("false".into()).value;
@@ -116,7 +175,7 @@ fn marked(fragment: &mut Fragment, join: &JoinExec, table: &Table, marks: usize)
         rows_max: made.rows_max,
     };
     let mut flow = Flow::new(source, schema.clone(), made.rows_max);
-    (flow.rows_of, flow.multiplied) = (made.rows_of, made.multiplied);
+    flow.multiplied = made.multiplied;
     let columns = made.columns(fragment, &mut flow, &schema, "row", None);
     flow.enter(schema, columns);
     let array = flow.array(Input::Array(marks), "const u8");
@@ -144,18 +203,17 @@ fn words(flow: &mut Flow, keys: &[PhysicalExprRef]) -> Translated<Words> {
 }
 
 impl Table {
-    fn build(fragment: &mut Fragment, join: &JoinExec) -> Translated<Table> {
-        let spec = join.spec();
-        let mut flow = compile::flow(fragment, join.build())?;
-        let unique = has_unique_key(fragment, &flow, spec);
-        let (keys, null) = words(&mut flow, &spec.build_keys)?;
+    fn build(fragment: &mut Fragment, sides: &Sides<'_>) -> Translated<Table> {
+        let mut flow = compile::flow(fragment, sides.build)?;
+        let unique = has_unique_key(&flow, sides.build_keys);
+        let (keys, null) = words(&mut flow, sides.build_keys)?;
         let present = null.map(|null| format!("!{null}"));
         // Rows without a key have no partner; an anti join puts them out.
-        let keeps_all = spec.join_type == JoinType::LeftAnti;
+        let keeps_all = sides.join_type == JoinType::LeftAnti;
         if let Some(present) = present.as_ref().filter(|_| !keeps_all) {
             flow.only_if(present);
         }
-        let made = Made::of(fragment, &mut flow, |index| spec.reads_build(index))?;
+        let made = Made::of(fragment, &mut flow, |index| sides.reads_build(index))?;
         if let Some(present) = present.as_ref().filter(|_| keeps_all) {
             flow.only_if(present);
         }
@@ -271,40 +329,42 @@ fn hash(keys: &[String]) -> String {
 }
 
 /// Whether no two rows of the build side have one key, as statistics prove it.
-fn has_unique_key(fragment: &Fragment, flow: &Flow, spec: &JoinSpec) -> bool {
-    let [key] = &spec.build_keys[..] else {
+fn has_unique_key(flow: &Flow, keys: &[PhysicalExprRef]) -> bool {
+    let [key] = keys else {
         return false;
     };
-    let origin = key
-        .downcast_ref::<Column>()
-        .and_then(|column| flow.columns.get(column.index())?.origin);
-    let Some((scan, column)) = origin else {
-        return false;
-    };
-    flow.rows_of == Some(scan) && !flow.multiplied && is_unique(&fragment.scans[scan].table, column)
+    let column = key.downcast_ref::<Column>();
+    let column = column.and_then(|column| flow.columns.get(column.index()));
+    !flow.multiplied && column.is_some_and(|column| column.unique)
 }
 
 /// A join whose probe side's code is written.
 struct Joining<'a> {
     fragment: &'a mut Fragment,
-    join: &'a JoinExec,
+    sides: &'a Sides<'a>,
     table: &'a Table,
     /// C++ of the number of the build side's row.
     row: &'a str,
+    /// Whether there was a partner, of a mark join.
+    mark: Option<Col>,
 }
 
 impl Joining<'_> {
     /// Columns of both sides.
     fn pick(&mut self, flow: &mut Flow, columns: &[ColumnIndex], missing: Option<&str>) -> Vec<Col> {
         let probe = flow.current();
-        let schema = self.join.build().schema();
-        let reads = columns.iter().any(|column| column.side == JoinSide::Left);
+        let (schema, side) = (self.sides.build.schema(), self.sides.build_side);
+        let reads = columns.iter().any(|column| column.side == side);
         let build = match reads {
             true => self.table.made.columns(self.fragment, flow, &schema, self.row, missing),
             false => vec![],
         };
-        let pick = |column: &ColumnIndex| match column.side {
-            JoinSide::Left => build[column.index].clone(),
+        let pick = |column: &ColumnIndex| match (column.side, &self.mark) {
+            (JoinSide::None, Some(mark)) => mark.clone(),
+            (own, _) if own == side => Col {
+                unique: false,
+                ..build[column.index].clone()
+            },
             _ => probe[column.index].clone(),
         };
         columns.iter().map(pick).collect()
@@ -312,7 +372,7 @@ impl Joining<'_> {
 
     /// A name for whether `equal` holds and the join's filter, too.
     fn condition(&mut self, flow: &mut Flow, equal: &str) -> Translated<String> {
-        let Some(filter) = &self.join.spec().filter else {
+        let Some(filter) = &self.sides.join.spec().filter else {
             return Ok(flow.translator.define_truth(equal.into()).value);
         };
         let passed = flow.translator.define_truth("false".into()).value;
@@ -344,8 +404,8 @@ impl Joining<'_> {
 
     /// The row has the join's columns from here on.
     fn put_out(&mut self, flow: &mut Flow, missing: Option<&str>) -> Translated<()> {
-        let columns = self.pick(flow, &self.join.spec().output, missing);
-        flow.enter(self.join.schema(), columns);
+        let columns = self.pick(flow, &self.sides.join.spec().output, missing);
+        flow.enter(self.sides.join.schema(), columns);
         Ok(())
     }
 }

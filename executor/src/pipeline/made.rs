@@ -11,8 +11,7 @@ pub struct Made {
     pub count: usize,
     pub rows_max: u64,
     columns: Vec<Option<Column>>,
-    /// The scan whose rows these are, each once at most, and whether they are.
-    pub rows_of: Option<usize>,
+    /// Whether a row may be there more than once.
     pub multiplied: bool,
 }
 
@@ -22,6 +21,7 @@ struct Column {
     nulls: Option<usize>,
     range: Option<Range>,
     origin: Option<(usize, usize)>,
+    unique: bool,
 }
 
 enum Form {
@@ -71,7 +71,6 @@ impl Made {
             count,
             rows_max,
             columns,
-            rows_of: flow.rows_of,
             multiplied: flow.multiplied,
         })
     }
@@ -87,11 +86,7 @@ impl Made {
     ) -> Vec<Col> {
         let columns = self.columns.iter().enumerate().map(|(index, column)| match column {
             Some(column) => column.get(fragment, flow, row, missing),
-            None => Col {
-                given: Given::new(schema.field(index).data_type().clone(), String::new(), None, None),
-                origin: None,
-                position: None,
-            },
+            None => Col::unread(schema.field(index).data_type()),
         });
         columns.collect()
     }
@@ -149,6 +144,7 @@ impl Column {
             nulls,
             range,
             origin: col.origin,
+            unique: col.unique,
         })
     }
 
@@ -185,11 +181,7 @@ impl Column {
                 let array = flow.array(Input::Array(*id), "const u32");
                 let position = guarded(format!("{array}[{row}]"), "0u");
                 let Some(origin) = self.origin else {
-                    return Col {
-                        given: Given::new(self.data_type.clone(), "Text()".into(), Some("true".into()), None),
-                        origin: None,
-                        position: None,
-                    };
+                    return Col::unread(&self.data_type);
                 };
                 let late = flow.late(fragment, origin, position.clone());
                 let null = match missing {
@@ -204,9 +196,9 @@ impl Column {
         };
         Col {
             given,
-            // What is missing is no value of the scan's column.
             origin: self.origin,
             position,
+            unique: self.unique,
         }
     }
 }
