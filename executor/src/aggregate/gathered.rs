@@ -23,7 +23,7 @@ use super::shares::{Share, shares};
 use crate::apart::{Task, apart};
 use crate::hostile;
 use crate::keys::is_exact;
-use crate::pipeline;
+use crate::pipeline::{self, Report};
 
 /// Groups, over all partitions, that one output partition merges alone.
 const MERGED_ALONE: usize = 16 * 1024;
@@ -87,8 +87,9 @@ pub async fn gathered(
     estimate: Option<usize>,
     partitions: usize,
     context: &Arc<TaskContext>,
+    report: &Report,
 ) -> Result<Gathered> {
-    let partials = match pipeline::grouped(input, spec, estimate, context).await? {
+    let partials = match pipeline::grouped(input, spec, estimate, context, report).await? {
         Some((keys, states, groups)) => {
             let reservation = MemoryConsumer::new("groups").register(context.memory_pool());
             vec![Partial::new(keys, states, groups, reservation)?]

@@ -18,4 +18,4 @@ mod result;
 mod run;
 mod stored;
 
-pub use attempt::{compiled, grouped};
+pub use attempt::{Ran, Report, compiled, grouped};

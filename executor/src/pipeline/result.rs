@@ -20,7 +20,6 @@ use crate::keys::from_exact;
 pub type Gathered = (Vec<ArrayRef>, Vec<Vec<ArrayRef>>, usize);
 
 pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Result<Gathered> {
-    running.wait().map_err(to_datafusion)?;
     let words = |array: usize, count: usize| running.words::<u64>(array, count).map_err(to_datafusion);
     let counted = |array: usize| -> Result<usize> {
         let count = running.words::<u32>(array, 1).map_err(to_datafusion)?;

@@ -4,7 +4,7 @@
 //! `bench copy` loads `lineitem` in several ways, `bench planning` times the planner, `bench regret` compares the join
 //! operator that was chosen with all others (`--seconds 120`, `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`).
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
-//! out. For `tpch`: `--query N` (repeatable), and `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
+//! out. For `tpch`: `--query N` (repeatable), `--set NAME=VALUE` (likewise), and `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
 
 mod copy;
@@ -32,6 +32,8 @@ pub struct Options {
     pub threads: usize,
     pub peer: bool,
     pub explain: bool,
+    /// Settings of the session, as `SET` takes them.
+    pub set: Vec<String>,
     /// Of the queries.
     pub directory: PathBuf,
     /// Of `regret`: no case begins later, and none has fewer or more rows on its larger side.
@@ -102,6 +104,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
         threads: 2,
         peer: true,
         explain: false,
+        set: vec![],
         directory: PathBuf::from("tests/tpch"),
         seconds: 120,
         rows_min: 0,
@@ -124,6 +127,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
             "--csv" => options.csv = Some(value()?.into()),
             "--no-peer" => options.peer = false,
             "--explain" => options.explain = true,
+            "--set" => options.set.push(value()?),
             other => bail!("unknown option {other}"),
         }
     }

@@ -26,6 +26,9 @@ pub fn run(options: &Options) -> Result<()> {
         BTreeMap::new()
     };
     served.run(async |client| {
+        for setting in &options.set {
+            client.batch_execute(&format!("SET {setting}")).await?;
+        }
         println!("query    tenon ms   cpu ms |  duckdb ms   cpu ms | answers");
         let mut all = vec![];
         for &number in &options.queries {

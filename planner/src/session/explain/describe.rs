@@ -17,6 +17,7 @@ use std::sync::Arc;
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::explain::Chosen;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
+use tenon_executor::pipeline::Ran;
 use tenon_executor::scan::ScanExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -196,7 +197,13 @@ impl Describer {
         if let Some(group) = plan.downcast_ref::<GroupExec>() {
             let spec = group.spec();
             let keys = spec.keys.iter().map(|(key, _)| text(key, first(names)));
-            return aggregate("", keys.collect(), spec.aggregates.as_slice(), names).phase("merge");
+            let mut facts = aggregate("", keys.collect(), spec.aggregates.as_slice(), names).phase("merge");
+            match group.ran() {
+                Some(Ran::Device) => facts.node.device = "gpu",
+                Some(Ran::Host(why)) => facts.node.reason = why.map(|why| format!("on cpu: {why}")),
+                None => {}
+            }
+            return facts;
         }
         Facts {
             foreign: true,
