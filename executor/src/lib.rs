@@ -15,6 +15,7 @@ pub mod join;
 pub mod keys;
 pub mod options;
 pub mod per_execution;
+pub mod pinned;
 pub mod pipeline;
 pub mod runtime_filter;
 pub mod scan;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
+use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
@@ -14,6 +15,7 @@ use tenon_gpu::{Device, GpuError};
 use super::compile::flow;
 use super::fragment::Fragment;
 use super::group::{Grouping, group};
+use super::made::Made;
 use super::result::{Gathered, fits, groups};
 use super::run::Running;
 use crate::aggregate::GroupSpec;
@@ -68,7 +70,52 @@ pub async fn grouped(
     context: &Arc<TaskContext>,
     report: &Report,
 ) -> Result<Option<Gathered>> {
-    let (found, ran) = match attempt(input, spec, estimate, context, report).await? {
+    let types: Vec<_> = spec.schema.fields()[..spec.keys.len()]
+        .iter()
+        .map(|field| field.data_type().clone())
+        .collect();
+    let compile = || compiled(input, spec, estimate);
+    let read = move |fragment: &Fragment, grouping: &Grouping, running: &Running| {
+        let found = groups(fragment, grouping, running).map_err(|error| error.to_string())?;
+        match fits(&found.0, types.into_iter()) {
+            true => Ok(found),
+            false => Err("keys of other types".into()),
+        }
+    };
+    attempt(context, report, compile, read).await
+}
+
+/// The rows of a plan, where they were found on the device.
+pub async fn rows(
+    plan: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    report: &Report,
+) -> Result<Option<RecordBatch>> {
+    let schema = plan.schema();
+    let compile = || {
+        let mut fragment = Fragment::new();
+        let mut rows = flow(&mut fragment, plan)?;
+        let made = Made::of(&mut fragment, &mut rows, |_| true)?;
+        if !made.is_readable() {
+            return Err("rows of types that the device does not give back".into());
+        }
+        rows.finish(&mut fragment)?;
+        Ok((fragment, made))
+    };
+    let read = move |fragment: &Fragment, made: &Made, running: &Running| {
+        made.read(fragment, running, &schema).map_err(|error| error.to_string())
+    };
+    attempt(context, report, compile, read).await
+}
+
+/// Compiles and runs a fragment and reads its result, and notes where that was done or why not.
+async fn attempt<K: Send + 'static, T: Send + 'static>(
+    context: &Arc<TaskContext>,
+    report: &Report,
+    compile: impl FnOnce() -> Translated<(Fragment, K)>,
+    read: impl FnOnce(&Fragment, &K, &Running) -> Translated<T> + Send + 'static,
+) -> Result<Option<T>> {
+    let (found, ran) = match try_run(context, report, compile, read).await? {
         Ok(found) => (Some(found), Ran::Device),
         Err(why) => (None, Ran::Host(why)),
     };
@@ -76,13 +123,12 @@ pub async fn grouped(
     Ok(found)
 }
 
-async fn attempt(
-    input: &Arc<dyn ExecutionPlan>,
-    spec: &GroupSpec,
-    estimate: Option<usize>,
+async fn try_run<K: Send + 'static, T: Send + 'static>(
     context: &Arc<TaskContext>,
     report: &Report,
-) -> Result<std::result::Result<Gathered, Refused>> {
+    compile: impl FnOnce() -> Translated<(Fragment, K)>,
+    read: impl FnOnce(&Fragment, &K, &Running) -> Translated<T> + Send + 'static,
+) -> Result<std::result::Result<T, Refused>> {
     let options = JoinOptions::of(context.session_config());
     let operators = [JoinOperator::Auto, JoinOperator::Hj];
     if options.device == DeviceChoice::Cpu || !operators.contains(&options.operator) {
@@ -96,9 +142,9 @@ async fn attempt(
         return Ok(Err(None));
     };
     let timer = report.time("code");
-    let (fragment, grouping) = {
+    let (fragment, kept) = {
         let _timer = timer.timer();
-        match compiled(input, spec, estimate) {
+        match compile() {
             Ok(compiled) => compiled,
             Err(why) => return Ok(Err(Some(why))),
         }
@@ -114,40 +160,25 @@ async fn attempt(
     if !forced && !is_compiled(device, &fragment) {
         return Ok(Err(Some("its code is being compiled".into())));
     }
-    let types: Vec<_> = spec.schema.fields()[..spec.keys.len()]
-        .iter()
-        .map(|field| field.data_type().clone())
-        .collect();
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
-    let ran = on_a_thread(move |cancelled| Ok(run(device, &fragment, &grouping, cancelled, &times)));
-    Ok(match ran.await? {
-        Ok(found) if fits(&found.0, types.into_iter()) => Ok(found),
-        Ok(_) => Err(Some("keys of other types".into())),
-        Err(why) => Err(Some(why)),
-    })
-}
-
-fn run(
-    device: &Device,
-    fragment: &Fragment,
-    grouping: &Grouping,
-    cancelled: &AtomicBool,
-    [launching, waiting, reading]: &[Time; 3],
-) -> Translated<Gathered> {
-    let failed = |error: GpuError| {
-        device::failed(&error);
-        error.to_string()
+    let run = move |cancelled: &AtomicBool| {
+        let [launching, waiting, reading] = &times;
+        let failed = |error: GpuError| {
+            device::failed(&error);
+            error.to_string()
+        };
+        let running = {
+            let _timer = launching.timer();
+            Running::start(&fragment, device, cancelled).map_err(failed)?
+        };
+        {
+            let _timer = waiting.timer();
+            running.wait().map_err(failed)?;
+        }
+        let _timer = reading.timer();
+        read(&fragment, &kept, &running)
     };
-    let running = {
-        let _timer = launching.timer();
-        Running::start(fragment, device, cancelled).map_err(failed)?
-    };
-    {
-        let _timer = waiting.timer();
-        running.wait().map_err(failed)?;
-    }
-    let _timer = reading.timer();
-    groups(fragment, grouping, &running).map_err(|error| error.to_string())
+    Ok(on_a_thread(move |cancelled| Ok(run(cancelled))).await?.map_err(Some))
 }
 
 /// Whether all code of a fragment is compiled; what is not will be, in the background.

@@ -44,7 +44,7 @@ struct Entry<T> {
 
 #[derive(Default)]
 struct Cache {
-    segments: HashMap<(u64, usize, bool), (Weak<Segment>, Entry<Arc<Held>>)>,
+    segments: HashMap<Name, (Weak<Segment>, Entry<Arc<Held>>)>,
     tables: HashMap<(usize, usize), (Segments, Entry<Arc<TableColumn>>)>,
     tiles: HashMap<usize, (Segments, Entry<Arc<Tiles>>)>,
     clock: u64,
@@ -88,7 +88,31 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
             return Ok(Arc::clone(&entry.of));
         }
     }
+    let loaded = load_column(stream, table, column);
+    // What is copied is the table's, which may go when this returns.
+    stream.synchronize()?;
+    let (descriptors, fresh, held) = loaded?;
+    let of = Arc::new(TableColumn { descriptors, held });
+    let mut cache = CACHE.lock();
+    let used = cache.tick();
+    for (name, segment, held) in fresh {
+        let entry = Entry { of: held, used };
+        cache.segments.insert(name, (Arc::downgrade(&segment), entry));
+    }
+    let entry = Entry { of: Arc::clone(&of), used };
+    cache.tables.insert(name, (Arc::downgrade(table.segments()), entry));
+    Ok(of)
+}
+
+/// A segment's column by its segment's id, its number and whether it is in codes.
+type Name = (u64, usize, bool);
+type Fresh = Vec<(Name, Arc<Segment>, Arc<Held>)>;
+type Loaded = (DeviceBuffer<SegmentColumn>, Fresh, Vec<Arc<Held>>);
+
+/// The descriptors of a column, what of it was not there before, and all of it. The copies are under way.
+fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<Loaded> {
     let stored = Stored::of(table, column);
+    let mut fresh = vec![];
     let held = match &stored {
         // Codes of this version of the table alone.
         Ok(Stored::Few(few)) => {
@@ -102,40 +126,35 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
         _ => {
             let segments = table.segments().iter();
             let codes = matches!(stored, Ok(Stored::Code(_)));
-            segments.map(|segment| held(stream, segment, column, codes)).collect::<Result<Vec<_>>>()?
+            let load = |segment: &Arc<Segment>| {
+                let name = (segment.id(), column, codes);
+                if let Some(held) = known(name) {
+                    return Ok(held);
+                }
+                let load = || Held::load(stream, segment, column, codes);
+                let held = Arc::new(with_room(stream, load)?);
+                fresh.push((name, Arc::clone(segment), Arc::clone(&held)));
+                Ok(held)
+            };
+            segments.map(load).collect::<Result<Vec<_>>>()?
         }
     };
     let descriptors: Vec<SegmentColumn> = held.iter().map(|held| held.descriptor()).collect();
     let descriptors = with_room(stream, || stream.upload(&descriptors))?;
-    let of = Arc::new(TableColumn { descriptors, held });
+    Ok((descriptors, fresh, held))
+}
+
+fn known(name: Name) -> Option<Arc<Held>> {
     let mut cache = CACHE.lock();
-    let used = cache.tick();
-    let entry = Entry { of: Arc::clone(&of), used };
-    cache.tables.insert(name, (Arc::downgrade(table.segments()), entry));
-    Ok(of)
+    let now = cache.clock;
+    let (_, entry) = cache.segments.get_mut(&name)?;
+    entry.used = now;
+    Some(Arc::clone(&entry.of))
 }
 
 fn valid(stream: &Stream, nulls: Option<&NullBuffer>) -> Result<Option<DeviceBuffer<u8>>> {
     let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
     nulls.map(|nulls| stream.upload(nulls.inner().sliced().as_slice())).transpose()
-}
-
-fn held(stream: &Stream, segment: &Arc<Segment>, column: usize, codes: bool) -> Result<Arc<Held>> {
-    let name = (segment.id(), column, codes);
-    {
-        let mut cache = CACHE.lock();
-        let now = cache.tick();
-        if let Some((_, entry)) = cache.segments.get_mut(&name) {
-            entry.used = now;
-            return Ok(Arc::clone(&entry.of));
-        }
-    }
-    let of = Arc::new(with_room(stream, || Held::load(stream, segment, column, codes))?);
-    let mut cache = CACHE.lock();
-    let used = cache.tick();
-    let entry = Entry { of: Arc::clone(&of), used };
-    cache.segments.insert(name, (Arc::downgrade(segment), entry));
-    Ok(of)
 }
 
 /// Does what takes device memory; where there is too little, gives up what is cached and not in use, and tries again.
@@ -186,6 +205,17 @@ impl Held {
         })
     }
 
+    /// Values that were made for the device.
+    fn copied(stream: &Stream, values: &[u8], nulls: Option<&NullBuffer>, width: u64) -> Result<Held> {
+        Ok(Held {
+            values: stream.upload(values)?,
+            bytes: None,
+            valid: valid(stream, nulls)?,
+            base: 0,
+            width,
+        })
+    }
+
     /// Ends and bytes of texts that are not kept so.
     fn texts(stream: &Stream, array: &ArrayRef) -> Result<Held> {
         let (mut ends, mut bytes) = (vec![0u32], vec![]);
@@ -206,9 +236,11 @@ impl Held {
     /// `codes`: where there are codes, these.
     fn load(stream: &Stream, segment: &Segment, column: usize, codes: bool) -> Result<Held> {
         let refused = || GpuError::Invalid("a column that pipelines do not read".into());
+        // SAFETY: these are buffers of the segment, which its table keeps until `table_column` has waited for the copies.
+        let put = |bytes: &[u8]| unsafe { stream.upload_later(bytes) };
         let made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
             Ok(Held {
-                values: stream.upload(values)?,
+                values: put(values)?,
                 bytes: None,
                 valid: valid(stream, nulls)?,
                 base,
@@ -236,7 +268,7 @@ impl Held {
                 made(values, own.nulls.as_ref(), 0, width)
             }
             Form::Text(own) => Ok(Held {
-                bytes: Some(stream.upload(own.data().as_slice())?),
+                bytes: Some(put(own.data().as_slice())?),
                 ..made(own.offsets().inner().as_slice(), own.nulls(), 0, 4)?
             }),
             Form::Plain(array) => {
@@ -254,7 +286,10 @@ impl Held {
                         let values = array.as_primitive::<Float32Type>().values();
                         made(values.inner().as_slice(), nulls, 0, 4)
                     }
-                    DataType::Boolean => made(array.as_boolean().values().sliced().as_slice(), nulls, 0, 0),
+                    DataType::Boolean => {
+                        let bits = array.as_boolean().values().sliced();
+                        Held::copied(stream, bits.as_slice(), nulls, 0)
+                    }
                     DataType::Int16 | DataType::Int32 | DataType::Date32 | DataType::Int64 | DataType::Time64(_)
                     | DataType::Timestamp(..) => {
                         let narrow = match array.data_type() {
@@ -263,7 +298,7 @@ impl Held {
                         };
                         let wide = cast(&narrow, &DataType::Int64).map_err(|_| refused())?;
                         let values = wide.as_primitive::<Int64Type>().values();
-                        made(values.inner().as_slice(), nulls, 0, 8)
+                        Held::copied(stream, values.inner().as_slice(), nulls, 8)
                     }
                     DataType::Utf8View => Held::texts(stream, array),
                     _ => Err(refused()),

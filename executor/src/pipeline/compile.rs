@@ -10,6 +10,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
+use super::exec::OffloadExec;
 use super::flow::{Col, Flow};
 use super::fragment::{Fragment, Scan, Source};
 use super::group::group;
@@ -43,6 +44,9 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translate
     }
     if let Some(own) = plan.downcast_ref::<JoinExec>() {
         return join::flow(fragment, own);
+    }
+    if let Some(own) = plan.downcast_ref::<OffloadExec>() {
+        return flow(fragment, own.input());
     }
     // Which partition has a row matters to nobody here.
     if let Some(own) = plan.downcast_ref::<CoalescePartitionsExec>().filter(|own| own.fetch().is_none()) {

@@ -1,10 +1,22 @@
 //! A table that a pipeline makes on the device for others to read: rows of columns as wide as their values need.
 
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, Decimal128Array, Float32Array, Float64Array, RecordBatch, RecordBatchOptions, UInt32Array,
+};
+use arrow::buffer::NullBuffer;
+use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{Result, internal_err};
 
 use super::flow::{Col, Flow, codes};
 use super::fragment::{Fragment, Input};
+use super::result::at_positions;
+use super::run::Running;
 use crate::codegen::{Given, Inputs, Range, Translated, c_type};
+use crate::gpu_error::to_datafusion;
+use crate::keys::{from_exact, is_exact};
 
 /// Its columns, of which only those are there that somebody reads.
 pub struct Made {
@@ -27,7 +39,7 @@ struct Column {
 enum Form {
     /// An array of this C++ type.
     Values(usize, &'static str),
-    Codes(usize, &'static str, arrow::array::ArrayRef),
+    Codes(usize, &'static str, ArrayRef),
     /// The position of the row in the scan that the text is of.
     Position(usize),
 }
@@ -92,7 +104,75 @@ impl Made {
     }
 }
 
+impl Made {
+    /// Whether the host can read all of its columns.
+    pub fn is_readable(&self) -> bool {
+        let columns = self.columns.iter().flatten();
+        columns.map(|column| &column.data_type).all(|data_type| {
+            is_exact(data_type)
+                || matches!(data_type, DataType::Decimal128(..) | DataType::Float64 | DataType::Float32 | DataType::Utf8View)
+        })
+    }
+
+    /// The rows on the host.
+    pub fn read(&self, fragment: &Fragment, running: &Running, schema: &SchemaRef) -> Result<RecordBatch> {
+        let count = running.words::<u32>(self.count, 1).map_err(to_datafusion)?;
+        let rows = count.first().map_or(0, |rows| *rows as usize);
+        let columns = self.columns.iter().flatten().map(|column| column.read(fragment, running, rows));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options)?)
+    }
+}
+
 impl Column {
+    fn read(&self, fragment: &Fragment, running: &Running, rows: usize) -> Result<ArrayRef> {
+        let nulls = match self.nulls {
+            Some(id) => {
+                let flags = running.words::<u8>(id, rows).map_err(to_datafusion)?;
+                Some(flags.iter().map(|flag| *flag == 0).collect::<NullBuffer>()).filter(|nulls| nulls.null_count() > 0)
+            }
+            None => None,
+        };
+        macro_rules! words {
+            ($t:ty, $id:expr) => {
+                running.words::<$t>(*$id, rows).map_err(to_datafusion)?
+            };
+        }
+        match &self.form {
+            Form::Values(id, "f64") => Ok(Arc::new(Float64Array::new(words!(f64, id).into(), nulls))),
+            Form::Values(id, "f32") => Ok(Arc::new(Float32Array::new(words!(f32, id).into(), nulls))),
+            Form::Values(id, element) => {
+                let wide: Vec<i128> = match *element {
+                    "u8" => words!(u8, id).into_iter().map(i128::from).collect(),
+                    "i32" => words!(i32, id).into_iter().map(i128::from).collect(),
+                    "i64" => words!(i64, id).into_iter().map(i128::from).collect(),
+                    _ => words!(i128, id),
+                };
+                if let DataType::Decimal128(..) = self.data_type {
+                    let array = Decimal128Array::new(wide.into(), nulls);
+                    return Ok(Arc::new(array.with_data_type(self.data_type.clone())));
+                }
+                let lanes: Vec<i64> = wide.into_iter().map(|value| value as i64).collect();
+                from_exact(&lanes, nulls, &self.data_type)
+            }
+            Form::Codes(id, element, texts) => {
+                let codes: Vec<u32> = match *element {
+                    "u8" => words!(u8, id).into_iter().map(u32::from).collect(),
+                    "u16" => words!(u16, id).into_iter().map(u32::from).collect(),
+                    _ => words!(u32, id),
+                };
+                Ok(take(texts, &UInt32Array::new(codes.into(), nulls), None)?)
+            }
+            Form::Position(id) => {
+                let Some((scan, column)) = self.origin else {
+                    return internal_err!("a text of no table");
+                };
+                let nulls = nulls.map(|nulls| nulls.iter().map(|valid| u8::from(!valid)).collect());
+                at_positions(&fragment.scans[scan], column, &words!(u32, id), nulls)
+            }
+        }
+    }
+
     fn put(fragment: &mut Fragment, flow: &mut Flow, index: usize, rows: u64) -> Translated<Column> {
         let Inputs::Row(given) = &flow.translator.inputs else {
             return Err("a row of no columns".into());

@@ -9,6 +9,7 @@
 mod attempt;
 mod columns;
 mod compile;
+mod exec;
 mod flow;
 mod fragment;
 mod group;
@@ -18,4 +19,5 @@ mod result;
 mod run;
 mod stored;
 
-pub use attempt::{Ran, Report, compiled, grouped};
+pub use attempt::{Ran, Report, grouped};
+pub use exec::OffloadExec;

@@ -157,7 +157,7 @@ fn key_column(
 }
 
 /// A column's values at these positions of its table.
-fn at_positions(scan: &Scan, column: usize, positions: &[u32], nulls: Option<Vec<u8>>) -> Result<ArrayRef> {
+pub fn at_positions(scan: &Scan, column: usize, positions: &[u32], nulls: Option<Vec<u8>>) -> Result<ArrayRef> {
     let segments = scan.table.segments();
     let tiles = tiles(segments.iter().map(|segment| segment.rows()));
     let is_null = |at: usize| nulls.as_ref().is_some_and(|nulls| nulls[at] != 0);

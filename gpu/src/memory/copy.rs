@@ -48,6 +48,20 @@ impl Stream {
         self.synchronize()
     }
 
+    /// Starts copying the slice into a new buffer; at the bus's rate where the slice lies in registered memory.
+    ///
+    /// # Safety
+    /// The slice is there, and unchanged, until the stream has passed the copy.
+    pub unsafe fn upload_later<T: Element>(&self, source: &[T]) -> Result<DeviceBuffer<T>> {
+        let mut buffer = self.alloc(source.len() as u64)?;
+        if !source.is_empty() {
+            let bytes = size_of_val(source);
+            // SAFETY: lengths agree; the rest is the caller's promise.
+            unsafe { staging::to_device(self, buffer.ptr_mut().0, source.as_ptr().cast(), bytes) }?;
+        }
+        Ok(buffer)
+    }
+
     /// The view's elements. Waits for all work of the stream so far.
     pub fn download<T: Element>(&self, source: DeviceView<'_, T>) -> Result<Vec<T>> {
         let mut target = Vec::with_capacity(source.len() as usize);

@@ -19,6 +19,7 @@ mod join_order;
 mod joins;
 mod limits;
 mod not_in;
+mod offload;
 mod outer_joins;
 pub(crate) mod parameters;
 mod projections;
@@ -78,11 +79,13 @@ pub async fn physical(plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<d
     ])
     .create_physical_plan(plan, session)
     .await?;
-    joins::choose(
-        plan,
-        &JoinOptions::of(session.config()),
-        session.config().target_partitions(),
-    )
+    let options = JoinOptions::of(session.config());
+    let plan = joins::choose(plan, &options, session.config().target_partitions())?;
+    let plan_options = session.config_options().extensions.get::<PlanOptions>();
+    match plan_options.is_some_and(|plan| plan.spill) {
+        true => Ok(plan),
+        false => offload::place(plan, &options),
+    }
 }
 
 /// The plan with its joins ordered, and without the columns that the new order no longer carries for nothing.

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+use tenon_executor::pinned::Pinned;
 use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
 use tenon_storage::datetime::Conventions;
@@ -116,8 +117,10 @@ impl Engine {
             budget_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
             pinned_budget_bytes: Some(options.query_memory_limit_bytes as u64),
         });
+        let budget = MemoryBudget::new(options.memory_limit_bytes);
+        budget.observe(Pinned::start());
         Ok(Arc::new(Engine {
-            database: Database::new(MemoryBudget::new(options.memory_limit_bytes)),
+            database: Database::new(budget),
             task: task(&state),
             state,
             admission: Admission::new(options.max_concurrent_queries, options.query_threads),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::explain::Chosen;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
-use tenon_executor::pipeline::Ran;
+use tenon_executor::pipeline::{OffloadExec, Ran};
 use tenon_executor::scan::ScanExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -106,6 +106,15 @@ impl Describer {
             if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
                 let exprs = projection.expr().iter();
                 node.output = exprs.map(|e| text(&e.expr, &node.output)).collect();
+            }
+            if let Some(offload) = plan.downcast_ref::<OffloadExec>()
+                && self.analyze
+            {
+                match offload.ran() {
+                    Some(Ran::Device) => node.device = "gpu",
+                    Some(Ran::Host(Some(why))) => node.reason = Some(format!("on cpu: {why}")),
+                    _ => {}
+                }
             }
             return node;
         }
@@ -243,6 +252,7 @@ fn handed_on(plan: &Plan) -> Option<&Plan> {
         plan.name(),
         "CompactExec"
             | "CooperativeExec"
+            | "OffloadExec"
             | "UnorderedExec"
             | "CoalesceBatchesExec"
             | "BufferExec"

@@ -1,0 +1,168 @@
+//! A part of a plan that may run on the device as one fragment, and else as it is.
+//!
+//! Stands above the joins that nothing but joins, filters and projections are around; groupings try by themselves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
+};
+use futures::TryStreamExt;
+use parking_lot::Mutex;
+
+use super::attempt::{Ran, Report, rows};
+use crate::held::batch_bytes;
+use crate::options::{DeviceChoice, JoinOptions};
+use crate::per_execution::{MadeOnce, PerExecution};
+
+/// Rows that are worth being read from the device by one thread.
+const ROWS_MAX: usize = 1 << 20;
+
+fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
+    statistics.ok()?.num_rows.get_value().copied()
+}
+
+#[derive(Debug)]
+pub struct OffloadExec {
+    input: Arc<dyn ExecutionPlan>,
+    found: PerExecution<MadeOnce<Option<Found>>>,
+    ran: Arc<Mutex<Option<Ran>>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// The rows that came from the device.
+#[derive(Debug)]
+struct Found {
+    batch: RecordBatch,
+    _reservation: MemoryReservation,
+}
+
+impl OffloadExec {
+    pub fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        Self {
+            input,
+            found: PerExecution::default(),
+            ran: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    /// Where it last ran.
+    pub fn ran(&self) -> Option<Ran> {
+        self.ran.lock().clone()
+    }
+}
+
+impl DisplayAs for OffloadExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "OffloadExec")
+    }
+}
+
+impl ExecutionPlan for OffloadExec {
+    fn name(&self) -> &str {
+        "OffloadExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let Ok([input]) = <[_; 1]>::try_from(children) else {
+            return internal_err!("OffloadExec has one input");
+        };
+        Ok(Arc::new(Self::new(input)))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let shared = self.found.get_or_make(&context, MadeOnce::default);
+        let input = Arc::clone(&self.input);
+        let report = Report {
+            ran: Arc::clone(&self.ran),
+            metrics: self.metrics.clone(),
+            partition,
+        };
+        let forced = JoinOptions::of(context.session_config()).device == DeviceChoice::Gpu;
+        let worth = forced || expected_rows(&input).is_some_and(|rows| rows <= ROWS_MAX);
+        let batch_rows = context.session_config().batch_size().max(1);
+        let output = async move {
+            let found = shared
+                .get_or_make(async {
+                    if !worth {
+                        return Ok(None);
+                    }
+                    let Some(batch) = rows(&input, &context, &report).await? else {
+                        return Ok(None);
+                    };
+                    let reservation = MemoryConsumer::new("rows of the device").register(context.memory_pool());
+                    reservation.try_grow(batch_bytes(&batch))?;
+                    let _reservation = reservation;
+                    Ok(Some(Found { batch, _reservation }))
+                })
+                .await?;
+            let Some(found) = found else {
+                return input.execute(partition, context);
+            };
+            // The first partition has all rows: what stands above them is mostly a sort of few.
+            let batch = match partition {
+                0 => found.batch.clone(),
+                _ => found.batch.slice(0, 0),
+            };
+            let starts = (0..batch.num_rows()).step_by(batch_rows);
+            let slices: Vec<_> = starts.map(|start| Ok(batch.slice(start, batch_rows.min(batch.num_rows() - start)))).collect();
+            let slices = futures::stream::iter(slices);
+            Ok(Box::pin(RecordBatchStreamAdapter::new(batch.schema(), slices)) as SendableRecordBatchStream)
+        };
+        let output = futures::stream::once(output).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), output)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
+            _ => internal_err!("OffloadExec has one input"),
+        }
+    }
+}
