@@ -68,7 +68,10 @@ impl Pinned {
     /// Bytes that are registered now.
     pub fn bytes(&self) -> usize {
         let regions = self.regions.lock();
-        let registered = regions.known.values().filter(|region| region.state == State::Registered);
+        let registered = regions
+            .known
+            .values()
+            .filter(|region| region.state == State::Registered);
         registered.map(|region| region.bytes).sum()
     }
 
@@ -76,7 +79,8 @@ impl Pinned {
         let (start, bytes) = {
             let mut regions = self.regions.lock();
             let Some(start) = regions.waiting.pop() else {
-                self.changed.wait_for(&mut regions, std::time::Duration::from_millis(500));
+                self.changed
+                    .wait_for(&mut regions, std::time::Duration::from_millis(500));
                 return;
             };
             let Some(region) = regions.known.get_mut(&start) else {
@@ -116,7 +120,11 @@ impl RegionObserver for Pinned {
     fn removed(&self, start: NonNull<u8>, _: usize) {
         let at = start.as_ptr() as usize;
         let mut regions = self.regions.lock();
-        while regions.known.get(&at).is_some_and(|region| region.state == State::Registering) {
+        while regions
+            .known
+            .get(&at)
+            .is_some_and(|region| region.state == State::Registering)
+        {
             self.changed.wait(&mut regions);
         }
         regions.waiting.retain(|waiting| *waiting != at);
@@ -148,7 +156,9 @@ mod tests {
         };
         let layout = Layout::from_size_align(1 << 20, 4096).unwrap();
         // SAFETY: the layout's size is not zero.
-        let starts: Vec<NonNull<u8>> = (0..3).map(|_| NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap()).collect();
+        let starts: Vec<NonNull<u8>> = (0..3)
+            .map(|_| NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap())
+            .collect();
         for start in &starts {
             pinned.added(*start, layout.size());
         }
@@ -160,6 +170,8 @@ mod tests {
         pinned.removed(starts[0], layout.size());
         assert_eq!(pinned.bytes(), layout.size());
         // SAFETY: allocated above with this layout; the device outlives nothing that reads them.
-        starts.iter().for_each(|start| unsafe { dealloc(start.as_ptr(), layout) });
+        starts
+            .iter()
+            .for_each(|start| unsafe { dealloc(start.as_ptr(), layout) });
     }
 }

@@ -72,7 +72,7 @@ impl Device {
                 let compiler = compile::HostCompiler::find()?;
                 (
                     Arc::new(SimBackend::new(compiler.version(), &config.sim)),
-                    Box::new(compiler),
+                    compile::Checked::wanted(compiler)?,
                 )
             }
             DeviceKind::Cuda => {

@@ -4,12 +4,10 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
+pub use crate::compile::ARCHITECTURES;
 use crate::compile::{Cache, Nvrtc, Program};
 use crate::error::{GpuError, Result};
 use crate::{join, pipeline, primitives};
-
-/// Architectures that every program must compile for: Ampere, Hopper, Blackwell.
-pub const ARCHITECTURES: [u32; 3] = [80, 90, 100];
 
 /// All programs. One line a family.
 pub fn programs() -> Vec<Program> {

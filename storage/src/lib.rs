@@ -53,7 +53,8 @@ pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{
-    Codes, DictionaryColumn, Differences, Form, NarrowColumn, Runs, SEGMENT_ROWS_MAX, Segment, SegmentColumn, TextColumn,
+    Codes, DictionaryColumn, Differences, Form, NarrowColumn, Runs, SEGMENT_ROWS_MAX, Segment, SegmentColumn,
+    TextColumn,
 };
 pub use statistics::{Bound, ColumnStatistics, Distribution, Sketch, TableStatistics, analyze_count};
 pub use types::SqlType;

@@ -34,8 +34,6 @@ use super::keys::{GroupKeys, is_supported};
 use super::local::gathers_rows;
 use super::merge::{merge, slices};
 use crate::per_execution::{MadeOnce, PerExecution};
-use crate::pipeline::{Ran, Report};
-use parking_lot::Mutex;
 
 /// What is grouped and aggregated, apart from the input.
 #[derive(Debug, Clone)]
@@ -79,8 +77,6 @@ pub struct GroupExec {
     /// Groups that the planner expects.
     estimate: Option<usize>,
     partials: PerExecution<MadeOnce<Gathered>>,
-    /// Where it last ran, and why not on the device.
-    ran: Arc<Mutex<Option<Ran>>>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
@@ -103,7 +99,6 @@ impl GroupExec {
             spec: Arc::new(spec),
             estimate: None,
             partials: PerExecution::default(),
-            ran: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             properties: Arc::new(properties),
         }
@@ -119,18 +114,13 @@ impl GroupExec {
         &self.input
     }
 
-    /// Where it last ran.
-    pub fn ran(&self) -> Option<Ran> {
-        self.ran.lock().clone()
+    pub fn spec(&self) -> &Arc<GroupSpec> {
+        &self.spec
     }
 
     /// Groups that the planner expects.
     pub fn estimate(&self) -> Option<usize> {
         self.estimate
-    }
-
-    pub fn spec(&self) -> &GroupSpec {
-        &self.spec
     }
 }
 
@@ -204,13 +194,8 @@ impl ExecutionPlan for GroupExec {
         let partitions = self.properties.partitioning.partition_count();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let (estimate, batch_rows) = (self.estimate, context.session_config().batch_size());
-        let report = Report {
-            ran: Arc::clone(&self.ran),
-            metrics: self.metrics.clone(),
-            partition,
-        };
         let output = async move {
-            let gathered = gathered(&input, &spec, estimate, partitions, &context, &report);
+            let gathered = gathered(&input, &spec, estimate, partitions, &context);
             let shared = shared.get_or_make(gathered).await?.take()?;
             let merged = shared.of(partition, partitions).map(move |share| {
                 let _timer = metrics.elapsed_compute().timer();

@@ -7,10 +7,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::statistics::StatisticsContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, StatisticsArgs};
 use futures::TryStreamExt;
@@ -19,11 +19,11 @@ use tenon_gpu::cpu::Stop;
 
 use super::exec::GroupSpec;
 use super::local::{Local, Partial, gathers_rows};
+use super::merge::merge;
 use super::shares::{Share, shares};
 use crate::apart::{Task, apart};
 use crate::hostile;
 use crate::keys::is_exact;
-use crate::pipeline::{self, Report};
 
 /// Groups, over all partitions, that one output partition merges alone.
 const MERGED_ALONE: usize = 16 * 1024;
@@ -80,6 +80,27 @@ impl Shared {
     }
 }
 
+/// Groups that were found elsewhere: their keys, the states of each aggregate, and how many there are.
+pub(crate) type Found = (Vec<ArrayRef>, Vec<Vec<ArrayRef>>, usize);
+
+/// The final rows of such groups, and the memory that they take.
+pub(crate) fn finished(
+    spec: &GroupSpec,
+    (keys, states, groups): Found,
+    pool: &Arc<dyn MemoryPool>,
+) -> Result<(RecordBatch, MemoryReservation)> {
+    let reservation = || MemoryConsumer::new("groups").register(pool);
+    let shared = Shared {
+        partials: vec![Partial::new(keys, states, groups, reservation())?],
+        shares: None,
+        count: 1,
+        _reservation: reservation(),
+    };
+    let mut merged = reservation();
+    let batch = merge(spec, &shared, 0, &mut merged)?;
+    Ok((batch, merged))
+}
+
 /// Gathers all groups of `input`, of which the planner expects `estimate`, for so many output partitions.
 pub async fn gathered(
     input: &Arc<dyn ExecutionPlan>,
@@ -87,15 +108,8 @@ pub async fn gathered(
     estimate: Option<usize>,
     partitions: usize,
     context: &Arc<TaskContext>,
-    report: &Report,
 ) -> Result<Gathered> {
-    let partials = match pipeline::grouped(input, spec, estimate, context, report).await? {
-        Some((keys, states, groups)) => {
-            let reservation = MemoryConsumer::new("groups").register(context.memory_pool());
-            vec![Partial::new(keys, states, groups, reservation)?]
-        }
-        None => gather(input, spec, estimate, context).await?,
-    };
+    let partials = gather(input, spec, estimate, context).await?;
     let reservation = MemoryConsumer::new("shares of groups").register(context.memory_pool());
     let shared = share_out(spec, partials, partitions, reservation).await?;
     Ok(Gathered::new(shared, partitions))

@@ -13,3 +13,4 @@ mod shares;
 mod text;
 
 pub use exec::{GroupExec, GroupSpec};
+pub(crate) use gathered::{Found, finished};

@@ -133,7 +133,13 @@ impl Translator {
             }
             None => {
                 let null = given.null.map(|null| self.define_null(null));
-                self.define(c_type(&given.data_type)?, given.load, null, given.data_type, given.range)
+                self.define(
+                    c_type(&given.data_type)?,
+                    given.load,
+                    null,
+                    given.data_type,
+                    given.range,
+                )
             }
         };
         self.row()[index].value = Some(value.clone());
@@ -196,7 +202,16 @@ impl Translator {
             Some(_) => results,
         };
         let at = match &code.null {
-            Some(null) => self.define("u32", format!("{null} ? {codes}u : {}", code.code), None, DataType::UInt32, None).value,
+            Some(null) => {
+                self.define(
+                    "u32",
+                    format!("{null} ? {codes}u : {}", code.code),
+                    None,
+                    DataType::UInt32,
+                    None,
+                )
+                .value
+            }
             None => code.code,
         };
         self.array(&results, &at)

@@ -1,41 +1,30 @@
-//! Whether a grouping runs on the device as one fragment, and its groups if it did.
+//! Whether a plan runs on the device as one fragment, and its rows if it did.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock};
 
 use arrow::array::RecordBatch;
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, Time};
 use parking_lot::Mutex;
-use tenon_gpu::{Device, GpuError};
+use tenon_gpu::GpuError;
 
 use super::compile::flow;
 use super::fragment::Fragment;
 use super::group::{Grouping, group};
 use super::made::Made;
-use super::result::{Gathered, fits, groups};
+use super::result::{fits, groups};
 use super::run::Running;
-use crate::aggregate::GroupSpec;
+use crate::aggregate::{GroupExec, finished};
 use crate::apart::on_a_thread;
 use crate::codegen::Translated;
 use crate::device;
+use crate::held::batch_bytes;
 use crate::join::choice::DeviceState;
 use crate::options::{DeviceChoice, JoinOperator, JoinOptions};
-
-/// Rows from which on a fragment is worth a device.
-const ROWS_MIN: u64 = 1 << 20;
-
-/// A grouping as a fragment; the error says why it cannot be one.
-pub fn compiled(input: &Arc<dyn ExecutionPlan>, spec: &GroupSpec, estimate: Option<usize>) -> Translated<(Fragment, Grouping)> {
-    let mut fragment = Fragment::new();
-    let rows = flow(&mut fragment, input)?;
-    let mut grouping = group(&mut fragment, rows, spec, estimate)?;
-    grouping.put_together(&mut fragment)?;
-    Ok((fragment, grouping))
-}
 
 /// Where a node ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,36 +51,40 @@ impl Report {
 /// Why a fragment does not run on the device; None: there is none to run on.
 type Refused = Option<String>;
 
-/// The groups, where they were found on the device.
-pub async fn grouped(
-    input: &Arc<dyn ExecutionPlan>,
-    spec: &GroupSpec,
-    estimate: Option<usize>,
-    context: &Arc<TaskContext>,
-    report: &Report,
-) -> Result<Option<Gathered>> {
-    let types: Vec<_> = spec.schema.fields()[..spec.keys.len()]
-        .iter()
-        .map(|field| field.data_type().clone())
-        .collect();
-    let compile = || compiled(input, spec, estimate);
+/// Rows, and the memory that they take.
+type Rows = (RecordBatch, MemoryReservation);
+
+/// The rows of a plan, where they were found on the device.
+pub async fn rows(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>, report: &Report) -> Result<Option<Rows>> {
+    match plan.downcast_ref::<GroupExec>() {
+        Some(own) => grouped(own, context, report).await,
+        None => made(plan, context, report).await,
+    }
+}
+
+async fn grouped(own: &GroupExec, context: &Arc<TaskContext>, report: &Report) -> Result<Option<Rows>> {
+    let (spec, pool) = (Arc::clone(own.spec()), Arc::clone(context.memory_pool()));
+    let compile = || {
+        let mut fragment = Fragment::new();
+        let rows = flow(&mut fragment, own.input())?;
+        let mut grouping = group(&mut fragment, rows, &spec, own.estimate())?;
+        grouping.put_together(&mut fragment)?;
+        Ok((fragment, grouping))
+    };
+    let spec = Arc::clone(own.spec());
     let read = move |fragment: &Fragment, grouping: &Grouping, running: &Running| {
-        let found = groups(fragment, grouping, running).map_err(|error| error.to_string())?;
-        match fits(&found.0, types.into_iter()) {
-            true => Ok(found),
-            false => Err("keys of other types".into()),
+        let found = groups(fragment, grouping, running)?;
+        let fields = &spec.schema.fields()[..spec.keys.len()];
+        match fits(&found.0, fields.iter().map(|field| field.data_type().clone())) {
+            true => finished(&spec, found, &pool),
+            false => internal_err!("keys of other types"),
         }
     };
     attempt(context, report, compile, read).await
 }
 
-/// The rows of a plan, where they were found on the device.
-pub async fn rows(
-    plan: &Arc<dyn ExecutionPlan>,
-    context: &Arc<TaskContext>,
-    report: &Report,
-) -> Result<Option<RecordBatch>> {
-    let schema = plan.schema();
+async fn made(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>, report: &Report) -> Result<Option<Rows>> {
+    let (schema, pool) = (plan.schema(), Arc::clone(context.memory_pool()));
     let compile = || {
         let mut fragment = Fragment::new();
         let mut rows = flow(&mut fragment, plan)?;
@@ -103,7 +96,10 @@ pub async fn rows(
         Ok((fragment, made))
     };
     let read = move |fragment: &Fragment, made: &Made, running: &Running| {
-        made.read(fragment, running, &schema).map_err(|error| error.to_string())
+        let batch = made.read(fragment, running, &schema)?;
+        let reservation = MemoryConsumer::new("rows of the device").register(&pool);
+        reservation.try_grow(batch_bytes(&batch))?;
+        Ok((batch, reservation))
     };
     attempt(context, report, compile, read).await
 }
@@ -113,7 +109,7 @@ async fn attempt<K: Send + 'static, T: Send + 'static>(
     context: &Arc<TaskContext>,
     report: &Report,
     compile: impl FnOnce() -> Translated<(Fragment, K)>,
-    read: impl FnOnce(&Fragment, &K, &Running) -> Translated<T> + Send + 'static,
+    read: impl FnOnce(&Fragment, &K, &Running) -> Result<T> + Send + 'static,
 ) -> Result<Option<T>> {
     let (found, ran) = match try_run(context, report, compile, read).await? {
         Ok(found) => (Some(found), Ran::Device),
@@ -127,18 +123,15 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
     context: &Arc<TaskContext>,
     report: &Report,
     compile: impl FnOnce() -> Translated<(Fragment, K)>,
-    read: impl FnOnce(&Fragment, &K, &Running) -> Translated<T> + Send + 'static,
+    read: impl FnOnce(&Fragment, &K, &Running) -> Result<T> + Send + 'static,
 ) -> Result<std::result::Result<T, Refused>> {
     let options = JoinOptions::of(context.session_config());
     let operators = [JoinOperator::Auto, JoinOperator::Hj];
-    if options.device == DeviceChoice::Cpu || !operators.contains(&options.operator) {
+    // What a fragment costs was not measured on a GPU yet: without being told to, only single joins run there.
+    if options.device != DeviceChoice::Gpu || !operators.contains(&options.operator) {
         return Ok(Err(None));
     }
-    let DeviceState::Present { simulated, free_bytes, .. } = device::state(&options) else {
-        return Ok(Err(None));
-    };
-    let forced = options.device == DeviceChoice::Gpu;
-    let (Ok(device), false) = (device::shared(), simulated && !forced) else {
+    let (DeviceState::Present { free_bytes, .. }, Ok(device)) = (device::state(&options), device::shared()) else {
         return Ok(Err(None));
     };
     let timer = report.time("code");
@@ -149,16 +142,14 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
             Err(why) => return Ok(Err(Some(why))),
         }
     };
-    if !forced && fragment.rows() < ROWS_MIN {
-        return Ok(Err(Some("few rows".into())));
-    }
     if fragment.array_bytes() > free_bytes {
         let mb = |bytes: u64| bytes >> 20;
-        let why = format!("{} MiB of device memory, {} are free", mb(fragment.array_bytes()), mb(free_bytes));
+        let why = format!(
+            "{} MiB of device memory, {} are free",
+            mb(fragment.array_bytes()),
+            mb(free_bytes)
+        );
         return Ok(Err(Some(why)));
-    }
-    if !forced && !is_compiled(device, &fragment) {
-        return Ok(Err(Some("its code is being compiled".into())));
     }
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
     let run = move |cancelled: &AtomicBool| {
@@ -176,33 +167,7 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
             running.wait().map_err(failed)?;
         }
         let _timer = reading.timer();
-        read(&fragment, &kept, &running)
+        read(&fragment, &kept, &running).map_err(|error| error.to_string())
     };
     Ok(on_a_thread(move |cancelled| Ok(run(cancelled))).await?.map_err(Some))
-}
-
-/// Whether all code of a fragment is compiled; what is not will be, in the background.
-fn is_compiled(device: &'static Device, fragment: &Fragment) -> bool {
-    static UNDER_WAY: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
-    let mut all = true;
-    for step in &fragment.steps {
-        let program = step.code.program();
-        if device.is_loaded(&program) {
-            continue;
-        }
-        all = false;
-        let name = format!("{:?}", step.code);
-        if !UNDER_WAY.lock().insert(name.clone()) {
-            continue;
-        }
-        std::thread::spawn(move || {
-            if let Err(error) = device.load(&program) {
-                tracing::warn!("compiling a pipeline: {error}");
-                // Not again and again: it stays among those that are under way.
-                return;
-            }
-            UNDER_WAY.lock().remove(&name);
-        });
-    }
-    all
 }

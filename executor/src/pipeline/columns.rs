@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
+use super::stored::Stored;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
@@ -13,7 +14,6 @@ use parking_lot::Mutex;
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::pipeline::{SegmentColumn, Tile, tiles};
 use tenon_gpu::{GpuError, Result, Stream};
-use super::stored::Stored;
 use tenon_storage::{Codes, Differences, Form, Segment, TableVersion};
 
 /// A segment's column.
@@ -28,25 +28,26 @@ struct Held {
 /// A table's column, by segment.
 pub struct TableColumn {
     pub descriptors: DeviceBuffer<SegmentColumn>,
-    held: Vec<Arc<Held>>,
+    /// What the descriptors point to.
+    _held: Vec<Arc<Held>>,
 }
 
 /// A table's rows in tiles.
 pub type Tiles = DeviceBuffer<Tile>;
 
-type Segments = Weak<[Arc<Segment>]>;
-
-struct Entry<T> {
-    of: T,
+/// What is cached, as long as that lives of which it is.
+struct Entry<S: ?Sized, T> {
+    source: Weak<S>,
+    of: Arc<T>,
     /// When it was last asked for.
     used: u64,
 }
 
 #[derive(Default)]
 struct Cache {
-    segments: HashMap<Name, (Weak<Segment>, Entry<Arc<Held>>)>,
-    tables: HashMap<(usize, usize), (Segments, Entry<Arc<TableColumn>>)>,
-    tiles: HashMap<usize, (Segments, Entry<Arc<Tiles>>)>,
+    segments: HashMap<Name, Entry<Segment, Held>>,
+    tables: HashMap<(usize, usize), Entry<[Arc<Segment>], TableColumn>>,
+    tiles: HashMap<usize, Entry<[Arc<Segment>], Tiles>>,
     clock: u64,
 }
 
@@ -63,7 +64,7 @@ pub fn table_tiles(stream: &Stream, table: &TableVersion) -> Result<Arc<Tiles>> 
     {
         let mut cache = CACHE.lock();
         let now = cache.tick();
-        if let Some((_, entry)) = cache.tiles.get_mut(&name) {
+        if let Some(entry) = cache.tiles.get_mut(&name) {
             entry.used = now;
             return Ok(Arc::clone(&entry.of));
         }
@@ -72,8 +73,12 @@ pub fn table_tiles(stream: &Stream, table: &TableVersion) -> Result<Arc<Tiles>> 
     let of = Arc::new(with_room(stream, || stream.upload(&of))?);
     let mut cache = CACHE.lock();
     let used = cache.tick();
-    let entry = Entry { of: Arc::clone(&of), used };
-    cache.tiles.insert(name, (Arc::downgrade(table.segments()), entry));
+    let entry = Entry {
+        source: Arc::downgrade(table.segments()),
+        of: Arc::clone(&of),
+        used,
+    };
+    cache.tiles.insert(name, entry);
     Ok(of)
 }
 
@@ -83,7 +88,7 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
     {
         let mut cache = CACHE.lock();
         let now = cache.tick();
-        if let Some((_, entry)) = cache.tables.get_mut(&name) {
+        if let Some(entry) = cache.tables.get_mut(&name) {
             entry.used = now;
             return Ok(Arc::clone(&entry.of));
         }
@@ -92,15 +97,26 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
     // What is copied is the table's, which may go when this returns.
     stream.synchronize()?;
     let (descriptors, fresh, held) = loaded?;
-    let of = Arc::new(TableColumn { descriptors, held });
+    let of = Arc::new(TableColumn {
+        descriptors,
+        _held: held,
+    });
     let mut cache = CACHE.lock();
     let used = cache.tick();
     for (name, segment, held) in fresh {
-        let entry = Entry { of: held, used };
-        cache.segments.insert(name, (Arc::downgrade(&segment), entry));
+        let entry = Entry {
+            source: Arc::downgrade(&segment),
+            of: held,
+            used,
+        };
+        cache.segments.insert(name, entry);
     }
-    let entry = Entry { of: Arc::clone(&of), used };
-    cache.tables.insert(name, (Arc::downgrade(table.segments()), entry));
+    let entry = Entry {
+        source: Arc::downgrade(table.segments()),
+        of: Arc::clone(&of),
+        used,
+    };
+    cache.tables.insert(name, entry);
     Ok(of)
 }
 
@@ -147,14 +163,16 @@ fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<L
 fn known(name: Name) -> Option<Arc<Held>> {
     let mut cache = CACHE.lock();
     let now = cache.clock;
-    let (_, entry) = cache.segments.get_mut(&name)?;
+    let entry = cache.segments.get_mut(&name)?;
     entry.used = now;
     Some(Arc::clone(&entry.of))
 }
 
 fn valid(stream: &Stream, nulls: Option<&NullBuffer>) -> Result<Option<DeviceBuffer<u8>>> {
     let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-    nulls.map(|nulls| stream.upload(nulls.inner().sliced().as_slice())).transpose()
+    nulls
+        .map(|nulls| stream.upload(nulls.inner().sliced().as_slice()))
+        .transpose()
 }
 
 /// Does what takes device memory; where there is too little, gives up what is cached and not in use, and tries again.
@@ -176,21 +194,30 @@ impl Cache {
 
     /// Drops what is of tables that are no more.
     fn forget_dropped(&mut self) {
-        self.tables.retain(|_, (of, _)| of.strong_count() > 0);
-        self.tiles.retain(|_, (of, _)| of.strong_count() > 0);
-        self.segments.retain(|_, (of, _)| of.strong_count() > 0);
+        self.tables.retain(|_, entry| entry.source.strong_count() > 0);
+        self.tiles.retain(|_, entry| entry.source.strong_count() > 0);
+        self.segments.retain(|_, entry| entry.source.strong_count() > 0);
     }
 
-    /// Gives up the column that nobody has asked for the longest. False: all are in use.
+    /// Gives up the column that nobody has asked for the longest, and those after it until that gave memory back. False: all
+    /// are in use.
     fn give_up(&mut self) -> bool {
-        let idle = self.tables.iter().filter(|(_, (_, entry))| Arc::strong_count(&entry.of) == 1);
-        if let Some(name) = idle.min_by_key(|(_, (_, entry))| entry.used).map(|(name, _)| *name) {
+        let before = self.segments.len();
+        loop {
+            // Those of no table's column: what is in use is held by one.
+            self.segments.retain(|_, entry| Arc::strong_count(&entry.of) > 1);
+            if self.segments.len() < before {
+                return true;
+            }
+            let idle = self
+                .tables
+                .iter()
+                .filter(|(_, entry)| Arc::strong_count(&entry.of) == 1);
+            let Some(name) = idle.min_by_key(|(_, entry)| entry.used).map(|(name, _)| *name) else {
+                return false;
+            };
             self.tables.remove(&name);
         }
-        let before = self.segments.len();
-        // Those of no table's column: what is in use is held by one.
-        self.segments.retain(|_, (_, entry)| Arc::strong_count(&entry.of) > 1);
-        self.segments.len() < before
     }
 }
 
@@ -290,7 +317,11 @@ impl Held {
                         let bits = array.as_boolean().values().sliced();
                         Held::copied(stream, bits.as_slice(), nulls, 0)
                     }
-                    DataType::Int16 | DataType::Int32 | DataType::Date32 | DataType::Int64 | DataType::Time64(_)
+                    DataType::Int16
+                    | DataType::Int32
+                    | DataType::Date32
+                    | DataType::Int64
+                    | DataType::Time64(_)
                     | DataType::Timestamp(..) => {
                         let narrow = match array.data_type() {
                             DataType::Date32 => cast(array, &DataType::Int32).map_err(|_| refused())?,
@@ -317,17 +348,5 @@ impl Held {
             base_high: (self.base >> 64) as u64,
             width: self.width,
         }
-    }
-
-    fn size(&self) -> u64 {
-        let others = [&self.bytes, &self.valid];
-        self.values.bytes() + others.iter().map(|buffer| buffer.as_ref().map_or(0, DeviceBuffer::bytes)).sum::<u64>()
-    }
-}
-
-impl TableColumn {
-    /// Bytes of device memory.
-    pub fn bytes(&self) -> u64 {
-        self.held.iter().map(|held| held.size()).sum()
     }
 }

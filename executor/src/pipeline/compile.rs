@@ -49,7 +49,10 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translate
         return flow(fragment, own.input());
     }
     // Which partition has a row matters to nobody here.
-    if let Some(own) = plan.downcast_ref::<CoalescePartitionsExec>().filter(|own| own.fetch().is_none()) {
+    if let Some(own) = plan
+        .downcast_ref::<CoalescePartitionsExec>()
+        .filter(|own| own.fetch().is_none())
+    {
         return flow(fragment, own.input());
     }
     if let Some(own) = plan.downcast_ref::<RepartitionExec>() {

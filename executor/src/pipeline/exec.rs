@@ -1,6 +1,6 @@
 //! A part of a plan that may run on the device as one fragment, and else as it is.
 //!
-//! Stands above the joins that nothing but joins, filters and projections are around; groupings try by themselves.
+//! Stands above groupings and topmost joins.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,28 +9,19 @@ use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsContext};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, SendableRecordBatchStream,
+    StatisticsArgs,
 };
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use super::attempt::{Ran, Report, rows};
-use crate::held::batch_bytes;
-use crate::options::{DeviceChoice, JoinOptions};
 use crate::per_execution::{MadeOnce, PerExecution};
-
-/// Rows that are worth being read from the device by one thread.
-const ROWS_MAX: usize = 1 << 20;
-
-fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
-    statistics.ok()?.num_rows.get_value().copied()
-}
 
 #[derive(Debug)]
 pub struct OffloadExec {
@@ -116,22 +107,13 @@ impl ExecutionPlan for OffloadExec {
             metrics: self.metrics.clone(),
             partition,
         };
-        let forced = JoinOptions::of(context.session_config()).device == DeviceChoice::Gpu;
-        let worth = forced || expected_rows(&input).is_some_and(|rows| rows <= ROWS_MAX);
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
         let batch_rows = context.session_config().batch_size().max(1);
         let output = async move {
             let found = shared
                 .get_or_make(async {
-                    if !worth {
-                        return Ok(None);
-                    }
-                    let Some(batch) = rows(&input, &context, &report).await? else {
-                        return Ok(None);
-                    };
-                    let reservation = MemoryConsumer::new("rows of the device").register(context.memory_pool());
-                    reservation.try_grow(batch_bytes(&batch))?;
-                    let _reservation = reservation;
-                    Ok(Some(Found { batch, _reservation }))
+                    let found = rows(&input, &context, &report).await?;
+                    Ok(found.map(|(batch, _reservation)| Found { batch, _reservation }))
                 })
                 .await?;
             let Some(found) = found else {
@@ -142,8 +124,12 @@ impl ExecutionPlan for OffloadExec {
                 0 => found.batch.clone(),
                 _ => found.batch.slice(0, 0),
             };
+            metrics.record_output(batch.num_rows());
+            metrics.done();
             let starts = (0..batch.num_rows()).step_by(batch_rows);
-            let slices: Vec<_> = starts.map(|start| Ok(batch.slice(start, batch_rows.min(batch.num_rows() - start)))).collect();
+            let slices: Vec<_> = starts
+                .map(|start| Ok(batch.slice(start, batch_rows.min(batch.num_rows() - start))))
+                .collect();
             let slices = futures::stream::iter(slices);
             Ok(Box::pin(RecordBatchStreamAdapter::new(batch.schema(), slices)) as SendableRecordBatchStream)
         };

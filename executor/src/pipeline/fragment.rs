@@ -41,7 +41,10 @@ pub struct Step {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Input {
     /// The descriptors of a scan's column.
-    Column { scan: usize, column: usize },
+    Column {
+        scan: usize,
+        column: usize,
+    },
     /// The tiles of a scan.
     Tiles(usize),
     Array(usize),
@@ -53,7 +56,10 @@ pub enum Input {
 pub enum Source {
     Scan(usize),
     /// A table made before: the array of its row count, and the most rows it has.
-    Made { count: usize, rows_max: u64 },
+    Made {
+        count: usize,
+        rows_max: u64,
+    },
     /// Rows by number alone.
     Numbers(u64),
 }
@@ -85,10 +91,5 @@ impl Fragment {
     /// Bytes of all arrays.
     pub fn array_bytes(&self) -> u64 {
         self.arrays.iter().fold(0, |sum, array| sum.saturating_add(array.bytes))
-    }
-
-    /// Rows of all scans.
-    pub fn rows(&self) -> u64 {
-        self.scans.iter().map(|scan| scan.table.rows()).sum()
     }
 }

@@ -110,7 +110,10 @@ impl Made {
         let columns = self.columns.iter().flatten();
         columns.map(|column| &column.data_type).all(|data_type| {
             is_exact(data_type)
-                || matches!(data_type, DataType::Decimal128(..) | DataType::Float64 | DataType::Float32 | DataType::Utf8View)
+                || matches!(
+                    data_type,
+                    DataType::Decimal128(..) | DataType::Float64 | DataType::Float32 | DataType::Utf8View
+                )
         })
     }
 
@@ -118,9 +121,17 @@ impl Made {
     pub fn read(&self, fragment: &Fragment, running: &Running, schema: &SchemaRef) -> Result<RecordBatch> {
         let count = running.words::<u32>(self.count, 1).map_err(to_datafusion)?;
         let rows = count.first().map_or(0, |rows| *rows as usize);
-        let columns = self.columns.iter().flatten().map(|column| column.read(fragment, running, rows));
+        let columns = self
+            .columns
+            .iter()
+            .flatten()
+            .map(|column| column.read(fragment, running, rows));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options)?)
+        Ok(RecordBatch::try_new_with_options(
+            schema.clone(),
+            columns.collect::<Result<_>>()?,
+            &options,
+        )?)
     }
 }
 
@@ -233,7 +244,9 @@ impl Column {
             Some(missing) => format!("({missing} ? {nothing} : {load})"),
             None => load,
         };
-        let own = self.nulls.map(|id| format!("{}[{row}] != 0", flow.array(Input::Array(id), "const u8")));
+        let own = self
+            .nulls
+            .map(|id| format!("{}[{row}] != 0", flow.array(Input::Array(id), "const u8")));
         let null = match (missing, own) {
             (Some(missing), Some(own)) => Some(format!("({missing} || {own})")),
             (Some(missing), None) => Some(missing.to_string()),

@@ -19,5 +19,5 @@ mod result;
 mod run;
 mod stored;
 
-pub use attempt::{Ran, Report, grouped};
+pub use attempt::Ran;
 pub use exec::OffloadExec;

@@ -13,13 +13,11 @@ use tenon_gpu::tuning::PIPELINE_TILE;
 use super::fragment::{Fragment, Scan};
 use super::group::{Grouping, Groups, Key, Place, State};
 use super::run::Running;
+use crate::aggregate::Found;
 use crate::gpu_error::to_datafusion;
 use crate::keys::from_exact;
 
-/// Keys, states of each aggregate, and how many groups there are.
-pub type Gathered = (Vec<ArrayRef>, Vec<Vec<ArrayRef>>, usize);
-
-pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Result<Gathered> {
+pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Result<Found> {
     let words = |array: usize, count: usize| running.words::<u64>(array, count).map_err(to_datafusion);
     let counted = |array: usize| -> Result<usize> {
         let count = running.words::<u32>(array, 1).map_err(to_datafusion)?;
@@ -28,12 +26,23 @@ pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Re
     // Groups as they lie in the arrays; their numbers, where these say what the keys are; and which of them are there.
     let (lying, numbers, present) = match grouping.groups {
         Groups::One => (1, vec![0], None),
-        Groups::Numbered { slots, counted, listed: None } => {
+        Groups::Numbered {
+            slots,
+            counted,
+            listed: None,
+        } => {
             let rows = words(grouping.words[counted][0], slots as usize)?;
             let present: Vec<usize> = (0..rows.len()).filter(|&slot| rows[slot] != 0).collect();
-            (slots as usize, present.iter().map(|&slot| slot as u64).collect(), Some(present))
+            (
+                slots as usize,
+                present.iter().map(|&slot| slot as u64).collect(),
+                Some(present),
+            )
         }
-        Groups::Numbered { listed: Some((count, numbers)), .. } => {
+        Groups::Numbered {
+            listed: Some((count, numbers)),
+            ..
+        } => {
             let count = counted(count)?;
             let numbers = running.words::<u32>(numbers, count).map_err(to_datafusion)?;
             (count, numbers.into_iter().map(u64::from).collect(), None)
@@ -56,7 +65,10 @@ pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Re
         Groups::Listed { .. } => lying,
         _ => numbers.len(),
     };
-    let keys = grouping.keys.iter().map(|key| key_column(fragment, grouping, running, key, (&numbers, count)));
+    let keys = grouping
+        .keys
+        .iter()
+        .map(|key| key_column(fragment, grouping, running, key, (&numbers, count)));
     let keys = keys.collect::<Result<Vec<_>>>()?;
     let states = grouping.states.iter().map(|state| state_columns(state, &cells));
     Ok((keys, states.collect::<Result<_>>()?, count))
@@ -65,12 +77,15 @@ pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Re
 /// The columns of an aggregate's state.
 fn state_columns(state: &State, cells: &[Vec<Vec<u64>>]) -> Result<Vec<ArrayRef>> {
     let counts = |cell: usize| cells[cell][0].iter().map(|&word| word as i64);
-    let seen = |count: usize| Some(counts(count).map(|count| count > 0).collect::<NullBuffer>()).filter(|n| n.null_count() > 0);
+    let seen = |count: usize| {
+        Some(counts(count).map(|count| count > 0).collect::<NullBuffer>()).filter(|n| n.null_count() > 0)
+    };
     let sums = |cell: usize| -> Vec<i128> {
         match &cells[cell][..] {
             [low, high] => {
                 let wide = low.iter().zip(high);
-                wide.map(|(&low, &high)| (i128::from(high as i64) << 64) | i128::from(low)).collect()
+                wide.map(|(&low, &high)| (i128::from(high as i64) << 64) | i128::from(low))
+                    .collect()
             }
             words => words[0].iter().map(|&word| i128::from(word as i64)).collect(),
         }
@@ -89,14 +104,28 @@ fn state_columns(state: &State, cells: &[Vec<Vec<u64>>]) -> Result<Vec<ArrayRef>
         let values: Vec<f64> = cells[sum][0].iter().map(|&word| f64::from_bits(word)).collect();
         Arc::new(Float64Array::new(values.into(), seen(count)))
     };
-    let how_many = |count: usize| -> ArrayRef { Arc::new(counts(count).map(|count| count as u64).collect::<UInt64Array>()) };
+    let how_many =
+        |count: usize| -> ArrayRef { Arc::new(counts(count).map(|count| count as u64).collect::<UInt64Array>()) };
     Ok(match state {
         State::Count(cell) => vec![Arc::new(counts(*cell).collect::<Int64Array>())],
-        State::Sum { sum: own, count, data_type } => vec![sum(*own, *count, data_type)?],
-        State::Average { sum: own, count, data_type } => vec![how_many(*count), sum(*own, *count, data_type)?],
+        State::Sum {
+            sum: own,
+            count,
+            data_type,
+        } => vec![sum(*own, *count, data_type)?],
+        State::Average {
+            sum: own,
+            count,
+            data_type,
+        } => vec![how_many(*count), sum(*own, *count, data_type)?],
         State::FloatSum { sum, count } => vec![floats(*sum, *count)],
         State::FloatAverage { sum, count } => vec![how_many(*count), floats(*sum, *count)],
-        State::Extreme { cell, from, least, data_type } => {
+        State::Extreme {
+            cell,
+            from,
+            least,
+            data_type,
+        } => {
             let words = &cells[*cell][0];
             let value = |word: u64| match least {
                 true => from.wrapping_sub(word.wrapping_sub(1) as i64),
@@ -104,7 +133,11 @@ fn state_columns(state: &State, cells: &[Vec<Vec<u64>>]) -> Result<Vec<ArrayRef>
             };
             let lanes: Vec<i64> = words.iter().map(|&word| value(word)).collect();
             let nulls: NullBuffer = words.iter().map(|&word| word != 0).collect();
-            vec![from_exact(&lanes, Some(nulls).filter(|n| n.null_count() > 0), data_type)?]
+            vec![from_exact(
+                &lanes,
+                Some(nulls).filter(|n| n.null_count() > 0),
+                data_type,
+            )?]
         }
     })
 }
@@ -117,23 +150,52 @@ fn key_column(
     (numbers, count): (&[u64], usize),
 ) -> Result<ArrayRef> {
     let (lanes, valid): (Vec<i64>, Option<Vec<bool>>) = match (&key.place, grouping.groups) {
-        (Place::Digit { stride, span, low, nullable }, _) => {
+        (
+            Place::Digit {
+                stride,
+                span,
+                low,
+                nullable,
+            },
+            _,
+        ) => {
             let digits: Vec<u64> = numbers.iter().map(|number| number / stride % span).collect();
             let valid = nullable.then(|| digits.iter().map(|digit| *digit != span - 1).collect());
-            (digits.into_iter().map(|digit| low.wrapping_add(digit as i64)).collect(), valid)
+            (
+                digits.into_iter().map(|digit| low.wrapping_add(digit as i64)).collect(),
+                valid,
+            )
         }
-        (Place::Word { word, null_bit }, Groups::Listed { keys, words, capacity, .. }) => {
+        (
+            Place::Word { word, null_bit },
+            Groups::Listed {
+                keys, words, capacity, ..
+            },
+        ) => {
             let column = |word: usize| {
                 let first = word as u64 * capacity;
                 running.words_from::<u64>(keys, first, count).map_err(to_datafusion)
             };
             let valid = match null_bit {
-                Some(bit) => Some(column(words - 1)?.into_iter().map(|bits| bits >> bit & 1 == 0).collect()),
+                Some(bit) => Some(
+                    column(words - 1)?
+                        .into_iter()
+                        .map(|bits| bits >> bit & 1 == 0)
+                        .collect(),
+                ),
                 None => None,
             };
             (column(*word)?.into_iter().map(|word| word as i64).collect(), valid)
         }
-        (Place::Late { array, scan, column, null }, _) => {
+        (
+            Place::Late {
+                array,
+                scan,
+                column,
+                null,
+            },
+            _,
+        ) => {
             let positions = running.words::<u32>(*array, count).map_err(to_datafusion)?;
             let nulls = match null {
                 Some(null) => Some(running.words::<u8>(*null, count).map_err(to_datafusion)?),
@@ -172,7 +234,11 @@ pub fn at_positions(scan: &Scan, column: usize, positions: &[u32], nulls: Option
     for run in rows.chunk_by(|a, b| a.0 == b.0) {
         let picked: UInt32Array = run.iter().map(|(_, row, _)| *row).collect::<Vec<_>>().into();
         let segment = &segments[run[0].0 as usize];
-        parts.push(segment.take(column, &picked).map_err(|error| DataFusionError::External(Box::new(error)))?);
+        parts.push(
+            segment
+                .take(column, &picked)
+                .map_err(|error| DataFusionError::External(Box::new(error)))?,
+        );
     }
     let data_type = scan.table.schema().field(column).data_type();
     let all = match parts.is_empty() {
@@ -191,4 +257,3 @@ pub fn at_positions(scan: &Scan, column: usize, positions: &[u32], nulls: Option
 pub fn fits(keys: &[ArrayRef], types: impl Iterator<Item = DataType>) -> bool {
     keys.iter().map(|key| key.data_type().clone()).eq(types)
 }
-

@@ -12,7 +12,10 @@ use crate::codegen::{Given, Range, Translated};
 /// A column as kernels load it.
 pub enum Stored {
     /// Whole numbers; the bytes of a difference where all segments have as many.
-    Number { width: Option<u64>, range: Range },
+    Number {
+        width: Option<u64>,
+        range: Range,
+    },
     /// Codes of texts.
     Code(ArrayRef),
     /// Few texts, which get codes on their way to the device.

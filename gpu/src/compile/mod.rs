@@ -4,18 +4,23 @@
 //! BLAKE3 hash over the source, every header, the definitions, the options, the target and the compiler's version.
 
 mod cache;
+mod checked;
 mod host;
 mod nvrtc;
 
 use std::path::PathBuf;
 
 pub use cache::{Cache, default_directory};
+pub use checked::Checked;
 pub use host::HostCompiler;
 pub use nvrtc::{Nvrtc, search_paths};
 
 use crate::error::Result;
 use crate::sources;
 use crate::tuning;
+
+/// Architectures that every program must compile for: Ampere, Hopper, Blackwell.
+pub const ARCHITECTURES: [u32; 3] = [80, 90, 100];
 
 /// A parameter struct's name and its `KernelParams::layout`.
 pub type Layout = (&'static str, fn() -> String);

@@ -111,7 +111,8 @@ pub fn programs() -> Vec<Program> {
         ..Code::default()
     };
     let grouped = Code {
-        begin: "const Groups<2> groups{p.array<u32>(1), p.array<u64>(2), p.array<u32>(3), p.inputs[4], p.inputs[5]};".into(),
+        begin: "const Groups<2> groups{p.array<u32>(1), p.array<u64>(2), p.array<u32>(3), p.inputs[4], p.inputs[5]};"
+            .into(),
         tile: scan.tile.clone(),
         row: "u64 key[2] = {(u64)stored<u32>(s0, row), stored_code(s0, row)}; bool is_new; \
               u32 group = groups.find(p, key, is_new); \
@@ -201,7 +202,9 @@ pub unsafe fn launch(stream: &Stream, launch: &Launch<'_>) -> Result<()> {
         return Ok(());
     }
     let device = stream.device();
-    let kernel = device.load(&launch.code.program())?.kernel::<PipelineParams>("pipeline")?;
+    let kernel = device
+        .load(&launch.code.program())?
+        .kernel::<PipelineParams>("pipeline")?;
     let threads = tuning::PIPELINE_THREADS;
     let resident = kernel.resident_blocks(threads, launch.code.shared_bytes)?.max(1);
     let blocks = u64::from(resident * device.info().multiprocessors.max(1)).min(tiles);

@@ -8,7 +8,8 @@
 //! Settings: `TENON_SIM_WINDOW` (resident blocks, 8), `TENON_SIM_THREADS` (OS threads of a launch, 1),
 //! `TENON_SIM_TIMEOUT_S` (seconds without a finished block until a spinning launch is an error, 30),
 //! `TENON_SIM_SEED` (threads run in an order drawn from it, which shows more races; 0, the plain order). They are
-//! also fields of [`SimConfig`].
+//! also fields of [`SimConfig`]. With `TENON_SIM_NVRTC=1` NVRTC must compile each program, too, for all supported
+//! architectures.
 //! A loop that never calls a barrier, a collective, an ordered load or `tenon_spin_pause` cannot be interrupted.
 
 mod abi;

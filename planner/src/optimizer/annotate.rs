@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
-use tenon_executor::aggregate::GroupExec;
+use tenon_executor::aggregate::{GroupExec, GroupSpec};
 use tenon_executor::join::{IndexJoinExec, JoinExec};
 use tenon_executor::scan::SegmentTable;
 
@@ -181,7 +181,7 @@ fn told(plan: Arc<dyn ExecutionPlan>, expected: &Expected, options: &ConfigOptio
         return Ok(Arc::new(join.with_estimate(rows)));
     }
     if let Some(group) = plan.downcast_ref::<GroupExec>() {
-        let told = GroupExec::new(Arc::clone(group.input()), group.spec().clone());
+        let told = GroupExec::new(Arc::clone(group.input()), GroupSpec::clone(group.spec()));
         return Ok(Arc::new(told.with_estimate(rows)));
     }
     Ok(plan)

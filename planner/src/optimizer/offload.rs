@@ -1,33 +1,47 @@
-//! Which joins may run on the device as one fragment with what is around them; groupings try by themselves.
+//! Which parts of a plan may run on the device as one fragment each.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use tenon_executor::aggregate::GroupExec;
 use tenon_executor::device;
 use tenon_executor::join::JoinExec;
 use tenon_executor::join::choice::DeviceState;
 use tenon_executor::options::{DeviceChoice, JoinOptions};
 use tenon_executor::pipeline::OffloadExec;
 
-/// Puts a node that tries the device above each topmost join whose rows may come in any order and partition.
+/// Puts a node that tries the device above each grouping, and above each topmost join whose rows may come in any order and
+/// partition.
 pub fn place(plan: Arc<dyn ExecutionPlan>, options: &JoinOptions) -> Result<Arc<dyn ExecutionPlan>> {
-    let forced = options.device == DeviceChoice::Gpu;
-    match device::state(options) {
-        DeviceState::Present { simulated, .. } if !simulated || forced => {}
-        _ => return Ok(plan),
+    let there = || matches!(device::state(options), DeviceState::Present { .. });
+    match options.device == DeviceChoice::Gpu && there() {
+        true => placed(plan, false),
+        false => Ok(plan),
     }
-    let placed = plan.transform_down(|node| {
-        let own = node.downcast_ref::<JoinExec>().is_some();
-        let free = node.output_ordering().is_none() && !matches!(node.output_partitioning(), Partitioning::Hash(..));
-        match own && free {
-            true => {
-                let above: Arc<dyn ExecutionPlan> = Arc::new(OffloadExec::new(node));
-                Ok(Transformed::new(above, true, TreeNodeRecursion::Jump))
-            }
-            false => Ok(Transformed::no(node)),
-        }
-    });
-    placed.data()
+}
+
+/// `within`: what is above takes the node's rows into its own pipelines.
+fn placed(plan: Arc<dyn ExecutionPlan>, within: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    let is_join = plan.downcast_ref::<JoinExec>().is_some();
+    let is_group = plan.downcast_ref::<GroupExec>().is_some();
+    let hands_on = matches!(
+        plan.name(),
+        "ProjectionExec" | "FilterExec" | "CoalescePartitionsExec" | "RepartitionExec"
+    );
+    let children: Vec<_> = plan.children().into_iter().cloned().collect();
+    let below = is_join || within && hands_on;
+    let new = children
+        .iter()
+        .map(|child| placed(Arc::clone(child), below))
+        .collect::<Result<Vec<_>>>()?;
+    let plan = match new.iter().zip(&children).all(|(new, old)| Arc::ptr_eq(new, old)) {
+        true => plan,
+        false => plan.with_new_children(new)?,
+    };
+    let free = plan.output_ordering().is_none() && !matches!(plan.output_partitioning(), Partitioning::Hash(..));
+    match (is_group || is_join && !within) && free {
+        true => Ok(Arc::new(OffloadExec::new(plan))),
+        false => Ok(plan),
+    }
 }

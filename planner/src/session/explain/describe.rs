@@ -111,8 +111,14 @@ impl Describer {
                 && self.analyze
             {
                 match offload.ran() {
-                    Some(Ran::Device) => node.device = "gpu",
-                    Some(Ran::Host(Some(why))) => node.reason = Some(format!("on cpu: {why}")),
+                    Some(Ran::Device) => {
+                        node.device = "gpu";
+                        node.actual = actual::of(plan.as_ref(), "compute");
+                    }
+                    Some(Ran::Host(Some(why))) => {
+                        let why = Value::Text(format!("none: {why}"));
+                        node.properties.push(("Fragment".into(), why));
+                    }
                     _ => {}
                 }
             }
@@ -206,13 +212,7 @@ impl Describer {
         if let Some(group) = plan.downcast_ref::<GroupExec>() {
             let spec = group.spec();
             let keys = spec.keys.iter().map(|(key, _)| text(key, first(names)));
-            let mut facts = aggregate("", keys.collect(), spec.aggregates.as_slice(), names).phase("merge");
-            match group.ran() {
-                Some(Ran::Device) => facts.node.device = "gpu",
-                Some(Ran::Host(why)) => facts.node.reason = why.map(|why| format!("on cpu: {why}")),
-                None => {}
-            }
-            return facts;
+            return aggregate("", keys.collect(), spec.aggregates.as_slice(), names).phase("merge");
         }
         Facts {
             foreign: true,

@@ -1,0 +1,307 @@
+//! Aggregates as cells: what of each row goes into a group's words, and what these make of it in the end.
+
+use arrow::datatypes::DataType;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{Column, Literal};
+
+use super::super::flow::Flow;
+use crate::codegen::{Translated, c_number};
+use crate::keys::is_exact;
+
+/// What of each row a cell takes in.
+#[derive(Clone, PartialEq)]
+pub struct Taken {
+    /// None: every row counts.
+    pub arg: Option<PhysicalExprRef>,
+    pub filter: Option<PhysicalExprRef>,
+    pub how: How,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum How {
+    Count,
+    Sum,
+    Least,
+    Greatest,
+    FloatSum,
+}
+
+/// How a cell's value comes about.
+pub struct Update {
+    how: How,
+    /// C++ of when a row counts.
+    when: Option<String>,
+    value: String,
+    /// Of two words.
+    wide: bool,
+    /// The largest magnitude of the cell's value, where that is known.
+    pub bound: Option<i128>,
+}
+
+impl Update {
+    pub fn words(&self) -> usize {
+        1 + usize::from(self.wide)
+    }
+
+    /// C++ that takes a row into the words at these places, which are a thread's own or many threads'.
+    pub fn line(&self, words: &[String], own: bool) -> String {
+        let Update { value, .. } = self;
+        let first = &words[0];
+        let line = match (self.how, own) {
+            (How::Sum, true) if self.wide => format!(
+                "{{ i128 sum = bits_128({high}, {first}) + (i128){value}; {first} = (u64)sum; \
+                 {high} = (u64)((u128)sum >> 64); }}",
+                high = words[1]
+            ),
+            (How::Sum, false) if self.wide => format!("add_wide(&{first}, &{}, (i128){value});", words[1]),
+            (How::Count | How::Sum, true) => format!("{first} += (u64){value};"),
+            (How::Count | How::Sum, false) => format!("add_word(&{first}, (u64){value});"),
+            (How::FloatSum, true) => format!("{first} = bit_cast<u64>(bit_cast<f64>({first}) + {value});"),
+            (How::FloatSum, false) => format!("atomicAdd((f64*)&{first}, {value});"),
+            (How::Least | How::Greatest, true) => format!("{first} = max_of<u64>({first}, {value});"),
+            (How::Least | How::Greatest, false) => format!("atomicMax(&{first}, {value});"),
+        };
+        match &self.when {
+            Some(when) => format!("if ({when}) {{ {line} }}"),
+            None => line,
+        }
+    }
+
+    /// Code that takes a warp's words at `own` into those at `words`, once.
+    pub fn reduced(&self, own: &[String], words: &[String]) -> String {
+        let (mine, to) = (&own[0], &words[0]);
+        let body = match self.how {
+            How::Sum if self.wide => format!(
+                "i128 sum = warp_reduce(bits_128({}, {mine}), Sum()); \
+                 if (lane_id() == 0 && sum != 0) add_wide(&{to}, &{}, sum);",
+                own[1], words[1]
+            ),
+            How::Count | How::Sum => {
+                format!("u64 sum = warp_reduce({mine}, Sum()); if (lane_id() == 0 && sum) add_word(&{to}, sum);")
+            }
+            How::FloatSum => format!(
+                "f64 sum = warp_reduce(bit_cast<f64>({mine}), Sum()); \
+                 if (lane_id() == 0 && sum != 0) atomicAdd((f64*)&{to}, sum);"
+            ),
+            How::Least | How::Greatest => {
+                format!("u64 most = warp_reduce({mine}, Max()); if (lane_id() == 0 && most) atomicMax(&{to}, most);")
+            }
+        };
+        format!("    {{ {body} }}\n")
+    }
+
+    /// Code that takes a block's words at `own` into those at `words`.
+    pub fn flushed(&self, own: &[String], words: &[String]) -> String {
+        let (mine, to) = (&own[0], &words[0]);
+        match self.how {
+            How::Sum if self.wide => format!(
+                "if ({mine} | {high}) add_wide(&{to}, &{}, bits_128({high}, {mine}));",
+                words[1],
+                high = own[1]
+            ),
+            How::Count | How::Sum => format!("if ({mine}) add_word(&{to}, {mine});"),
+            How::FloatSum => format!("if ({mine}) atomicAdd((f64*)&{to}, bit_cast<f64>({mine}));"),
+            How::Least | How::Greatest => format!("if ({mine}) atomicMax(&{to}, {mine});"),
+        }
+    }
+}
+
+/// What an aggregate's state is made of, by cells.
+pub enum State {
+    Count(usize),
+    /// Null where nothing was counted. A decimal, or 64 bits, which must hold it.
+    Sum {
+        sum: usize,
+        count: usize,
+        data_type: DataType,
+    },
+    /// How many, and their sum.
+    Average {
+        sum: usize,
+        count: usize,
+        data_type: DataType,
+    },
+    /// The word is how far the value is from `from`, less one, downwards where `least`; 0: there is none.
+    Extreme {
+        cell: usize,
+        from: i64,
+        least: bool,
+        data_type: DataType,
+    },
+    FloatSum {
+        sum: usize,
+        count: usize,
+    },
+    FloatAverage {
+        sum: usize,
+        count: usize,
+    },
+}
+
+/// The cells of all aggregates.
+#[derive(Default)]
+pub struct Cells(pub Vec<Taken>);
+
+impl Cells {
+    pub fn cell(&mut self, taken: Taken) -> usize {
+        let found = self.0.iter().position(|own| *own == taken);
+        found.unwrap_or_else(|| {
+            self.0.push(taken);
+            self.0.len() - 1
+        })
+    }
+
+    /// The state of an aggregate; `range` tells what a value can be.
+    pub fn state(
+        &mut self,
+        flow: &mut Flow,
+        aggregate: &AggregateFunctionExpr,
+        filter: Option<&PhysicalExprRef>,
+    ) -> Translated<State> {
+        let refused = || format!("no device form of {}", aggregate.name());
+        let (args, states) = (
+            aggregate.expressions(),
+            aggregate.state_fields().map_err(|error| error.to_string())?,
+        );
+        let [arg] = &args[..] else { return Err(refused()) };
+        if aggregate.is_distinct() || !aggregate.order_bys().is_empty() {
+            return Err(refused());
+        }
+        let types: Vec<&DataType> = states.iter().map(|field| field.data_type()).collect();
+        let own = arg
+            .data_type(&flow.translator.schema)
+            .map_err(|error| error.to_string())?;
+        let mut cell = |arg: Option<&PhysicalExprRef>, how| {
+            self.cell(Taken {
+                arg: arg.cloned(),
+                filter: filter.cloned(),
+                how,
+            })
+        };
+        let scale_of = |data_type: &DataType| match data_type {
+            DataType::Decimal128(_, scale) => Some(*scale),
+            DataType::Int16 | DataType::Int32 | DataType::Int64 => Some(0),
+            _ => None,
+        };
+        Ok(match (aggregate.fun().name(), &types[..]) {
+            ("count", [DataType::Int64]) => State::Count(cell(counted_arg(arg), How::Count)),
+            ("sum", [to @ (DataType::Decimal128(..) | DataType::Int64)])
+                if scale_of(&own).is_some() && scale_of(&own) == scale_of(to) =>
+            {
+                State::Sum {
+                    sum: cell(Some(arg), How::Sum),
+                    count: cell(Some(arg), How::Count),
+                    data_type: (*to).clone(),
+                }
+            }
+            ("avg", [DataType::UInt64, to @ DataType::Decimal128(..)])
+                if scale_of(&own).is_some() && scale_of(&own) == scale_of(to) =>
+            {
+                State::Average {
+                    sum: cell(Some(arg), How::Sum),
+                    count: cell(Some(arg), How::Count),
+                    data_type: (*to).clone(),
+                }
+            }
+            ("sum", [DataType::Float64]) if own == DataType::Float64 => State::FloatSum {
+                sum: cell(Some(arg), How::FloatSum),
+                count: cell(Some(arg), How::Count),
+            },
+            ("avg", [DataType::UInt64, DataType::Float64]) if own == DataType::Float64 => State::FloatAverage {
+                sum: cell(Some(arg), How::FloatSum),
+                count: cell(Some(arg), How::Count),
+            },
+            (name @ ("min" | "max"), [to]) if **to == own && is_ordered(&own) => {
+                let value = flow.translator.translate(arg)?;
+                let (_, (low, high)) = flow.word(&value)?;
+                if high - low >= i128::from(u64::MAX) {
+                    return Err(refused());
+                }
+                let least = name == "min";
+                State::Extreme {
+                    cell: cell(Some(arg), if least { How::Least } else { How::Greatest }),
+                    from: if least { high } else { low } as i64,
+                    least,
+                    data_type: own,
+                }
+            }
+            _ => return Err(refused()),
+        })
+    }
+}
+
+/// Whether the order of values is that of their 64-bit words.
+fn is_ordered(data_type: &DataType) -> bool {
+    is_exact(data_type) && *data_type != DataType::Boolean || matches!(data_type, DataType::Decimal128(..))
+}
+
+/// What count() counts: `count(*)` comes as a literal.
+fn counted_arg(arg: &PhysicalExprRef) -> Option<&PhysicalExprRef> {
+    match arg.downcast_ref::<Literal>() {
+        Some(literal) if !literal.value().is_null() => None,
+        _ => Some(arg),
+    }
+}
+
+/// How a cell takes a row in.
+pub fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
+    let mut when = vec![];
+    if let Some(filter) = &taken.filter {
+        when.push(flow.translator.boolean(filter)?.is_true());
+    }
+    let mut update = Update {
+        how: taken.how,
+        when: None,
+        value: "1".into(),
+        wide: false,
+        bound: None,
+    };
+    let column = |arg: &PhysicalExprRef| Some(arg.downcast_ref::<Column>()?.index());
+    let null = match &taken.arg {
+        None => None,
+        // Of a column that is never null nothing is read.
+        Some(arg)
+            if taken.how == How::Count && column(arg).is_some_and(|at| flow.current()[at].given.null.is_none()) =>
+        {
+            None
+        }
+        Some(arg) => {
+            let value = flow.translator.translate(arg)?;
+            match taken.how {
+                How::Count => {}
+                How::FloatSum => update.value = value.value,
+                How::Sum => {
+                    let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
+                    let magnitude = low.unsigned_abs().max(high.unsigned_abs());
+                    let rows = match flow.multiplied {
+                        true => u128::MAX,
+                        false => u128::from(flow.rows_max),
+                    };
+                    update.wide = magnitude.checked_mul(rows).is_none_or(|sum| sum >= 1 << 63);
+                    // More rows than there can be.
+                    let bound = magnitude
+                        .checked_mul(1 << 48)
+                        .and_then(|bound| i128::try_from(bound).ok());
+                    update.bound = bound.filter(|bound| *bound < i128::MAX / 4);
+                    if !update.wide {
+                        update.bound = Some((1 << 63) - 1);
+                    }
+                    update.value = value.value;
+                }
+                How::Least | How::Greatest => {
+                    let (word, (low, high)) = flow.word(&value)?;
+                    update.bound = Some(low.abs().max(high.abs()));
+                    update.value = match taken.how {
+                        How::Least => format!("((u64){} - (u64){word} + 1)", c_number(high)),
+                        _ => format!("((u64){word} - (u64){} + 1)", c_number(low)),
+                    };
+                }
+            }
+            value.null
+        }
+    };
+    when.extend(null.map(|null| format!("!{null}")));
+    update.when = (!when.is_empty()).then(|| when.join(" && "));
+    Ok(update)
+}

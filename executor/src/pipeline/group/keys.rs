@@ -1,0 +1,118 @@
+//! Keys of groups as code.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+
+use super::super::flow::{Flow, codes, is_unique};
+use super::super::fragment::Fragment;
+use crate::aggregate::GroupSpec;
+use crate::codegen::{Translated, c_number, c_type};
+
+/// A key as code.
+pub struct Coded {
+    /// C++ of a 64-bit word, from `low` to `high`.
+    pub word: String,
+    pub low: i128,
+    pub high: i128,
+    pub null: Option<String>,
+    pub data_type: DataType,
+    pub texts: Option<ArrayRef>,
+}
+
+impl Coded {
+    /// How many values it can have, null included.
+    pub fn span(&self) -> u64 {
+        let values = u64::try_from(self.high - self.low)
+            .unwrap_or(u64::MAX)
+            .saturating_add(1);
+        values.saturating_add(u64::from(self.null.is_some()))
+    }
+}
+
+/// A key that another one of the same table decides.
+pub struct Late {
+    pub at: usize,
+    pub position: String,
+    pub scan: usize,
+    pub column: usize,
+    pub data_type: DataType,
+    pub null: Option<String>,
+}
+
+/// The keys, and those that others decide.
+pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translated<(Vec<Coded>, Vec<Late>)> {
+    let column = |flow: &Flow, expr: &PhysicalExprRef| {
+        let at = expr.downcast_ref::<Column>()?.index();
+        Some((at, flow.columns.get(at)?.clone()))
+    };
+    // Scans of which a key names the row.
+    let mut named = vec![];
+    for (expr, _) in &spec.keys {
+        if let Some((scan, own)) = column(flow, expr).and_then(|(_, col)| col.origin)
+            && is_unique(&fragment.scans[scan].table, own)
+        {
+            named.push((scan, own));
+        }
+    }
+    let (mut keys, mut late) = (vec![], vec![]);
+    for (at, (expr, _)) in spec.keys.iter().enumerate() {
+        let known = column(flow, expr);
+        if let Some((index, col)) = &known {
+            let given = flow.current()[*index].given.clone();
+            if codes(&given).is_some() {
+                let code = flow.translator.code_of(*index)?.ok_or("a code that is not there")?;
+                let count = codes(&given).unwrap_or_default();
+                keys.push(Coded {
+                    word: format!("(i64){}", code.code),
+                    low: 0,
+                    high: count as i128 - 1,
+                    null: code.null,
+                    data_type: given.data_type.clone(),
+                    texts: given.texts.clone(),
+                });
+                continue;
+            }
+            if c_type(&given.data_type)? == "Text"
+                && let (Some((scan, own)), Some(position)) = (col.origin, &col.position)
+                && named.iter().any(|(named, key)| *named == scan && *key != own)
+            {
+                late.push(Late {
+                    at,
+                    position: position.clone(),
+                    scan,
+                    column: own,
+                    data_type: given.data_type.clone(),
+                    null: given.null.clone(),
+                });
+                continue;
+            }
+        }
+        let value = flow.translator.translate(expr)?;
+        let (word, (low, high)) = flow.word(&value)?;
+        keys.push(Coded {
+            word,
+            low,
+            high,
+            null: value.null,
+            data_type: value.data_type,
+            texts: None,
+        });
+    }
+    Ok((keys, late))
+}
+
+/// C++ of the number of the keys' group.
+pub fn number(keys: &[Coded], spans: &[u64]) -> String {
+    let mut number = String::from("0ull");
+    for (key, span) in keys.iter().zip(spans) {
+        let digit = format!("(u64)({} - ({}))", key.word, c_number(key.low));
+        let digit = match &key.null {
+            Some(null) => format!("({null} ? {}ull : {digit})", span - 1),
+            None => digit,
+        };
+        number = format!("({number} * {span}ull + {digit})");
+    }
+    format!("(u32){number}")
+}

@@ -1,0 +1,109 @@
+//! Groups of a hash table.
+
+use super::super::flow::Flow;
+use super::super::fragment::{Fragment, Input};
+use super::cells::Update;
+use super::keys::{Coded, Late};
+use super::{Grouping, Groups, Key, Place};
+use crate::codegen::Translated;
+
+/// Ends a flow in groups of a hash table: `late` are kept beside the group that they are decided by.
+pub fn listed(
+    fragment: &mut Fragment,
+    mut flow: Flow,
+    mut result: Grouping,
+    (keys, late): (Vec<Coded>, Vec<Late>),
+    (updates, global): (&[Update], &[Vec<String>]),
+    capacity: u64,
+) -> Translated<Grouping> {
+    let nullable: Vec<usize> = (0..keys.len()).filter(|&key| keys[key].null.is_some()).collect();
+    let words = keys.len() + usize::from(!nullable.is_empty());
+    let slots = capacity.saturating_mul(2).next_power_of_two().max(2);
+    let key_array = fragment.array(capacity.saturating_mul(words as u64), 8, None);
+    let count = fragment.array(1, 4, Some(0));
+    let slot_array = fragment.array(slots, 4, Some(0));
+    let arrays = [
+        flow.array(Input::Array(slot_array), "u32"),
+        flow.array(Input::Array(key_array), "u64"),
+        flow.array(Input::Array(count), "u32"),
+        flow.number(capacity),
+        flow.number(slots - 1),
+    ];
+    flow.begin += &format!("    const Groups<{words}> groups{{{}}};\n", arrays.join(", "));
+    let mut parts: Vec<String> = keys
+        .iter()
+        .map(|key| match &key.null {
+            Some(null) => format!("({null} ? 0ull : (u64){})", key.word),
+            None => format!("(u64){}", key.word),
+        })
+        .collect();
+    if !nullable.is_empty() {
+        let bits = nullable.iter().enumerate();
+        let bits = bits.map(|(bit, key)| format!("(u64){} << {bit}", keys[*key].null.as_deref().unwrap_or("false")));
+        parts.push(bits.collect::<Vec<_>>().join(" | "));
+    }
+    flow.line(&format!("const u64 key[{words}] = {{{}}};", parts.join(", ")));
+    flow.line("bool is_new; u32 group = groups.find(p, key, is_new);");
+    flow.only_if("group != NO_ROW");
+    let mut places: Vec<(usize, Key)> = vec![];
+    let late_at: Vec<usize> = late.iter().map(|late| late.at).collect();
+    let key_at = (0..keys.len() + late.len()).filter(|at| !late_at.contains(at));
+    for ((word, key), at) in keys.into_iter().enumerate().zip(key_at) {
+        let place = Place::Word {
+            word,
+            null_bit: nullable.iter().position(|&own| own == word),
+        };
+        places.push((
+            at,
+            Key {
+                data_type: key.data_type,
+                texts: key.texts,
+                range: (key.low, key.high),
+                place,
+            },
+        ));
+    }
+    for late in late {
+        let array = fragment.array(capacity, 4, None);
+        let to = flow.array(Input::Array(array), "u32");
+        let null = late.null.as_ref().map(|_| fragment.array(capacity, 1, None));
+        let null_to = null.map(|id| flow.array(Input::Array(id), "u8"));
+        let null_line = match (&late.null, null_to) {
+            (Some(null), Some(to)) => format!(" {to}[group] = {null};"),
+            _ => String::new(),
+        };
+        flow.line(&format!(
+            "if (is_new) {{ {to}[group] = {};{null_line} }}",
+            late.position
+        ));
+        let place = Place::Late {
+            array,
+            scan: late.scan,
+            column: late.column,
+            null,
+        };
+        places.push((
+            late.at,
+            Key {
+                data_type: late.data_type,
+                texts: None,
+                range: (0, 0),
+                place,
+            },
+        ));
+    }
+    places.sort_by_key(|(at, _)| *at);
+    result.keys = places.into_iter().map(|(_, key)| key).collect();
+    for (update, words) in updates.iter().zip(global) {
+        let words: Vec<String> = words.iter().map(|array| format!("{array}[group]")).collect();
+        flow.line(&update.line(&words, false));
+    }
+    result.groups = Groups::Listed {
+        count,
+        keys: key_array,
+        words,
+        capacity,
+    };
+    flow.finish(fragment)?;
+    Ok(result)
+}

@@ -1,0 +1,259 @@
+//! Grouping in pipelines: where a group's sums are depends on what is known of the keys.
+//!
+//! | groups | sums |
+//! | --- | --- |
+//! | one | a thread's registers, reduced at the end |
+//! | few, by keys of small ranges | a thread's own in shared memory, reduced at the end |
+//! | more, by keys of small ranges | a block's in shared memory, added up at the end |
+//! | by keys of ranges that an array can be over | an array, by atomic operations |
+//! | any | a hash table |
+//!
+//! Sums are exact: of 64 bits where the bounds of the argument prove that it holds them, else of two words.
+
+mod cells;
+mod keys;
+mod listed;
+mod rows;
+mod sums;
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Schema};
+use tenon_gpu::tuning::PIPELINE_THREADS;
+
+use super::flow::Flow;
+use super::fragment::{Fragment, Input, Source};
+use crate::aggregate::GroupSpec;
+use crate::codegen::{Range, Translated};
+
+pub use cells::State;
+use cells::{Cells, How, Taken, Update, update};
+use keys::{Coded, keys, number};
+use listed::listed;
+use sums::{in_own, in_registers, in_shared};
+
+/// Shared memory that a block's groups may take.
+const SHARED_BYTES: u64 = 96 << 10;
+/// Entries of an array of groups that the host reads as they are.
+const SLOTS_READ_MAX: u64 = 1 << 14;
+/// Entries of an array of groups.
+const DIRECT_MAX: u64 = 1 << 27;
+
+/// What of a fragment's result is where.
+pub struct Grouping {
+    pub keys: Vec<Key>,
+    /// The arrays of each cell's words.
+    pub words: Vec<Vec<usize>>,
+    pub states: Vec<State>,
+    /// The largest magnitude of each cell's value.
+    bounds: Vec<Option<i128>>,
+    pub groups: Groups,
+}
+
+/// A key of the result.
+pub struct Key {
+    pub data_type: DataType,
+    pub texts: Option<ArrayRef>,
+    /// What its words can be.
+    pub range: Range,
+    pub place: Place,
+}
+
+/// Where a key's values are.
+pub enum Place {
+    /// A digit of the group's number: `number / stride % span`, from `low` on; the last is null, where there are nulls.
+    Digit {
+        stride: u64,
+        span: u64,
+        low: i64,
+        nullable: bool,
+    },
+    /// A word of the group's key; the last word says which keys are null.
+    Word { word: usize, null_bit: Option<usize> },
+    /// Kept beside the group: a position in a scan's table of the column's row.
+    Late {
+        array: usize,
+        scan: usize,
+        column: usize,
+        null: Option<usize>,
+    },
+}
+
+/// The groups of the result.
+#[derive(Clone, Copy)]
+pub enum Groups {
+    /// There is one.
+    One,
+    /// Of so many numbers those that the cell has counted rows of; where these were put together, the arrays of how many
+    /// there are and of their numbers.
+    Numbered {
+        slots: u64,
+        counted: usize,
+        listed: Option<(usize, usize)>,
+    },
+    /// As many as the first array says, with keys of so many words in the second.
+    Listed {
+        count: usize,
+        keys: usize,
+        words: usize,
+        capacity: u64,
+    },
+}
+
+/// Ends a flow in groups.
+pub fn group(
+    fragment: &mut Fragment,
+    mut flow: Flow,
+    spec: &GroupSpec,
+    estimate: Option<usize>,
+) -> Translated<Grouping> {
+    let mut cells = Cells::default();
+    let mut states = vec![];
+    for (aggregate, filter) in spec.aggregates.iter().zip(&spec.filters) {
+        states.push(cells.state(&mut flow, aggregate, filter.as_ref())?);
+    }
+    // Which groups there are is seen from how many rows they have.
+    let counted = cells.cell(Taken {
+        arg: None,
+        filter: None,
+        how: How::Count,
+    });
+    let (keys, late) = keys(fragment, &mut flow, spec)?;
+    let updates = cells.0.iter().map(|taken| update(&mut flow, taken));
+    let updates = updates.collect::<Translated<Vec<_>>>()?;
+    let width: usize = updates.iter().map(Update::words).sum();
+    let spans: Vec<u64> = keys.iter().map(Coded::span).collect();
+    let slots = spans
+        .iter()
+        .try_fold(1u64, |slots, span| slots.checked_mul(*span))
+        .unwrap_or(u64::MAX);
+    let threads = u64::from(PIPELINE_THREADS);
+    let own_bytes = slots.saturating_mul(8 * width as u64);
+    let numbered = late.is_empty() && slots <= DIRECT_MAX && slots <= flow.rows_max.saturating_mul(4).max(1 << 12);
+    let capacity = match numbered {
+        true => slots,
+        false => capacity(&flow, estimate),
+    };
+    // The words of all cells, one array each.
+    let mut words = vec![];
+    let mut global = vec![];
+    for update in &updates {
+        let own: Vec<usize> = (0..update.words())
+            .map(|_| fragment.array(capacity, 8, Some(0)))
+            .collect();
+        global.push(
+            own.iter()
+                .map(|id| flow.array(Input::Array(*id), "u64"))
+                .collect::<Vec<_>>(),
+        );
+        words.push(own);
+    }
+    let mut result = Grouping {
+        keys: vec![],
+        words,
+        states,
+        bounds: updates.iter().map(|update| update.bound).collect(),
+        groups: Groups::One,
+    };
+    if !numbered {
+        return listed(fragment, flow, result, (keys, late), (&updates, &global), capacity);
+    }
+    let number = number(&keys, &spans);
+    let mut stride = 1;
+    let mut places = vec![];
+    for (key, span) in keys.iter().zip(&spans).rev() {
+        places.push(Key {
+            data_type: key.data_type.clone(),
+            texts: key.texts.clone(),
+            range: (key.low, key.high),
+            place: Place::Digit {
+                stride,
+                span: *span,
+                low: key.low as i64,
+                nullable: key.null.is_some(),
+            },
+        });
+        stride *= span;
+    }
+    places.reverse();
+    result.keys = places;
+    if keys.is_empty() {
+        in_registers(&mut flow, &updates, &global);
+    } else {
+        result.groups = Groups::Numbered {
+            slots,
+            counted,
+            listed: None,
+        };
+        let slot = flow
+            .translator
+            .define("u32", number, None, DataType::UInt32, None)
+            .value;
+        if own_bytes.saturating_mul(threads) <= SHARED_BYTES {
+            in_own(&mut flow, &updates, &global, (&slot, slots, width));
+        } else if own_bytes <= SHARED_BYTES / 2 {
+            in_shared(&mut flow, &updates, &global, (&slot, slots, width));
+        } else {
+            for (update, words) in updates.iter().zip(&global) {
+                let words: Vec<String> = words.iter().map(|array| format!("{array}[{slot}]")).collect();
+                flow.line(&update.line(&words, false));
+            }
+        }
+    }
+    flow.finish(fragment)?;
+    Ok(result)
+}
+
+impl Grouping {
+    /// Where groups are scattered over many numbers, a pipeline puts them together.
+    pub fn put_together(&mut self, fragment: &mut Fragment) -> Translated<()> {
+        if let Groups::Numbered { slots, counted, listed } = &mut self.groups
+            && *slots > SLOTS_READ_MAX
+        {
+            *listed = Some(put_together(
+                fragment,
+                *slots,
+                self.words[*counted][0],
+                &mut self.words,
+            )?);
+        }
+        Ok(())
+    }
+}
+
+/// A pipeline that puts the words of those numbers that have rows together; gives the arrays of their number and of these.
+fn put_together(
+    fragment: &mut Fragment,
+    slots: u64,
+    counted: usize,
+    words: &mut [Vec<usize>],
+) -> Translated<(usize, usize)> {
+    let mut flow = Flow::new(Source::Numbers(slots), Arc::new(Schema::empty()), slots);
+    let (count, numbers) = (fragment.array(1, 4, Some(0)), fragment.array(slots, 4, None));
+    let counted = flow.array(Input::Array(counted), "const u64");
+    flow.only_if(&format!("{counted}[row] != 0"));
+    let (count_at, room) = (flow.array(Input::Array(count), "u32"), flow.number(slots));
+    flow.line(&format!("u32 at = new_row(p, {count_at}, {room});"));
+    flow.only_if("at != NO_ROW");
+    let to = flow.array(Input::Array(numbers), "u32");
+    flow.line(&format!("{to}[at] = row;"));
+    for word in words.iter_mut().flatten() {
+        let from = flow.array(Input::Array(*word), "const u64");
+        *word = fragment.array(slots, 8, None);
+        let to = flow.array(Input::Array(*word), "u64");
+        flow.line(&format!("{to}[at] = {from}[row];"));
+    }
+    flow.finish(fragment)?;
+    Ok((count, numbers))
+}
+
+/// Groups that a hash table shall have room for.
+fn capacity(flow: &Flow, estimate: Option<usize>) -> u64 {
+    let rows = match flow.multiplied {
+        true => flow.rows_max.saturating_mul(4),
+        false => flow.rows_max,
+    };
+    let expected = estimate.map_or(rows, |groups| (groups as u64).saturating_mul(4).saturating_add(1 << 16));
+    expected.min(rows).max(1)
+}

@@ -1,0 +1,212 @@
+//! The table of a build side, and how its rows are found.
+
+use arrow::datatypes::DataType;
+use datafusion::common::JoinType;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+
+use super::super::compile;
+use super::super::flow::Flow;
+use super::super::fragment::{Fragment, Input};
+use super::super::made::Made;
+use super::Sides;
+use crate::codegen::{Range, Translated, c_number};
+
+/// Entries of an array over a key's range: always allowed, and for each row of the table.
+const RANGE_ALWAYS: u64 = 1 << 20;
+const RANGE_PER_ROW: u64 = 16;
+
+/// Rows of a build side each of which may be a partner of every row.
+const ALL_ROWS_MAX: u64 = 1 << 16;
+
+/// How the rows of a build side are found.
+pub struct Table {
+    pub made: Made,
+    heads: usize,
+    /// None: no two rows have one key.
+    pub next: Option<usize>,
+    index: Index,
+    /// Of the keys.
+    pub types: Vec<DataType>,
+}
+
+enum Index {
+    Range(Range),
+    /// Buckets less one, and the keys by row.
+    Hash(u64, Vec<usize>),
+    /// There is no key: all rows are one chain, from the last to the first.
+    All,
+}
+
+/// A key as a 64-bit word.
+pub struct Word {
+    pub word: String,
+    range: Range,
+    pub data_type: DataType,
+}
+
+/// Keys, and C++ of whether any is null.
+type Words = (Vec<Word>, Option<String>);
+
+/// Keys as words.
+pub fn words(flow: &mut Flow, keys: &[PhysicalExprRef]) -> Translated<Words> {
+    let mut words = vec![];
+    let mut values = vec![];
+    for key in keys {
+        let value = flow.translator.translate(key)?;
+        let (word, range) = flow.word(&value)?;
+        words.push(Word {
+            word,
+            range,
+            data_type: value.data_type.clone(),
+        });
+        values.push(value);
+    }
+    let null = flow.translator.any_null(&values);
+    Ok((words, null))
+}
+
+impl Table {
+    /// Ends the build side in a table.
+    pub fn build(fragment: &mut Fragment, sides: &Sides<'_>) -> Translated<Table> {
+        let mut flow = compile::flow(fragment, sides.build)?;
+        let unique = has_unique_key(&flow, sides.build_keys);
+        let (keys, null) = words(&mut flow, sides.build_keys)?;
+        let present = null.map(|null| format!("!{null}"));
+        // Rows without a key have no partner; an anti join puts them out.
+        let keeps_all = sides.join_type == JoinType::LeftAnti;
+        if let Some(present) = present.as_ref().filter(|_| !keeps_all) {
+            flow.only_if(present);
+        }
+        let made = Made::of(fragment, &mut flow, |index| sides.reads_build(index))?;
+        if let Some(present) = present.as_ref().filter(|_| keeps_all) {
+            flow.only_if(present);
+        }
+        if keys.is_empty() {
+            if made.rows_max > ALL_ROWS_MAX {
+                return Err("a join by other than equality with many rows".into());
+            }
+            flow.finish(fragment)?;
+            return Ok(Table {
+                heads: made.count,
+                next: Some(made.count),
+                made,
+                index: Index::All,
+                types: vec![],
+            });
+        }
+        let length = |(low, high): Range| u64::try_from(high - low).unwrap_or(u64::MAX).saturating_add(1);
+        let allowed = RANGE_ALWAYS.max(made.rows_max.saturating_mul(RANGE_PER_ROW));
+        let (index, buckets, bucket) = match &keys[..] {
+            [Word { word, range, .. }] if length(*range) <= allowed => (
+                Index::Range(*range),
+                length(*range),
+                format!("(u64)({word} - ({}))", c_number(range.0)),
+            ),
+            _ => {
+                let buckets = made.rows_max.saturating_mul(2).next_power_of_two().max(2);
+                let mut arrays = vec![];
+                for Word { word: key, .. } in &keys {
+                    let id = fragment.array(made.rows_max, 8, None);
+                    let array = flow.array(Input::Array(id), "i64");
+                    flow.line(&format!("{array}[at] = {key};"));
+                    arrays.push(id);
+                }
+                let names: Vec<String> = keys.iter().map(|key| key.word.clone()).collect();
+                let mask = flow.number(buckets - 1);
+                (
+                    Index::Hash(buckets - 1, arrays),
+                    buckets,
+                    format!("{} & {mask}", hash(&names)),
+                )
+            }
+        };
+        let heads = fragment.array(buckets, 4, Some(0));
+        let heads_at = flow.array(Input::Array(heads), "u32");
+        let single = unique && matches!(index, Index::Range(_));
+        let next = (!single).then(|| fragment.array(made.rows_max, 4, None));
+        match next {
+            None => flow.line(&format!("{heads_at}[{bucket}] = at + 1;")),
+            Some(next) => {
+                let next = flow.array(Input::Array(next), "u32");
+                flow.line(&format!("chain({heads_at}, {next}, {bucket}, at);"));
+            }
+        }
+        flow.finish(fragment)?;
+        Ok(Table {
+            made,
+            heads,
+            next,
+            index,
+            types: keys.into_iter().map(|key| key.data_type).collect(),
+        })
+    }
+
+    /// A name for the first row of a key's chain, counted from 1; 0: there is none.
+    pub fn head(&self, flow: &mut Flow, keys: &[String], null: Option<&str>) -> String {
+        let heads = flow.array(Input::Array(self.heads), "const u32");
+        let (bucket, within) = match &self.index {
+            Index::Range((low, high)) => {
+                let key = &keys[0];
+                let (low, high) = (c_number(*low), c_number(*high));
+                (
+                    format!("(u64)({key} - ({low}))"),
+                    Some(format!("{key} >= {low} && {key} <= {high}")),
+                )
+            }
+            Index::All => {
+                let room = flow.number(self.made.rows_max);
+                let load = format!("(u32)min_of<u64>({heads}[0], {room})");
+                return flow.translator.define("u32", load, None, DataType::UInt32, None).value;
+            }
+            Index::Hash(mask, _) => {
+                let mask = flow.number(*mask);
+                (format!("{} & {mask}", hash(keys)), None)
+            }
+        };
+        let tests: Vec<String> = null.map(|null| format!("!{null}")).into_iter().chain(within).collect();
+        let load = match tests.is_empty() {
+            true => format!("{heads}[{bucket}]"),
+            false => format!("{} ? {heads}[{bucket}] : 0u", tests.join(" && ")),
+        };
+        flow.translator.define("u32", load, None, DataType::UInt32, None).value
+    }
+
+    /// C++ of the row behind the one at hand.
+    pub fn next_of(&self, flow: &mut Flow, head: &str) -> String {
+        match self.next {
+            Some(_) if matches!(self.index, Index::All) => format!("{head} - 1"),
+            Some(next) => format!("{}[{head} - 1]", flow.array(Input::Array(next), "const u32")),
+            None => "0".into(),
+        }
+    }
+
+    /// C++ of whether the row at hand has these keys.
+    pub fn equal(&self, flow: &mut Flow, keys: &[String], row: &str) -> String {
+        let Index::Hash(_, arrays) = &self.index else {
+            return "true".into();
+        };
+        let tests = arrays.iter().zip(keys).map(|(id, key)| {
+            let array = flow.array(Input::Array(*id), "const i64");
+            format!("{array}[{row}] == {key}")
+        });
+        let tests: Vec<String> = tests.collect();
+        format!("({})", tests.join(" && "))
+    }
+}
+
+fn hash(keys: &[String]) -> String {
+    let words = keys.iter();
+    let hash = words.fold("0ull".to_string(), |hash, key| format!("mixed({hash}, (u64){key})"));
+    format!("({hash} >> 3)")
+}
+
+/// Whether no two rows of the build side have one key, as statistics prove it.
+fn has_unique_key(flow: &Flow, keys: &[PhysicalExprRef]) -> bool {
+    let [key] = keys else {
+        return false;
+    };
+    let column = key.downcast_ref::<Column>();
+    let column = column.and_then(|column| flow.columns.get(column.index()));
+    !flow.multiplied && column.is_some_and(|column| column.unique)
+}
