@@ -43,11 +43,13 @@ struct Entry<S: ?Sized, T> {
     used: u64,
 }
 
+type OfTable<T> = Entry<[Arc<Segment>], T>;
+
 #[derive(Default)]
 struct Cache {
     segments: HashMap<Name, Entry<Segment, Held>>,
-    tables: HashMap<(usize, usize), Entry<[Arc<Segment>], TableColumn>>,
-    tiles: HashMap<usize, Entry<[Arc<Segment>], Tiles>>,
+    tables: HashMap<(usize, usize), OfTable<TableColumn>>,
+    tiles: HashMap<usize, OfTable<Tiles>>,
     clock: u64,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::device;
@@ -29,15 +30,13 @@ fn placed(plan: Arc<dyn ExecutionPlan>, within: bool) -> Result<Arc<dyn Executio
         plan.name(),
         "ProjectionExec" | "FilterExec" | "CoalescePartitionsExec" | "RepartitionExec"
     );
-    let children: Vec<_> = plan.children().into_iter().cloned().collect();
     let below = is_join || within && hands_on;
-    let new = children
-        .iter()
-        .map(|child| placed(Arc::clone(child), below))
-        .collect::<Result<Vec<_>>>()?;
-    let plan = match new.iter().zip(&children).all(|(new, old)| Arc::ptr_eq(new, old)) {
-        true => plan,
-        false => plan.with_new_children(new)?,
+    let children = plan.children().into_iter().cloned();
+    let new = children.map(|child| placed(child, below)).collect::<Result<Vec<_>>>()?;
+    let changed = new.iter().zip(plan.children()).any(|(new, old)| !Arc::ptr_eq(new, old));
+    let plan = match changed {
+        true => plan.replace_children(new, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
+        false => plan,
     };
     let free = plan.output_ordering().is_none() && !matches!(plan.output_partitioning(), Partitioning::Hash(..));
     match (is_group || is_join && !within) && free {
