@@ -69,3 +69,5 @@ select array_agg(repeat('x', 10000)) over (order by g) from generate_series(1, 1
 select string_agg(md5(g::text), ',') over (order by g rows between 50000 preceding and current row) from generate_series(1, 100000) g(g)
 select sum(g::float8) over (order by g rows between 100000 preceding and current row) from generate_series(1, 300000) g(g)
 select jsonb_agg(g) over (order by g) from generate_series(1, 100000) g(g)
+select to_char(1, repeat('9', 20000000))
+select to_char(now(), repeat('YYYY', 50000000))

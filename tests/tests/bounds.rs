@@ -90,6 +90,8 @@ async fn long_queries() -> Result<()> {
         })?;
         long.push(client);
     }
+    let mut asleep = RawClient::connect(&server)?;
+    asleep.send_query("SELECT pg_sleep(1000) FROM big")?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let new = server.connect().await?;
     for client in [&client, &new] {

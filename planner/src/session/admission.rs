@@ -30,6 +30,9 @@ use tokio::time::{Instant, sleep_until};
 /// What a short query takes at most.
 const MOMENT: Duration = Duration::from_millis(50);
 
+/// Beside a query that runs for so long others begin on threads that it has not taken.
+const LONG_AFTER: Duration = Duration::from_millis(10);
+
 /// For so long a query may run between the short ones and the long ones.
 const WHILE: Duration = Duration::from_secs(2);
 
@@ -62,13 +65,13 @@ impl Admission {
         }
     }
 
-    /// Whether a query has had a long turn for more than a moment.
+    /// Whether a query has had a long turn for some time.
     pub fn has_long(&self) -> bool {
         let running = self.running.lock();
         running
             .1
             .first_key_value()
-            .is_some_and(|(_, since)| since.elapsed() > MOMENT)
+            .is_some_and(|(_, since)| since.elapsed() > LONG_AFTER)
     }
 
     /// A place in which a query of the account's statement runs. It has no turn yet.

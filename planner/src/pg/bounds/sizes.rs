@@ -12,6 +12,8 @@ use memchr::memmem;
 const CHARACTER_BYTES: u64 = 4;
 /// What an element of an array takes beside its text.
 const ELEMENT_BYTES: u64 = 16;
+/// What a character of a pattern takes.
+const PATTERN_BYTES: u64 = 64;
 /// Of a bound longer than this the exact length is worth its price.
 const EXACT_FROM_BYTES: u64 = 1 << 20;
 
@@ -40,6 +42,8 @@ pub(super) enum Growth {
     Slots,
     /// `array_fill`: an element, and the length of each dimension.
     Fill,
+    /// `to_char` and the like: a pattern that is taken apart.
+    Pattern,
     /// Texts put together.
     Joined,
     /// `array_to_string`: an array, and what comes between its elements.
@@ -59,6 +63,7 @@ impl Growth {
             "array_repeat" | "list_repeat" => Self::Elements,
             "array_resize" | "list_resize" => Self::Slots,
             FILL => Self::Fill,
+            "to_char" | "to_number" | "to_date" | "to_timestamp" => Self::Pattern,
             "textcat" | "concat" | "concat_ws" => Self::Joined,
             "array_to_string" | "list_to_string" | "array_join" => Self::Separated,
             _ => Self::Plain,
@@ -157,6 +162,7 @@ impl<'a> Sizes<'a> {
                 let elements = dimensions.fold(1, u64::saturating_mul);
                 self.length(0, row).max(ELEMENT_BYTES).saturating_mul(elements)
             }
+            Growth::Pattern => self.length(1, row).saturating_mul(PATTERN_BYTES),
             Growth::Joined => {
                 // Of `concat_ws`, the first comes between the others; of the rest, once.
                 let between = self.length(0, row).saturating_mul(self.lengths.len() as u64);

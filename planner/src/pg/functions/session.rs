@@ -270,13 +270,8 @@ impl ScalarUDFImpl for SessionFunction {
             }
             Kind::Sleep => {
                 let seconds = cast(&args.args[0].to_array(rows)?, &DataType::Float64)?;
-                for seconds in seconds
-                    .as_primitive::<datafusion::arrow::datatypes::Float64Type>()
-                    .iter()
-                    .flatten()
-                {
-                    self.sleep(seconds)?;
-                }
+                let seconds = seconds.as_primitive::<datafusion::arrow::datatypes::Float64Type>();
+                elsewhere(|| seconds.iter().flatten().try_for_each(|seconds| self.sleep(seconds)))?;
                 Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(String::new()))))
             }
             Kind::CurrentSchemas => {
@@ -287,6 +282,15 @@ impl ScalarUDFImpl for SessionFunction {
                 Ok(ColumnarValue::Scalar(ScalarValue::List(list)))
             }
         }
+    }
+}
+
+/// Work that keeps its thread for long, while what else the thread would do is done by another.
+fn elsewhere<T>(work: impl FnOnce() -> T) -> T {
+    let handle = tokio::runtime::Handle::try_current();
+    match handle.map(|handle| handle.runtime_flavor()) {
+        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 
