@@ -71,3 +71,5 @@ select sum(g::float8) over (order by g rows between 100000 preceding and current
 select jsonb_agg(g) over (order by g) from generate_series(1, 100000) g(g)
 select to_char(1, repeat('9', 20000000))
 select to_char(now(), repeat('YYYY', 50000000))
+select string_to_table(repeat('a,', 50000000), ',')
+select regexp_split_to_table(repeat('a,', 50000000), ',')

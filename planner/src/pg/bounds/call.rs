@@ -78,6 +78,13 @@ pub(crate) fn bounded(mut call: ScalarFunction) -> Transformed<Expr> {
     }
 }
 
+/// Refuses a call of one row that makes more than there is room for.
+pub(crate) fn ask(function: &str, arguments: &[ColumnarValue], result: &DataType) -> Result<()> {
+    let growth = Growth::of(function);
+    let bytes = Sizes::new(growth, arguments).row(0)?;
+    check(growth.asked(bytes, result))
+}
+
 /// A function that looks before it leaps.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Bounded {

@@ -12,7 +12,7 @@ pub(crate) mod concat;
 mod sizes;
 mod width;
 
-pub(crate) use call::{bounded, planning, wrapped};
+pub(crate) use call::{ask, bounded, planning, wrapped};
 pub(crate) use width::{batch_rows, longest_constant};
 
 use crate::pg::error::{SqlError, state};

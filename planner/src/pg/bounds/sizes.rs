@@ -58,7 +58,11 @@ impl Growth {
             "replace" => Self::Replace,
             "regexp_replace" => Self::Matches,
             "format" => Self::Format,
-            "string_to_array" | "string_to_list" | "regexp_split_to_array" => Self::Pieces,
+            "string_to_array"
+            | "string_to_list"
+            | "string_to_table"
+            | "regexp_split_to_array"
+            | "regexp_split_to_table" => Self::Pieces,
             "generate_series" | "gen_series" | "range" => Self::Series,
             "array_repeat" | "list_repeat" => Self::Elements,
             "array_resize" | "list_resize" => Self::Slots,

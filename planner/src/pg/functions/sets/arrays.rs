@@ -2,6 +2,7 @@
 
 use super::misc::Slices;
 use super::{SetFunction, SetRows};
+use crate::pg::bounds;
 use crate::pg::conventions::SessionConventions;
 use crate::pg::functions::{array, json};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StructArray};
@@ -76,12 +77,16 @@ impl SetFunction for OfArray {
             .map(|array| Arc::new(Field::new("", array.data_type().clone(), true)))
             .collect();
         let declared = self.field(&fields)?;
-        let list = self.array.invoke_with_args(ScalarFunctionArgs {
-            args: args
-                .iter()
+        let (args, returns): (Vec<_>, _) = (
+            args.iter()
                 .map(|array| ColumnarValue::Array(array.slice(row, 1)))
                 .collect(),
-            return_field: self.list(&fields)?,
+            self.list(&fields)?,
+        );
+        bounds::ask(self.name(), &args, returns.data_type())?;
+        let list = self.array.invoke_with_args(ScalarFunctionArgs {
+            args,
+            return_field: returns,
             arg_fields: fields,
             number_rows: 1,
             config_options: Arc::new(options),

@@ -3,6 +3,7 @@
 use super::list::items;
 use super::misc::Slices;
 use super::{SetFunction, SetRows};
+use crate::pg::bounds;
 use datafusion::arrow::array::{Array, ArrayRef, new_empty_array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
@@ -47,14 +48,17 @@ impl SetFunction for OfList {
     fn rows(&self, args: &[ArrayRef], row: usize) -> Result<Box<dyn SetRows>> {
         let field = |array: &ArrayRef| Arc::new(Field::new("", array.data_type().clone(), true));
         let types: Vec<DataType> = args.iter().map(|array| array.data_type().clone()).collect();
+        let returns = self.0.inner().return_type(&types)?;
+        let values: Vec<_> = args
+            .iter()
+            .map(|array| ColumnarValue::Array(array.slice(row, 1)))
+            .collect();
+        bounds::ask(self.name(), &values, &returns)?;
         let list = self.0.invoke_with_args(ScalarFunctionArgs {
-            args: args
-                .iter()
-                .map(|array| ColumnarValue::Array(array.slice(row, 1)))
-                .collect(),
+            args: values,
             arg_fields: args.iter().map(field).collect(),
             number_rows: 1,
-            return_field: Arc::new(Field::new(self.name(), self.0.inner().return_type(&types)?, true)),
+            return_field: Arc::new(Field::new(self.name(), returns, true)),
             config_options: OPTIONS.clone(),
         })?;
         let list = list.to_array(1)?;
