@@ -17,6 +17,8 @@ pub fn trials() -> Vec<Trial> {
         trial("gpu::first_rows_only", first_rows_only),
         trial("gpu::count", count),
         trial("gpu::cancel", cancel),
+        trial("gpu::fragments_in_little_memory", fragments_in_little_memory),
+        trial("gpu::fragments_after_changes", fragments_after_changes),
     ]
 }
 
@@ -251,5 +253,76 @@ async fn cancel() -> Result<()> {
         .await?;
     let few = "SELECT count(*) FROM few JOIN few AS c ON few.k = c.k";
     ensure!(value(&client, few).await? == "1000");
+    Ok(())
+}
+
+/// Parts of queries on the device whose tables and sums have room there, push each other out, or have none: the same rows.
+async fn fragments_in_little_memory() -> Result<()> {
+    let queries = [
+        "SELECT l_returnflag, l_linestatus, sum(l_quantity), avg(l_discount), count(*) FROM lineitem GROUP BY 1, 2 ORDER BY 1, 2",
+        "SELECT o_custkey, c_name, sum(o_totalprice), max(o_orderdate) FROM orders JOIN customer ON c_custkey = o_custkey \
+         GROUP BY o_custkey, c_custkey, c_name ORDER BY 3 DESC, 1 LIMIT 20",
+        "SELECT p_brand, count(DISTINCT ps_suppkey) FROM partsupp JOIN part ON p_partkey = ps_partkey GROUP BY 1 ORDER BY 1",
+        "SELECT count(*), min(s_acctbal) FROM supplier WHERE s_comment LIKE '%a%e%'",
+    ];
+    for limit in ["64KiB", "1MiB", "4MiB", "1GiB"] {
+        let args = ["--demo=0.01", "--gpu-memory-limit", limit];
+        let mut server = Server::start_with(&args, &[SIMULATOR])?;
+        let client = connected(&server).await?;
+        let mut on_device = 0;
+        for round in 0..2 {
+            for sql in queries {
+                client.batch_execute("SET tenon.device = 'cpu'").await?;
+                let expected = rows(&client, sql).await?;
+                client.batch_execute("SET tenon.device = 'gpu'").await?;
+                ensure!(rows(&client, sql).await? == expected, "{limit}, round {round}: {sql}");
+                let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+                on_device += usize::from(plan.iter().flatten().flatten().any(|line| line.contains("Device: gpu")));
+            }
+        }
+        println!(
+            "gpu::fragments_in_little_memory: under {limit} {on_device} of {} on the device",
+            2 * queries.len()
+        );
+        ensure!(
+            limit != "1GiB" || on_device == 2 * queries.len(),
+            "{on_device} under {limit}"
+        );
+        ensure!(server.is_alive()?);
+    }
+    Ok(())
+}
+
+/// Columns that stay on the device are those of the table as the statement sees it.
+async fn fragments_after_changes() -> Result<()> {
+    let server = Server::start_with(&[], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    client
+        .batch_execute(
+            "CREATE TABLE t AS SELECT g AS k, g % 7 AS v, CASE WHEN g % 5 > 0 THEN 'text ' || g % 11 END AS s \
+             FROM generate_series(1, 200000) q (g)",
+        )
+        .await?;
+    let sql = "SELECT v, s, count(*) AS n, count(s) AS texts, sum(k) AS k FROM t GROUP BY v, s ORDER BY v, s";
+    for change in [
+        "SELECT 1",
+        "INSERT INTO t VALUES (-5, 100, 'another'), (NULL, NULL, NULL)",
+        "UPDATE t SET v = 3000000, s = 'a' WHERE k < 10",
+        "DELETE FROM t WHERE k % 3 = 0",
+        "ALTER TABLE t ADD COLUMN w int DEFAULT 4; UPDATE t SET k = k + w WHERE v = 2",
+        "ALTER TABLE t DROP COLUMN w; BEGIN; TRUNCATE t; INSERT INTO t VALUES (1, 1, 'own')",
+        "ROLLBACK",
+        "TRUNCATE t",
+    ] {
+        client.batch_execute(change).await?;
+        let own = rows(&client, sql).await?;
+        client.batch_execute("SET tenon.device = 'cpu'").await?;
+        let expected = rows(&client, sql).await?;
+        client.batch_execute("SET tenon.device = 'gpu'").await?;
+        ensure!(
+            own == expected,
+            "after {change}: {own:?} where the CPU has {expected:?}"
+        );
+    }
     Ok(())
 }

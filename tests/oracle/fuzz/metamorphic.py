@@ -58,6 +58,9 @@ class Run:
                 raise RuntimeError(f"{line}: {answer.message}")
         for _ in range(25):
             operator, device = rng.choice(OPERATORS), rng.choice(self.devices)
+            if "gpu" in self.devices and rng.random() < 0.3:
+                # Whole parts of queries run there by no other operators.
+                operator, device = rng.choice(["auto", "hj"]), "gpu"
             self.tenon.run(f"set tenon.join_operator = '{operator}'")
             self.tenon.run(f"set tenon.device = '{device}'")
             try:
