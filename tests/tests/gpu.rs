@@ -304,6 +304,9 @@ async fn fragments_after_changes() -> Result<()> {
         )
         .await?;
     let sql = "SELECT v, s, count(*) AS n, count(s) AS texts, sum(k) AS k FROM t GROUP BY v, s ORDER BY v, s";
+    let there = "SELECT string_agg(attname || ' ' || segments, ', ' ORDER BY attname) FROM tenon_device_columns";
+    rows(&client, sql).await?;
+    ensure!(value(&client, there).await? == "k 2, s 2, v 2");
     for change in [
         "SELECT 1",
         "INSERT INTO t VALUES (-5, 100, 'another'), (NULL, NULL, NULL)",

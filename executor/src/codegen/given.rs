@@ -123,6 +123,14 @@ impl Translator {
             return Ok(value);
         }
         let value = match &given.texts {
+            // Every row is null.
+            Some(texts) if texts.is_empty() => self.define(
+                c_type(&given.data_type)?,
+                "Text()".into(),
+                Some("true".into()),
+                given.data_type,
+                None,
+            ),
             Some(texts) => {
                 let code = self.code_of(index)?.ok_or("a code that is not there")?;
                 let value = self.array(texts, &code.code)?;

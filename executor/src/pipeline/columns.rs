@@ -29,7 +29,7 @@ struct Held {
 pub struct TableColumn {
     pub descriptors: DeviceBuffer<SegmentColumn>,
     /// What the descriptors point to.
-    _held: Vec<Arc<Held>>,
+    held: Vec<Arc<Held>>,
 }
 
 /// A table's rows in tiles.
@@ -39,8 +39,26 @@ pub type Tiles = DeviceBuffer<Tile>;
 struct Entry<S: ?Sized, T> {
     source: Weak<S>,
     of: Arc<T>,
-    /// When it was last asked for.
+    /// When it was last asked for, and how often.
     used: u64,
+    uses: u64,
+}
+
+impl<S: ?Sized, T> Entry<S, T> {
+    fn new(source: Weak<S>, of: Arc<T>, used: u64) -> Self {
+        Self {
+            source,
+            of,
+            used,
+            uses: 1,
+        }
+    }
+
+    fn give(&mut self, now: u64) -> Arc<T> {
+        self.used = now;
+        self.uses += 1;
+        Arc::clone(&self.of)
+    }
 }
 
 type OfTable<T> = Entry<[Arc<Segment>], T>;
@@ -67,19 +85,14 @@ pub fn table_tiles(stream: &Stream, table: &TableVersion) -> Result<Arc<Tiles>> 
         let mut cache = CACHE.lock();
         let now = cache.tick();
         if let Some(entry) = cache.tiles.get_mut(&name) {
-            entry.used = now;
-            return Ok(Arc::clone(&entry.of));
+            return Ok(entry.give(now));
         }
     }
     let of = tiles(table.segments().iter().map(|segment| segment.rows()));
     let of = Arc::new(with_room(stream, || stream.upload(&of))?);
     let mut cache = CACHE.lock();
     let used = cache.tick();
-    let entry = Entry {
-        source: Arc::downgrade(table.segments()),
-        of: Arc::clone(&of),
-        used,
-    };
+    let entry = Entry::new(Arc::downgrade(table.segments()), Arc::clone(&of), used);
     cache.tiles.insert(name, entry);
     Ok(of)
 }
@@ -91,33 +104,21 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
         let mut cache = CACHE.lock();
         let now = cache.tick();
         if let Some(entry) = cache.tables.get_mut(&name) {
-            entry.used = now;
-            return Ok(Arc::clone(&entry.of));
+            return Ok(entry.give(now));
         }
     }
     let loaded = load_column(stream, table, column);
     // What is copied is the table's, which may go when this returns.
     stream.synchronize()?;
     let (descriptors, fresh, held) = loaded?;
-    let of = Arc::new(TableColumn {
-        descriptors,
-        _held: held,
-    });
+    let of = Arc::new(TableColumn { descriptors, held });
     let mut cache = CACHE.lock();
     let used = cache.tick();
     for (name, segment, held) in fresh {
-        let entry = Entry {
-            source: Arc::downgrade(&segment),
-            of: held,
-            used,
-        };
+        let entry = Entry::new(Arc::downgrade(&segment), held, used);
         cache.segments.insert(name, entry);
     }
-    let entry = Entry {
-        source: Arc::downgrade(table.segments()),
-        of: Arc::clone(&of),
-        used,
-    };
+    let entry = Entry::new(Arc::downgrade(table.segments()), Arc::clone(&of), used);
     cache.tables.insert(name, entry);
     Ok(of)
 }
@@ -166,8 +167,7 @@ fn known(name: Name) -> Option<Arc<Held>> {
     let mut cache = CACHE.lock();
     let now = cache.clock;
     let entry = cache.segments.get_mut(&name)?;
-    entry.used = now;
-    Some(Arc::clone(&entry.of))
+    Some(entry.give(now))
 }
 
 fn valid(stream: &Stream, nulls: Option<&NullBuffer>) -> Result<Option<DeviceBuffer<u8>>> {
@@ -175,6 +175,39 @@ fn valid(stream: &Stream, nulls: Option<&NullBuffer>) -> Result<Option<DeviceBuf
     nulls
         .map(|nulls| stream.upload(nulls.inner().sliced().as_slice()))
         .transpose()
+}
+
+/// What of a column is in device memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cached {
+    pub segments: usize,
+    pub bytes: u64,
+    /// How often a fragment asked for the column since it was loaded.
+    pub uses: u64,
+}
+
+/// What of a table's column is in device memory now.
+pub fn cached(table: &TableVersion, column: usize) -> Cached {
+    let cache = CACHE.lock();
+    if let Some(entry) = cache.tables.get(&(identity(table), column)) {
+        let held = &entry.of.held;
+        return Cached {
+            segments: held.len(),
+            bytes: held.iter().map(|held| held.bytes()).sum(),
+            uses: entry.uses,
+        };
+    }
+    let names = table
+        .segments()
+        .iter()
+        .flat_map(|segment| [false, true].map(|codes| (segment.id(), column, codes)));
+    names
+        .filter_map(|name| cache.segments.get(&name))
+        .fold(Cached::default(), |sum, entry| Cached {
+            segments: sum.segments + 1,
+            bytes: sum.bytes + entry.of.bytes(),
+            uses: sum.uses.max(entry.uses),
+        })
 }
 
 /// Does what takes device memory; where there is too little, gives up what is cached and not in use, and tries again.
@@ -338,6 +371,11 @@ impl Held {
                 }
             }
         }
+    }
+
+    fn bytes(&self) -> u64 {
+        let others = [&self.bytes, &self.valid].into_iter().flatten();
+        self.values.bytes() + others.map(DeviceBuffer::bytes).sum::<u64>()
     }
 
     fn descriptor(&self) -> SegmentColumn {

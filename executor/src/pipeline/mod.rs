@@ -20,4 +20,5 @@ mod run;
 mod stored;
 
 pub use attempt::Ran;
+pub use columns::{Cached, cached};
 pub use exec::OffloadExec;

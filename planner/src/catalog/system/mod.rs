@@ -8,6 +8,7 @@ mod encodings;
 mod functions;
 mod information;
 mod names;
+mod on_device;
 mod partitions;
 mod regnames;
 mod relations;
@@ -46,6 +47,8 @@ const INFORMATION_SCHEMA_OID: u32 = 13_283;
 /// oid of the one database and of the one role.
 const DATABASE_OID: u32 = 5;
 const ROLE_OID: u32 = 10;
+/// Tables of Tenon's own that are found without a schema.
+const OWN: [&str; 2] = [encodings::NAME, on_device::NAME];
 /// The predefined role that owns `public`.
 const DATABASE_OWNER: (&str, u32) = ("pg_database_owner", 6171);
 
@@ -74,7 +77,7 @@ fn shipped_batches(name: &str) -> Option<Vec<RecordBatch>> {
 pub(crate) fn source(binder: &Binder, schema: Option<&str>, name: &str) -> Result<Option<Arc<dyn TableSource>>> {
     let made = match schema {
         Some(PG_CATALOG) => pg_catalog(binder, name)?,
-        None if name.starts_with("pg_") || name == encodings::NAME => pg_catalog(binder, name)?,
+        None if name.starts_with("pg_") || OWN.contains(&name) => pg_catalog(binder, name)?,
         Some(INFORMATION_SCHEMA) => information::table(binder, name).map_err(|error| from_datafusion(&error))?,
         _ => None,
     };

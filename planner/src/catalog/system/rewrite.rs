@@ -39,7 +39,7 @@ fn is_system(name: &ObjectName) -> bool {
         .collect();
     match parts.as_slice() {
         [.., schema, _] => schema == super::PG_CATALOG || schema == super::INFORMATION_SCHEMA,
-        [name] => name.starts_with("pg_") || name == super::encodings::NAME,
+        [name] => name.starts_with("pg_") || super::OWN.contains(&name.as_str()),
         [] => false,
     }
 }
