@@ -221,8 +221,10 @@ impl<'a> Sizes<'a> {
             widths = widths.saturating_add(digits.parse().unwrap_or(0));
             if part.trim_start_matches('-').starts_with('*') {
                 let largest = (1..self.numbers.len()).map(|argument| {
-                    let width = self.number(argument, row).unwrap_or(0);
-                    width.unsigned_abs()
+                    // Arguments come as texts, too.
+                    let width = self.number(argument, row);
+                    let width = width.or_else(|| self.text(argument, row).trim().parse().ok());
+                    width.unwrap_or(0).unsigned_abs()
                 });
                 widths = widths.saturating_add(largest.max().unwrap_or(0));
             }
