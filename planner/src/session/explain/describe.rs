@@ -112,8 +112,8 @@ impl Describer {
             {
                 match offload.ran() {
                     Some(Ran::Device) => {
-                        node.device = "gpu";
                         node.actual = actual::of(plan.as_ref(), "compute");
+                        fuse(&mut node);
                     }
                     Some(Ran::Host(Some(why))) => {
                         let why = Value::Text(format!("none: {why}"));
@@ -218,6 +218,15 @@ impl Describer {
             foreign: true,
             ..foreign::facts(plan, names)
         }
+    }
+}
+
+/// A node that ran on the device with all nodes below it: what each of these took nobody counted.
+fn fuse(node: &mut Node) {
+    node.device = "gpu";
+    for (_, input) in &mut node.inputs {
+        input.actual = None;
+        fuse(input);
     }
 }
 
