@@ -116,7 +116,10 @@ constexpr u32 NO_ROW = 0xffffffffu;
 
 /// A new place in a table of rows; NO_ROW where it is full, which fails the pipeline.
 TENON_DEVICE u32 new_row(const PipelineParams& p, u32* count, u64 capacity) {
-    u32 row = atomicAdd(count, 1u);
+    // One addition for the lanes that come here together.
+    u32 lanes = __activemask(), first = (u32)__ffs((i32)lanes) - 1, before = 0;
+    if (lane_id() == first) before = atomicAdd(count, (u32)__popc(lanes));
+    u32 row = __shfl_sync(lanes, before, (int)first) + (u32)__popc(lanes & lanes_below());
     if (row < capacity) return row;
     p.fail();
     return NO_ROW;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow::buffer::Buffer;
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element};
 use tenon_gpu::pipeline::{Launch, Rows, launch};
 use tenon_gpu::{Device, GpuError, Result, Stream};
@@ -19,6 +20,8 @@ pub struct Running {
     scans: Vec<OnDevice>,
     /// Texts, literals of texts and functions of codes.
     constants: Vec<DeviceBuffer<u8>>,
+    /// Where those are copied from.
+    host: Vec<Buffer>,
 }
 
 /// A scan's columns and tiles.
@@ -60,6 +63,7 @@ impl Running {
             arrays,
             scans,
             constants: vec![],
+            host: vec![],
         };
         for step in &fragment.steps {
             check(cancelled)?;
@@ -71,7 +75,9 @@ impl Running {
     fn launch(&mut self, step: &Step) -> Result<()> {
         let mut buffers = vec![];
         for buffer in &step.buffers {
-            let constant = with_room(&self.stream, || self.stream.upload(buffer.as_slice()))?;
+            self.host.push(buffer.clone());
+            // SAFETY: the run holds the buffer, and waits for the stream before it gives it up.
+            let constant = with_room(&self.stream, || unsafe { self.stream.upload_later(buffer.as_slice()) })?;
             buffers.push(DevicePtr::new(constant.ptr().0));
             self.constants.push(constant);
         }
