@@ -16,6 +16,7 @@
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
 //! - what correlates a subquery has names of its own: `own_names`;
 //! - functions that return sets: `sets`;
+//! - volatile functions are called after ORDER BY: `volatile_columns`;
 //! - what a window function gives over frames that move is in no order: `sliding`;
 //! - subqueries stand anywhere, and give one row: `subqueries`;
 //! - calls of functions and `||` look before they make something long: `bounds`;
@@ -33,6 +34,7 @@ mod implied_equalities;
 mod in_lists;
 mod intervals;
 mod limits;
+mod outer_aggregates;
 mod outer_types;
 mod own_names;
 mod parse;
@@ -46,6 +48,7 @@ mod to_integer;
 pub(crate) mod to_text;
 mod unions;
 mod unseen_orders;
+mod volatile_columns;
 
 use self::implied_equalities::DropImpliedEqualities;
 use crate::pg::bounds;
@@ -87,6 +90,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(intervals::IntervalsByLength));
     rules.push(Arc::new(correlated::Correlated));
     rules.push(Arc::new(sets::SetsInLists));
+    rules.push(Arc::new(volatile_columns::VolatileColumnsLate));
     rules.push(Arc::new(limits::LimitsByValue));
     rules.push(Arc::new(own_names::NamesOfTheirOwn));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
@@ -206,6 +210,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
         Expr::AggregateFunction(mut call) => {
+            outer_aggregates::check(&call)?;
             // DISTINCT sorts, which the results of these show.
             let shown = call.params.distinct && matches!(call.func.name(), "array_agg" | "string_agg");
             let unsorted = shown && call.params.order_by.is_empty();

@@ -98,6 +98,12 @@ fn rewrite(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<Logi
             let again = LogicalPlanBuilder::from(input).aggregate(aggregate.group_expr, aggregate.aggr_expr)?;
             again.build().map(Transformed::yes)
         }
+        LogicalPlan::Distinct(Distinct::On(on)) if follows_distinct(&on)? => {
+            let columns = on.input.schema().columns().into_iter().map(Expr::Column);
+            let rows = DistinctOn::try_new(on.on_expr, columns.collect(), on.sort_expr, on.input)?;
+            let rows = LogicalPlan::Distinct(Distinct::On(rows));
+            expand(on.select_expr, rows, false, names).map(Transformed::yes)
+        }
         LogicalPlan::Distinct(Distinct::On(on)) => {
             let mut items: Vec<Expr> = on.input.schema().columns().into_iter().map(Expr::Column).collect();
             let mut below = |exprs: Vec<Expr>| {
@@ -133,6 +139,18 @@ fn rewrite(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<Logi
         )),
         node => Ok(Transformed::no(node)),
     }
+}
+
+/// Whether sets are spread after DISTINCT ON: ORDER BY stands there and asks for none of them.
+fn follows_distinct(on: &DistinctOn) -> Result<bool> {
+    let Some(keys) = &on.sort_expr else {
+        return Ok(false);
+    };
+    let mut found = false;
+    for expr in on.on_expr.iter().chain(keys.iter().map(|key| &key.expr)) {
+        found = found || contains_set(expr)?;
+    }
+    Ok(!found)
 }
 
 /// A key with its sets as columns of the input, which are called as DataFusion calls the key.
