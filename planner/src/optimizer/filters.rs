@@ -3,9 +3,9 @@
 use crate::pg::nodes::Materialized;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ExprSchema, JoinType, Result};
+use datafusion::common::{DFSchema, ExprSchema, JoinType, Result, ScalarValue};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Aggregate, Expr, Filter, Join, LogicalPlan, lit};
+use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, Filter, Join, LogicalPlan, Operator, lit};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl PushDownFilterToGroups {
             let merged = Filter::try_new(predicate, Arc::clone(&below.input))?;
             return self.filter(merged, config).map(|done| Transformed::yes(done.data));
         }
-        let conditions = split_conjunction_owned(filter.predicate.clone());
+        let conditions = comparable(split_conjunction_owned(filter.predicate.clone()));
         let (stay, go): (Vec<Expr>, Vec<Expr>) = conditions
             .into_iter()
             .partition(|condition| stays_above(condition, &filter.input));
@@ -82,6 +82,64 @@ impl PushDownFilterToGroups {
         let join = LogicalPlan::Join(told_apart(join, hide));
         self.0.rewrite(join, config)?.map_data(shown)
     }
+}
+
+/// Conditions as DataFusion's rule compares them right: where several are on one column it takes two equalities that are not
+/// written alike for ones that exclude each other (`2 = n AND n = 2`, `n = 0.0 AND n = -0.0`), and does not see that
+/// `5 < n` is stricter than `n >= 5`. Literals stand on the right here, and of equalities with one value there is one.
+fn comparable(conditions: Vec<Expr>) -> Vec<Expr> {
+    if conditions.len() < 2 {
+        return conditions;
+    }
+    let mut kept: Vec<Expr> = vec![];
+    for condition in conditions.into_iter().map(literal_on_the_right) {
+        let known = kept
+            .iter()
+            .any(|other| *other == condition || say_the_same(other, &condition));
+        if !known {
+            kept.push(condition);
+        }
+    }
+    kept
+}
+
+fn literal_on_the_right(condition: Expr) -> Expr {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if left.as_literal().is_some() && matches!(*right, Expr::Column(_)) =>
+        {
+            match op.swap() {
+                Some(swapped) => Expr::BinaryExpr(BinaryExpr::new(right, swapped, left)),
+                None => Expr::BinaryExpr(BinaryExpr::new(left, op, right)),
+            }
+        }
+        other => other,
+    }
+}
+
+/// Whether these are equalities of one column with one value: a literal may be of other metadata, a zero of another sign.
+fn say_the_same(left: &Expr, right: &Expr) -> bool {
+    let equality = |expr: &Expr| match expr {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Eq,
+            right,
+        }) => Some((left.as_ref().clone(), right.as_literal()?.clone())),
+        _ => None,
+    };
+    let (Some((left, one)), Some((right, other))) = (equality(left), equality(right)) else {
+        return false;
+    };
+    let float = |value: &ScalarValue| match value {
+        ScalarValue::Float32(value) => value.map(f64::from),
+        ScalarValue::Float64(value) => *value,
+        _ => None,
+    };
+    let same = match (float(&one), float(&other)) {
+        (Some(one), Some(other)) => one == other || one.is_nan() && other.is_nan(),
+        _ => one == other,
+    };
+    left == right && same
 }
 
 fn stays_above(condition: &Expr, input: &LogicalPlan) -> bool {
