@@ -8,6 +8,8 @@ TENON_KERNEL_BOUNDS(pipeline, PipelineParams, tuning::PIPELINE_THREADS, tuning::
     u64 rows_all = p.rows ? min_of<u64>(*p.rows, p.rows_max) : p.rows_max;
     u64 tile_count = p.tiles ? p.tile_count : ceil_div<u64>(rows_all, tuning::PIPELINE_TILE);
     for (u64 t = blockIdx.x; t < tile_count; t += gridDim.x) {
+        // Another row had no value, or the host wants no more.
+        if (ld_relaxed(p.failed)) break;
         u64 first = t * tuning::PIPELINE_TILE;
         Tile tile;
         if (p.tiles) tile = p.tiles[t];

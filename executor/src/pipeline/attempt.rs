@@ -158,13 +158,13 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
             device::failed(&error);
             error.to_string()
         };
-        let running = {
+        let mut running = {
             let _timer = launching.timer();
             Running::start(&fragment, device, cancelled).map_err(failed)?
         };
         {
             let _timer = waiting.timer();
-            running.wait().map_err(failed)?;
+            running.wait(cancelled).map_err(failed)?;
         }
         let _timer = reading.timer();
         read(&fragment, &kept, &running).map_err(|error| error.to_string())

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arrow::buffer::Buffer;
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element};
@@ -11,6 +12,10 @@ use tenon_gpu::{Device, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_column, table_tiles, with_room};
 use super::fragment::{Fragment, Input, Scan, Source, Step};
+
+/// How often a run is looked at before its thread sleeps between looks, and how long then.
+const LOOKS_BEFORE_SLEEP: usize = 200;
+const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// A fragment whose pipelines are in a stream.
 pub struct Running {
@@ -113,8 +118,23 @@ impl Running {
         }
     }
 
-    /// Waits for all pipelines; an error where some row has no value.
-    pub fn wait(&self) -> Result<()> {
+    /// Waits for all pipelines; an error where some row has no value. Once nobody wants the result, they end at their next
+    /// tiles.
+    pub fn wait(&mut self, cancelled: &AtomicBool) -> Result<()> {
+        let mut looks = 0;
+        while !self.stream.is_idle()? {
+            if cancelled.load(Ordering::Relaxed) {
+                let beside = self.stream.device().stream()?;
+                beside.set_bytes(self.failed.view_mut(), 1)?;
+                beside.synchronize()?;
+                return Err(GpuError::Cancelled);
+            }
+            looks += 1;
+            match looks < LOOKS_BEFORE_SLEEP {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(LOOK_EVERY),
+            }
+        }
         match self.stream.download(self.failed.view())?.first() {
             Some(0) => Ok(()),
             _ => Err(GpuError::Invalid("a row has no value, or a table is full".into())),

@@ -84,6 +84,7 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     }
     let table = Table::build(fragment, &sides)?;
     let mut flow = compile::flow(fragment, sides.probe)?;
+    table.allows(flow.rows_max)?;
     let (keys, null) = words(&mut flow, sides.probe_keys)?;
     if keys.iter().map(|key| &key.data_type).ne(&table.types) {
         return Err("keys of different types".into());

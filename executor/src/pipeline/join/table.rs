@@ -16,8 +16,8 @@ use crate::codegen::{Range, Translated, c_number};
 const RANGE_ALWAYS: u64 = 1 << 20;
 const RANGE_PER_ROW: u64 = 16;
 
-/// Rows of a build side each of which may be a partner of every row.
-const ALL_ROWS_MAX: u64 = 1 << 16;
+/// Pairs of a join without keys: nobody can stop a pipeline that is under way.
+const ALL_PAIRS_MAX: u64 = 1 << 26;
 
 /// How the rows of a build side are found.
 pub struct Table {
@@ -83,9 +83,6 @@ impl Table {
             flow.only_if(present);
         }
         if keys.is_empty() {
-            if made.rows_max > ALL_ROWS_MAX {
-                return Err("a join by other than equality with many rows".into());
-            }
             flow.finish(fragment)?;
             return Ok(Table {
                 heads: made.count,
@@ -140,6 +137,16 @@ impl Table {
             index,
             types: keys.into_iter().map(|key| key.data_type).collect(),
         })
+    }
+
+    /// Refuses rows of a probe side that would take too long.
+    pub fn allows(&self, probe_rows: u64) -> Translated<()> {
+        match self.index {
+            Index::All if self.made.rows_max.saturating_mul(probe_rows) > ALL_PAIRS_MAX => {
+                Err("a join by other than equality with many rows".into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A name for the first row of a key's chain, counted from 1; 0: there is none.
