@@ -19,7 +19,7 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
     let mut out = Vec::new();
     for table in stored(binder) {
         for (at, column) in table.definition().columns.iter().enumerate() {
-            let cached = cached(&table, at);
+            let cached = cached(table, at);
             if cached.segments == 0 {
                 continue;
             }

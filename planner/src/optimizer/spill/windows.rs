@@ -50,14 +50,14 @@ pub(crate) fn spills(config: &dyn OptimizerConfig) -> bool {
 
 /// What is computed in place of a function.
 enum Instead {
-    Counted(Counted, WindowFunctionParams),
+    Counted(Counted, Box<WindowFunctionParams>),
     Turned(Box<WindowFunction>),
 }
 
 impl Instead {
     fn of(function: &WindowFunction) -> Option<Self> {
         match Counted::of(function) {
-            Some(kind) => Some(Self::Counted(kind, function.params.clone())),
+            Some(kind) => Some(Self::Counted(kind, Box::new(function.params.clone()))),
             None => turned::turned(function).map(|function| Self::Turned(Box::new(function))),
         }
     }
@@ -183,7 +183,7 @@ fn counted(window: &Window, config: &dyn OptimizerConfig) -> Result<Option<Logic
                     .window_frame(WindowFrame::new(None))
                     .build()?;
                 let mut column = |call| cast(needed.column(call, config), DataType::Int64);
-                kind.value(column(kind.of_row(params)), column(of_partition))?
+                kind.value(column(kind.of_row(*params)), column(of_partition))?
             }
         };
         outputs.push(cast(value, field.data_type().clone()).alias_qualified(qualifier.cloned(), field.name()));
