@@ -8,6 +8,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, Filter, Join, LogicalPlan, Operator, lit};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// `PushDownFilter` (DataFusion 55.2) takes a condition without columns, such as a scalar subquery, below every
@@ -91,16 +92,21 @@ fn comparable(conditions: Vec<Expr>) -> Vec<Expr> {
     if conditions.len() < 2 {
         return conditions;
     }
-    let mut kept: Vec<Expr> = vec![];
-    for condition in conditions.into_iter().map(literal_on_the_right) {
-        let known = kept
-            .iter()
-            .any(|other| *other == condition || say_the_same(other, &condition));
-        if !known {
-            kept.push(condition);
-        }
-    }
-    kept
+    let mut seen = HashSet::new();
+    let mut values: HashMap<Expr, ScalarValue> = HashMap::new();
+    let conditions = conditions.into_iter().map(literal_on_the_right);
+    let kept = conditions.filter(|condition| {
+        let first = match equality(condition) {
+            // Beside another value it excludes, whatever else there is.
+            Some((column, value)) => match values.get(column) {
+                Some(other) => !is_same(other, value),
+                None => values.insert(column.clone(), value.clone()).is_none(),
+            },
+            None => true,
+        };
+        first && seen.insert(condition.clone())
+    });
+    kept.collect()
 }
 
 fn literal_on_the_right(condition: Expr) -> Expr {
@@ -117,29 +123,29 @@ fn literal_on_the_right(condition: Expr) -> Expr {
     }
 }
 
-/// Whether these are equalities of one column with one value: a literal may be of other metadata, a zero of another sign.
-fn say_the_same(left: &Expr, right: &Expr) -> bool {
-    let equality = |expr: &Expr| match expr {
+/// What an equality with a literal says is equal to it.
+fn equality(condition: &Expr) -> Option<(&Expr, &ScalarValue)> {
+    match condition {
         Expr::BinaryExpr(BinaryExpr {
             left,
             op: Operator::Eq,
             right,
-        }) => Some((left.as_ref().clone(), right.as_literal()?.clone())),
+        }) => Some((left, right.as_literal()?)),
         _ => None,
-    };
-    let (Some((left, one)), Some((right, other))) = (equality(left), equality(right)) else {
-        return false;
-    };
+    }
+}
+
+/// Whether two literals are one value: of floats, a zero may be of another sign.
+fn is_same(one: &ScalarValue, other: &ScalarValue) -> bool {
     let float = |value: &ScalarValue| match value {
         ScalarValue::Float32(value) => value.map(f64::from),
         ScalarValue::Float64(value) => *value,
         _ => None,
     };
-    let same = match (float(&one), float(&other)) {
+    match (float(one), float(other)) {
         (Some(one), Some(other)) => one == other || one.is_nan() && other.is_nan(),
         _ => one == other,
-    };
-    left == right && same
+    }
 }
 
 fn stays_above(condition: &Expr, input: &LogicalPlan) -> bool {
