@@ -114,6 +114,7 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
     let of = Arc::new(TableColumn { descriptors, held });
     let mut cache = CACHE.lock();
     let used = cache.tick();
+    cache.forget_dropped();
     for (name, segment, held) in fresh {
         let entry = Entry::new(Arc::downgrade(&segment), held, used);
         cache.segments.insert(name, entry);
@@ -223,7 +224,6 @@ pub fn with_room<T>(stream: &Stream, take: impl Fn() -> Result<T>) -> Result<T> 
 impl Cache {
     fn tick(&mut self) -> u64 {
         self.clock += 1;
-        self.forget_dropped();
         self.clock
     }
 
@@ -238,6 +238,7 @@ impl Cache {
     /// are in use.
     fn give_up(&mut self) -> bool {
         let before = self.segments.len();
+        self.forget_dropped();
         loop {
             // Those of no table's column: what is in use is held by one.
             self.segments.retain(|_, entry| Arc::strong_count(&entry.of) > 1);
