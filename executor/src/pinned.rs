@@ -17,6 +17,8 @@ struct Regions {
     known: HashMap<usize, Region>,
     /// Starts of those that wait.
     waiting: Vec<usize>,
+    /// There is no GPU to register anything with.
+    off: bool,
 }
 
 struct Region {
@@ -50,10 +52,16 @@ impl Pinned {
         });
         let own = Arc::downgrade(&pinned);
         let run = move || {
-            let Ok(device) = device::shared() else { return };
-            if device.info().kind != DeviceKind::Cuda {
+            let device = device::shared().ok();
+            let Some(device) = device.filter(|device| device.info().kind == DeviceKind::Cuda) else {
+                if let Some(pinned) = own.upgrade() {
+                    *pinned.regions.lock() = Regions {
+                        off: true,
+                        ..Regions::default()
+                    };
+                }
                 return;
-            }
+            };
             while let Some(pinned) = own.upgrade() {
                 pinned.register_next(device);
             }
@@ -111,6 +119,9 @@ impl RegionObserver for Pinned {
     fn added(&self, start: NonNull<u8>, bytes: usize) {
         let start = start.as_ptr() as usize;
         let mut regions = self.regions.lock();
+        if regions.off {
+            return;
+        }
         let state = State::Waiting;
         regions.known.insert(start, Region { bytes, state });
         regions.waiting.push(start);
@@ -120,6 +131,9 @@ impl RegionObserver for Pinned {
     fn removed(&self, start: NonNull<u8>, _: usize) {
         let at = start.as_ptr() as usize;
         let mut regions = self.regions.lock();
+        if regions.off {
+            return;
+        }
         while regions
             .known
             .get(&at)
