@@ -14,8 +14,8 @@ impl Lexer<'_> {
             (b'\'', ..) => Token::SingleQuotedString(self.escaped(0)?),
             (b'e' | b'E', b'\'', _) => Token::SingleQuotedString(self.escaped(1)?),
             (b'n' | b'N', b'\'', _) => Token::SingleQuotedString(self.plain(1)?),
-            (b'b' | b'B', b'\'', _) => Token::SingleQuotedByteStringLiteral(self.plain(1)?),
-            (b'x' | b'X', b'\'', _) => Token::HexStringLiteral(self.plain(1)?),
+            (b'b' | b'B', b'\'', _) => return Err(self.bits("binary", 2)?),
+            (b'x' | b'X', b'\'', _) => return Err(self.bits("hexadecimal", 16)?),
             (b'u' | b'U', b'&', b'\'') if self.conforming => {
                 let raw = self.plain(2)?;
                 Token::SingleQuotedString(self.unicode(&raw, start)?)
@@ -42,6 +42,20 @@ impl Lexer<'_> {
             _ => return Ok(None),
         };
         Ok(Some(token))
+    }
+
+    /// Why the string of bits that starts here is refused: there is no type `bit`.
+    fn bits(&mut self, digits: &str, base: u32) -> Result<SqlError> {
+        let start = self.at;
+        let text = self.plain(1)?;
+        let refused = match text.chars().find(|digit| !digit.is_digit(base)) {
+            Some(wrong) => SqlError::new(
+                state::INVALID_TEXT_REPRESENTATION,
+                format!("\"{wrong}\" is not a valid {digits} digit"),
+            ),
+            None => SqlError::unsupported("type bit").hint("Write bytes as '\\x1f'::bytea, and numbers as numbers."),
+        };
+        Ok(refused.position(self.text[..start].chars().count() + 1))
     }
 
     /// Between quotes, a doubled quote for one.
