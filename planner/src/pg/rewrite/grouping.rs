@@ -55,6 +55,26 @@ pub(super) fn in_select(select: &mut Select) {
     };
 }
 
+/// Whether a GROUP BY makes totals.
+pub(super) fn has_sets(group_by: &GroupByExpr) -> bool {
+    match group_by {
+        GroupByExpr::Expressions(keys, _) => keys.iter().any(is_sets),
+        GroupByExpr::All(_) => false,
+    }
+}
+
+/// What a query groups by, in any of its sets.
+pub(super) fn keys(select: &Select) -> Vec<Expr> {
+    let GroupByExpr::Expressions(keys, _) = &select.group_by else {
+        return vec![];
+    };
+    let mut all = keys.iter().flat_map(sets).fold(vec![], |all, set| united(&all, &set));
+    for key in &mut all {
+        position(key, &select.projection);
+    }
+    all
+}
+
 fn is_sets(key: &Expr) -> bool {
     match key {
         Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_) => true,

@@ -9,6 +9,7 @@
 //! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
 //! - casts to arrays get their literals' dimensions, aggregates of json become ones of arrays (`nested`);
 //! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
+//! - ranks of values that are keys of grouping sets are told apart by totals (`hypothetical_sets`);
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
 //! - records taken out of json become queries (`recordsets`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `calls`, `overlaps`).
@@ -18,6 +19,7 @@ mod arrays;
 mod calls;
 mod from;
 mod grouping;
+mod hypothetical_sets;
 mod intervals;
 mod literals;
 mod names;
@@ -82,6 +84,7 @@ impl VisitorMut for Rewriter {
         names::name_outputs(select);
         select.selection.iter_mut().for_each(spellings::as_bool);
         select.having.iter_mut().for_each(spellings::as_bool);
+        hypothetical_sets::in_select(select);
         subqueries::in_select(select);
         ControlFlow::Continue(())
     }
@@ -101,6 +104,7 @@ impl VisitorMut for Rewriter {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         spellings::fetch_as_limit(query);
         ties::with_ties(query);
+        hypothetical_sets::in_query(query);
         subqueries::in_query(query);
         literals::type_values(query);
         ControlFlow::Continue(())
