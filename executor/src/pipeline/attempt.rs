@@ -1,5 +1,6 @@
 //! Whether a plan runs on the device as one fragment, and its rows if it did.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -43,7 +44,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn time(&self, phase: &'static str) -> Time {
+    fn time(&self, phase: impl Into<Cow<'static, str>>) -> Time {
         MetricBuilder::new(&self.metrics).subset_time(phase, self.partition)
     }
 }
@@ -152,6 +153,11 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
         return Ok(Err(Some(why)));
     }
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
+    let steps: Vec<Time> = fragment
+        .steps
+        .iter()
+        .map(|step| report.time(step.name.clone()))
+        .collect();
     let run = move |cancelled: &AtomicBool| {
         let [launching, waiting, reading] = &times;
         let failed = |error: GpuError| {
@@ -165,6 +171,9 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
         {
             let _timer = waiting.timer();
             running.wait(cancelled).map_err(failed)?;
+            for (step, took) in steps.iter().zip(running.times().map_err(failed)?) {
+                step.add_duration(took);
+            }
         }
         let _timer = reading.timer();
         read(&fragment, &kept, &running).map_err(|error| error.to_string())

@@ -83,6 +83,7 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
     }
     let at = fragment.scans.len();
     fragment.scans.push(Scan {
+        name: scan.alias().unwrap_or(table.name()).into(),
         table: Arc::clone(table),
         columns: vec![],
     });

@@ -218,7 +218,14 @@ impl Flow {
         if !tenon_gpu::pipeline::fits(buffers.len(), translator.literals.len(), self.inputs.len()) {
             return Err("a pipeline of too many columns and literals".into());
         }
+        let over = match self.source {
+            Source::Scan(scan) => &fragment.scans[scan].name,
+            Source::Made { .. } => "rows",
+            Source::Numbers(_) => "numbers",
+        };
+        let name = format!("{}. {over}", fragment.steps.len() + 1);
         fragment.steps.push(Step {
+            name,
             code: Code {
                 begin: self.begin,
                 tile: self.tile,

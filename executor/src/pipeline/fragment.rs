@@ -15,6 +15,8 @@ pub struct Fragment {
 
 /// A table that is read.
 pub struct Scan {
+    /// What the query calls it.
+    pub name: String,
     pub table: Arc<TableVersion>,
     /// Columns that go to the device.
     pub columns: Vec<usize>,
@@ -30,6 +32,8 @@ pub struct ArraySpec {
 
 /// One pipeline.
 pub struct Step {
+    /// What it is called where its time is told.
+    pub name: String,
     pub code: Code,
     pub buffers: Vec<Buffer>,
     pub literals: Vec<u64>,

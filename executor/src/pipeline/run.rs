@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow::buffer::Buffer;
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element};
 use tenon_gpu::pipeline::{Launch, Rows, launch};
-use tenon_gpu::{Device, GpuError, Result, Stream};
+use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_column, table_tiles, with_room};
 use super::fragment::{Fragment, Input, Scan, Source, Step};
@@ -27,6 +27,8 @@ pub struct Running {
     constants: Vec<DeviceBuffer<u8>>,
     /// Where those are copied from.
     host: Vec<Buffer>,
+    /// Before the first pipeline and after each.
+    marks: Vec<Event>,
 }
 
 /// A scan's columns and tiles.
@@ -69,10 +71,13 @@ impl Running {
             scans,
             constants: vec![],
             host: vec![],
+            marks: vec![],
         };
+        running.marks.push(running.stream.record()?);
         for step in &fragment.steps {
             check(cancelled)?;
             running.launch(step)?;
+            running.marks.push(running.stream.record()?);
         }
         Ok(running)
     }
@@ -139,6 +144,17 @@ impl Running {
             Some(0) => Ok(()),
             _ => Err(GpuError::Invalid("a row has no value, or a table is full".into())),
         }
+    }
+
+    /// How long each pipeline took, with the copies of its constants; all are done.
+    pub fn times(&self) -> Result<Vec<Duration>> {
+        let pairs = self.marks.windows(2);
+        let times = pairs.map(|pair| {
+            Ok(Duration::from_secs_f32(
+                pair[1].elapsed_ms_since(&pair[0])?.max(0.0) / 1e3,
+            ))
+        });
+        times.collect()
     }
 
     /// The first words of an array.

@@ -13,6 +13,8 @@ use crate::served::{Served, process_cpu_ms, query};
 
 /// Milliseconds of clock and of CPU, and the rows as text.
 pub struct Measured {
+    /// Of the run before those that are timed.
+    pub first_ms: f64,
     pub ms: f64,
     pub cpu_ms: f64,
     rows: Vec<Vec<Option<String>>>,
@@ -29,10 +31,11 @@ pub fn run(options: &Options) -> Result<()> {
         for setting in &options.set {
             client.batch_execute(&format!("SET {setting}")).await?;
         }
-        println!("query    tenon ms   cpu ms |  duckdb ms   cpu ms | answers");
+        println!("query    first ms tenon ms   cpu ms |  duckdb ms   cpu ms | answers");
         let mut all = vec![];
         for &number in &options.queries {
             let sql = options.sql(number)?;
+            let own = measure(client, &sql, options.runs).await?;
             if options.explain {
                 for row in query(client, &format!("EXPLAIN ANALYZE {sql}"))
                     .await?
@@ -43,25 +46,25 @@ pub fn run(options: &Options) -> Result<()> {
                     println!("{row}");
                 }
             }
-            let own = measure(client, &sql, options.runs).await?;
             let theirs = peer.remove(&number);
             let verdict = theirs
                 .as_ref()
                 .map_or(String::new(), |theirs| compare(&own.rows, &theirs.rows));
             let (ms, cpu_ms) = theirs.map_or((f64::NAN, f64::NAN), |t| (t.ms, t.cpu_ms));
             println!(
-                "q{number:<6} {:9.1} {:8.1} | {ms:10.1} {cpu_ms:8.1} | {verdict}",
-                own.ms, own.cpu_ms
+                "q{number:<6} {:9.1} {:8.2} {:8.1} | {ms:10.1} {cpu_ms:8.1} | {verdict}",
+                own.first_ms, own.ms, own.cpu_ms
             );
-            all.push([own.ms, own.cpu_ms, ms, cpu_ms]);
+            all.push([own.first_ms, own.ms, own.cpu_ms, ms, cpu_ms]);
         }
         let mean = |at: usize| (all.iter().map(|one| one[at].ln()).sum::<f64>() / all.len() as f64).exp();
         println!(
-            "geomean {:9.1} {:8.1} | {:10.1} {:8.1} |",
+            "geomean {:9.1} {:8.2} {:8.1} | {:10.1} {:8.1} |",
             mean(0),
             mean(1),
             mean(2),
-            mean(3)
+            mean(3),
+            mean(4)
         );
         Ok(())
     })
@@ -69,7 +72,9 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// A query's fastest run of `runs`, after one that is not timed.
 pub async fn measure(client: &tokio_postgres::Client, sql: &str, runs: usize) -> Result<Measured> {
+    let start = Instant::now();
     let rows = query(client, sql).await?;
+    let first_ms = start.elapsed().as_secs_f64() * 1e3;
     let (mut ms, mut cpu_ms) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..runs {
         let (start, cpu) = (Instant::now(), process_cpu_ms());
@@ -77,7 +82,12 @@ pub async fn measure(client: &tokio_postgres::Client, sql: &str, runs: usize) ->
         ms = ms.min(start.elapsed().as_secs_f64() * 1e3);
         cpu_ms = cpu_ms.min(process_cpu_ms() - cpu);
     }
-    Ok(Measured { ms, cpu_ms, rows })
+    Ok(Measured {
+        first_ms,
+        ms,
+        cpu_ms,
+        rows,
+    })
 }
 
 /// DuckDB's times and answers over the same rows, which go to it as Parquet files.
@@ -110,6 +120,7 @@ fn duckdb(options: &Options, database: &Database) -> Result<BTreeMap<usize, Meas
         answers.insert(
             number,
             Measured {
+                first_ms: ms,
                 ms,
                 cpu_ms,
                 rows: serde_json::from_value(value["rows"].clone())?,
