@@ -1,7 +1,7 @@
 // What generated pipelines call: columns of tables as storage keeps them, tables of keys, groups and their sums.
 #pragma once
 #include "condition.cuh"
-#include "warp.cuh"
+#include "block.cuh"
 
 /// A segment's column. Whole numbers are differences of `width` bytes from the base, or with a width of 16 themselves;
 /// a width of 0 is the base alone. Texts have their ends in `values`, of 4 bytes, and their bytes in `bytes`. Null rows
@@ -185,3 +185,87 @@ TENON_DEVICE void add_wide(u64* low, u64* high, i128 value) {
 }
 TENON_DEVICE void least_word(u64* word, i64 value) { atomicMin((i64*)word, value); }
 TENON_DEVICE void greatest_word(u64* word, i64 value) { atomicMax((i64*)word, value); }
+
+/// A decimal's power of 10000, and its digit there: PostgreSQL's weight and first digit of base 10000.
+struct Leading {
+    i32 weight;
+    u32 first;
+};
+TENON_DEVICE Leading leading(u128 unscaled, i32 after) {
+    i32 digits = 0;
+    u128 power = 1;
+    while (digits < 38 && unscaled >= power) {
+        power *= 10;
+        digits++;
+    }
+    if (digits == 38 && unscaled >= power) digits = 39;
+    if (digits == 0) return Leading{0, 0};
+    i32 top = digits - 1 - after;
+    // Towards minus infinity.
+    i32 weight = top >= 0 ? top / 4 : -((3 - top) / 4);
+    i32 wanted = top - weight * 4 + 1;
+    for (; digits > wanted; digits--) unscaled /= 10;
+    for (; digits < wanted; digits++) unscaled *= 10;
+    return Leading{weight, (u32)unscaled};
+}
+
+/// The average that PostgreSQL gives of values with `after` digits after the point, rounded at its own scale
+/// (`select_div_scale`: 16 significant digits at least) and told with `digits` of them.
+TENON_DEVICE i128 average(const PipelineParams& p, i128 sum, u64 count, i32 after, i32 digits) {
+    if (count == 0) return 0;
+    u128 rest = sum < 0 ? -(u128)sum : (u128)sum;
+    Leading of_sum = leading(rest, after), of_count = leading(count, 0);
+    i32 scale = 16 - 4 * (of_sum.weight - of_count.weight - (of_sum.first <= of_count.first));
+    if (scale < after) scale = after;
+    if (scale > digits) p.fail();
+    for (i32 at = after; at < scale; at++) {
+        if (rest >> 123) p.fail();
+        rest *= 10;
+    }
+    u128 quotient = rest / count;
+    if (rest % count * 2 >= count) quotient++;
+    for (i32 at = scale; at < digits; at++) quotient *= 10;
+    return sum < 0 ? -(i128)quotient : (i128)quotient;
+}
+
+/// The first bytes of a text as a number.
+TENON_DEVICE u64 text_prefix(const Text& text) {
+    u64 word = 0;
+    for (u32 at = 0; at < 8; at++) word = word << 8 | (at < text.length ? text.bytes[at] : 0);
+    return word;
+}
+/// A text of at most seven bytes as a number, from the lowest byte on, the highest being its length; of more, the
+/// pipeline fails.
+TENON_DEVICE u64 text_word(const PipelineParams& p, const Text& text) {
+    if (text.length > 7) p.fail();
+    u64 word = (u64)text.length << 56;
+    for (u32 at = 0; at < 7 && at < text.length; at++) word |= (u64)text.bytes[at] << at * 8;
+    return word;
+}
+TENON_DEVICE Text short_text(const u64* word) { return Text{reinterpret_cast<const u8*>(word), (u32)(*word >> 56)}; }
+/// A number as 64 bits in its order, all beyond those being equal.
+TENON_DEVICE u64 word_within(i128 value) {
+    const i128 half = (i128)1 << 63;
+    return value < -half ? 0 : value >= half ? ~0ull : (u64)value ^ 1ull << 63;
+}
+
+/// Where a search for the `wanted`th smallest word stands: the digits above the one at hand, and what is wanted of those
+/// that have them.
+struct Chosen {
+    u64 prefix, wanted;
+};
+/// The next digit: that of the bin in which the wanted word is. Called by all threads of a block.
+TENON_DEVICE Chosen choose_digit(const u32* bins, Chosen before) {
+    static_assert(tuning::PIPELINE_THREADS == 256, "a thread for each value of a digit");
+    TENON_SHARED(Chosen, found);
+    TENON_SHARED(BlockStorage<u64>, storage);
+    u64 own = bins[threadIdx.x], all;
+    if (threadIdx.x == 0) found = Chosen{before.prefix << 8, 0};
+    u64 below = block_exclusive_scan<u64>(own, Sum(), 0, storage, all);
+    if (below < before.wanted && before.wanted <= below + own)
+        found = Chosen{before.prefix << 8 | threadIdx.x, before.wanted - below};
+    __syncthreads();
+    Chosen chosen = found;
+    __syncthreads();
+    return chosen;
+}

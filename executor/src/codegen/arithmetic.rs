@@ -147,7 +147,7 @@ impl Translator {
     }
 
     /// A number with so many digits after the point, not fewer than it has. In 128 bits, beyond its own type.
-    fn scaled(&mut self, value: Value, after: i8) -> Translated<Value> {
+    pub fn scaled(&mut self, value: Value, after: i8) -> Translated<Value> {
         let own = scale(&value.data_type);
         if own == after {
             return Ok(value);

@@ -7,7 +7,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::BinaryExpr;
 
 use super::translator::Translator;
-use super::types::{Translated, c_type, comparable};
+use super::types::{Translated, c_type, comparable, is_exact, scale};
 use super::value::Value;
 
 impl Translator {
@@ -41,6 +41,14 @@ impl Translator {
             Operator::GtEq => ">=",
             other => return Err(format!("no device form of {other}")),
         };
+        // Decimals of numerics of different scales.
+        let after = scale(&left.data_type).max(scale(&right.data_type));
+        if is_exact(&left.data_type) && is_exact(&right.data_type) && left.data_type != right.data_type {
+            let (left, right) = (self.scaled(left.clone(), after)?, self.scaled(right.clone(), after)?);
+            if left.data_type == right.data_type {
+                return self.compare(&left, op, &right);
+            }
+        }
         if !comparable(&left.data_type, &right.data_type) {
             return Err(format!("a comparison of {} and {}", left.data_type, right.data_type));
         }

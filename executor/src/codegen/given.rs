@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
-use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 
@@ -99,6 +99,10 @@ impl Translator {
         if let Some(column) = expr.downcast_ref::<Column>() {
             return self.value_of(column.index());
         }
+        // What it is compared with may be a constant: both are decimals, or none is.
+        if expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| call.name() == "numeric_key") {
+            return self.by_parts(expr);
+        }
         let mut columns: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
         columns.dedup();
         match columns[..] {
@@ -114,6 +118,11 @@ impl Translator {
             }
             _ => self.by_parts(expr),
         }
+    }
+
+    /// The text of each code of a column that has codes.
+    pub fn texts_of(&mut self, index: usize) -> Option<ArrayRef> {
+        self.given(index).ok()?.texts
     }
 
     /// A column's value.

@@ -5,6 +5,7 @@
 //! literals  -> parameters of the kernel
 //! the rest  -> lines of C++ over values (translator; logic, compare, arithmetic, numbers, texts): names, with whether
 //!              they are null and what they can be (value, types)
+//! order     -> a word by which rows come in the order of a value
 //! ```
 //!
 //! Truth has SQL's three values. Numbers carry the range that the columns at hand prove, so that most arithmetic needs no
@@ -19,6 +20,8 @@ mod given;
 mod inputs;
 mod logic;
 mod numbers;
+mod numerics;
+mod order;
 mod texts;
 mod translator;
 mod types;

@@ -43,7 +43,7 @@ impl Translator {
             ("octet_length", [_]) => format!("(i64){t}.length"),
             ("left", [_, chars]) => format!("text_left({t}, {})", chars.value),
             ("right", [_, chars]) => format!("text_right({t}, {})", chars.value),
-            ("substr", [_, from, rest @ ..]) => {
+            ("substr" | "substring", [_, from, rest @ ..]) => {
                 let from = &from.value;
                 self.fail_if(null.as_ref(), &format!("{from} == -0x7fffffffffffffffll - 1"));
                 let count = match rest {
@@ -59,7 +59,7 @@ impl Translator {
             _ => return Ok(None),
         };
         let others = args[1..].iter().all(|arg| {
-            let known = ["left", "right", "substr"].contains(&name);
+            let known = ["left", "right", "substr", "substring"].contains(&name);
             if known {
                 arg.data_type.is_signed_integer()
             } else {

@@ -139,6 +139,9 @@ impl Translator {
     }
 
     fn call(&mut self, call: &ScalarFunctionExpr) -> Translated<Value> {
+        if let Some(value) = self.of_numerics(call)? {
+            return Ok(value);
+        }
         let (name, result) = (call.name(), call.return_type());
         let arguments = call.args().iter().map(|argument| self.translate(argument));
         let arguments = arguments.collect::<Translated<Vec<_>>>()?;
@@ -267,7 +270,7 @@ impl Translator {
     }
 
     /// Numbers are parameters of the kernel, texts are columns of one row.
-    fn literal(&mut self, scalar: &ScalarValue) -> Translated<Value> {
+    pub(super) fn literal(&mut self, scalar: &ScalarValue) -> Translated<Value> {
         let one = scalar.to_array().map_err(|error| error.to_string())?;
         let one = plain(&one)?;
         let data_type = one.data_type().clone();

@@ -19,6 +19,7 @@ use super::group::{Grouping, group};
 use super::made::Made;
 use super::result::{fits, groups};
 use super::run::Running;
+use super::top::{self, Top};
 use crate::aggregate::{GroupExec, finished};
 use crate::apart::on_a_thread;
 use crate::codegen::Translated;
@@ -56,10 +57,15 @@ type Refused = Option<String>;
 type Rows = (RecordBatch, MemoryReservation);
 
 /// The rows of a plan, where they were found on the device.
-pub async fn rows(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>, report: &Report) -> Result<Option<Rows>> {
+pub async fn rows(
+    plan: &Arc<dyn ExecutionPlan>,
+    top: Option<&Top>,
+    context: &Arc<TaskContext>,
+    report: &Report,
+) -> Result<Option<Rows>> {
     match plan.downcast_ref::<GroupExec>() {
-        Some(own) => grouped(own, context, report).await,
-        None => made(plan, context, report).await,
+        Some(own) if top.is_none() => grouped(own, context, report).await,
+        _ => made(plan, top, context, report).await,
     }
 }
 
@@ -84,16 +90,27 @@ async fn grouped(own: &GroupExec, context: &Arc<TaskContext>, report: &Report) -
     attempt(context, report, compile, read).await
 }
 
-async fn made(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>, report: &Report) -> Result<Option<Rows>> {
+async fn made(
+    plan: &Arc<dyn ExecutionPlan>,
+    top: Option<&Top>,
+    context: &Arc<TaskContext>,
+    report: &Report,
+) -> Result<Option<Rows>> {
     let (schema, pool) = (plan.schema(), Arc::clone(context.memory_pool()));
     let compile = || {
         let mut fragment = Fragment::new();
         let mut rows = flow(&mut fragment, plan)?;
-        let made = Made::of(&mut fragment, &mut rows, |_| true)?;
-        if !made.is_readable() {
+        let made = match top {
+            Some(top) => top::made(&mut fragment, rows, &plan.schema(), top)?,
+            None => {
+                let made = Made::of(&mut fragment, &mut rows, |_| true)?;
+                rows.finish(&mut fragment)?;
+                made
+            }
+        };
+        if !made.is_readable(&plan.schema()) {
             return Err("rows of types that the device does not give back".into());
         }
-        rows.finish(&mut fragment)?;
         Ok((fragment, made))
     };
     let read = move |fragment: &Fragment, made: &Made, running: &Running| {

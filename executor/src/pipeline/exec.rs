@@ -21,11 +21,14 @@ use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use super::attempt::{Ran, Report, rows};
+use super::top::Top;
 use crate::per_execution::{MadeOnce, PerExecution};
 
 #[derive(Debug)]
 pub struct OffloadExec {
     input: Arc<dyn ExecutionPlan>,
+    /// Where only the first rows of an order are wanted: others may be missing.
+    top: Option<Top>,
     found: PerExecution<MadeOnce<Option<Found>>>,
     ran: Arc<Mutex<Option<Ran>>>,
     metrics: ExecutionPlanMetricsSet,
@@ -42,10 +45,16 @@ impl OffloadExec {
     pub fn new(input: Arc<dyn ExecutionPlan>) -> Self {
         Self {
             input,
+            top: None,
             found: PerExecution::default(),
             ran: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The same, of which a sort above takes these.
+    pub fn with_top(self, top: Top) -> Self {
+        Self { top: Some(top), ..self }
     }
 
     pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
@@ -96,12 +105,13 @@ impl ExecutionPlan for OffloadExec {
         let Ok([input]) = <[_; 1]>::try_from(children) else {
             return internal_err!("OffloadExec has one input");
         };
-        Ok(Arc::new(Self::new(input)))
+        let top = self.top.clone();
+        Ok(Arc::new(Self { top, ..Self::new(input) }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let shared = self.found.get_or_make(&context, MadeOnce::default);
-        let input = Arc::clone(&self.input);
+        let (input, top) = (Arc::clone(&self.input), self.top.clone());
         let report = Report {
             ran: Arc::clone(&self.ran),
             metrics: self.metrics.clone(),
@@ -112,7 +122,7 @@ impl ExecutionPlan for OffloadExec {
         let output = async move {
             let found = shared
                 .get_or_make(async {
-                    let found = rows(&input, &context, &report).await?;
+                    let found = rows(&input, top.as_ref(), &context, &report).await?;
                     Ok(found.map(|(batch, _reservation)| Found { batch, _reservation }))
                 })
                 .await?;

@@ -67,6 +67,16 @@ impl Made {
             true => flow.rows_max.saturating_mul(4).max(1 << 16),
             false => flow.rows_max,
         };
+        Self::within(fragment, flow, rows_max, reads)
+    }
+
+    /// The same, of at most so many rows.
+    pub fn within(
+        fragment: &mut Fragment,
+        flow: &mut Flow,
+        rows_max: u64,
+        reads: impl Fn(usize) -> bool,
+    ) -> Translated<Made> {
         let rows_max = rows_max.min(u64::from(u32::MAX) - 2);
         let count = fragment.array(1, 4, Some(0));
         let (count_at, room) = (flow.array(Input::Array(count), "u32"), flow.number(rows_max));
@@ -105,16 +115,19 @@ impl Made {
 }
 
 impl Made {
-    /// Whether the host can read all of its columns.
-    pub fn is_readable(&self) -> bool {
+    /// Whether the host can read all of its columns, as those of the schema.
+    pub fn is_readable(&self, schema: &SchemaRef) -> bool {
         let columns = self.columns.iter().flatten();
-        columns.map(|column| &column.data_type).all(|data_type| {
-            is_exact(data_type)
-                || matches!(
-                    data_type,
-                    DataType::Decimal128(..) | DataType::Float64 | DataType::Float32 | DataType::Utf8View
-                )
-        })
+        let types = columns.map(|column| &column.data_type);
+        let promised = schema.fields().iter().map(|field| field.data_type());
+        types.clone().eq(promised)
+            && types.into_iter().all(|data_type| {
+                is_exact(data_type)
+                    || matches!(
+                        data_type,
+                        DataType::Decimal128(..) | DataType::Float64 | DataType::Float32 | DataType::Utf8View
+                    )
+            })
     }
 
     /// The rows on the host.

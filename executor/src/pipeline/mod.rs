@@ -18,7 +18,9 @@ mod made;
 mod result;
 mod run;
 mod stored;
+mod top;
 
 pub use attempt::Ran;
 pub use columns::{Cached, cached};
 pub use exec::OffloadExec;
+pub use top::Top;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, UInt32Array, UInt64Array};
+use arrow::array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, StringViewArray, UInt32Array, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
@@ -214,8 +214,20 @@ fn key_column(
             });
             Ok(take(texts, &codes.collect::<UInt32Array>(), None)?)
         }
+        None if key.data_type == DataType::Utf8View => Ok(short_texts(&lanes, nulls)),
         None => from_exact(&lanes, nulls, &key.data_type),
     }
+}
+
+/// Texts of at most seven bytes, from the lowest byte on; the highest is how many they are.
+fn short_texts(words: &[i64], nulls: Option<NullBuffer>) -> ArrayRef {
+    let texts = words.iter().enumerate().map(|(at, word)| {
+        let bytes = word.to_le_bytes();
+        let text = bytes[..7].get(..usize::from(bytes[7])).unwrap_or_default();
+        let present = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at));
+        present.then(|| String::from_utf8_lossy(text).into_owned())
+    });
+    Arc::new(texts.collect::<StringViewArray>())
 }
 
 /// A column's values at these positions of its table.

@@ -4,16 +4,22 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::device;
 use tenon_executor::join::JoinExec;
 use tenon_executor::join::choice::DeviceState;
 use tenon_executor::options::{DeviceChoice, JoinOptions};
-use tenon_executor::pipeline::OffloadExec;
+use tenon_executor::pipeline::{OffloadExec, Top};
 
-/// Puts a node that tries the device above each grouping, and above each topmost join whose rows may come in any order and
-/// partition.
+/// A sort that wants more rows than this takes them all.
+const TOP_MAX: usize = 1 << 16;
+
+/// Puts a node that tries the device above each grouping, above each topmost join, above filters of those, and below each
+/// sort that wants the first of such rows, where rows may come in any order and partition. Of several such nodes above one
+/// another the topmost that can takes all below it.
 pub fn place(plan: Arc<dyn ExecutionPlan>, options: &JoinOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let there = || matches!(device::state(options), DeviceState::Present { .. });
     match options.device == DeviceChoice::Gpu && there() {
@@ -26,11 +32,7 @@ pub fn place(plan: Arc<dyn ExecutionPlan>, options: &JoinOptions) -> Result<Arc<
 fn placed(plan: Arc<dyn ExecutionPlan>, within: bool) -> Result<Arc<dyn ExecutionPlan>> {
     let is_join = plan.downcast_ref::<JoinExec>().is_some();
     let is_group = plan.downcast_ref::<GroupExec>().is_some();
-    let hands_on = matches!(
-        plan.name(),
-        "ProjectionExec" | "FilterExec" | "CoalescePartitionsExec" | "RepartitionExec"
-    );
-    let below = is_join || within && hands_on;
+    let below = is_join || within && hands_on(&plan);
     let children = plan.children().into_iter().cloned();
     let new = children.map(|child| placed(child, below)).collect::<Result<Vec<_>>>()?;
     let changed = new.iter().zip(plan.children()).any(|(new, old)| !Arc::ptr_eq(new, old));
@@ -38,9 +40,45 @@ fn placed(plan: Arc<dyn ExecutionPlan>, within: bool) -> Result<Arc<dyn Executio
         true => plan.replace_children(new, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
         false => plan,
     };
-    let free = plan.output_ordering().is_none() && !matches!(plan.output_partitioning(), Partitioning::Hash(..));
-    match (is_group || is_join && !within) && free {
+    if let Some(sort) = plan.downcast_ref::<SortExec>()
+        && let Some(rows) = sort.fetch().filter(|rows| *rows <= TOP_MAX)
+        && has_rows_of_fragments(sort.input())
+        && is_free(sort.input())
+    {
+        let top = OffloadExec::new(Arc::clone(sort.input())).with_top(Top::new(sort.expr().first(), rows));
+        return plan.replace_children(
+            vec![Arc::new(top)],
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        );
+    }
+    let is_filter = plan.downcast_ref::<FilterExec>().is_some() && has_rows_of_fragments(&plan);
+    match (is_group || (is_join || is_filter) && !within) && is_free(&plan) {
         true => Ok(Arc::new(OffloadExec::new(plan))),
         false => Ok(plan),
     }
+}
+
+/// Whether it does not matter to what is above in which order and partition rows come.
+fn is_free(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.output_ordering().is_none() && !matches!(plan.output_partitioning(), Partitioning::Hash(..))
+}
+
+/// Whether rows come from a grouping or a join, through nodes that hand them on.
+fn has_rows_of_fragments(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match plan.children()[..] {
+        _ if plan.downcast_ref::<JoinExec>().is_some() || plan.downcast_ref::<GroupExec>().is_some() => true,
+        [input] if hands_on(plan) => has_rows_of_fragments(input),
+        _ => false,
+    }
+}
+
+fn hands_on(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    const NAMES: [&str; 5] = [
+        "ProjectionExec",
+        "FilterExec",
+        "CoalescePartitionsExec",
+        "RepartitionExec",
+        "OffloadExec",
+    ];
+    NAMES.contains(&plan.name())
 }

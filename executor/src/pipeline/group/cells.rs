@@ -1,9 +1,10 @@
 //! Aggregates as cells: what of each row goes into a group's words, and what these make of it in the end.
 
 use arrow::datatypes::DataType;
-use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 
 use super::super::flow::Flow;
 use crate::codegen::{Translated, c_number};
@@ -35,8 +36,9 @@ pub struct Update {
     value: String,
     /// Of two words.
     wide: bool,
-    /// The largest magnitude of the cell's value, where that is known.
+    /// The largest magnitude of the cell's value, and that of one row's, where these are known.
     pub bound: Option<i128>,
+    pub each: Option<i128>,
 }
 
 impl Update {
@@ -172,6 +174,8 @@ impl Cells {
         let own = arg
             .data_type(&flow.translator.schema)
             .map_err(|error| error.to_string())?;
+        // Counts of what is never null are all one.
+        let counted = counted_arg(flow, arg);
         let mut cell = |arg: Option<&PhysicalExprRef>, how| {
             self.cell(Taken {
                 arg: arg.cloned(),
@@ -185,13 +189,13 @@ impl Cells {
             _ => None,
         };
         Ok(match (aggregate.fun().name(), &types[..]) {
-            ("count", [DataType::Int64]) => State::Count(cell(counted_arg(arg), How::Count)),
+            ("count", [DataType::Int64]) => State::Count(cell(counted, How::Count)),
             ("sum", [to @ (DataType::Decimal128(..) | DataType::Int64)])
                 if scale_of(&own).is_some() && scale_of(&own) == scale_of(to) =>
             {
                 State::Sum {
                     sum: cell(Some(arg), How::Sum),
-                    count: cell(Some(arg), How::Count),
+                    count: cell(counted, How::Count),
                     data_type: (*to).clone(),
                 }
             }
@@ -200,17 +204,17 @@ impl Cells {
             {
                 State::Average {
                     sum: cell(Some(arg), How::Sum),
-                    count: cell(Some(arg), How::Count),
+                    count: cell(counted, How::Count),
                     data_type: (*to).clone(),
                 }
             }
             ("sum", [DataType::Float64]) if own == DataType::Float64 => State::FloatSum {
                 sum: cell(Some(arg), How::FloatSum),
-                count: cell(Some(arg), How::Count),
+                count: cell(counted, How::Count),
             },
             ("avg", [DataType::UInt64, DataType::Float64]) if own == DataType::Float64 => State::FloatAverage {
                 sum: cell(Some(arg), How::FloatSum),
-                count: cell(Some(arg), How::Count),
+                count: cell(counted, How::Count),
             },
             (name @ ("min" | "max"), [to]) if **to == own && is_ordered(&own) => {
                 let value = flow.translator.translate(arg)?;
@@ -236,13 +240,37 @@ fn is_ordered(data_type: &DataType) -> bool {
     is_exact(data_type) && *data_type != DataType::Boolean || matches!(data_type, DataType::Decimal128(..))
 }
 
-/// What count() counts: `count(*)` comes as a literal.
-fn counted_arg(arg: &PhysicalExprRef) -> Option<&PhysicalExprRef> {
-    match arg.downcast_ref::<Literal>() {
-        Some(literal) if !literal.value().is_null() => None,
-        _ => Some(arg),
+/// What count() counts; None: every row, as where it counts a literal (`count(*)` comes as one) or what is computed of
+/// columns that are never null.
+fn counted_arg<'a>(flow: &Flow, arg: &'a PhysicalExprRef) -> Option<&'a PhysicalExprRef> {
+    let given = flow.current();
+    let present = |expr: &PhysicalExprRef| match (expr.downcast_ref::<Literal>(), expr.downcast_ref::<Column>()) {
+        (Some(literal), _) => Some(!literal.value().is_null()),
+        (_, Some(column)) => Some(given.get(column.index()).is_some_and(|column| column.given.null.is_none())),
+        _ => None,
+    };
+    let mut parts = vec![arg];
+    while let Some(part) = parts.pop() {
+        // Arithmetic has a value, or fails, where its operands have one.
+        let strict = |part: &PhysicalExprRef| {
+            part.downcast_ref::<CastExpr>().is_some()
+                || part.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
+                    use Operator::*;
+                    matches!(binary.op(), Plus | Minus | Multiply)
+                })
+                || part.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| STRICT.contains(&call.name()))
+        };
+        match present(part) {
+            Some(true) => {}
+            None if strict(part) => parts.extend(part.children()),
+            _ => return Some(arg),
+        }
     }
+    None
 }
+
+/// Functions that have a value, or fail, where their arguments have one.
+const STRICT: [&str; 3] = ["checked_add", "checked_subtract", "checked_multiply"];
 
 /// How a cell takes a row in.
 pub fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
@@ -256,16 +284,10 @@ pub fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
         value: "1".into(),
         wide: false,
         bound: None,
+        each: None,
     };
-    let column = |arg: &PhysicalExprRef| Some(arg.downcast_ref::<Column>()?.index());
     let null = match &taken.arg {
         None => None,
-        // Of a column that is never null nothing is read.
-        Some(arg)
-            if taken.how == How::Count && column(arg).is_some_and(|at| flow.current()[at].given.null.is_none()) =>
-        {
-            None
-        }
         Some(arg) => {
             let value = flow.translator.translate(arg)?;
             match taken.how {
@@ -274,6 +296,7 @@ pub fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
                 How::Sum => {
                     let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
                     let magnitude = low.unsigned_abs().max(high.unsigned_abs());
+                    update.each = i128::try_from(magnitude).ok();
                     let rows = match flow.multiplied {
                         true => u128::MAX,
                         false => u128::from(flow.rows_max),

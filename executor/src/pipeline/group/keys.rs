@@ -90,6 +90,24 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
             }
         }
         let value = flow.translator.translate(expr)?;
+        // The groups' rows have the types that the plan promises.
+        let promised = expr.data_type(&flow.translator.schema).map_err(|error| error.to_string())?;
+        if value.data_type != promised {
+            return Err(format!("keys of {promised}"));
+        }
+        // A short text fits a word; where a row has a longer one, the CPU does the work.
+        let is_computed = known.is_none_or(|(_, col)| col.position.is_none());
+        if value.data_type == DataType::Utf8View && is_computed {
+            keys.push(Coded {
+                word: format!("(i64)text_word(p, {})", value.value),
+                low: 0,
+                high: 8 << 56,
+                null: value.null,
+                data_type: value.data_type,
+                texts: None,
+            });
+            continue;
+        }
         let (word, (low, high)) = flow.word(&value)?;
         keys.push(Coded {
             word,

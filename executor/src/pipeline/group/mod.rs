@@ -46,8 +46,10 @@ pub struct Grouping {
     /// The arrays of each cell's words.
     pub words: Vec<Vec<usize>>,
     pub states: Vec<State>,
-    /// The largest magnitude of each cell's value.
-    bounds: Vec<Option<i128>>,
+    /// The largest magnitude of each cell's value, and of one row's.
+    bounds: Vec<(Option<i128>, Option<i128>)>,
+    /// A group has at most so many rows, where that is known.
+    rows_max: Option<u64>,
     pub groups: Groups,
 }
 
@@ -153,7 +155,8 @@ pub fn group(
         keys: vec![],
         words,
         states,
-        bounds: updates.iter().map(|update| update.bound).collect(),
+        bounds: updates.iter().map(|update| (update.bound, update.each)).collect(),
+        rows_max: (!flow.multiplied).then_some(flow.rows_max),
         groups: Groups::One,
     };
     if !numbered {

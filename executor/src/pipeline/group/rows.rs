@@ -89,6 +89,10 @@ impl Grouping {
             }
             _ => return Col::unread(&key.data_type),
         };
+        if key.data_type == DataType::Utf8View && key.texts.is_none() {
+            let text = format!("short_text(&{})", word.trim_start_matches("(i64)"));
+            return Col::computed(Given::new(key.data_type.clone(), text, null, None));
+        }
         Col::computed(match &key.texts {
             Some(texts) => Given::coded(Arc::clone(texts), format!("(u32){word}"), null),
             None if key.data_type == DataType::Boolean => {
@@ -114,7 +118,7 @@ impl Grouping {
                 count,
                 data_type: own,
             } if own == data_type => {
-                let bound = self.bounds[*sum].ok_or("a sum of unknown bounds")?;
+                let bound = self.bounds[*sum].0.ok_or("a sum of unknown bounds")?;
                 let load = match self.words[*sum].len() {
                     1 => format!("(i64){}", word(flow, *sum, 0)),
                     _ if *own == DataType::Int64 => return Err("a sum that 64 bits may not hold".into()),
@@ -136,9 +140,14 @@ impl Grouping {
                 let sign = if *least { "-" } else { "+" };
                 let load = format!("({} {sign} (i64)({word} - 1))", c_number((*from).into()));
                 let (low, high) =
-                    self.bounds[*cell].map_or((i64::MIN.into(), i64::MAX.into()), |bound| (-bound - 1, bound + 1));
+                    self.bounds[*cell].0.map_or((i64::MIN.into(), i64::MAX.into()), |bound| (-bound - 1, bound + 1));
                 (load, Some(format!("{word} == 0")), Some((low, high)))
             }
+            State::Average {
+                sum,
+                count,
+                data_type: own,
+            } => return self.average(flow, (*sum, *count), own),
             State::FloatSum { sum, count } => {
                 let load = format!("bit_cast<f64>({})", word(flow, *sum, 0));
                 (load, Some(format!("{} == 0", word(flow, *count, 0))), None)
@@ -147,4 +156,36 @@ impl Grouping {
         };
         Ok(Col::computed(Given::new(data_type.clone(), load, null, range)))
     }
+
+    /// An average of decimals or integers, as a decimal of the most digits that PostgreSQL's may have after the point.
+    fn average(&self, flow: &mut Flow, (sum, count): (usize, usize), own: &DataType) -> Translated<Col> {
+        let refused = "an average of too many digits";
+        let DataType::Decimal128(_, after) = own else {
+            return Err(refused.into());
+        };
+        let word = |flow: &mut Flow, cell: usize, word: usize| {
+            format!("{}[row]", flow.array(Input::Array(self.words[cell][word]), "const u64"))
+        };
+        let value = match self.words[sum].len() {
+            1 => format!("(i128)(i64){}", word(flow, sum, 0)),
+            _ => format!("bits_128({}, {})", word(flow, sum, 1), word(flow, sum, 0)),
+        };
+        let rows = word(flow, count, 0);
+        let digits = average_scale_max(*after, self.rows_max.unwrap_or(1 << 48));
+        let unit = 10i128.checked_pow(digits as u32 - *after as u32).ok_or(refused)?;
+        // An average is not beyond its values.
+        let bound = self.bounds[sum].1.and_then(|each| each.checked_add(1)?.checked_mul(unit)).ok_or(refused)?;
+        let data_type = DataType::Decimal128(38, digits);
+        let load = format!("average(p, {value}, {rows}, {after}, {digits})");
+        let null = format!("{rows} == 0");
+        Ok(Col::computed(Given::new(data_type, load, Some(null), Some((-bound, bound)))))
+    }
+}
+
+/// The most digits after the point that the average of so many values with `after` digits has: PostgreSQL's
+/// `select_div_scale` with the smallest sum and the largest count.
+fn average_scale_max(after: i8, rows_max: u64) -> i8 {
+    let sum = (-i32::from(after)).div_euclid(4);
+    let count = rows_max.max(1).ilog10() as i32 / 4;
+    (16 - 4 * (sum - count - 1)).clamp(after.into(), 127) as i8
 }
