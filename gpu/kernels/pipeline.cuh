@@ -114,6 +114,13 @@ TENON_DEVICE u64 mixed(u64 hash, u64 word) {
 
 constexpr u32 NO_ROW = 0xffffffffu;
 
+/// Puts a row's place in its tile into a block's list.
+TENON_DEVICE void put_in_list(u16* list, u32* listed, u32 place) {
+    u32 lanes = __activemask(), first = (u32)__ffs((i32)lanes) - 1, before = 0;
+    if (lane_id() == first) before = atomicAdd(listed, (u32)__popc(lanes));
+    list[__shfl_sync(lanes, before, (int)first) + (u32)__popc(lanes & lanes_below())] = (u16)place;
+}
+
 /// A new place in a table of rows; NO_ROW where it is full, which fails the pipeline.
 TENON_DEVICE u32 new_row(const PipelineParams& p, u32* count, u64 capacity) {
     // One addition for the lanes that come here together.

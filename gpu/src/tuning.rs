@@ -27,6 +27,8 @@ tuning! {
     PIPELINE_TILE: u32 = 2048;
     /// Blocks of a pipeline that a multiprocessor shall hold at once.
     PIPELINE_BLOCKS: u32 = 4;
+    /// Tiles that do without a list of the rows that pass the first conditions, after one where most did.
+    PIPELINE_DIRECT: u32 = 16;
     /// Threads of a block in reductions and histograms.
     REDUCE_THREADS: u32 = 512;
     /// Threads of a block in the single-pass scans: a block is a tile.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
-use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
 use super::evaluate::evaluated;
 use super::translator::{Inputs, Translator};
@@ -100,7 +100,10 @@ impl Translator {
             return self.value_of(column.index());
         }
         // What it is compared with may be a constant: both are decimals, or none is.
-        if expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| call.name() == "numeric_key") {
+        if expr
+            .downcast_ref::<ScalarFunctionExpr>()
+            .is_some_and(|call| call.name() == "numeric_key")
+        {
             return self.by_parts(expr);
         }
         let mut columns: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();

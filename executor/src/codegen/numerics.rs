@@ -43,7 +43,9 @@ impl Translator {
                     Operator::Multiply => l.checked_add(r),
                     _ => Some(l.max(r)),
                 };
-                let after = after.filter(|after| *after <= SCALE_MAX).ok_or("a scale beyond 128 bits")?;
+                let after = after
+                    .filter(|after| *after <= SCALE_MAX)
+                    .ok_or("a scale beyond 128 bits")?;
                 let data_type = DataType::Decimal128(38, after);
                 self.arithmetic(left.clone(), op, right.clone(), &data_type)?
             }

@@ -17,7 +17,9 @@ impl Translator {
     /// C++ of the word of an expression, and how many of its low bits may be set.
     pub fn ordered(&mut self, expr: &PhysicalExprRef, options: SortOptions) -> Translated<(String, u32)> {
         let (word, null, (low, high)) = self.ascending(expr)?;
-        let word = self.define("u64", word, None, arrow::datatypes::DataType::UInt64, None).value;
+        let word = self
+            .define("u64", word, None, arrow::datatypes::DataType::UInt64, None)
+            .value;
         // The distance from the value that comes first.
         let distance = match options.descending {
             true => format!("(u64)({} - (i128){word})", c_number(high)),

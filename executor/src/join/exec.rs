@@ -160,6 +160,11 @@ impl JoinExec {
         }
     }
 
+    /// Runtime filters, by the key whose values on the build side make them.
+    pub fn filters(&self) -> &[(usize, Arc<RuntimeFilter>)] {
+        &self.filters
+    }
+
     /// Probe keys whose values filter the scans below the probe side once the build side is finished.
     pub fn filtering_keys(&self) -> impl Iterator<Item = &PhysicalExprRef> {
         self.filters.iter().map(|(key, _)| &self.spec.probe_keys[*key])

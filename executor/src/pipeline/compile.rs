@@ -105,6 +105,15 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
     for filter in scan.given() {
         flow.filter(filter)?;
     }
+    // What joins above have found out on the device.
+    for (column, filter) in scan.runtime() {
+        let Some(test) = fragment.tests.get(&Arc::as_ptr(filter).addr()).cloned() else {
+            continue;
+        };
+        let key = flow.scanned(fragment, at, *column)?;
+        test.apply(&mut flow, key)?;
+    }
+    flow.list_here();
     let own = flow.current();
     let columns = scan.columns().iter().map(|&column| own[column].clone()).collect();
     flow.enter(scan.schema(), columns);

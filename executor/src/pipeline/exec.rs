@@ -106,7 +106,10 @@ impl ExecutionPlan for OffloadExec {
             return internal_err!("OffloadExec has one input");
         };
         let top = self.top.clone();
-        Ok(Arc::new(Self { top, ..Self::new(input) }))
+        Ok(Arc::new(Self {
+            top,
+            ..Self::new(input)
+        }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

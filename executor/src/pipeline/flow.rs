@@ -60,6 +60,10 @@ pub struct Flow {
     pub shared_bytes: u32,
     /// How what is open ends, the innermost last.
     open: Vec<String>,
+    /// Code up to where rows are listed that have passed the first conditions.
+    first: Option<String>,
+    /// Whether a row that passes has far to go.
+    pub far: bool,
 }
 
 impl Flow {
@@ -77,6 +81,8 @@ impl Flow {
             end: String::new(),
             shared_bytes: 0,
             open: vec![],
+            first: None,
+            far: false,
         }
     }
 
@@ -191,6 +197,15 @@ impl Flow {
         self.open.push(format!("{last} }}"));
     }
 
+    /// Rows that have come here may be listed, before they go on.
+    pub fn list_here(&mut self) {
+        if !self.open.is_empty() {
+            let ends: String = self.open.iter().rev().map(String::as_str).collect();
+            let lines = &self.translator.lines;
+            self.first = Some(format!("{lines}put_in_list(list, &listed, place);{ends}\n"));
+        }
+    }
+
     pub fn filter(&mut self, predicate: &PhysicalExprRef) -> Translated<()> {
         let value = self.translator.boolean(predicate)?;
         self.only_if(&value.is_true());
@@ -229,6 +244,7 @@ impl Flow {
             code: Code {
                 begin: self.begin,
                 tile: self.tile,
+                first: self.first.filter(|_| self.far),
                 row: translator.lines,
                 end: self.end,
                 shared_bytes: self.shared_bytes,

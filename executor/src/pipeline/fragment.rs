@@ -1,16 +1,21 @@
 //! What a part of a query is on the device: pipelines, one after the other, over tables' columns and what earlier ones made.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use tenon_gpu::pipeline::Code;
 use tenon_storage::TableVersion;
 
+use super::join::Test;
+
 /// Pipelines and what they share.
 pub struct Fragment {
     pub scans: Vec<Scan>,
     pub arrays: Vec<ArraySpec>,
     pub steps: Vec<Step>,
+    /// What tables of joins tell scans below their other sides, by the address of the runtime filter.
+    pub tests: HashMap<usize, Test>,
 }
 
 /// A table that is read.
@@ -74,6 +79,7 @@ impl Fragment {
             scans: vec![],
             arrays: vec![],
             steps: vec![],
+            tests: HashMap::new(),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, StringViewArray, UInt32Array, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, StringViewArray, UInt32Array, UInt64Array,
+};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;

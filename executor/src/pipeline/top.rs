@@ -53,7 +53,10 @@ pub fn made(fragment: &mut Fragment, mut flow: Flow, schema: &SchemaRef, top: &T
     let found = fragment.array(u64::from(digits), 16, Some(0));
     let bins = fragment.array(u64::from(digits) * BINS, 4, Some(0));
     let begin = |flow: &mut Flow, digit: u32| {
-        let (found, bins) = (flow.array(Input::Array(found), "Chosen"), flow.array(Input::Array(bins), "u32"));
+        let (found, bins) = (
+            flow.array(Input::Array(found), "Chosen"),
+            flow.array(Input::Array(bins), "u32"),
+        );
         let count = flow.array(Input::Array(all.count), "const u32");
         let wanted = flow.number(top.rows as u64);
         flow.begin += &match digit.checked_sub(1) {

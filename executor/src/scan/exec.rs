@@ -191,6 +191,11 @@ impl ScanExec {
         self.filters.iter().map(|filter| (filter.expr(), filter.columns()))
     }
 
+    /// Table columns with the runtime filter on each.
+    pub fn runtime(&self) -> &[(usize, Arc<RuntimeFilter>)] {
+        &self.runtime
+    }
+
     /// Names of the columns that runtime filters are on.
     pub fn runtime_filters(&self) -> impl Iterator<Item = &str> {
         let schema = self.table.schema();

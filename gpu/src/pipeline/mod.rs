@@ -87,6 +87,8 @@ static SOURCE: Source = source!("pipeline.cu", PipelineParams);
 pub struct Code {
     pub begin: String,
     pub tile: String,
+    /// Rows that pass what this says are listed and gone through together; none: all are.
+    pub first: Option<String>,
     pub row: String,
     pub end: String,
     /// Dynamic shared memory of a block.
@@ -96,7 +98,11 @@ pub struct Code {
 impl Code {
     pub fn program(&self) -> Program {
         Program::new(&SOURCE)
-            .header("pipeline_begin.cuh", self.begin.clone())
+            .header(
+                "pipeline_begin.cuh",
+                format!("    constexpr bool lists = {};\n{}", self.first.is_some(), self.begin),
+            )
+            .header("pipeline_first.cuh", self.first.clone().unwrap_or_default())
             .header("pipeline_tile.cuh", self.tile.clone())
             .header("pipeline_row.cuh", self.row.clone())
             .header("pipeline_end.cuh", self.end.clone())
@@ -127,7 +133,11 @@ pub fn programs() -> Vec<Program> {
             .into(),
         ..Code::default()
     };
-    [scan, grouped, built].iter().map(Code::program).collect()
+    let listed = Code {
+        first: Some("if (!stored_null(s0, row)) put_in_list(list, &listed, place);".into()),
+        ..built.clone()
+    };
+    [scan, grouped, built, listed].iter().map(Code::program).collect()
 }
 
 /// What a launch is over.

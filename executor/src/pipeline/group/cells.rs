@@ -1,10 +1,10 @@
 //! Aggregates as cells: what of each row goes into a group's words, and what these make of it in the end.
 
 use arrow::datatypes::DataType;
-use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
-use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
+use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
 use super::super::flow::Flow;
 use crate::codegen::{Translated, c_number};
@@ -246,7 +246,11 @@ fn counted_arg<'a>(flow: &Flow, arg: &'a PhysicalExprRef) -> Option<&'a Physical
     let given = flow.current();
     let present = |expr: &PhysicalExprRef| match (expr.downcast_ref::<Literal>(), expr.downcast_ref::<Column>()) {
         (Some(literal), _) => Some(!literal.value().is_null()),
-        (_, Some(column)) => Some(given.get(column.index()).is_some_and(|column| column.given.null.is_none())),
+        (_, Some(column)) => Some(
+            given
+                .get(column.index())
+                .is_some_and(|column| column.given.null.is_none()),
+        ),
         _ => None,
     };
     let mut parts = vec![arg];
@@ -258,7 +262,9 @@ fn counted_arg<'a>(flow: &Flow, arg: &'a PhysicalExprRef) -> Option<&'a Physical
                     use Operator::*;
                     matches!(binary.op(), Plus | Minus | Multiply)
                 })
-                || part.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| STRICT.contains(&call.name()))
+                || part
+                    .downcast_ref::<ScalarFunctionExpr>()
+                    .is_some_and(|call| STRICT.contains(&call.name()))
         };
         match present(part) {
             Some(true) => {}

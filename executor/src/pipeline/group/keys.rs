@@ -91,7 +91,9 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
         }
         let value = flow.translator.translate(expr)?;
         // The groups' rows have the types that the plan promises.
-        let promised = expr.data_type(&flow.translator.schema).map_err(|error| error.to_string())?;
+        let promised = expr
+            .data_type(&flow.translator.schema)
+            .map_err(|error| error.to_string())?;
         if value.data_type != promised {
             return Err(format!("keys of {promised}"));
         }

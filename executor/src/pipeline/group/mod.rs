@@ -160,6 +160,7 @@ pub fn group(
         groups: Groups::One,
     };
     if !numbered {
+        flow.far = true;
         return listed(fragment, flow, result, (keys, late), (&updates, &global), capacity);
     }
     let number = number(&keys, &spans);
@@ -189,6 +190,7 @@ pub fn group(
             counted,
             listed: None,
         };
+        flow.far = true;
         let slot = flow
             .translator
             .define("u32", number, None, DataType::UInt32, None)

@@ -139,8 +139,9 @@ impl Grouping {
                 let word = word(flow, *cell, 0);
                 let sign = if *least { "-" } else { "+" };
                 let load = format!("({} {sign} (i64)({word} - 1))", c_number((*from).into()));
-                let (low, high) =
-                    self.bounds[*cell].0.map_or((i64::MIN.into(), i64::MAX.into()), |bound| (-bound - 1, bound + 1));
+                let (low, high) = self.bounds[*cell]
+                    .0
+                    .map_or((i64::MIN.into(), i64::MAX.into()), |bound| (-bound - 1, bound + 1));
                 (load, Some(format!("{word} == 0")), Some((low, high)))
             }
             State::Average {
@@ -174,11 +175,19 @@ impl Grouping {
         let digits = average_scale_max(*after, self.rows_max.unwrap_or(1 << 48));
         let unit = 10i128.checked_pow(digits as u32 - *after as u32).ok_or(refused)?;
         // An average is not beyond its values.
-        let bound = self.bounds[sum].1.and_then(|each| each.checked_add(1)?.checked_mul(unit)).ok_or(refused)?;
+        let bound = self.bounds[sum]
+            .1
+            .and_then(|each| each.checked_add(1)?.checked_mul(unit))
+            .ok_or(refused)?;
         let data_type = DataType::Decimal128(38, digits);
         let load = format!("average(p, {value}, {rows}, {after}, {digits})");
         let null = format!("{rows} == 0");
-        Ok(Col::computed(Given::new(data_type, load, Some(null), Some((-bound, bound)))))
+        Ok(Col::computed(Given::new(
+            data_type,
+            load,
+            Some(null),
+            Some((-bound, bound)),
+        )))
     }
 }
 

@@ -18,6 +18,7 @@ use super::flow::{Col, Flow};
 use super::fragment::{Fragment, Input, Source};
 use crate::codegen::{Given, Translated};
 use crate::join::JoinExec;
+pub use table::Test;
 use table::{Table, words};
 
 /// A join with the side that gets a table, and the side that looks rows up there: an outer join's preserved side does.
@@ -83,6 +84,13 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
         return Err(format!("a {} join", spec.join_type));
     }
     let table = Table::build(fragment, &sides)?;
+    if sides.build_side == JoinSide::Left
+        && let Some(test) = table.test()
+    {
+        for (_, filter) in join.filters().iter().filter(|(key, _)| *key == 0) {
+            fragment.tests.insert(Arc::as_ptr(filter).addr(), test.clone());
+        }
+    }
     let mut flow = compile::flow(fragment, sides.probe)?;
     table.allows(flow.rows_max)?;
     let (keys, null) = words(&mut flow, sides.probe_keys)?;

@@ -6,7 +6,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 
 use super::super::compile;
-use super::super::flow::Flow;
+use super::super::flow::{Col, Flow};
 use super::super::fragment::{Fragment, Input};
 use super::super::made::Made;
 use super::Sides;
@@ -30,12 +30,41 @@ pub struct Table {
     pub types: Vec<DataType>,
 }
 
+#[derive(Clone)]
 enum Index {
     Range(Range),
     /// Buckets less one, and the keys by row.
     Hash(u64, Vec<usize>),
     /// There is no key: all rows are one chain, from the last to the first.
     All,
+}
+
+/// What a table with one key tells of rows elsewhere: those that fail it have no partner.
+#[derive(Clone)]
+pub struct Test {
+    heads: usize,
+    index: Index,
+    data_type: DataType,
+}
+
+impl Test {
+    /// Rows of the flow with such a key go on if they may have a partner.
+    pub fn apply(&self, flow: &mut Flow, key: Col) -> Translated<()> {
+        let before = flow.current();
+        let mut columns = before.clone();
+        columns.push(key);
+        let schema = flow.translator.schema.clone();
+        let at = columns.len() - 1;
+        flow.enter(schema.clone(), columns);
+        let value = flow.translator.value_of(at)?;
+        if value.data_type == self.data_type {
+            let (word, _) = flow.word(&value)?;
+            let head = head(flow, (self.heads, &self.index), &[word], value.null.as_deref());
+            flow.only_if(&format!("{head} != 0"));
+        }
+        flow.enter(schema, before);
+        Ok(())
+    }
 }
 
 /// A key as a 64-bit word.
@@ -149,34 +178,28 @@ impl Table {
         }
     }
 
+    /// What the table tells scans of the other side.
+    pub fn test(&self) -> Option<Test> {
+        match &self.types[..] {
+            [data_type] => Some(Test {
+                heads: self.heads,
+                index: self.index.clone(),
+                data_type: data_type.clone(),
+            }),
+            _ => None,
+        }
+    }
+
     /// A name for the first row of a key's chain, counted from 1; 0: there is none.
     pub fn head(&self, flow: &mut Flow, keys: &[String], null: Option<&str>) -> String {
-        let heads = flow.array(Input::Array(self.heads), "const u32");
-        let (bucket, within) = match &self.index {
-            Index::Range((low, high)) => {
-                let key = &keys[0];
-                let (low, high) = (c_number(*low), c_number(*high));
-                (
-                    format!("(u64)({key} - ({low}))"),
-                    Some(format!("{key} >= {low} && {key} <= {high}")),
-                )
-            }
-            Index::All => {
-                let room = flow.number(self.made.rows_max);
-                let load = format!("(u32)min_of<u64>({heads}[0], {room})");
-                return flow.translator.define("u32", load, None, DataType::UInt32, None).value;
-            }
-            Index::Hash(mask, _) => {
-                let mask = flow.number(*mask);
-                (format!("{} & {mask}", hash(keys)), None)
-            }
-        };
-        let tests: Vec<String> = null.map(|null| format!("!{null}")).into_iter().chain(within).collect();
-        let load = match tests.is_empty() {
-            true => format!("{heads}[{bucket}]"),
-            false => format!("{} ? {heads}[{bucket}] : 0u", tests.join(" && ")),
-        };
-        flow.translator.define("u32", load, None, DataType::UInt32, None).value
+        if matches!(self.index, Index::All) {
+            let heads = flow.array(Input::Array(self.heads), "const u32");
+            let room = flow.number(self.made.rows_max);
+            let load = format!("(u32)min_of<u64>({heads}[0], {room})");
+            return flow.translator.define("u32", load, None, DataType::UInt32, None).value;
+        }
+        flow.far = true;
+        head(flow, (self.heads, &self.index), keys, null)
     }
 
     /// C++ of the row behind the one at hand.
@@ -200,6 +223,32 @@ impl Table {
         let tests: Vec<String> = tests.collect();
         format!("({})", tests.join(" && "))
     }
+}
+
+/// A name for the head of a key's chain.
+fn head(flow: &mut Flow, (heads, index): (usize, &Index), keys: &[String], null: Option<&str>) -> String {
+    let heads = flow.array(Input::Array(heads), "const u32");
+    let (bucket, within) = match index {
+        Index::Range((low, high)) => {
+            let key = &keys[0];
+            let (low, high) = (c_number(*low), c_number(*high));
+            (
+                format!("(u64)({key} - ({low}))"),
+                Some(format!("{key} >= {low} && {key} <= {high}")),
+            )
+        }
+        Index::All => return format!("{heads}[0]"),
+        Index::Hash(mask, _) => {
+            let mask = flow.number(*mask);
+            (format!("{} & {mask}", hash(keys)), None)
+        }
+    };
+    let tests: Vec<String> = null.map(|null| format!("!{null}")).into_iter().chain(within).collect();
+    let load = match tests.is_empty() {
+        true => format!("{heads}[{bucket}]"),
+        false => format!("{} ? {heads}[{bucket}] : 0u", tests.join(" && ")),
+    };
+    flow.translator.define("u32", load, None, DataType::UInt32, None).value
 }
 
 fn hash(keys: &[String]) -> String {
