@@ -138,17 +138,21 @@ TENON_DEVICE void chain(u32* heads, u32* next, u64 bucket, u32 row) {
     next[row] = atomicExch(&heads[bucket], row + 1);
 }
 
-/// Groups by keys of WORDS words, in the order in which they come. A slot holds a group's number plus 2, or says that there
-/// is none, or that somebody is about to write one.
-template <int WORDS>
+/// Groups by keys of WORDS words, in the order in which they come, with all STORED words of each key. A slot holds a group's
+/// number plus 2, or says that there is none, or that somebody is about to write one.
+template <int WORDS, int STORED = WORDS>
 struct Groups {
     u32* slots;
     u64* keys;
     u32* count;
     u64 capacity, mask;
 
-    /// The group of a key; NO_ROW where there is no room for a new one, which fails the pipeline.
-    TENON_METHOD u32 find(const PipelineParams& p, const u64 (&key)[WORDS], bool& is_new) const {
+    /// A stored word of a group that was found.
+    TENON_METHOD u64 word(u32 group, int at) const { return __ldcg(&keys[at * capacity + group]); }
+    /// The group of a key, of those with these words one that is the same; NO_ROW where there is no room for a new one, which
+    /// fails the pipeline.
+    template <class Same>
+    TENON_METHOD u32 find(const PipelineParams& p, const u64 (&key)[STORED], bool& is_new, Same same) const {
         u64 hash = 0;
 #pragma unroll
         for (int w = 0; w < WORDS; w++) hash = mixed(hash, key[w]);
@@ -162,7 +166,7 @@ struct Groups {
                     is_new = group != NO_ROW;
                     if (is_new) {
 #pragma unroll
-                        for (int w = 0; w < WORDS; w++) keys[w * capacity + group] = key[w];
+                        for (int w = 0; w < STORED; w++) keys[w * capacity + group] = key[w];
                     }
                     __threadfence();
                     st_release(&slots[at], is_new ? group + 2 : NO_ROW);
@@ -177,8 +181,8 @@ struct Groups {
             u32 group = held - 2;
             bool equal = true;
 #pragma unroll
-            for (int w = 0; w < WORDS; w++) equal = equal && __ldcg(&keys[w * capacity + group]) == key[w];
-            if (equal) return group;
+            for (int w = 0; w < WORDS; w++) equal = equal && word(group, w) == key[w];
+            if (equal && same(group)) return group;
         }
     }
 };
@@ -254,6 +258,23 @@ TENON_DEVICE Text short_text(const u64* word) { return Text{reinterpret_cast<con
 TENON_DEVICE u64 word_within(i128 value) {
     const i128 half = (i128)1 << 63;
     return value < -half ? 0 : value >= half ? ~0ull : (u64)value ^ 1ull << 63;
+}
+
+/// A text's hash, and where it is as one word: texts of 64 KiB and more fail the pipeline.
+TENON_DEVICE u64 text_hash(const Text& text) {
+    u64 hash = text.length, word = 0;
+    for (u32 at = 0; at < text.length; at++) {
+        word = word << 8 | text.bytes[at];
+        if ((at & 7) == 7) hash = mixed(hash, word), word = 0;
+    }
+    return mixed(mixed(hash, word), hash);
+}
+TENON_DEVICE u64 text_place(const PipelineParams& p, const Text& text) {
+    if (text.length >> 16) p.fail();
+    return (u64)text.bytes | (u64)text.length << 48;
+}
+TENON_DEVICE Text text_placed(u64 place) {
+    return Text{reinterpret_cast<const u8*>(place & 0xffffffffffffull), (u32)(place >> 48)};
 }
 
 /// Where a search for the `wanted`th smallest word stands: the digits above the one at hand, and what is wanted of those

@@ -6,9 +6,11 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, Result};
+use datafusion::logical_expr::Volatility;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef, ScalarFunctionExpr};
 
 use super::types::Translated;
 
@@ -32,6 +34,17 @@ impl Reads {
             false => Reads::Both,
         }
     }
+}
+
+/// Whether an expression has the same value for the same inputs in every execution of its plan.
+pub fn is_immutable(expr: &PhysicalExprRef) -> bool {
+    let changes = |expr: &PhysicalExprRef| {
+        expr.downcast_ref::<ScalarSubqueryExpr>().is_some()
+            || expr
+                .downcast_ref::<ScalarFunctionExpr>()
+                .is_some_and(|call| call.fun().signature().volatility != Volatility::Immutable)
+    };
+    !expr.exists(|expr| Ok(changes(expr))).unwrap_or(true)
 }
 
 /// The values of an expression of one side, or the one value of an expression of none. An error on any row refuses: the

@@ -10,7 +10,6 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
-use super::evaluate::evaluated;
 use super::translator::{Inputs, Translator};
 use super::types::{Range, Translated, c_type};
 use super::value::Value;
@@ -215,7 +214,7 @@ impl Translator {
             columns.push(new_null_array(field.data_type(), 0));
         }
         columns[index] = values;
-        let results = evaluated(expr, &self.schema, &columns)?;
+        let results = self.evaluated(expr, &columns)?;
         let results = match &code.null {
             // No row is null: what the function makes of null is no result of it.
             None => results.slice(0, codes),

@@ -14,7 +14,6 @@ use tenon_storage::SqlType;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::types::NUMERIC;
 
-use super::evaluate::evaluated;
 use super::translator::Translator;
 use super::types::{Translated, is_exact, scale};
 use super::value::Value;
@@ -59,7 +58,7 @@ impl Translator {
     fn numeric(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
         let value = match collect_columns(expr).is_empty() {
             true => {
-                let one = evaluated(expr, &self.schema, &[])?;
+                let one = self.evaluated(expr, &[])?;
                 self.literal(&decimal(&one)?)?
             }
             false => self.translate(expr)?,

@@ -13,7 +13,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
-use super::evaluate::{Reads, evaluated};
+use super::evaluate::{Reads, evaluated, is_immutable};
 use super::given::Given;
 use super::inputs::{Form, Loaded, load, plain};
 use super::types::{Range, Translated, c_type};
@@ -50,6 +50,8 @@ pub struct Translator {
     /// Names a condition under which what is translated now is evaluated at all: a branch of a CASE.
     pub guard: Option<String>,
     pub fails: bool,
+    /// Whether code or literals hold for this execution alone.
+    pub once: bool,
     pub made_bytes: usize,
 }
 
@@ -65,6 +67,7 @@ impl Translator {
             known: HashMap::new(),
             guard: None,
             fails: false,
+            once: false,
             made_bytes: 0,
         }
     }
@@ -92,9 +95,15 @@ impl Translator {
         }
     }
 
+    /// An expression evaluated on the host.
+    pub(super) fn evaluated(&mut self, expr: &PhysicalExprRef, inputs: &[ArrayRef]) -> Translated<ArrayRef> {
+        self.once |= !is_immutable(expr);
+        evaluated(expr, &self.schema, inputs)
+    }
+
     /// What reads no column.
     pub(super) fn constant(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
-        let one = evaluated(expr, &self.schema, &[])?;
+        let one = self.evaluated(expr, &[])?;
         let scalar = ScalarValue::try_from_array(&one, 0).map_err(|error| error.to_string())?;
         self.literal(&scalar)
     }
@@ -226,7 +235,7 @@ impl Translator {
             }
             None => {
                 let inputs: Vec<ArrayRef> = arrays.iter().map(|(array, _)| ArrayRef::clone(array)).collect();
-                let made = evaluated(expr, &self.schema, &inputs)?;
+                let made = self.evaluated(expr, &inputs)?;
                 self.made_bytes += made.get_array_memory_size();
                 made
             }

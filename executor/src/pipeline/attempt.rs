@@ -5,22 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, Time};
 use parking_lot::Mutex;
-use tenon_gpu::GpuError;
+use tenon_gpu::{Device, GpuError};
 
 use super::compile::flow;
 use super::fragment::Fragment;
 use super::group::{Grouping, group};
 use super::made::Made;
 use super::result::{fits, groups};
-use super::run::Running;
+use super::run::{Ready, Running};
 use super::top::{self, Top};
-use crate::aggregate::{GroupExec, finished};
+use crate::aggregate::{GroupExec, GroupSpec, finished};
 use crate::apart::on_a_thread;
 use crate::codegen::Translated;
 use crate::device;
@@ -56,80 +57,94 @@ type Refused = Option<String>;
 /// Rows, and the memory that they take.
 type Rows = (RecordBatch, MemoryReservation);
 
-/// The rows of a plan, where they were found on the device.
-pub async fn rows(
-    plan: &Arc<dyn ExecutionPlan>,
-    top: Option<&Top>,
-    context: &Arc<TaskContext>,
-    report: &Report,
-) -> Result<Option<Rows>> {
-    match plan.downcast_ref::<GroupExec>() {
-        Some(own) if top.is_none() => grouped(own, context, report).await,
-        _ => made(plan, top, context, report).await,
+/// A plan as a fragment, and what its result is.
+pub struct Compiled {
+    fragment: Fragment,
+    ends: Ends,
+    ready: Mutex<Option<Arc<Ready>>>,
+}
+
+enum Ends {
+    Groups(Grouping, Arc<GroupSpec>),
+    Rows(Made, SchemaRef),
+}
+
+/// A fragment that is kept for further executions of its plan.
+pub type Kept = Arc<Mutex<Option<Arc<Compiled>>>>;
+
+impl Compiled {
+    fn of(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>) -> Translated<Self> {
+        let mut fragment = Fragment::new();
+        let ends = match plan.downcast_ref::<GroupExec>() {
+            Some(own) if top.is_none() => {
+                let rows = flow(&mut fragment, own.input())?;
+                let mut grouping = group(&mut fragment, rows, own.spec(), own.estimate())?;
+                grouping.put_together(&mut fragment)?;
+                Ends::Groups(grouping, Arc::clone(own.spec()))
+            }
+            _ => {
+                let mut rows = flow(&mut fragment, plan)?;
+                let made = match top {
+                    Some(top) => top::made(&mut fragment, rows, &plan.schema(), top)?,
+                    None => {
+                        let made = Made::of(&mut fragment, &mut rows, |_| true)?;
+                        rows.finish(&mut fragment)?;
+                        made
+                    }
+                };
+                if !made.is_readable(&plan.schema()) {
+                    return Err("rows of types that the device does not give back".into());
+                }
+                Ends::Rows(made, plan.schema())
+            }
+        };
+        Ok(Self {
+            fragment,
+            ends,
+            ready: Mutex::default(),
+        })
+    }
+
+    /// Its code and constants on the device.
+    fn ready(&self, device: &Device) -> Result<Arc<Ready>, GpuError> {
+        let mut ready = self.ready.lock();
+        if let Some(ready) = &*ready {
+            return Ok(Arc::clone(ready));
+        }
+        let made = Arc::new(Ready::new(&self.fragment, device)?);
+        *ready = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    fn read(&self, running: &Running, pool: &Arc<dyn MemoryPool>) -> Result<Rows> {
+        match &self.ends {
+            Ends::Groups(grouping, spec) => {
+                let found = groups(&self.fragment, grouping, running)?;
+                let fields = &spec.schema.fields()[..spec.keys.len()];
+                match fits(&found.0, fields.iter().map(|field| field.data_type().clone())) {
+                    true => finished(spec, found, pool),
+                    false => internal_err!("keys of other types"),
+                }
+            }
+            Ends::Rows(made, schema) => {
+                let batch = made.read(&self.fragment, running, schema)?;
+                let reservation = MemoryConsumer::new("rows of the device").register(pool);
+                reservation.try_grow(batch_bytes(&batch))?;
+                Ok((batch, reservation))
+            }
+        }
     }
 }
 
-async fn grouped(own: &GroupExec, context: &Arc<TaskContext>, report: &Report) -> Result<Option<Rows>> {
-    let (spec, pool) = (Arc::clone(own.spec()), Arc::clone(context.memory_pool()));
-    let compile = || {
-        let mut fragment = Fragment::new();
-        let rows = flow(&mut fragment, own.input())?;
-        let mut grouping = group(&mut fragment, rows, &spec, own.estimate())?;
-        grouping.put_together(&mut fragment)?;
-        Ok((fragment, grouping))
-    };
-    let spec = Arc::clone(own.spec());
-    let read = move |fragment: &Fragment, grouping: &Grouping, running: &Running| {
-        let found = groups(fragment, grouping, running)?;
-        let fields = &spec.schema.fields()[..spec.keys.len()];
-        match fits(&found.0, fields.iter().map(|field| field.data_type().clone())) {
-            true => finished(&spec, found, &pool),
-            false => internal_err!("keys of other types"),
-        }
-    };
-    attempt(context, report, compile, read).await
-}
-
-async fn made(
+/// The rows of a plan, where they were found on the device; where that was done, or why not, is noted.
+pub async fn rows(
     plan: &Arc<dyn ExecutionPlan>,
     top: Option<&Top>,
+    kept: &Kept,
     context: &Arc<TaskContext>,
     report: &Report,
 ) -> Result<Option<Rows>> {
-    let (schema, pool) = (plan.schema(), Arc::clone(context.memory_pool()));
-    let compile = || {
-        let mut fragment = Fragment::new();
-        let mut rows = flow(&mut fragment, plan)?;
-        let made = match top {
-            Some(top) => top::made(&mut fragment, rows, &plan.schema(), top)?,
-            None => {
-                let made = Made::of(&mut fragment, &mut rows, |_| true)?;
-                rows.finish(&mut fragment)?;
-                made
-            }
-        };
-        if !made.is_readable(&plan.schema()) {
-            return Err("rows of types that the device does not give back".into());
-        }
-        Ok((fragment, made))
-    };
-    let read = move |fragment: &Fragment, made: &Made, running: &Running| {
-        let batch = made.read(fragment, running, &schema)?;
-        let reservation = MemoryConsumer::new("rows of the device").register(&pool);
-        reservation.try_grow(batch_bytes(&batch))?;
-        Ok((batch, reservation))
-    };
-    attempt(context, report, compile, read).await
-}
-
-/// Compiles and runs a fragment and reads its result, and notes where that was done or why not.
-async fn attempt<K: Send + 'static, T: Send + 'static>(
-    context: &Arc<TaskContext>,
-    report: &Report,
-    compile: impl FnOnce() -> Translated<(Fragment, K)>,
-    read: impl FnOnce(&Fragment, &K, &Running) -> Result<T> + Send + 'static,
-) -> Result<Option<T>> {
-    let (found, ran) = match try_run(context, report, compile, read).await? {
+    let (found, ran) = match try_run(plan, top, kept, context, report).await? {
         Ok(found) => (Some(found), Ran::Device),
         Err(why) => (None, Ran::Host(why)),
     };
@@ -137,12 +152,13 @@ async fn attempt<K: Send + 'static, T: Send + 'static>(
     Ok(found)
 }
 
-async fn try_run<K: Send + 'static, T: Send + 'static>(
+async fn try_run(
+    plan: &Arc<dyn ExecutionPlan>,
+    top: Option<&Top>,
+    kept: &Kept,
     context: &Arc<TaskContext>,
     report: &Report,
-    compile: impl FnOnce() -> Translated<(Fragment, K)>,
-    read: impl FnOnce(&Fragment, &K, &Running) -> Result<T> + Send + 'static,
-) -> Result<std::result::Result<T, Refused>> {
+) -> Result<std::result::Result<Rows, Refused>> {
     let options = JoinOptions::of(context.session_config());
     let operators = [JoinOperator::Auto, JoinOperator::Hj];
     // What a fragment costs was not measured on a GPU yet: without being told to, only single joins run there.
@@ -153,13 +169,21 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
         return Ok(Err(None));
     };
     let timer = report.time("code");
-    let (fragment, kept) = {
-        let _timer = timer.timer();
-        match compile() {
-            Ok(compiled) => compiled,
-            Err(why) => return Ok(Err(Some(why))),
+    let known = kept.lock().clone();
+    let compiled = match known {
+        Some(known) => known,
+        None => {
+            let _timer = timer.timer();
+            match Compiled::of(plan, top) {
+                Ok(compiled) => Arc::new(compiled),
+                Err(why) => return Ok(Err(Some(why))),
+            }
         }
     };
+    if !compiled.fragment.once {
+        *kept.lock() = Some(Arc::clone(&compiled));
+    }
+    let fragment = &compiled.fragment;
     if fragment.array_bytes() > free_bytes {
         let mb = |bytes: u64| bytes >> 20;
         let why = format!(
@@ -170,11 +194,9 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
         return Ok(Err(Some(why)));
     }
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
-    let steps: Vec<Time> = fragment
-        .steps
-        .iter()
-        .map(|step| report.time(step.name.clone()))
-        .collect();
+    let steps = fragment.steps.iter().map(|step| report.time(step.name.clone()));
+    let steps: Vec<Time> = steps.collect();
+    let pool = Arc::clone(context.memory_pool());
     let run = move |cancelled: &AtomicBool| {
         let [launching, waiting, reading] = &times;
         let failed = |error: GpuError| {
@@ -183,7 +205,8 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
         };
         let mut running = {
             let _timer = launching.timer();
-            Running::start(&fragment, device, cancelled).map_err(failed)?
+            let ready = compiled.ready(device).map_err(failed)?;
+            Running::start(&compiled.fragment, ready, device, cancelled).map_err(failed)?
         };
         {
             let _timer = waiting.timer();
@@ -193,7 +216,7 @@ async fn try_run<K: Send + 'static, T: Send + 'static>(
             }
         }
         let _timer = reading.timer();
-        read(&fragment, &kept, &running).map_err(|error| error.to_string())
+        compiled.read(&running, &pool).map_err(|error| error.to_string())
     };
     Ok(on_a_thread(move |cancelled| Ok(run(cancelled))).await?.map_err(Some))
 }

@@ -14,7 +14,7 @@ use super::exec::OffloadExec;
 use super::flow::{Col, Flow};
 use super::fragment::{Fragment, Scan, Source};
 use super::group::group;
-use super::join;
+use super::join::{self, Test};
 use crate::aggregate::GroupExec;
 use crate::codegen::Translated;
 use crate::join::JoinExec;
@@ -106,12 +106,25 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
         flow.filter(filter)?;
     }
     // What joins above have found out on the device.
+    let mut tests: Vec<(Arc<Test>, Vec<Option<usize>>)> = vec![];
     for (column, filter) in scan.runtime() {
-        let Some(test) = fragment.tests.get(&Arc::as_ptr(filter).addr()).cloned() else {
+        let Some((test, key)) = fragment.tests.get(&Arc::as_ptr(filter).addr()).cloned() else {
             continue;
         };
-        let key = flow.scanned(fragment, at, *column)?;
-        test.apply(&mut flow, key)?;
+        let known = tests.iter().position(|(known, _)| Arc::ptr_eq(known, &test));
+        let known = known.unwrap_or_else(|| {
+            tests.push((Arc::clone(&test), vec![None; test.keys()]));
+            tests.len() - 1
+        });
+        tests[known].1[key] = Some(*column);
+    }
+    for (test, columns) in tests {
+        // A test is of all keys together.
+        if let Some(columns) = columns.into_iter().collect::<Option<Vec<usize>>>() {
+            let keys = columns.into_iter().map(|column| flow.scanned(fragment, at, column));
+            let keys = keys.collect::<Translated<_>>()?;
+            test.apply(&mut flow, keys)?;
+        }
     }
     flow.list_here();
     let own = flow.current();

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
-use super::attempt::{Ran, Report, rows};
+use super::attempt::{Kept, Ran, Report, rows};
 use super::top::Top;
 use crate::per_execution::{MadeOnce, PerExecution};
 
@@ -29,9 +29,20 @@ pub struct OffloadExec {
     input: Arc<dyn ExecutionPlan>,
     /// Where only the first rows of an order are wanted: others may be missing.
     top: Option<Top>,
+    compiled: Compilation,
     found: PerExecution<MadeOnce<Option<Found>>>,
     ran: Arc<Mutex<Option<Ran>>>,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// The input as a fragment, once it was one.
+#[derive(Default)]
+struct Compilation(Kept);
+
+impl fmt::Debug for Compilation {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("Compilation")
+    }
 }
 
 /// The rows that came from the device.
@@ -46,9 +57,19 @@ impl OffloadExec {
         Self {
             input,
             top: None,
+            compiled: Compilation::default(),
             found: PerExecution::default(),
             ran: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// A node with the code that was or will be made for the other, whose plan is the same.
+    pub fn as_compiled(&self, other: &Self) -> Self {
+        Self {
+            top: self.top.clone(),
+            compiled: Compilation(Arc::clone(&other.compiled.0)),
+            ..Self::new(Arc::clone(&self.input))
         }
     }
 
@@ -114,7 +135,7 @@ impl ExecutionPlan for OffloadExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let shared = self.found.get_or_make(&context, MadeOnce::default);
-        let (input, top) = (Arc::clone(&self.input), self.top.clone());
+        let (input, top, kept) = (Arc::clone(&self.input), self.top.clone(), Arc::clone(&self.compiled.0));
         let report = Report {
             ran: Arc::clone(&self.ran),
             metrics: self.metrics.clone(),
@@ -125,7 +146,7 @@ impl ExecutionPlan for OffloadExec {
         let output = async move {
             let found = shared
                 .get_or_make(async {
-                    let found = rows(&input, top.as_ref(), &context, &report).await?;
+                    let found = rows(&input, top.as_ref(), &kept, &context, &report).await?;
                     Ok(found.map(|(batch, _reservation)| Found { batch, _reservation }))
                 })
                 .await?;

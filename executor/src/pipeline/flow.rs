@@ -239,6 +239,7 @@ impl Flow {
             Source::Numbers(_) => "numbers",
         };
         let name = format!("{}. {over}", fragment.steps.len() + 1);
+        fragment.once |= translator.once;
         fragment.steps.push(Step {
             name,
             code: Code {

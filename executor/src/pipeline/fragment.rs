@@ -14,8 +14,11 @@ pub struct Fragment {
     pub scans: Vec<Scan>,
     pub arrays: Vec<ArraySpec>,
     pub steps: Vec<Step>,
-    /// What tables of joins tell scans below their other sides, by the address of the runtime filter.
-    pub tests: HashMap<usize, Test>,
+    /// Whether it holds for one execution alone.
+    pub once: bool,
+    /// What tables of joins tell scans below their other sides, by the address of the
+    /// runtime filter: of which of its keys that is.
+    pub tests: HashMap<usize, (Arc<Test>, usize)>,
 }
 
 /// A table that is read.
@@ -79,6 +82,7 @@ impl Fragment {
             scans: vec![],
             arrays: vec![],
             steps: vec![],
+            once: false,
             tests: HashMap::new(),
         }
     }

@@ -5,17 +5,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arrow::buffer::Buffer;
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element};
-use tenon_gpu::pipeline::{Launch, Rows, launch};
+use tenon_gpu::pipeline::{Launch, Loaded, Rows, launch};
 use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_column, table_tiles, with_room};
 use super::fragment::{Fragment, Input, Scan, Source, Step};
 
 /// How often a run is looked at before its thread sleeps between looks, and how long then.
-const LOOKS_BEFORE_SLEEP: usize = 200;
+const LOOKS_BEFORE_SLEEP: usize = 2000;
 const LOOK_EVERY: Duration = Duration::from_micros(50);
+
+/// What of a fragment's pipelines is the same in every run: their code on the device, and the texts, literals of texts and
+/// functions of codes that it reads.
+pub struct Ready(Vec<(Loaded, Vec<DeviceBuffer<u8>>)>);
+
+impl Ready {
+    pub fn new(fragment: &Fragment, device: &Device) -> Result<Self> {
+        let stream = device.stream()?;
+        let ready = |step: &Step| {
+            let constants = step.buffers.iter().map(|buffer| {
+                // SAFETY: the fragment holds the buffer, and the stream is waited for below.
+                with_room(&stream, || unsafe { stream.upload_later(buffer.as_slice()) })
+            });
+            Ok((Loaded::new(device, &step.code)?, constants.collect::<Result<_>>()?))
+        };
+        let steps: Result<_> = fragment.steps.iter().map(ready).collect();
+        stream.synchronize()?;
+        Ok(Self(steps?))
+    }
+}
 
 /// A fragment whose pipelines are in a stream.
 pub struct Running {
@@ -23,10 +42,7 @@ pub struct Running {
     arrays: Vec<DeviceBuffer<u8>>,
     failed: DeviceBuffer<u32>,
     scans: Vec<OnDevice>,
-    /// Texts, literals of texts and functions of codes.
-    constants: Vec<DeviceBuffer<u8>>,
-    /// Where those are copied from.
-    host: Vec<Buffer>,
+    ready: Arc<Ready>,
     /// Before the first pipeline and after each.
     marks: Vec<Event>,
 }
@@ -49,7 +65,7 @@ impl OnDevice {
 }
 
 impl Running {
-    pub fn start(fragment: &Fragment, device: &Device, cancelled: &AtomicBool) -> Result<Running> {
+    pub fn start(fragment: &Fragment, ready: Arc<Ready>, device: &Device, cancelled: &AtomicBool) -> Result<Running> {
         let stream = device.stream()?;
         let mut scans = vec![];
         for scan in &fragment.scans {
@@ -69,28 +85,24 @@ impl Running {
             stream,
             arrays,
             scans,
-            constants: vec![],
-            host: vec![],
+            ready,
             marks: vec![],
         };
         running.marks.push(running.stream.record()?);
-        for step in &fragment.steps {
+        for (at, step) in fragment.steps.iter().enumerate() {
             check(cancelled)?;
-            running.launch(step)?;
+            running.launch(at, step)?;
             running.marks.push(running.stream.record()?);
         }
         Ok(running)
     }
 
-    fn launch(&mut self, step: &Step) -> Result<()> {
-        let mut buffers = vec![];
-        for buffer in &step.buffers {
-            self.host.push(buffer.clone());
-            // SAFETY: the run holds the buffer, and waits for the stream before it gives it up.
-            let constant = with_room(&self.stream, || unsafe { self.stream.upload_later(buffer.as_slice()) })?;
-            buffers.push(DevicePtr::new(constant.ptr().0));
-            self.constants.push(constant);
-        }
+    fn launch(&self, at: usize, step: &Step) -> Result<()> {
+        let (code, constants) = &self.ready.0[at];
+        let buffers: Vec<_> = constants
+            .iter()
+            .map(|constant| DevicePtr::new(constant.ptr().0))
+            .collect();
         let inputs: Vec<u64> = step.inputs.iter().map(|input| self.input(input)).collect();
         let rows = match step.source {
             Source::Scan(scan) => Rows::Tiles(self.scans[scan].tiles.view()),
@@ -98,12 +110,12 @@ impl Running {
             Source::Numbers(rows) => Rows::Known(rows),
         };
         let launched = Launch {
-            code: &step.code,
+            code,
             buffers: &buffers,
             literals: &step.literals,
             inputs: &inputs,
             rows,
-            failed: DevicePtrMut::new(self.failed.ptr_mut().0),
+            failed: DevicePtrMut::new(self.failed.ptr().0),
         };
         // SAFETY: the code was made for these inputs: it reads rows of the scans' segments and of tables below their row
         // counts, and writes at places below the arrays' lengths; all are kept until the stream is waited for.
@@ -146,7 +158,7 @@ impl Running {
         }
     }
 
-    /// How long each pipeline took, with the copies of its constants; all are done.
+    /// How long each pipeline took; all are done.
     pub fn times(&self) -> Result<Vec<Duration>> {
         let pairs = self.marks.windows(2);
         let times = pairs.map(|pair| {

@@ -5,7 +5,9 @@
 //! Hardware", section 3; on GPUs: Funke et al. 2018, "Pipelined Query Processing in Coprocessor Environments".
 
 use crate::compile::{Program, Source};
+use crate::device::Device;
 use crate::error::{GpuError, Result};
+use crate::kernel::Kernel;
 use crate::launch::LaunchConfig;
 use crate::memory::{DevicePtr, DevicePtrMut};
 use crate::stream::Stream;
@@ -121,7 +123,7 @@ pub fn programs() -> Vec<Program> {
             .into(),
         tile: scan.tile.clone(),
         row: "u64 key[2] = {(u64)stored<u32>(s0, row), stored_code(s0, row)}; bool is_new; \
-              u32 group = groups.find(p, key, is_new); \
+              u32 group = groups.find(p, key, is_new, [](u32) { return true; }); \
               if (group != NO_ROW) least_word(p.array<u64>(6) + group, row);"
             .into(),
         ..Code::default()
@@ -150,9 +152,31 @@ pub enum Rows<'a> {
     Known(u64),
 }
 
+/// Code that is loaded on a device.
+pub struct Loaded {
+    kernel: Kernel<PipelineParams>,
+    /// As many blocks as run at once.
+    blocks: u64,
+    shared_bytes: u32,
+}
+
+impl Loaded {
+    pub fn new(device: &Device, code: &Code) -> Result<Loaded> {
+        let kernel = device.load(&code.program())?.kernel::<PipelineParams>("pipeline")?;
+        let resident = kernel
+            .resident_blocks(tuning::PIPELINE_THREADS, code.shared_bytes)?
+            .max(1);
+        Ok(Loaded {
+            kernel,
+            blocks: u64::from(resident * device.info().multiprocessors.max(1)),
+            shared_bytes: code.shared_bytes,
+        })
+    }
+}
+
 /// A launch: the code and all that it names by number.
 pub struct Launch<'a> {
-    pub code: &'a Code,
+    pub code: &'a Loaded,
     pub buffers: &'a [DevicePtr<u8>],
     pub literals: &'a [u64],
     pub inputs: &'a [u64],
@@ -211,14 +235,13 @@ pub unsafe fn launch(stream: &Stream, launch: &Launch<'_>) -> Result<()> {
     if tiles == 0 {
         return Ok(());
     }
-    let device = stream.device();
-    let kernel = device
-        .load(&launch.code.program())?
-        .kernel::<PipelineParams>("pipeline")?;
-    let threads = tuning::PIPELINE_THREADS;
-    let resident = kernel.resident_blocks(threads, launch.code.shared_bytes)?.max(1);
-    let blocks = u64::from(resident * device.info().multiprocessors.max(1)).min(tiles);
-    let config = LaunchConfig::new(blocks as u32, threads).shared(launch.code.shared_bytes);
+    let Loaded {
+        kernel,
+        blocks,
+        shared_bytes,
+    } = launch.code;
+    let blocks = tiles.min(*blocks) as u32;
+    let config = LaunchConfig::new(blocks, tuning::PIPELINE_THREADS).shared(*shared_bytes);
     // SAFETY: the caller's promise; the parameters are those that the source declares.
     unsafe { kernel.launch(stream, &config, &params) }
 }

@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tenon_executor::pipeline::OffloadExec;
 use tenon_executor::scan::ScanExec;
 
 /// The state of a plan that runs. Functions are in the plans themselves.
@@ -70,8 +71,22 @@ fn with_own_results(node: &ScalarSubqueryExec) -> Result<Arc<dyn ExecutionPlan>>
     Ok(Arc::new(ScalarSubqueryExec::new(input, subqueries, new)))
 }
 
+/// The nodes that try the device, in the order in which a plan is copied.
+fn offloads<'p>(plan: &'p Arc<dyn ExecutionPlan>, found: &mut Vec<&'p OffloadExec>) {
+    for child in plan.children() {
+        offloads(child, found);
+    }
+    found.extend(plan.downcast_ref::<OffloadExec>());
+}
+
 /// A copy of a plan that has nothing of earlier runs, neither rows nor counts; with `values`, one for these.
 pub(crate) fn fresh(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]>) -> Result<Arc<dyn ExecutionPlan>> {
+    // Code that was made for a part of the plan is good for its copy, unless that has other values.
+    let mut compiled = vec![];
+    if values.is_none() {
+        offloads(plan, &mut compiled);
+    }
+    let mut compiled = compiled.into_iter();
     let copied = Arc::clone(plan).transform_up(|node| {
         let node = match values {
             Some(values) => parameters::filled(node, values)?,
@@ -82,6 +97,11 @@ pub(crate) fn fresh(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]
         }
         if let Some(subqueries) = node.downcast_ref::<ScalarSubqueryExec>() {
             return with_own_results(subqueries).map(Transformed::yes);
+        }
+        if let Some(offload) = node.downcast_ref::<OffloadExec>()
+            && let Some(old) = compiled.next()
+        {
+            return Ok(Transformed::yes(Arc::new(offload.as_compiled(old))));
         }
         // Tenon's other nodes are new with their new inputs, and would lose their runtime filters by a reset.
         if node.children().is_empty() || !tenon_executor::is_own(&node) {

@@ -19,6 +19,17 @@ pub struct Coded {
     pub null: Option<String>,
     pub data_type: DataType,
     pub texts: Option<ArrayRef>,
+    /// Of a text whose word is a hash.
+    pub text: Option<Whole>,
+}
+
+/// A text of a table's column as a key.
+pub struct Whole {
+    /// C++ of the text.
+    pub value: String,
+    pub position: String,
+    pub scan: usize,
+    pub column: usize,
 }
 
 impl Coded {
@@ -71,6 +82,7 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
                     null: code.null,
                     data_type: given.data_type.clone(),
                     texts: given.texts.clone(),
+                    text: None,
                 });
                 continue;
             }
@@ -98,7 +110,7 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
             return Err(format!("keys of {promised}"));
         }
         // A short text fits a word; where a row has a longer one, the CPU does the work.
-        let is_computed = known.is_none_or(|(_, col)| col.position.is_none());
+        let is_computed = known.as_ref().is_none_or(|(_, col)| col.position.is_none());
         if value.data_type == DataType::Utf8View && is_computed {
             keys.push(Coded {
                 word: format!("(i64)text_word(p, {})", value.value),
@@ -107,6 +119,42 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
                 null: value.null,
                 data_type: value.data_type,
                 texts: None,
+                text: None,
+            });
+            continue;
+        }
+        if value.data_type == DataType::Utf8View
+            && let Some((_, col)) = known
+            && let (Some((scan, own)), Some(position)) = (col.origin, col.position)
+        {
+            let name = value.value;
+            let text = match &value.null {
+                Some(null) => {
+                    flow.translator
+                        .define(
+                            "Text",
+                            format!("{null} ? Text() : {name}"),
+                            None,
+                            DataType::Utf8View,
+                            None,
+                        )
+                        .value
+                }
+                None => name,
+            };
+            keys.push(Coded {
+                word: format!("(i64)text_hash({text})"),
+                low: i64::MIN.into(),
+                high: i64::MAX.into(),
+                null: value.null,
+                data_type: value.data_type,
+                texts: None,
+                text: Some(Whole {
+                    value: text,
+                    position,
+                    scan,
+                    column: own,
+                }),
             });
             continue;
         }
@@ -118,6 +166,7 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
             null: value.null,
             data_type: value.data_type,
             texts: None,
+            text: None,
         });
     }
     Ok((keys, late))

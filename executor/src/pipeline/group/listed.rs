@@ -3,7 +3,7 @@
 use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input};
 use super::cells::Update;
-use super::keys::{Coded, Late};
+use super::keys::{Coded, Late, Whole};
 use super::{Grouping, Groups, Key, Place};
 use crate::codegen::Translated;
 
@@ -19,7 +19,9 @@ pub fn listed(
     let nullable: Vec<usize> = (0..keys.len()).filter(|&key| keys[key].null.is_some()).collect();
     let words = keys.len() + usize::from(!nullable.is_empty());
     let slots = capacity.saturating_mul(2).next_power_of_two().max(2);
-    let key_array = fragment.array(capacity.saturating_mul(words as u64), 8, None);
+    let whole: Vec<&Whole> = keys.iter().filter_map(|key| key.text.as_ref()).collect();
+    let stored = words + whole.len();
+    let key_array = fragment.array(capacity.saturating_mul(stored as u64), 8, None);
     let count = fragment.array(1, 4, Some(0));
     let slot_array = fragment.array(slots, 4, Some(0));
     let arrays = [
@@ -29,7 +31,7 @@ pub fn listed(
         flow.number(capacity),
         flow.number(slots - 1),
     ];
-    flow.begin += &format!("    const Groups<{words}> groups{{{}}};\n", arrays.join(", "));
+    flow.begin += &format!("    const Groups<{words}, {stored}> groups{{{}}};\n", arrays.join(", "));
     let mut parts: Vec<String> = keys
         .iter()
         .map(|key| match &key.null {
@@ -42,13 +44,36 @@ pub fn listed(
         let bits = bits.map(|(bit, key)| format!("(u64){} << {bit}", keys[*key].null.as_deref().unwrap_or("false")));
         parts.push(bits.collect::<Vec<_>>().join(" | "));
     }
-    flow.line(&format!("const u64 key[{words}] = {{{}}};", parts.join(", ")));
-    flow.line("bool is_new; u32 group = groups.find(p, key, is_new);");
+    // Texts of one hash may differ: where each is, is kept behind the words.
+    parts.extend(whole.iter().map(|text| format!("text_place(p, {})", text.value)));
+    let same = whole.iter().enumerate().map(|(at, text)| {
+        let value = &text.value;
+        format!("text_equal(text_placed(groups.word(group, {})), {value})", words + at)
+    });
+    let same = same
+        .reduce(|all, one| format!("{all} && {one}"))
+        .unwrap_or("true".into());
+    flow.line(&format!("const u64 key[{stored}] = {{{}}};", parts.join(", ")));
+    flow.line(&format!(
+        "bool is_new; u32 group = groups.find(p, key, is_new, [&](u32 group) {{ return {same}; }});"
+    ));
     flow.only_if("group != NO_ROW");
     let mut places: Vec<(usize, Key)> = vec![];
     let late_at: Vec<usize> = late.iter().map(|late| late.at).collect();
     let key_at = (0..keys.len() + late.len()).filter(|at| !late_at.contains(at));
+    let mut late = late;
     for ((word, key), at) in keys.into_iter().enumerate().zip(key_at) {
+        if let Some(text) = key.text {
+            late.push(Late {
+                at,
+                position: text.position,
+                scan: text.scan,
+                column: text.column,
+                data_type: key.data_type,
+                null: key.null,
+            });
+            continue;
+        }
         let place = Place::Word {
             word,
             null_bit: nullable.iter().position(|&own| own == word),

@@ -83,12 +83,12 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     ) {
         return Err(format!("a {} join", spec.join_type));
     }
-    let table = Table::build(fragment, &sides)?;
-    if sides.build_side == JoinSide::Left
-        && let Some(test) = table.test()
-    {
-        for (_, filter) in join.filters().iter().filter(|(key, _)| *key == 0) {
-            fragment.tests.insert(Arc::as_ptr(filter).addr(), test.clone());
+    let mut table = Table::build(fragment, &sides)?;
+    if let Some(test) = table.test.take() {
+        let test = Arc::new(test);
+        for (key, filter) in join.filters() {
+            let told = (Arc::clone(&test), *key);
+            fragment.tests.insert(Arc::as_ptr(filter).addr(), told);
         }
     }
     let mut flow = compile::flow(fragment, sides.probe)?;

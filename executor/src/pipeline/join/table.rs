@@ -1,7 +1,7 @@
 //! The table of a build side, and how its rows are found.
 
 use arrow::datatypes::DataType;
-use datafusion::common::JoinType;
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 
@@ -28,6 +28,8 @@ pub struct Table {
     index: Index,
     /// Of the keys.
     pub types: Vec<DataType>,
+    /// What it tells scans of the other side, where there are such.
+    pub test: Option<Test>,
 }
 
 #[derive(Clone)]
@@ -39,28 +41,38 @@ enum Index {
     All,
 }
 
-/// What a table with one key tells of rows elsewhere: those that fail it have no partner.
-#[derive(Clone)]
+/// What a table tells of rows elsewhere: those whose keys have no bit set have no partner.
 pub struct Test {
-    heads: usize,
+    bits: usize,
     index: Index,
-    data_type: DataType,
+    types: Vec<DataType>,
 }
 
 impl Test {
-    /// Rows of the flow with such a key go on if they may have a partner.
-    pub fn apply(&self, flow: &mut Flow, key: Col) -> Translated<()> {
-        let before = flow.current();
+    /// How many keys there are.
+    pub fn keys(&self) -> usize {
+        self.types.len()
+    }
+
+    /// Rows of the flow with such keys go on if they may have a partner.
+    pub fn apply(&self, flow: &mut Flow, keys: Vec<Col>) -> Translated<()> {
+        let (schema, before) = (flow.translator.schema.clone(), flow.current());
         let mut columns = before.clone();
-        columns.push(key);
-        let schema = flow.translator.schema.clone();
-        let at = columns.len() - 1;
+        columns.extend(keys);
         flow.enter(schema.clone(), columns);
-        let value = flow.translator.value_of(at)?;
-        if value.data_type == self.data_type {
-            let (word, _) = flow.word(&value)?;
-            let head = head(flow, (self.heads, &self.index), &[word], value.null.as_deref());
-            flow.only_if(&format!("{head} != 0"));
+        let (mut words, mut values) = (vec![], vec![]);
+        for at in 0..self.types.len() {
+            let value = flow.translator.value_of(before.len() + at)?;
+            words.push(flow.word(&value)?.0);
+            values.push(value);
+        }
+        if values.iter().map(|value| &value.data_type).eq(&self.types) {
+            let null = flow.translator.any_null(&values);
+            let (bit, tests) = bucket(flow, &self.index, &words, null.as_deref());
+            let bit = flow.translator.define("u64", bit, None, DataType::UInt64, None).value;
+            let bits = flow.array(Input::Array(self.bits), "const u32");
+            let is_set = format!("{bits}[{bit} >> 5] >> ({bit} & 31) & 1");
+            flow.only_if(&tests.into_iter().chain([is_set]).collect::<Vec<_>>().join(" && "));
         }
         flow.enter(schema, before);
         Ok(())
@@ -119,6 +131,7 @@ impl Table {
                 made,
                 index: Index::All,
                 types: vec![],
+                test: None,
             });
         }
         let length = |(low, high): Range| u64::try_from(high - low).unwrap_or(u64::MAX).saturating_add(1);
@@ -158,13 +171,37 @@ impl Table {
                 flow.line(&format!("chain({heads_at}, {next}, {bucket}, at);"));
             }
         }
+        let types: Vec<DataType> = keys.iter().map(|key| key.data_type.clone()).collect();
+        let mut test = None;
+        if sides.build_side == JoinSide::Left && !sides.join.filters().is_empty() {
+            // Of hashes there are more bits than buckets, so that few are set by others.
+            let (index, length) = match &index {
+                Index::Hash(mask, arrays) => {
+                    let length = (mask + 1).saturating_mul(4);
+                    (Index::Hash(length - 1, arrays.clone()), length)
+                }
+                other => (other.clone(), buckets),
+            };
+            let bits = fragment.array(length.div_ceil(32), 4, Some(0));
+            let names: Vec<String> = keys.iter().map(|key| key.word.clone()).collect();
+            let (bit, _) = self::bucket(&mut flow, &index, &names, None);
+            let bit = flow.translator.define("u64", bit, None, DataType::UInt64, None).value;
+            let words = flow.array(Input::Array(bits), "u32");
+            flow.line(&format!("atomicOr(&{words}[{bit} >> 5], 1u << ({bit} & 31));"));
+            test = Some(Test {
+                bits,
+                index,
+                types: types.clone(),
+            });
+        }
         flow.finish(fragment)?;
         Ok(Table {
             made,
             heads,
             next,
             index,
-            types: keys.into_iter().map(|key| key.data_type).collect(),
+            types,
+            test,
         })
     }
 
@@ -178,18 +215,6 @@ impl Table {
         }
     }
 
-    /// What the table tells scans of the other side.
-    pub fn test(&self) -> Option<Test> {
-        match &self.types[..] {
-            [data_type] => Some(Test {
-                heads: self.heads,
-                index: self.index.clone(),
-                data_type: data_type.clone(),
-            }),
-            _ => None,
-        }
-    }
-
     /// A name for the first row of a key's chain, counted from 1; 0: there is none.
     pub fn head(&self, flow: &mut Flow, keys: &[String], null: Option<&str>) -> String {
         if matches!(self.index, Index::All) {
@@ -199,7 +224,13 @@ impl Table {
             return flow.translator.define("u32", load, None, DataType::UInt32, None).value;
         }
         flow.far = true;
-        head(flow, (self.heads, &self.index), keys, null)
+        let heads = flow.array(Input::Array(self.heads), "const u32");
+        let (bucket, tests) = bucket(flow, &self.index, keys, null);
+        let load = match tests.is_empty() {
+            true => format!("{heads}[{bucket}]"),
+            false => format!("{} ? {heads}[{bucket}] : 0u", tests.join(" && ")),
+        };
+        flow.translator.define("u32", load, None, DataType::UInt32, None).value
     }
 
     /// C++ of the row behind the one at hand.
@@ -225,9 +256,8 @@ impl Table {
     }
 }
 
-/// A name for the head of a key's chain.
-fn head(flow: &mut Flow, (heads, index): (usize, &Index), keys: &[String], null: Option<&str>) -> String {
-    let heads = flow.array(Input::Array(heads), "const u32");
+/// C++ of the number of a key's bucket, and of when there is one.
+fn bucket(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -> (String, Vec<String>) {
     let (bucket, within) = match index {
         Index::Range((low, high)) => {
             let key = &keys[0];
@@ -237,18 +267,14 @@ fn head(flow: &mut Flow, (heads, index): (usize, &Index), keys: &[String], null:
                 Some(format!("{key} >= {low} && {key} <= {high}")),
             )
         }
-        Index::All => return format!("{heads}[0]"),
+        Index::All => ("0".into(), None),
         Index::Hash(mask, _) => {
             let mask = flow.number(*mask);
-            (format!("{} & {mask}", hash(keys)), None)
+            (format!("({} & {mask})", hash(keys)), None)
         }
     };
-    let tests: Vec<String> = null.map(|null| format!("!{null}")).into_iter().chain(within).collect();
-    let load = match tests.is_empty() {
-        true => format!("{heads}[{bucket}]"),
-        false => format!("{} ? {heads}[{bucket}] : 0u", tests.join(" && ")),
-    };
-    flow.translator.define("u32", load, None, DataType::UInt32, None).value
+    let tests = null.map(|null| format!("!{null}")).into_iter().chain(within);
+    (bucket, tests.collect())
 }
 
 fn hash(keys: &[String]) -> String {
