@@ -72,6 +72,39 @@ TENON_DEVICE i64 text_find(Text text, Text part) {
     return -1;
 }
 
+/// A part of a text that is looked for: its first eight bytes from the lowest on, which bits of these count, and all of them.
+struct Part {
+    u64 head, mask;
+    Text text;
+};
+
+/// The first byte from `from` on where the part is found; -1 where it is not. Looks at eight bytes at once: words that hold a
+/// byte of the text are within its buffer (buffers begin and end at multiples of eight bytes).
+TENON_DEVICE i64 text_find_part(Text text, i64 from, const Part& part) {
+    const u64 EACH = 0x0101010101010101ull;
+    i64 last = (i64)text.length - (i64)part.text.length;
+    if (from < 0 || from > last || part.text.length == 0) return from > last ? -1 : from;
+    const u64 start = (u64)text.bytes, end = start + text.length;
+    const u64* word = reinterpret_cast<const u64*>((start + (u64)from) & ~7ull);
+    u64 first = (part.head & 0xff) * EACH, low = *word;
+    for (;; word++) {
+        u64 next = (u64)(word + 1);
+        u64 high = next < end ? word[1] : 0;
+        // Bytes that the part may begin with; a few others with them.
+        u64 differs = low ^ first;
+        for (u64 found = (differs - EACH) & ~differs & EACH << 7; found; found &= found - 1) {
+            u32 bit = (u32)__ffsll((i64)found) - 8;
+            i64 at = (i64)((u64)word - start) + bit / 8;
+            u64 own = bit ? low >> bit | high << (64 - bit) : low;
+            if (((own ^ part.head) & part.mask) || at < from || at > last) continue;
+            if (part.text.length <= 8 || same_bytes(text.bytes + at + 8, part.text.bytes + 8, part.text.length - 8))
+                return at;
+        }
+        if ((i64)(next - start) > last) return -1;
+        low = high;
+    }
+}
+
 /// The place of the first character of `part`, counted from 1; 0 where it is not found.
 TENON_DEVICE i64 text_position(Text text, Text part) {
     i64 at = text_find(text, part);

@@ -1,6 +1,9 @@
 //! LIKE and functions of texts, over values of both sides.
 
 use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::{LikeExpr, Literal};
 
 use super::translator::Translator;
 use super::types::{Range, Translated, c_type};
@@ -9,7 +12,51 @@ use super::value::Value;
 /// Lengths and places.
 const LENGTHS: Range = (0, u32::MAX as i128);
 
+/// The parts that a constant pattern looks for one after the other, anywhere: `%part%part%`.
+pub fn parts(like: &LikeExpr) -> Option<Vec<String>> {
+    let literal = like.pattern().downcast_ref::<Literal>()?;
+    let pattern = literal.value().try_as_str()??;
+    let within = pattern.strip_prefix('%')?.strip_suffix('%')?;
+    let plain = !like.case_insensitive() && !pattern.contains(['_', '\\']);
+    let parts = within.split('%').filter(|part| !part.is_empty());
+    plain.then(|| parts.map(str::to_string).collect())
+}
+
 impl Translator {
+    /// Whether a text has all parts, each behind the one before.
+    pub fn like_parts(&mut self, text: &PhysicalExprRef, parts: &[String], negated: bool) -> Translated<Value> {
+        let text = self.translate(text)?;
+        if !text.data_type.is_string() {
+            return Err(format!("no device form of {} LIKE", text.data_type));
+        }
+        let mut from = String::from("0");
+        for part in parts {
+            let mut head = [0; 8];
+            let shown = part.len().min(8);
+            head[..shown].copy_from_slice(&part.as_bytes()[..shown]);
+            let all = self.literal(&ScalarValue::Utf8View(Some(part.clone())))?;
+            let at = self.literals.len();
+            self.literals.push(u64::from_le_bytes(head));
+            self.literals.push(u64::MAX >> (64 - 8 * shown));
+            let sought = format!(
+                "Part{{p.literal<u64>({at}), p.literal<u64>({}), {}}}",
+                at + 1,
+                all.value
+            );
+            // Behind a part that is not there none is looked for.
+            let found = format!("text_find_part({}, {from}, {sought})", text.value);
+            let found = match from.as_str() {
+                "0" => found,
+                before => format!("{before} < 0 ? -1 : {found}"),
+            };
+            let found = self.define("i64", found, None, DataType::Int64, None).value;
+            let end = format!("{found} < 0 ? -1 : {found} + {}", part.len());
+            from = self.define("i64", end, None, DataType::Int64, None).value;
+        }
+        let sign = if negated { "<" } else { ">=" };
+        Ok(self.define("bool", format!("{from} {sign} 0"), text.null, DataType::Boolean, None))
+    }
+
     /// LIKE, or with `fold` ILIKE, which folds case beyond ASCII on the host alone.
     pub fn like(&mut self, text: &Value, pattern: &Value, negated: bool, fold: bool) -> Translated<Value> {
         if !text.data_type.is_string() || !pattern.data_type.is_string() {

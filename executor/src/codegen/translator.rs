@@ -16,6 +16,7 @@ use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 use super::evaluate::{Reads, evaluated, is_immutable};
 use super::given::Given;
 use super::inputs::{Form, Loaded, load, plain};
+use super::texts::parts;
 use super::types::{Range, Translated, c_type};
 use super::value::Value;
 
@@ -126,6 +127,9 @@ impl Translator {
             return self.in_list(list);
         }
         if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+            if let Some(parts) = parts(like) {
+                return self.like_parts(like.expr(), &parts, like.negated());
+            }
             let (text, pattern) = (self.translate(like.expr())?, self.translate(like.pattern())?);
             return self.like(&text, &pattern, like.negated(), like.case_insensitive());
         }

@@ -97,6 +97,13 @@ pub fn table_tiles(stream: &Stream, table: &TableVersion) -> Result<Arc<Tiles>> 
     Ok(of)
 }
 
+/// Whether all that a scan reads is in device memory now.
+pub fn are_there(table: &TableVersion, columns: &[usize]) -> bool {
+    let (cache, table) = (CACHE.lock(), identity(table));
+    let known = |column: &usize| cache.tables.contains_key(&(table, *column));
+    cache.tiles.contains_key(&table) && columns.iter().all(known)
+}
+
 /// A column of a table, loaded where it is not there yet.
 pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<Arc<TableColumn>> {
     let name = (identity(table), column);

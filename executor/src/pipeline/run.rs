@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element};
 use tenon_gpu::pipeline::{Launch, Loaded, Rows, launch};
@@ -12,9 +12,8 @@ use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 use super::columns::{TableColumn, Tiles, table_column, table_tiles, with_room};
 use super::fragment::{Fragment, Input, Scan, Source, Step};
 
-/// How often a run is looked at before its thread sleeps between looks, and how long then.
-const LOOKS_BEFORE_SLEEP: usize = 2000;
-const LOOK_EVERY: Duration = Duration::from_micros(50);
+/// How long a run is looked at all the time, before who waits for it sleeps between looks.
+const LOOK_FOR: Duration = Duration::from_millis(3);
 
 /// What of a fragment's pipelines is the same in every run: their code on the device, and the texts, literals of texts and
 /// functions of codes that it reads.
@@ -45,6 +44,7 @@ pub struct Running {
     ready: Arc<Ready>,
     /// Before the first pipeline and after each.
     marks: Vec<Event>,
+    ended: bool,
 }
 
 /// A scan's columns and tiles.
@@ -87,6 +87,7 @@ impl Running {
             scans,
             ready,
             marks: vec![],
+            ended: false,
         };
         running.marks.push(running.stream.record()?);
         for (at, step) in fragment.steps.iter().enumerate() {
@@ -135,27 +136,48 @@ impl Running {
         }
     }
 
-    /// Waits for all pipelines; an error where some row has no value. Once nobody wants the result, they end at their next
-    /// tiles.
-    pub fn wait(&mut self, cancelled: &AtomicBool) -> Result<()> {
-        let mut looks = 0;
-        while !self.stream.is_idle()? {
-            if cancelled.load(Ordering::Relaxed) {
-                let beside = self.stream.device().stream()?;
-                beside.set_bytes(self.failed.view_mut(), 1)?;
-                beside.synchronize()?;
-                return Err(GpuError::Cancelled);
-            }
-            looks += 1;
-            match looks < LOOKS_BEFORE_SLEEP {
-                true => std::thread::yield_now(),
-                false => std::thread::sleep(LOOK_EVERY),
-            }
+    /// Whether all pipelines have ended; an error where some row has no value.
+    fn has_ended(&mut self) -> Result<bool> {
+        if !self.stream.is_idle()? {
+            return Ok(false);
         }
+        self.ended = true;
         match self.stream.download(self.failed.view())?.first() {
-            Some(0) => Ok(()),
+            Some(0) => Ok(true),
             _ => Err(GpuError::Invalid("a row has no value, or a table is full".into())),
         }
+    }
+
+    /// Waits for all pipelines, and lets others run meanwhile.
+    pub async fn ended(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        while !self.has_ended()? {
+            match begun.elapsed() < LOOK_FOR {
+                true => tokio::task::yield_now().await,
+                false => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all pipelines on a thread of its own.
+    pub fn wait(&mut self, cancelled: &AtomicBool) -> Result<()> {
+        let begun = Instant::now();
+        while !self.has_ended()? {
+            check(cancelled)?;
+            match begun.elapsed() < LOOK_FOR {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(Duration::from_micros(50)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes pipelines under way end at their next tiles.
+    fn stop(&mut self) -> Result<()> {
+        let beside = self.stream.device().stream()?;
+        beside.set_bytes(self.failed.view_mut(), 1)?;
+        beside.synchronize()
     }
 
     /// How long each pipeline took; all are done.
@@ -183,8 +205,9 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Columns may be given up as soon as nobody holds them.
-        if let Err(error) = self.stream.synchronize() {
+        // Nobody wants the result; columns may be given up as soon as nobody holds them.
+        let stopped = if self.ended { Ok(()) } else { self.stop() };
+        if let Err(error) = stopped.and_then(|()| self.stream.synchronize()) {
             tracing::error!(%error, "waiting for a pipeline");
         }
     }
