@@ -26,7 +26,7 @@ static ACCOUNTS: LazyLock<Mutex<HashMap<usize, Weak<Account>>>> = LazyLock::new(
 /// From now on statements may hold so much together.
 pub fn limit(bytes: usize) {
     LIMIT_BYTES.store(bytes, Ordering::Relaxed);
-    pages::keep(bytes / 2);
+    pages::keep(bytes / 4);
     WATCHER.get_or_init(|| {
         let thread = std::thread::Builder::new().name("tenon-memory".into());
         match thread.spawn(watch) {
