@@ -13,7 +13,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{
     Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore, cast,
 };
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, OrderingRequirements, PhysicalExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -168,8 +168,15 @@ impl ExecutionPlan for LimitByValueExec {
         vec![Distribution::SinglePartition]
     }
 
+    /// The rows that are left depend on the order, so the one that there is must stay.
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        let order = self.input.output_ordering().cloned();
+        vec![order.map(OrderingRequirements::from)]
+    }
+
+    /// It does, but an order that is asked for above must not go below.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![false]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
