@@ -1,5 +1,6 @@
 //! `nextval`, `currval`, `lastval` and `setval`.
 
+use super::each_row;
 use super::session::Facts;
 use crate::catalog::bind::Names;
 use crate::pg::error::{SqlError, state};
@@ -8,8 +9,9 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Builder};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type, UInt32Type};
 use datafusion::error::Result;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -67,7 +69,7 @@ pub(super) fn function(facts: &Arc<Facts>, name: &str) -> Option<Arc<ScalarUDF>>
     })))
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SequenceFunction {
     facts: Arc<Facts>,
     kind: Kind,
@@ -104,6 +106,16 @@ impl ScalarUDFImpl for SequenceFunction {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(DataType::Int64)
+    }
+
+    fn simplify(&self, mut args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let constant = |arg: &Expr| matches!(arg, Expr::Literal(..));
+        if args.is_empty() || !args.iter().all(constant) {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
+        args[0] = each_row::of(std::mem::take(&mut args[0]));
+        let function = ScalarUDF::new_from_impl(self.clone());
+        Ok(ExprSimplifyResult::Simplified(function.call(args)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
