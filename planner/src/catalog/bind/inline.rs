@@ -1,7 +1,7 @@
 //! Domains and functions in SQL. A cast to a domain becomes one to its base type with the domain's conditions around it; a
 //! call of a function becomes what the function computes.
 
-use super::{Binder, fold, hygiene, parts};
+use super::{Binder, fold, hygiene, outer_aggregates, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::raise::RAISE;
 use crate::pg::functions::record::FIELD;
@@ -352,10 +352,12 @@ impl Inliner<'_> {
             self.calls.set(self.calls.get() + 1);
             let number = self.calls.get() * (DEPTH_MAX + 1) + self.depth;
             hygiene::part(self.binder, &mut query, &mut values, &self.scopes, number)?;
-            let _ = query.visit(&mut Parameters {
+            let mut parameters = Parameters {
                 function: &function,
                 values: &values,
-            });
+            };
+            outer_aggregates::mark(self.binder, &mut query, |expr| parameters.value(expr).is_some());
+            let _ = query.visit(&mut parameters);
             match query.visit(&mut self.deeper()?) {
                 ControlFlow::Break(error) => return Err(error),
                 ControlFlow::Continue(()) => {}
@@ -640,13 +642,10 @@ impl Parameters<'_> {
         let at = own.position(|own| own.name.as_deref() == Some(name))?;
         self.values.get(at)
     }
-}
 
-impl VisitorMut for Parameters<'_> {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let value = match expr {
+    /// The value of the argument that an expression names.
+    fn value(&self, expr: &Expr) -> Option<&Expr> {
+        match expr {
             Expr::Value(value) => match &value.value {
                 Value::Placeholder(id) => {
                     let at = id.strip_prefix('$').and_then(|id| id.parse::<usize>().ok());
@@ -660,8 +659,15 @@ impl VisitorMut for Parameters<'_> {
                 _ => None,
             },
             _ => None,
-        };
-        if let Some(value) = value {
+        }
+    }
+}
+
+impl VisitorMut for Parameters<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(value) = self.value(expr) {
             *expr = Expr::Nested(Box::new(value.clone()));
         }
         ControlFlow::Continue(())

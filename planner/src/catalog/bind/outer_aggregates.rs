@@ -1,12 +1,14 @@
 //! `SELECT (SELECT max(o.x)) FROM t o`: an aggregate over columns of the query around its own belongs to that query. A
-//! subquery of nothing but such an expression is that expression.
+//! subquery of nothing but such an expression is that expression. Not so in a function's body that was put in the place of a
+//! call: there the columns were arguments.
 
 use super::{Binder, fold};
+use crate::pg::functions::constant::OF_BODY;
 use crate::pg::names::known_as;
-use crate::pg::rewrite::function_name;
+use crate::pg::rewrite::{call as call_of, function_name};
 use crate::pg::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, GroupByExpr, Query, Select, SelectItem, SetExpr, Visitor, VisitorMut,
+    BinaryOperator, Expr, Function, GroupByExpr, Query, Select, SelectItem, SetExpr, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -113,9 +115,10 @@ impl Visitor for Aggregates<'_> {
             && self.depth == 0
             && call.over.is_none()
         {
-            let name = function_name(call);
-            let known = name == "grouping" || self.binder.engine.state.aggregate_functions().contains_key(&name);
-            match (known, has_outer_column(call)) {
+            match (
+                is_aggregate(self.binder, call),
+                !is_marked(call) && has_outer_column(call),
+            ) {
                 (false, _) => {}
                 (true, true) => self.of_outer += 1,
                 (true, false) => self.others += 1,
@@ -123,6 +126,64 @@ impl Visitor for Aggregates<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+fn is_aggregate(binder: &Binder, call: &Function) -> bool {
+    let name = function_name(call);
+    name == "grouping" || binder.engine.state.aggregate_functions().contains_key(&name)
+}
+
+/// Marks the aggregates of a function's body that read its arguments; `reads` says what does.
+pub(super) fn mark(binder: &Binder, body: &mut Query, reads: impl Fn(&Expr) -> bool) {
+    struct Marker<'a, F> {
+        binder: &'a Binder,
+        reads: Reads<F>,
+    }
+    impl<F: Fn(&Expr) -> bool> VisitorMut for Marker<'_, F> {
+        type Break = ();
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Function(call) = expr
+                && call.over.is_none()
+                && is_aggregate(self.binder, call)
+                && Visit::visit(&*call, &mut self.reads).is_break()
+            {
+                let mark = Box::new(call_of(OF_BODY, vec![]));
+                call.filter = Some(match call.filter.take() {
+                    Some(filter) => Box::new(Expr::BinaryOp {
+                        left: mark,
+                        op: BinaryOperator::And,
+                        right: Box::new(Expr::Nested(filter)),
+                    }),
+                    None => mark,
+                });
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    struct Reads<F>(F);
+    impl<F: Fn(&Expr) -> bool> Visitor for Reads<F> {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match self.0(expr) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    let _ = body.visit(&mut Marker {
+        binder,
+        reads: Reads(reads),
+    });
+}
+
+fn is_marked(call: &Function) -> bool {
+    let mut filter = call.filter.as_deref();
+    while let Some(Expr::BinaryOp { left, .. }) = filter {
+        filter = Some(left);
+    }
+    matches!(filter, Some(Expr::Function(mark)) if function_name(mark) == OF_BODY)
 }
 
 /// Whether a call's arguments or its FILTER, or queries in them, read a column of a query around.

@@ -8,6 +8,10 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
+/// True; the FILTER of an aggregate that stands in a function's body, over the function's arguments. It belongs to the
+/// body's query, whatever columns a call gives for them.
+pub(crate) const OF_BODY: &str = "tenon_of_body";
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ConstantFunction {
     name: String,

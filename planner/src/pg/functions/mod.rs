@@ -38,6 +38,8 @@ pub(crate) mod window;
 
 pub(crate) use simple::TEXT;
 
+use self::constant::{ConstantFunction, OF_BODY};
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateDefaults};
 use datafusion::logical_expr::planner::ExprPlanner;
@@ -84,6 +86,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     {
         state.register_udf(Arc::new(function))?;
     }
+    state.register_udf(ConstantFunction::udf(OF_BODY, ScalarValue::from(true)))?;
     let to_char = state.udf("to_char")?;
     state.register_udf(Arc::new(number_format::with(to_char)))?;
     // Of a later version of PostgreSQL.

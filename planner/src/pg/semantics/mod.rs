@@ -210,7 +210,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
         Expr::AggregateFunction(mut call) => {
-            outer_aggregates::check(&call)?;
+            let unmarked = outer_aggregates::check(&mut call)?;
             // DISTINCT sorts, which the results of these show.
             let shown = call.params.distinct && matches!(call.func.name(), "array_agg" | "string_agg");
             let unsorted = shown && call.params.order_by.is_empty();
@@ -223,7 +223,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
             let lowered = aggregate::lower(call.data, schema)?;
             Ok(Transformed::new_transformed(
                 lowered.data,
-                lowered.transformed || call.transformed || sorted,
+                lowered.transformed || call.transformed || sorted || unmarked,
             ))
         }
         Expr::WindowFunction(mut call) => {
