@@ -32,6 +32,7 @@ mod sequences;
 mod spellings;
 mod subqueries;
 mod ties;
+mod unpadded;
 mod value_types;
 
 pub(crate) use calls::VARIADIC;
@@ -122,6 +123,7 @@ impl VisitorMut for Rewriter {
             sequences::take_name(call);
         }
         spellings::respell(expr);
+        unpadded::cast(expr);
         nested::respell(expr);
         literals::type_literal(expr);
         ControlFlow::Continue(())
