@@ -442,7 +442,9 @@ impl Inliner<'_> {
         };
         let shown = alias.as_ref().map_or(own_name.clone(), |alias| fold(&alias.name));
         if let FunctionResult::Set(result) | FunctionResult::Scalar(result) = &function.returns {
+            let declared = alias.as_ref().map_or(&[][..], |alias| &alias.columns);
             query = match self.binder.composite_declared(result) {
+                _ if result == "record" => of_types(query, declared)?,
                 Some(composite) => of_columns(query, &composite.columns)?,
                 None if result == "void" => without_value(query, matches!(function.returns, FunctionResult::Set(_)))?,
                 None => query,
@@ -601,6 +603,38 @@ fn of_columns(query: Box<Query>, columns: &[(String, String)]) -> Result<Box<Que
         })
     });
     let (names, values) = ((0..items.len()).map(named).collect(), values.collect::<Result<_>>()?);
+    Ok(over(query, names, values))
+}
+
+/// Rows of a function that returns `record`, whose columns get the types that its call's alias declares.
+fn of_types(query: Box<Query>, columns: &[TableAliasColumnDef]) -> Result<Box<Query>> {
+    let types: Option<Vec<_>> = columns.iter().map(|column| column.data_type.clone()).collect();
+    let Some(types) = types.filter(|types| !types.is_empty()) else {
+        return Ok(query);
+    };
+    let is_plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    let mut body = query.body.as_ref();
+    while let SetExpr::SetOperation { left, .. } = body {
+        body = left;
+    }
+    if let SetExpr::Select(select) = body
+        && select.projection.iter().all(is_plain)
+        && select.projection.len() != types.len()
+    {
+        return Err(SqlError::new(
+            state::INVALID_FUNCTION_DEFINITION,
+            "return type mismatch in function declared to return record",
+        ));
+    }
+    let names: Vec<Ident> = columns.iter().map(|column| column.name.clone()).collect();
+    let values = names
+        .iter()
+        .zip(types)
+        .map(|(name, data_type)| SelectItem::ExprWithAlias {
+            expr: cast_to(Expr::Identifier(name.clone()), data_type),
+            alias: name.clone(),
+        });
+    let values = values.collect();
     Ok(over(query, names, values))
 }
 
