@@ -83,6 +83,8 @@ pub struct JoinOptions {
     pub device: DeviceChoice,
     /// Device memory that one statement may reserve, in bytes; None: what is free.
     pub gpu_memory_limit_bytes: Option<usize>,
+    /// Whether a statement waits for its code on the GPU; else the CPU does the work meanwhile.
+    pub wait_for_compile: bool,
 }
 
 impl JoinOptions {
@@ -123,6 +125,7 @@ impl PlanOptions {
                 false => DeviceChoice::Cpu,
             },
             gpu_memory_limit_bytes: None,
+            wait_for_compile: false,
         }
     }
 }
@@ -171,6 +174,7 @@ mod tests {
             operator: JoinOperator::Triton,
             device: DeviceChoice::Cpu,
             gpu_memory_limit_bytes: Some(1 << 30),
+            wait_for_compile: true,
         };
         let config = SessionConfig::new().with_extension(Arc::new(options));
         assert_eq!(JoinOptions::of(&config), options);

@@ -64,7 +64,7 @@ async fn on_the_device() -> Result<()> {
     client
         .batch_execute(&format!(
             "CREATE TABLE a (k int8, x int8); INSERT INTO a {rows}; CREATE TABLE b (k int8, x int8); INSERT INTO b {rows}; \
-             SET tenon.device = 'gpu'"
+             SET tenon.device = 'gpu'; SET tenon.wait_for_compile = on"
         ))
         .await?;
     let sql = "SELECT count(*) FROM a JOIN b ON a.k + b.k = 5 OR a.x = b.k * 3";

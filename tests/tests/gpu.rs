@@ -42,7 +42,8 @@ async fn with_tables(server: &Server) -> Result<Client> {
 
 async fn connected(server: &Server) -> Result<Client> {
     let client = server.connect().await?;
-    client.batch_execute("SET tenon.device = 'gpu'").await?;
+    let settings = "SET tenon.device = 'gpu'; SET tenon.wait_for_compile = on";
+    client.batch_execute(settings).await?;
     Ok(client)
 }
 

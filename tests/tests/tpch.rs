@@ -21,6 +21,7 @@ async fn on_device() -> Result<()> {
     let env = [("TENON_DEVICE", "sim"), ("TENON_SIM_NVRTC", "1")];
     let server = Server::start_with(&["--demo=0.01"], &env)?;
     let client = server.connect().await?;
+    client.batch_execute("SET tenon.wait_for_compile = on").await?;
     let mut failures = Vec::new();
     for number in 1..=22 {
         let begun = Instant::now();

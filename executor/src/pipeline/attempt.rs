@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -14,21 +14,26 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use parking_lot::Mutex;
 use tenon_gpu::{Device, GpuError};
 
-use super::columns::are_there;
+use super::columns::is_there;
 use super::compile::flow;
-use super::fragment::{Fragment, Scan};
+use super::cost::Work;
+use super::fragment::{Fragment, Step};
 use super::group::{Grouping, group};
 use super::made::Made;
+use super::prepare::in_background;
 use super::result::{fits, groups};
-use super::run::{Ready, Running};
+use super::run::{OnDevice, Ready, Running};
+use super::stored::bytes;
 use super::top::{self, Top};
 use crate::aggregate::{GroupExec, GroupSpec, finished};
 use crate::apart::on_a_thread;
 use crate::codegen::Translated;
-use crate::device;
+use crate::device::{self, Queued};
 use crate::held::batch_bytes;
 use crate::join::choice::DeviceState;
+use crate::join::machine::Machine;
 use crate::options::{DeviceChoice, JoinOperator, JoinOptions};
+use crate::scan::ScanExec;
 
 /// Where a node ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +68,10 @@ pub struct Compiled {
     fragment: Fragment,
     ends: Ends,
     ready: Mutex<Option<Arc<Ready>>>,
+    /// Whether it waits to be prepared, or is being.
+    prepared: AtomicBool,
+    /// Bytes of the columns of each scan.
+    bytes: Vec<Vec<u64>>,
 }
 
 enum Ends {
@@ -99,11 +108,66 @@ impl Compiled {
                 Ends::Rows(made, plan.schema())
             }
         };
+        let scans = fragment.scans.iter();
+        let bytes = scans.map(|scan| scan.columns.iter().map(|&column| bytes(&scan.table, column)).collect());
         Ok(Self {
+            bytes: bytes.collect(),
             fragment,
             ends,
             ready: Mutex::default(),
+            prepared: AtomicBool::new(false),
         })
+    }
+
+    /// Its sizes now.
+    fn work(&self) -> Work {
+        let mut work = Work {
+            rows: self.fragment.scans.iter().map(|scan| scan.table.rows()).sum(),
+            pipelines: self.fragment.steps.len(),
+            array_bytes: self.fragment.array_bytes(),
+            ..Work::default()
+        };
+        for (scan, bytes) in self.fragment.scans.iter().zip(&self.bytes) {
+            for (&column, bytes) in scan.columns.iter().zip(bytes) {
+                work.read_bytes += bytes;
+                if !is_there(&scan.table, column) {
+                    work.absent_bytes += bytes;
+                }
+            }
+        }
+        work
+    }
+
+    /// Its code and constants, if they are on the device or are there at once.
+    fn known(&self, device: &Device) -> Result<Option<Arc<Ready>>, GpuError> {
+        if let Some(ready) = &*self.ready.lock() {
+            return Ok(Some(Arc::clone(ready)));
+        }
+        let is_loaded = |step: &Step| device.is_loaded(&step.code.program());
+        match self.fragment.steps.iter().all(is_loaded) {
+            true => self.ready(device).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Makes all that is the same in every run.
+    pub fn prepare(&self, device: &Device) -> Result<(), GpuError> {
+        self.ready(device)?;
+        let stream = device.stream()?;
+        for scan in &self.fragment.scans {
+            OnDevice::of(&stream, scan)?;
+        }
+        stream.synchronize()
+    }
+
+    /// Whether nobody prepares it; from now on somebody does.
+    pub fn is_first(&self) -> bool {
+        !self.prepared.swap(true, Ordering::Relaxed)
+    }
+
+    /// It may be prepared once more: columns are given up where others need the memory.
+    pub fn again(&self) {
+        self.prepared.store(false, Ordering::Relaxed);
     }
 
     /// Its code and constants on the device.
@@ -162,13 +226,29 @@ async fn try_run(
 ) -> Result<std::result::Result<Rows, Refused>> {
     let options = JoinOptions::of(context.session_config());
     let operators = [JoinOperator::Auto, JoinOperator::Hj];
-    // What a fragment costs was not measured on a GPU yet: without being told to, only single joins run there.
-    if options.device != DeviceChoice::Gpu || !operators.contains(&options.operator) {
+    if options.device == DeviceChoice::Cpu || !operators.contains(&options.operator) {
         return Ok(Err(None));
     }
-    let (DeviceState::Present { free_bytes, .. }, Ok(device)) = (device::state(&options), device::shared()) else {
+    let (state, Ok(device)) = (device::state(&options), device::shared()) else {
         return Ok(Err(None));
     };
+    let DeviceState::Present {
+        simulated,
+        free_bytes,
+        queued_s,
+    } = state
+    else {
+        return Ok(Err(None));
+    };
+    let wished = options.device == DeviceChoice::Gpu;
+    let (machine, cores) = (Machine::current(), context.session_config().target_partitions());
+    let rows = Work {
+        rows: scanned_rows(plan),
+        ..Work::default()
+    };
+    if !wished && (simulated || !rows.pays(&machine, cores, false)) {
+        return Ok(Err(None));
+    }
     let timer = report.time("code");
     let known = kept.lock().clone();
     let compiled = match known {
@@ -194,19 +274,35 @@ async fn try_run(
         );
         return Ok(Err(Some(why)));
     }
+    let work = compiled.work();
+    let failed = |error: GpuError| {
+        device::failed(&error);
+        error.to_string()
+    };
+    let pays = |with_copies| work.after(queued_s).pays(&machine, cores, with_copies);
+    if !wished && !pays(false) {
+        return Ok(Err(Some(work.told(&machine, cores))));
+    }
+    let ready = match compiled.known(device) {
+        Ok(ready) => ready,
+        Err(error) => return Ok(Err(Some(failed(error)))),
+    };
+    if ready.is_none() && !options.wait_for_compile {
+        in_background(compiled);
+        return Ok(Err(Some("its code is being compiled".into())));
+    }
+    if !wished && !options.wait_for_compile && !pays(true) {
+        in_background(compiled);
+        return Ok(Err(Some("its columns are being copied to the GPU".into())));
+    }
+    let _queued = Queued::enter(Some(work.gpu_s(&machine)));
     // What runs again is under way at once and over soon: another thread would wake up too late.
-    let known = compiled.ready.lock().clone();
-    let is_there = |scan: &Scan| are_there(&scan.table, &scan.columns);
-    let at_hand = known.filter(|_| fragment.scans.iter().all(is_there));
+    let at_hand = ready.filter(|_| work.absent_bytes == 0);
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
     let steps = fragment.steps.iter().map(|step| report.time(step.name.clone()));
     let steps: Vec<Time> = steps.collect();
     let pool = Arc::clone(context.memory_pool());
     let [launching, waiting, reading] = times;
-    let failed = |error: GpuError| {
-        device::failed(&error);
-        error.to_string()
-    };
     let note = move |running: &Running| -> Result<(), GpuError> {
         let times = running.times()?;
         steps.iter().zip(times).for_each(|(step, took)| step.add_duration(took));
@@ -243,4 +339,10 @@ async fn try_run(
         compiled.read(&running, &pool).map_err(|error| error.to_string())
     };
     Ok(on_a_thread(move |cancelled| Ok(run(cancelled))).await?.map_err(Some))
+}
+
+/// Rows of the tables that a plan reads.
+fn scanned_rows(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let own = plan.downcast_ref::<ScanExec>().map_or(0, |scan| scan.table().rows());
+    own + plan.children().into_iter().map(scanned_rows).sum::<u64>()
 }

@@ -97,11 +97,10 @@ pub fn table_tiles(stream: &Stream, table: &TableVersion) -> Result<Arc<Tiles>> 
     Ok(of)
 }
 
-/// Whether all that a scan reads is in device memory now.
-pub fn are_there(table: &TableVersion, columns: &[usize]) -> bool {
+/// Whether a table's column is in device memory now.
+pub fn is_there(table: &TableVersion, column: usize) -> bool {
     let (cache, table) = (CACHE.lock(), identity(table));
-    let known = |column: &usize| cache.tables.contains_key(&(table, *column));
-    cache.tiles.contains_key(&table) && columns.iter().all(known)
+    cache.tiles.contains_key(&table) && cache.tables.contains_key(&(table, column))
 }
 
 /// A column of a table, loaded where it is not there yet.

@@ -9,12 +9,14 @@
 mod attempt;
 mod columns;
 mod compile;
+mod cost;
 mod exec;
 mod flow;
 mod fragment;
 mod group;
 mod join;
 mod made;
+mod prepare;
 mod result;
 mod run;
 mod stored;

@@ -48,13 +48,13 @@ pub struct Running {
 }
 
 /// A scan's columns and tiles.
-struct OnDevice {
+pub struct OnDevice {
     columns: Vec<(usize, Arc<TableColumn>)>,
     tiles: Arc<Tiles>,
 }
 
 impl OnDevice {
-    fn of(stream: &Stream, scan: &Scan) -> Result<Self> {
+    pub fn of(stream: &Stream, scan: &Scan) -> Result<Self> {
         let columns = scan.columns.iter();
         let columns = columns.map(|&column| Ok((column, table_column(stream, &scan.table, column)?)));
         Ok(Self {

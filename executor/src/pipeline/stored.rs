@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::DataType;
-use tenon_storage::{Bound, Differences, Form, TableVersion};
+use tenon_storage::{Bound, Codes, Differences, Form, Segment, TableVersion};
 
 use crate::codegen::{Given, Range, Translated};
 
@@ -137,6 +137,23 @@ fn few(table: &TableVersion, column: usize) -> Few {
     }
     let texts = Arc::new(StringViewArray::from_iter_values(texts));
     Few { texts, codes }
+}
+
+/// Bytes of a column on the device.
+pub fn bytes(table: &TableVersion, column: usize) -> u64 {
+    let of = |segment: &Arc<Segment>| {
+        let rows = segment.rows() as u64;
+        match segment.form(column) {
+            Form::Dictionary(own) => match own.codes {
+                Codes::U8(_) => rows,
+                Codes::U16(_) => 2 * rows,
+            },
+            Form::Text(own) => 4 * rows + own.data().len() as u64,
+            Form::Plain(array) if width(&segment.form(column)).is_none() => array.get_array_memory_size() as u64,
+            form => rows * width(&form).unwrap_or(0),
+        }
+    };
+    table.segments().iter().map(of).sum()
 }
 
 /// Bytes of a number in a segment on the device; None: these are no numbers that it takes.

@@ -39,6 +39,7 @@ async fn counts() {
                 operator,
                 device,
                 gpu_memory_limit_bytes,
+                ..JoinOptions::default()
             };
             let plan = run::counting(&case, options).unwrap();
             let context = Arc::new(run::context(options, Streaming::default()));

@@ -55,6 +55,7 @@ async fn check(case: &Case, device: DeviceChoice, gpu_memory_limit_bytes: Option
             operator,
             device,
             gpu_memory_limit_bytes,
+            ..JoinOptions::default()
         };
         match run::rows(case, options).await {
             Ok((rows, shown)) => {
@@ -85,6 +86,7 @@ async fn check_failing(case: &Case, device: DeviceChoice) {
             operator,
             device,
             gpu_memory_limit_bytes: None,
+            ..JoinOptions::default()
         };
         if let Err(error) = run::rows(case, options).await {
             let error = error.to_string();
@@ -188,6 +190,7 @@ async fn a_condition_on_the_host() {
             },
             device: DeviceChoice::Gpu,
             gpu_memory_limit_bytes: None,
+            ..JoinOptions::default()
         };
         let (rows, shown) = run::rows(&case, options).await.unwrap();
         assert_eq!(rows, reference::rows(&case), "{case:?}");

@@ -34,6 +34,7 @@ fn options(operator: JoinOperator, gpu_memory_limit_bytes: Option<usize>) -> Joi
         operator,
         device: DeviceChoice::Gpu,
         gpu_memory_limit_bytes,
+        ..JoinOptions::default()
     }
 }
 

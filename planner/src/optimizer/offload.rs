@@ -21,8 +21,11 @@ const TOP_MAX: usize = 1 << 16;
 /// sort that wants the first of such rows, where rows may come in any order and partition. Of several such nodes above one
 /// another the topmost that can takes all below it.
 pub fn place(plan: Arc<dyn ExecutionPlan>, options: &JoinOptions) -> Result<Arc<dyn ExecutionPlan>> {
-    let there = || matches!(device::state(options), DeviceState::Present { .. });
-    match options.device == DeviceChoice::Gpu && there() {
+    let there = || match device::state(options) {
+        DeviceState::Present { simulated, .. } => !simulated || options.device == DeviceChoice::Gpu,
+        _ => false,
+    };
+    match options.device != DeviceChoice::Cpu && there() {
         true => placed(plan, false),
         false => Ok(plan),
     }

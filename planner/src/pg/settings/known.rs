@@ -203,7 +203,7 @@ pub(super) static KNOWN: &[Known] = &[
         "auto",
         Check::OneOf(DeviceChoice::NAMES),
         false,
-        "Where joins run.",
+        "Where joins run, and with scans, filters and groupings around them where that pays.",
     ),
     known(
         "tenon.gpu_memory_limit",
@@ -218,6 +218,13 @@ pub(super) static KNOWN: &[Known] = &[
         Check::OneOf(JoinOperator::NAMES),
         false,
         "The operator that joins use.",
+    ),
+    known(
+        "tenon.wait_for_compile",
+        "off",
+        Check::Bool,
+        false,
+        "Whether a statement waits for its code on the GPU, which is else compiled while the CPU does the work.",
     ),
     known(
         "TimeZone",

@@ -132,6 +132,7 @@ impl Settings {
             operator: JoinOperator::named(&value("tenon.join_operator")).unwrap_or_default(),
             device: DeviceChoice::named(&value("tenon.device")).unwrap_or_default(),
             gpu_memory_limit_bytes: bytes(&value("tenon.gpu_memory_limit")),
+            wait_for_compile: value("tenon.wait_for_compile") == "on",
         }
     }
 
@@ -234,10 +235,12 @@ mod tests {
         settings.set("tenon.join_operator", "SMJ").unwrap();
         settings.set("tenon.device", "cpu").unwrap();
         settings.set("tenon.gpu_memory_limit", "2GiB").unwrap();
+        settings.set("tenon.wait_for_compile", "true").unwrap();
         let expected = JoinOptions {
             operator: JoinOperator::Smj,
             device: DeviceChoice::Cpu,
             gpu_memory_limit_bytes: Some(2 << 30),
+            wait_for_compile: true,
         };
         assert_eq!(settings.join_options(), expected);
         for (name, value) in [

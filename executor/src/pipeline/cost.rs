@@ -1,0 +1,123 @@
+//! Whether a fragment runs on the device: what it takes there and on the CPU, as far as sizes tell.
+//!
+//! On one H200 a pipeline reads at a quarter to a half of the memory's rate, and a run takes some tenths of a millisecond
+//! beside its pipelines (`bench/results/tpch-h200-gpu.txt`). What the CPU takes for a row depends on what is done with it; the
+//! least of TPC-H's queries is assumed.
+
+use crate::join::machine::Machine;
+
+/// Starting a run, waiting for it and reading its result.
+const RUN_S: f64 = 350.0e-6;
+/// Beside the launch of a pipeline: its arrays, and what of a kernel's time does not depend on rows.
+const PIPELINE_S: f64 = 12.0e-6;
+/// Of the memory's rate, a pipeline's.
+const SHARE_OF_RATE: f64 = 0.2;
+/// A row of a scan and all that is done with it, as many times as reading it alone.
+const WORK_OF_ROW: f64 = 1.5;
+/// Starting a query's threads.
+const THREADS_S: f64 = 100.0e-6;
+/// The GPU must be that much faster: the model is not that exact.
+const CLEARLY: f64 = 1.25;
+
+/// A fragment's sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Of all scans.
+    pub rows: u64,
+    pub pipelines: usize,
+    /// Columns that pipelines read, and those of them that must be copied to the device first.
+    pub read_bytes: u64,
+    pub absent_bytes: u64,
+    /// Arrays that pipelines make.
+    pub array_bytes: u64,
+    /// Work of others on the device that it waits for.
+    pub queued_s: f64,
+}
+
+impl Work {
+    /// On so many cores.
+    pub fn cpu_s(&self, machine: &Machine, cores: usize) -> f64 {
+        let row_s = WORK_OF_ROW / machine.cpu.scanned_rows_per_s;
+        THREADS_S + self.rows as f64 * row_s / cores.max(1) as f64
+    }
+
+    /// The same behind others.
+    pub fn after(self, queued_s: f64) -> Self {
+        Self { queued_s, ..self }
+    }
+
+    /// On the device, with its columns there.
+    pub fn gpu_s(&self, machine: &Machine) -> f64 {
+        let gpu = &machine.gpu;
+        let bytes = self.read_bytes.saturating_add(self.array_bytes) as f64;
+        let reading_s = bytes / (gpu.memory_bytes_per_s * SHARE_OF_RATE);
+        self.queued_s + RUN_S + self.pipelines as f64 * (gpu.launch_s + PIPELINE_S) + reading_s
+    }
+
+    pub fn copying_s(&self, machine: &Machine) -> f64 {
+        self.absent_bytes as f64 / machine.gpu.to_device_bytes_per_s
+    }
+
+    /// Whether the GPU is clearly faster with what it must copy, or without.
+    pub fn pays(&self, machine: &Machine, cores: usize, with_copies: bool) -> bool {
+        let copying_s = if with_copies { self.copying_s(machine) } else { 0.0 };
+        (self.gpu_s(machine) + copying_s) * CLEARLY < self.cpu_s(machine, cores)
+    }
+
+    /// Both in words.
+    pub fn told(&self, machine: &Machine, cores: usize) -> String {
+        let ms = |seconds: f64| seconds * 1e3;
+        format!(
+            "{:.1} ms expected on gpu, {:.1} of copies before, {:.1} on cpu",
+            ms(self.gpu_s(machine)),
+            ms(self.copying_s(machine)),
+            ms(self.cpu_s(machine, cores))
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(rows: u64, resident: bool) -> Work {
+        Work {
+            rows,
+            pipelines: 1,
+            read_bytes: rows * 8,
+            absent_bytes: if resident { 0 } else { rows * 8 },
+            ..Work::default()
+        }
+    }
+
+    #[test]
+    fn what_is_there_runs_where_it_is_faster() {
+        let machine = Machine::default();
+        assert!(!scan(100_000, true).pays(&machine, 16, true), "few rows");
+        assert!(scan(60_000_000, true).pays(&machine, 16, true), "many rows");
+        assert!(
+            !scan(60_000_000, false).pays(&machine, 16, true),
+            "copies cost more than the CPU"
+        );
+        assert!(
+            scan(60_000_000, false).pays(&machine, 16, false),
+            "but the next run is faster"
+        );
+        assert!(
+            scan(60_000_000, false).pays(&machine, 1, true),
+            "one core is slower than the bus"
+        );
+    }
+
+    /// More rows never make the other place the better one again.
+    #[test]
+    fn there_is_one_crossing() {
+        let machine = Machine::default();
+        for cores in [1, 2, 16, 64] {
+            let better: Vec<bool> = (0..40)
+                .map(|bits| scan(1 << bits, true).pays(&machine, cores, true))
+                .collect();
+            assert!(better.is_sorted(), "{cores} cores");
+        }
+    }
+}
