@@ -19,6 +19,8 @@ pub fn trials() -> Vec<Trial> {
         trial("gpu::cancel", cancel),
         trial("gpu::fragments_in_little_memory", fragments_in_little_memory),
         trial("gpu::fragments_after_changes", fragments_after_changes),
+        trial("gpu::fragments_compiled_meanwhile", fragments_compiled_meanwhile),
+        trial("gpu::fragments_of_kept_plans", fragments_of_kept_plans),
     ]
 }
 
@@ -290,6 +292,55 @@ async fn fragments_in_little_memory() -> Result<()> {
             "{on_device} under {limit}"
         );
         ensure!(server.is_alive()?);
+    }
+    Ok(())
+}
+
+/// The first run of a query is the CPU's; once its code is there, the device's.
+async fn fragments_compiled_meanwhile() -> Result<()> {
+    let server = Server::start_with(&["--demo=0.01"], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    client.batch_execute("SET tenon.wait_for_compile = off").await?;
+    let sql = "SELECT l_shipmode, count(*), sum(l_tax) FROM lineitem WHERE l_quantity < 7 GROUP BY 1 ORDER BY 1";
+    let expected = rows(&client, sql).await?;
+    let explain = format!("EXPLAIN ANALYZE {sql}");
+    let begun = Instant::now();
+    loop {
+        let plan = rows(&client, &explain).await?;
+        let shows = |what: &str| plan.iter().flatten().flatten().any(|line| line.contains(what));
+        if shows("Device: gpu") {
+            break;
+        }
+        ensure!(shows("its code is being compiled"), "{plan:?}");
+        ensure!(begun.elapsed() < Duration::from_secs(60), "{plan:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    ensure!(rows(&client, sql).await? == expected);
+    Ok(())
+}
+
+/// A plan that is kept runs the same code again, and other code for other values.
+async fn fragments_of_kept_plans() -> Result<()> {
+    let server = Server::start_with(&["--demo=0.01"], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    let by_value =
+        "SELECT l_linestatus, count(*), avg(l_tax) FROM lineitem WHERE l_quantity < $1 GROUP BY 1 ORDER BY 1";
+    let statement = client
+        .prepare_typed(by_value, &[tokio_postgres::types::Type::INT4])
+        .await?;
+    let whole = "SELECT count(*) FROM orders WHERE o_totalprice > (SELECT avg(o_totalprice) FROM orders) \
+                 AND o_orderpriority LIKE '%URGENT%'";
+    for round in 0..12i32 {
+        let value = round * 7 % 51;
+        let literal = by_value.replace("$1", &value.to_string());
+        let mut found = vec![];
+        for device in ["cpu", "gpu"] {
+            client.batch_execute(&format!("SET tenon.device = '{device}'")).await?;
+            let counts = client.query(&statement, &[&value]).await?;
+            let counts: Vec<i64> = counts.iter().map(|row| row.get(1)).collect();
+            found.push((counts, rows(&client, &literal).await?, rows(&client, whole).await?));
+        }
+        ensure!(found[0] == found[1], "{value}: {found:?}");
     }
     Ok(())
 }
