@@ -24,6 +24,9 @@ use super::attempt::{Kept, Ran, Report, rows};
 use super::top::Top;
 use crate::per_execution::{MadeOnce, PerExecution};
 
+/// Rows are given in batches of so many times the usual number.
+const BATCHES_AT_ONCE: usize = 8;
+
 #[derive(Debug)]
 pub struct OffloadExec {
     input: Arc<dyn ExecutionPlan>,
@@ -142,7 +145,8 @@ impl ExecutionPlan for OffloadExec {
             partition,
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let batch_rows = context.session_config().batch_size().max(1);
+        // Larger than other batches: a sort of one batch merges nothing.
+        let batch_rows = context.session_config().batch_size().max(1) * BATCHES_AT_ONCE;
         let output = async move {
             let found = shared
                 .get_or_make(async {

@@ -1,8 +1,9 @@
 //! Parts of queries on the device: fused pipelines over tables' columns (`tenon_gpu::pipeline`).
 //!
 //! ```text
-//! plan -> pipelines as code (compile: scans, filters, projections; join; group) over columns as storage keeps them (stored) and
-//! tables made by earlier pipelines (made) -> a fragment -> columns and arrays on the device (columns, run) -> groups (result)
+//! plan -> pipelines as code (compile: scans, filters, projections; join; group; top) over columns as storage keeps them
+//! (stored) and tables made by earlier pipelines (made) -> a fragment, if that pays (cost) -> its code, compiled while the CPU
+//! answers (prepare); columns and arrays on the device (columns, run) -> groups (result)
 //! ```
 //! Whatever has no device form, has no room or fails there is done by the plan's own nodes on the CPU (`attempt`).
 
