@@ -124,7 +124,7 @@ impl Compiled {
         let mut work = Work {
             rows: self.fragment.scans.iter().map(|scan| scan.table.rows()).sum(),
             pipelines: self.fragment.steps.len(),
-            array_bytes: self.fragment.array_bytes(),
+            set_bytes: self.fragment.set_bytes(),
             ..Work::default()
         };
         for (scan, bytes) in self.fragment.scans.iter().zip(&self.bytes) {

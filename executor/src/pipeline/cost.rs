@@ -1,8 +1,8 @@
 //! Whether a fragment runs on the device: what it takes there and on the CPU, as far as sizes tell.
 //!
 //! On one H200 a pipeline reads at a quarter to a half of the memory's rate, and a run takes some tenths of a millisecond
-//! beside its pipelines (`bench/results/tpch-h200-gpu.txt`). What the CPU takes for a row depends on what is done with it; the
-//! least of TPC-H's queries is assumed.
+//! beside its pipelines (`bench/results/tpch-h200-gpu.txt`). What the CPU takes for a row depends on what is done with it: little
+//! more than the least of TPC-H's queries is assumed.
 
 use crate::join::machine::Machine;
 
@@ -12,8 +12,12 @@ const RUN_S: f64 = 350.0e-6;
 const PIPELINE_S: f64 = 12.0e-6;
 /// Of the memory's rate, a pipeline's.
 const SHARE_OF_RATE: f64 = 0.2;
-/// A row of a scan and all that is done with it, as many times as reading it alone.
-const WORK_OF_ROW: f64 = 1.5;
+/// A row of a scan and all that is done with it, as many times as reading it alone: in one pipeline, in several, and at most.
+const WORK_OF_ONE: f64 = 1.5;
+const WORK_OF_SEVERAL: f64 = 3.0;
+const WORK_AT_MOST: f64 = 5.0;
+/// A byte that a core looks at.
+const CPU_BYTE_S: f64 = 0.25e-9;
 /// Starting a query's threads.
 const THREADS_S: f64 = 100.0e-6;
 /// The GPU must be that much faster: the model is not that exact.
@@ -24,12 +28,13 @@ const CLEARLY: f64 = 1.25;
 pub struct Work {
     /// Of all scans.
     pub rows: u64,
+    /// 0: they are not known yet.
     pub pipelines: usize,
     /// Columns that pipelines read, and those of them that must be copied to the device first.
     pub read_bytes: u64,
     pub absent_bytes: u64,
-    /// Arrays that pipelines make.
-    pub array_bytes: u64,
+    /// Arrays that are set before pipelines run.
+    pub set_bytes: u64,
     /// Work of others on the device that it waits for.
     pub queued_s: f64,
 }
@@ -37,8 +42,13 @@ pub struct Work {
 impl Work {
     /// On so many cores.
     pub fn cpu_s(&self, machine: &Machine, cores: usize) -> f64 {
-        let row_s = WORK_OF_ROW / machine.cpu.scanned_rows_per_s;
-        THREADS_S + self.rows as f64 * row_s / cores.max(1) as f64
+        let work = match self.pipelines {
+            0 => WORK_AT_MOST,
+            1 => WORK_OF_ONE,
+            _ => WORK_OF_SEVERAL,
+        };
+        let rows_s = self.rows as f64 * work / machine.cpu.scanned_rows_per_s;
+        THREADS_S + (rows_s + self.read_bytes as f64 * CPU_BYTE_S) / cores.max(1) as f64
     }
 
     /// The same behind others.
@@ -49,8 +59,8 @@ impl Work {
     /// On the device, with its columns there.
     pub fn gpu_s(&self, machine: &Machine) -> f64 {
         let gpu = &machine.gpu;
-        let bytes = self.read_bytes.saturating_add(self.array_bytes) as f64;
-        let reading_s = bytes / (gpu.memory_bytes_per_s * SHARE_OF_RATE);
+        let reading_s = self.read_bytes as f64 / (gpu.memory_bytes_per_s * SHARE_OF_RATE)
+            + self.set_bytes as f64 / gpu.memory_bytes_per_s;
         self.queued_s + RUN_S + self.pipelines as f64 * (gpu.launch_s + PIPELINE_S) + reading_s
     }
 

@@ -102,6 +102,12 @@ impl Fragment {
         self.arrays.len() - 1
     }
 
+    /// Bytes of the arrays that are set first.
+    pub fn set_bytes(&self) -> u64 {
+        let set = self.arrays.iter().filter(|array| array.fill.is_some());
+        set.fold(0, |sum, array| sum.saturating_add(array.bytes))
+    }
+
     /// Bytes of all arrays.
     pub fn array_bytes(&self) -> u64 {
         self.arrays.iter().fold(0, |sum, array| sum.saturating_add(array.bytes))

@@ -38,7 +38,7 @@ const SHARED_BYTES: u64 = 96 << 10;
 /// Entries of an array of groups that the host reads as they are.
 const SLOTS_READ_MAX: u64 = 1 << 14;
 /// Entries of an array of groups.
-const DIRECT_MAX: u64 = 1 << 27;
+const DIRECT_MAX: u64 = 1 << 30;
 
 /// What of a fragment's result is where.
 pub struct Grouping {
