@@ -1,16 +1,20 @@
 //! A fragment's run on the device: its columns and arrays are made ready, its pipelines put into one stream, and the host waits
 //! for the result.
 
+use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element};
-use tenon_gpu::pipeline::{Launch, Loaded, Rows, launch};
+use tenon_gpu::pipeline::{Code, Launch, Loaded, Rows, launch};
 use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_column, table_tiles, with_room};
 use super::fragment::{Fragment, Input, Scan, Source, Step};
+
+/// Threads that compile a fragment's pipelines.
+const COMPILERS_MAX: usize = 8;
 
 /// How long a run is looked at all the time, before who waits for it sleeps between looks.
 const LOOK_FOR: Duration = Duration::from_millis(3);
@@ -21,6 +25,7 @@ pub struct Ready(Vec<(Loaded, Vec<DeviceBuffer<u8>>)>);
 
 impl Ready {
     pub fn new(fragment: &Fragment, device: &Device) -> Result<Self> {
+        load_together(fragment, device);
         let stream = device.stream()?;
         let ready = |step: &Step| {
             let constants = step.buffers.iter().map(|buffer| {
@@ -33,6 +38,29 @@ impl Ready {
         stream.synchronize()?;
         Ok(Self(steps?))
     }
+}
+
+/// Compiles what of a fragment is not loaded yet, several pipelines at a time. What fails is met again by who needs it.
+fn load_together(fragment: &Fragment, device: &Device) {
+    let codes = fragment.steps.iter().map(|step| &step.code);
+    let new: Vec<&Code> = codes.filter(|code| !device.is_loaded(&code.program())).collect();
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = new.len().min((cores / 2).clamp(2, COMPILERS_MAX));
+    if threads < 2 {
+        return;
+    }
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(code) = new.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if Loaded::new(device, code).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
 }
 
 /// A fragment whose pipelines are in a stream.
