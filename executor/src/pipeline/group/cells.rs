@@ -34,8 +34,9 @@ pub struct Update {
     /// C++ of when a row counts.
     when: Option<String>,
     value: String,
-    /// Of two words.
+    /// Of two words; of a thread's own.
     wide: bool,
+    own_wide: bool,
     /// The largest magnitude of the cell's value, and that of one row's, where these are known.
     pub bound: Option<i128>,
     pub each: Option<i128>,
@@ -46,12 +47,17 @@ impl Update {
         1 + usize::from(self.wide)
     }
 
+    /// Words of a thread's own.
+    pub fn own_words(&self) -> usize {
+        1 + usize::from(self.own_wide)
+    }
+
     /// C++ that takes a row into the words at these places, which are a thread's own or many threads'.
     pub fn line(&self, words: &[String], own: bool) -> String {
         let Update { value, .. } = self;
         let first = &words[0];
         let line = match (self.how, own) {
-            (How::Sum, true) if self.wide => format!(
+            (How::Sum, true) if self.own_wide => format!(
                 "{{ i128 sum = bits_128({high}, {first}) + (i128){value}; {first} = (u64)sum; \
                  {high} = (u64)((u128)sum >> 64); }}",
                 high = words[1]
@@ -74,11 +80,17 @@ impl Update {
     pub fn reduced(&self, own: &[String], words: &[String]) -> String {
         let (mine, to) = (&own[0], &words[0]);
         let body = match self.how {
-            How::Sum if self.wide => format!(
-                "i128 sum = warp_reduce(bits_128({}, {mine}), Sum()); \
-                 if (lane_id() == 0 && sum != 0) add_wide(&{to}, &{}, sum);",
-                own[1], words[1]
-            ),
+            How::Sum if self.wide => {
+                let mine = match own {
+                    [low, high] => format!("bits_128({high}, {low})"),
+                    _ => format!("(i128)(i64){mine}"),
+                };
+                format!(
+                    "i128 sum = warp_reduce({mine}, Sum()); \
+                     if (lane_id() == 0 && sum != 0) add_wide(&{to}, &{}, sum);",
+                    words[1]
+                )
+            }
             How::Count | How::Sum => {
                 format!("u64 sum = warp_reduce({mine}, Sum()); if (lane_id() == 0 && sum) add_word(&{to}, sum);")
             }
@@ -278,8 +290,8 @@ fn counted_arg<'a>(flow: &Flow, arg: &'a PhysicalExprRef) -> Option<&'a Physical
 /// Functions that have a value, or fail, where their arguments have one.
 const STRICT: [&str; 3] = ["checked_add", "checked_subtract", "checked_multiply"];
 
-/// How a cell takes a row in.
-pub fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
+/// How a cell takes a row in, of which a thread gets at most so many unless they are multiplied.
+pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64) -> Translated<Update> {
     let mut when = vec![];
     if let Some(filter) = &taken.filter {
         when.push(flow.translator.boolean(filter)?.is_true());
@@ -289,6 +301,7 @@ pub fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
         when: None,
         value: "1".into(),
         wide: false,
+        own_wide: false,
         bound: None,
         each: None,
     };
@@ -307,7 +320,9 @@ pub fn update(flow: &mut Flow, taken: &Taken) -> Translated<Update> {
                         true => u128::MAX,
                         false => u128::from(flow.rows_max),
                     };
-                    update.wide = magnitude.checked_mul(rows).is_none_or(|sum| sum >= 1 << 63);
+                    let is_wide = |rows| magnitude.checked_mul(rows).is_none_or(|sum| sum >= 1 << 63);
+                    update.wide = is_wide(rows);
+                    update.own_wide = update.wide && (flow.multiplied || is_wide(thread_rows.into()));
                     // More rows than there can be.
                     let bound = magnitude
                         .checked_mul(1 << 48)

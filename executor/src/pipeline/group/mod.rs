@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Schema};
-use tenon_gpu::tuning::PIPELINE_THREADS;
+use tenon_gpu::tuning::{PIPELINE_THREADS, PIPELINE_TILE};
 
 use super::flow::Flow;
 use super::fragment::{Fragment, Input, Source};
@@ -122,16 +122,19 @@ pub fn group(
         how: How::Count,
     });
     let (keys, late) = keys(fragment, &mut flow, spec)?;
-    let updates = cells.0.iter().map(|taken| update(&mut flow, taken));
+    let thread_rows = thread_rows(fragment, &flow);
+    let updates = cells.0.iter().map(|taken| update(&mut flow, taken, thread_rows));
     let updates = updates.collect::<Translated<Vec<_>>>()?;
     let width: usize = updates.iter().map(Update::words).sum();
+    let own_width: usize = updates.iter().map(Update::own_words).sum();
     let spans: Vec<u64> = keys.iter().map(Coded::span).collect();
     let slots = spans
         .iter()
         .try_fold(1u64, |slots, span| slots.checked_mul(*span))
         .unwrap_or(u64::MAX);
     let threads = u64::from(PIPELINE_THREADS);
-    let own_bytes = slots.saturating_mul(8 * width as u64);
+    let own_bytes = slots.saturating_mul(8 * own_width as u64);
+    let shared_bytes = slots.saturating_mul(8 * width as u64);
     let numbered = late.is_empty() && slots <= DIRECT_MAX && slots <= flow.rows_max.saturating_mul(4).max(1 << 12);
     let capacity = match numbered {
         true => slots,
@@ -196,8 +199,8 @@ pub fn group(
             .define("u32", number, None, DataType::UInt32, None)
             .value;
         if own_bytes.saturating_mul(threads) <= SHARED_BYTES {
-            in_own(&mut flow, &updates, &global, (&slot, slots, width));
-        } else if own_bytes <= SHARED_BYTES / 2 {
+            in_own(&mut flow, &updates, &global, (&slot, slots, own_width));
+        } else if shared_bytes <= SHARED_BYTES / 2 {
             in_shared(&mut flow, &updates, &global, (&slot, slots, width));
         } else {
             for (update, words) in updates.iter().zip(&global) {
@@ -208,6 +211,16 @@ pub fn group(
     }
     flow.finish(fragment)?;
     Ok(result)
+}
+
+/// A thread of a block gets at most so many of a pipeline's rows: no more than a tile's share of each tile.
+fn thread_rows(fragment: &Fragment, flow: &Flow) -> u64 {
+    let segments = match flow.source {
+        Source::Scan(scan) => fragment.scans[scan].table.segments().len() as u64,
+        _ => 1,
+    };
+    let tiles = flow.rows_max / u64::from(PIPELINE_TILE) + segments;
+    tiles.saturating_mul((PIPELINE_TILE / PIPELINE_THREADS).into())
 }
 
 impl Grouping {

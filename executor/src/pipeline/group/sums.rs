@@ -8,7 +8,7 @@ use super::cells::Update;
 /// One group: in registers.
 pub fn in_registers(flow: &mut Flow, updates: &[Update], global: &[Vec<String>]) {
     for (cell, (update, words)) in updates.iter().zip(global).enumerate() {
-        let own: Vec<String> = (0..words.len()).map(|word| format!("c{cell}_{word}")).collect();
+        let own: Vec<String> = (0..update.own_words()).map(|word| format!("c{cell}_{word}")).collect();
         for name in &own {
             flow.begin += &format!("    u64 {name} = 0;\n");
         }
@@ -39,14 +39,14 @@ pub fn in_own(flow: &mut Flow, updates: &[Update], global: &[Vec<String>], (slot
                     first + word
                 )
             };
-            (0..words.len()).map(word).collect()
+            (0..update.own_words()).map(word).collect()
         };
         flow.line(&update.line(&at(slot), true));
         flow.end += &update.reduced(
             &at("slot"),
             &words.iter().map(|array| format!("{array}[slot]")).collect::<Vec<_>>(),
         );
-        first += words.len();
+        first += update.own_words();
     }
     flow.end += "    }\n";
 }
