@@ -16,11 +16,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::session::{Session, SessionInfo, TransactionStatus};
+use tenon_storage::heap::Account;
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep, timeout};
 
 /// A client must be through with startup and authentication after this time.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a stopped statement may hold still when its client goes on, bytes: what stays with the session is no more.
+const SETTLED_BYTES: usize = 8 << 20;
+const SETTLE_LOOK: Duration = Duration::from_millis(1);
+const SETTLE_MAX: Duration = Duration::from_secs(1);
 
 /// Plain TCP or TLS.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -242,10 +248,26 @@ impl Connection {
             TransactionStatus::InTransaction => b'T',
             TransactionStatus::Failed => b'E',
         };
+        self.settle().await?;
         self.session.rest();
         self.tell();
         self.output.put_raw(b'Z', &[status]);
         Ok(self.output.flush().await?)
+    }
+
+    /// A statement that was stopped ends where its tasks look up from their work. The client knows, but its next statement
+    /// waits: what that one takes would come on top.
+    async fn settle(&mut self) -> Step<()> {
+        let held = |account: &Account| account.interrupt().is_some() && account.bytes() > SETTLED_BYTES;
+        if !held(self.session.account()) {
+            return Ok(());
+        }
+        self.output.flush().await?;
+        let until = Instant::now() + SETTLE_MAX;
+        while held(self.session.account()) && Instant::now() < until {
+            sleep(SETTLE_LOOK).await;
+        }
+        Ok(())
     }
 
     /// Notices and changed parameters that the session has for the client.
