@@ -19,6 +19,7 @@ const ALLOW_HUGE: c_int = 43;
 unsafe extern "C" {
     fn mi_option_get(option: c_int) -> c_long;
     fn mi_option_set(option: c_int, value: c_long);
+    fn mi_collect(force: bool);
 }
 
 /// Gives free pages back to the kernel soon: the memory of one query would be resident still while the next one takes its
@@ -36,7 +37,13 @@ pub fn tune() {
     take_small_pages();
 }
 
-/// The same for what mimalloc had mapped before anybody could tell it.
+/// Gives all free pages back to the kernel now: by itself mimalloc does so when somebody gives back more, and all may rest.
+pub fn purge() {
+    // SAFETY: it may be called at any time, by any thread.
+    unsafe { mi_collect(true) };
+}
+
+/// Small pages also for what mimalloc had mapped before anybody could tell it.
 #[cfg(target_os = "linux")]
 fn take_small_pages() {
     let block = Box::new(0u8);

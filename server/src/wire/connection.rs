@@ -267,6 +267,8 @@ impl Connection {
         while held(self.session.account()) && Instant::now() < until {
             sleep(SETTLE_LOOK).await;
         }
+        // Many pages: not on a thread that others wait for.
+        let _ = tokio::task::spawn_blocking(crate::allocator::purge).await;
         Ok(())
     }
 
