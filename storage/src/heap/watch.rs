@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Until statements that were stopped have given back what they hold.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
+/// Where statements may hold less, nothing is kept for the next: whoever gives so little wants it back.
+const KEEPS_FROM: usize = 1 << 30;
+
 /// Between two looks at what is kept and not taken.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -26,7 +29,7 @@ static ACCOUNTS: LazyLock<Mutex<HashMap<usize, Weak<Account>>>> = LazyLock::new(
 /// From now on statements may hold so much together.
 pub fn limit(bytes: usize) {
     LIMIT_BYTES.store(bytes, Ordering::Relaxed);
-    pages::keep(bytes / 4);
+    pages::keep(if bytes < KEEPS_FROM { 0 } else { bytes / 4 });
     WATCHER.get_or_init(|| {
         let thread = std::thread::Builder::new().name("tenon-memory".into());
         match thread.spawn(watch) {
