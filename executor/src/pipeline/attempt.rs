@@ -1,8 +1,8 @@
 //! Whether a plan runs on the device as one fragment, and its rows if it did.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -70,6 +70,8 @@ pub struct Compiled {
     ready: Mutex<Option<Arc<Ready>>>,
     /// Whether it waits to be prepared, or is being.
     prepared: AtomicBool,
+    /// Why it could not be.
+    refused: OnceLock<String>,
     /// Bytes of the columns of each scan.
     bytes: Vec<Vec<u64>>,
 }
@@ -116,6 +118,7 @@ impl Compiled {
             ends,
             ready: Mutex::default(),
             prepared: AtomicBool::new(false),
+            refused: OnceLock::new(),
         })
     }
 
@@ -140,9 +143,14 @@ impl Compiled {
 
     /// Its code and constants, if they are on the device or are there at once.
     fn known(&self, device: &Device) -> Result<Option<Arc<Ready>>, GpuError> {
-        if let Some(ready) = &*self.ready.lock() {
+        // Who holds the lock compiles: that is not waited for.
+        let Some(ready) = self.ready.try_lock() else {
+            return Ok(None);
+        };
+        if let Some(ready) = &*ready {
             return Ok(Some(Arc::clone(ready)));
         }
+        drop(ready);
         let is_loaded = |step: &Step| device.is_loaded(&step.code.program());
         match self.fragment.steps.iter().all(is_loaded) {
             true => self.ready(device).map(Some),
@@ -163,6 +171,11 @@ impl Compiled {
     /// Whether nobody prepares it; from now on somebody does.
     pub fn is_first(&self) -> bool {
         !self.prepared.swap(true, Ordering::Relaxed)
+    }
+
+    /// It cannot be prepared, and is not tried again.
+    pub fn refuse(&self, error: &GpuError) {
+        let _ = self.refused.set(error.to_string());
     }
 
     /// It may be prepared once more: columns are given up where others need the memory.
@@ -287,6 +300,9 @@ async fn try_run(
         Ok(ready) => ready,
         Err(error) => return Ok(Err(Some(failed(error)))),
     };
+    if let Some(why) = compiled.refused.get() {
+        return Ok(Err(Some(why.clone())));
+    }
     if ready.is_none() && !options.wait_for_compile {
         in_background(compiled);
         return Ok(Err(Some("its code is being compiled".into())));

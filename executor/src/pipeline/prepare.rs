@@ -38,6 +38,9 @@ fn prepare(fragments: &Receiver<Arc<Compiled>>) {
         if let Err(error) = fragment.prepare(device) {
             device::failed(&error);
             tracing::debug!(%error, "a fragment is not prepared");
+            if !error.is_out_of_memory() {
+                fragment.refuse(&error);
+            }
         }
         fragment.again();
     }
