@@ -331,8 +331,8 @@ fn coded(
     rows: usize,
     budget: &Arc<MemoryBudget>,
 ) -> Option<(Form, ColumnStatistics)> {
-    let local = code_strings(strings, rows)?;
-    let (global, values) = dictionary.encode(&local.values, budget)?;
+    let local = code_strings(strings, rows, dictionary)?;
+    let (global, values) = dictionary.encode(&local.values, rows, budget)?;
     let null_count = strings.iter().map(|array| array.null_count() as u64).sum();
     let statistics = ColumnStatistics::of_codes(&local.codes, &local.values, null_count);
     let codes = local.codes.iter().map(|code| global[usize::from(*code)]).collect();

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most values of a dictionary; codes have 16 bits.
 pub const DICTIONARY_VALUES_MAX: usize = 1 << 14;
-/// A segment is coded where its values repeat at least so often on average.
+/// A segment is coded where its values repeat at least so often on average; those that the dictionary knows do not count:
+/// a last segment of few rows has the codes of those before.
 const REPEATS_MIN: usize = 8;
 /// Longer strings are not put in dictionaries.
 const STRING_BYTES_MAX: usize = 1 << 10;
@@ -47,9 +48,23 @@ impl Dictionary {
         self.id
     }
 
-    /// Codes of values, added where they are new, with the dictionary they index. None: it would grow too large, or
-    /// memory is short.
-    pub fn encode(&self, values: &[&str], budget: &Arc<MemoryBudget>) -> Option<(Vec<u16>, Arc<StringViewArray>)> {
+    /// Most different values of a segment of so many rows that get codes.
+    fn values_max(&self, rows: usize) -> usize {
+        let repeated = match self.inner.read().values.is_empty() {
+            true => rows / REPEATS_MIN,
+            false => rows,
+        };
+        repeated.min(DICTIONARY_VALUES_MAX)
+    }
+
+    /// Codes of the values of a segment of so many rows, added where they are new, with the dictionary they index. None:
+    /// it would grow too large, or memory is short.
+    pub fn encode(
+        &self,
+        values: &[&str],
+        rows: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Option<(Vec<u16>, Arc<StringViewArray>)> {
         let mut inner = self.inner.write();
         let Inner {
             codes,
@@ -57,22 +72,20 @@ impl Dictionary {
             snapshot,
             reservation,
         } = &mut *inner;
+        let room = (own.len() + rows / REPEATS_MIN).min(DICTIONARY_VALUES_MAX);
         let mut result = Vec::with_capacity(values.len());
         let mut added: Vec<&str> = Vec::new();
         for value in values {
             let hash = hash_bytes(value.as_bytes());
             let code = match codes.find(hash, |code| own[usize::from(*code)].as_ref() == *value) {
                 Some(code) => usize::from(*code),
-                None => {
+                None if own.len() + added.len() < room => {
                     added.push(value);
                     own.len() + added.len() - 1
                 }
+                None => return None,
             };
-            result.push(
-                u16::try_from(code)
-                    .ok()
-                    .filter(|code| usize::from(*code) < DICTIONARY_VALUES_MAX)?,
-            );
+            result.push(u16::try_from(code).ok()?);
         }
         if !added.is_empty() {
             // Once in `values`, once in the snapshot, and the table of codes.
@@ -101,9 +114,9 @@ pub struct Coded<'a> {
     pub values: Vec<&'a str>,
 }
 
-/// Codes the strings of a segment; None where there are too many different ones, or too long ones.
-pub fn code_strings<'a>(arrays: &[&'a StringViewArray], rows: usize) -> Option<Coded<'a>> {
-    let values_max = DICTIONARY_VALUES_MAX.min(rows / REPEATS_MIN);
+/// Codes the strings of a segment for a dictionary; None where there are too many different ones, or too long ones.
+pub fn code_strings<'a>(arrays: &[&'a StringViewArray], rows: usize, dictionary: &Dictionary) -> Option<Coded<'a>> {
+    let values_max = dictionary.values_max(rows);
     if values_max == 0 {
         return None;
     }

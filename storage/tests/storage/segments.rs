@@ -190,6 +190,7 @@ fn dictionaries_are_shared_and_fall_back() {
     let first = write(&transaction, &|row| format!("word {}", row % 10), 1000);
     let second = write(&transaction, &|row| format!("word {}", row % 20), 1000);
     let many = write(&transaction, &|row| format!("word {}", row / 2), 1000);
+    let last = write(&transaction, &|row| format!("word {}", row + 17), 3);
     let long = write(&transaction, &|row| format!("{}{}", "x".repeat(2000), row % 2), 1000);
     let (first, second) = (first[0].dictionary(0).unwrap(), second[0].dictionary(0).unwrap());
     assert_eq!((first.values.len(), second.values.len()), (10, 20));
@@ -199,6 +200,8 @@ fn dictionaries_are_shared_and_fall_back() {
         Codes::U16(codes) => codes[3],
     };
     assert_eq!(code(first), code(second));
+    let last = last[0].dictionary(0).unwrap();
+    assert_eq!(last.values.len(), 20, "few rows of known values have codes");
     assert!(many[0].dictionary(0).is_none() && long[0].dictionary(0).is_none());
     assert_eq!(long[0].column(0).as_string_view().value(1).len(), 2001);
 }
