@@ -1,6 +1,5 @@
 //! A device: its implementation, its memory pool and its compiled kernels.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use crate::error::{GpuError, Result};
 use crate::event_pool::EventPool;
 use crate::kernel::Module;
 use crate::memory::{HostPool, Pool, Registered};
+use crate::modules::Modules;
 use crate::sim::{SimBackend, SimConfig};
 use crate::stream::Stream;
 
@@ -55,7 +55,7 @@ pub(crate) struct DeviceInner {
     pub(crate) registered: Registered,
     /// Streams that nobody holds: making one is a call to the driver.
     pub(crate) idle_streams: Mutex<Vec<StreamHandle>>,
-    modules: Mutex<HashMap<String, Arc<Module>>>,
+    modules: Mutex<Modules<Module>>,
 }
 
 impl Device {
@@ -144,7 +144,7 @@ impl Device {
 
     /// Whether the program is loaded, so that a launch need not wait for the compiler.
     pub fn is_loaded(&self, program: &Program) -> bool {
-        self.inner.modules.lock().contains_key(&program.identity())
+        self.inner.modules.lock().contains(&program.identity())
     }
 
     /// The program compiled and loaded: from this process, from the disk cache, or made now (tens to hundreds of
@@ -152,12 +152,13 @@ impl Device {
     pub fn load(&self, program: &Program) -> Result<Arc<Module>> {
         let key = program.identity();
         if let Some(module) = self.inner.modules.lock().get(&key) {
-            return Ok(module.clone());
+            return Ok(module);
         }
         // Not under the lock: two threads may compile the same program once; the first to finish is kept.
         let artifact = self.inner.cache.get_shared(self.inner.compiler.as_ref(), program)?;
-        let module = Arc::new(Module::load(self.inner.backend.clone(), &artifact, program)?);
-        Ok(self.inner.modules.lock().entry(key).or_insert(module).clone())
+        let module = Module::load(self.inner.backend.clone(), &artifact, program)?;
+        let (module, _dropped) = self.inner.modules.lock().insert(key, module);
+        Ok(module)
     }
 }
 

@@ -55,6 +55,7 @@ mod device;
 mod event_pool;
 mod kernel;
 mod launch;
+mod modules;
 mod sim;
 mod sources;
 mod stream;
