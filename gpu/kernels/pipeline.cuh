@@ -239,6 +239,12 @@ TENON_DEVICE i128 average(const PipelineParams& p, i128 sum, u64 count, i32 afte
     return sum < 0 ? -(i128)quotient : (i128)quotient;
 }
 
+/// A sum of two words that has to fit one: what does not is the CPU's to refuse.
+TENON_DEVICE i64 sum_of_64(u64 high, u64 low, const PipelineParams& p) {
+    if ((i64)high != (i64)low >> 63 || low == 1ull << 63) p.fail();
+    return (i64)low;
+}
+
 /// The first bytes of a text as a number.
 TENON_DEVICE u64 text_prefix(const Text& text) {
     u64 word = 0;

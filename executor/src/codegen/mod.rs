@@ -28,6 +28,7 @@ mod types;
 mod value;
 
 pub use given::Given;
+pub use order::Ordered;
 pub use translator::{Inputs, Translator};
 pub use types::{Range, Translated, c_number, c_type};
 pub use value::Value;

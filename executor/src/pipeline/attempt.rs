@@ -11,19 +11,24 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, Time};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use parking_lot::Mutex;
 use tenon_gpu::{Device, GpuError};
 
 use super::columns::is_there;
 use super::compile::flow;
 use super::cost::Work;
+use super::exec::OffloadExec;
 use super::fragment::{Fragment, Step};
 use super::group::{Grouping, group};
 use super::made::Made;
 use super::prepare::in_background;
 use super::result::{fits, groups};
 use super::run::{OnDevice, Ready, Running};
+use super::sorted::Sorted;
 use super::stored::bytes;
+use super::tail::{applied, chain};
 use super::top::{self, Top};
 use crate::aggregate::{GroupExec, GroupSpec, finished};
 use crate::apart::on_a_thread;
@@ -38,8 +43,8 @@ use crate::scan::ScanExec;
 /// Where a node ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ran {
-    /// On the device, with all nodes below it.
-    Device,
+    /// On the device, with all nodes below it, but for so many uppermost ones that the host did.
+    Device(usize),
     /// On the CPU, for a reason, where there is a device.
     Host(Option<String>),
 }
@@ -67,6 +72,8 @@ type Rows = (RecordBatch, MemoryReservation);
 pub struct Compiled {
     fragment: Fragment,
     ends: Ends,
+    /// How many nodes stand above it, for the host to do.
+    above: usize,
     ready: Mutex<Option<Arc<Ready>>>,
     /// Whether it waits to be prepared, or is being.
     prepared: AtomicBool,
@@ -79,16 +86,46 @@ pub struct Compiled {
 enum Ends {
     Groups(Grouping, Arc<GroupSpec>),
     Rows(Made, SchemaRef),
+    Sorted(Sorted, SchemaRef),
 }
 
-/// A fragment that is kept for further executions of its plan.
-pub type Kept = Arc<Mutex<Option<Arc<Compiled>>>>;
+/// A fragment that is kept for further executions of its plan, or why there is none.
+pub type Kept = Arc<Mutex<Option<Translated<Arc<Compiled>>>>>;
 
 impl Compiled {
+    /// The largest part of a plan that has a device form and nothing but the host's nodes above.
     fn of(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>) -> Translated<Self> {
+        let mut refused = None;
+        for (above, root) in chain(plan).into_iter().enumerate() {
+            if root.downcast_ref::<SortPreservingMergeExec>().is_some() {
+                continue;
+            }
+            let (root, top) = match root.downcast_ref::<OffloadExec>() {
+                Some(own) => (own.input(), own.top()),
+                None => (root, top),
+            };
+            match Self::of_root(root, top, above) {
+                Ok(compiled) => return Ok(compiled),
+                // The reason for the most that was tried.
+                Err(why) => refused = refused.or(Some(why)),
+            }
+        }
+        Err(refused.unwrap_or_else(|| "nothing to run".into()))
+    }
+
+    fn of_root(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, above: usize) -> Translated<Self> {
         let mut fragment = Fragment::new();
-        let ends = match plan.downcast_ref::<GroupExec>() {
-            Some(own) if top.is_none() => {
+        let unreadable = || Err("rows of types that the device does not give back".into());
+        let ends = match (plan.downcast_ref::<GroupExec>(), plan.downcast_ref::<SortExec>()) {
+            (_, Some(sort)) => {
+                let rows = flow(&mut fragment, sort.input())?;
+                let sorted = Sorted::made(&mut fragment, rows, sort)?;
+                if !sorted.is_readable(&plan.schema()) {
+                    return unreadable();
+                }
+                Ends::Sorted(sorted, plan.schema())
+            }
+            (Some(own), None) if top.is_none() => {
                 let rows = flow(&mut fragment, own.input())?;
                 let mut grouping = group(&mut fragment, rows, own.spec(), own.estimate())?;
                 grouping.put_together(&mut fragment)?;
@@ -105,7 +142,7 @@ impl Compiled {
                     }
                 };
                 if !made.is_readable(&plan.schema()) {
-                    return Err("rows of types that the device does not give back".into());
+                    return unreadable();
                 }
                 Ends::Rows(made, plan.schema())
             }
@@ -116,6 +153,7 @@ impl Compiled {
             bytes: bytes.collect(),
             fragment,
             ends,
+            above,
             ready: Mutex::default(),
             prepared: AtomicBool::new(false),
             refused: OnceLock::new(),
@@ -205,13 +243,18 @@ impl Compiled {
                 }
             }
             Ends::Rows(made, schema) => {
-                let batch = made.read(&self.fragment, running, schema)?;
-                let reservation = MemoryConsumer::new("rows of the device").register(pool);
-                reservation.try_grow(batch_bytes(&batch))?;
-                Ok((batch, reservation))
+                let rows = made.rows(running)?;
+                counted(made.read(&self.fragment, running, schema, rows, None)?, pool)
             }
+            Ends::Sorted(sorted, schema) => counted(sorted.read(&self.fragment, running, schema)?, pool),
         }
     }
+}
+
+fn counted(batch: RecordBatch, pool: &Arc<dyn MemoryPool>) -> Result<Rows> {
+    let reservation = MemoryConsumer::new("rows of the device").register(pool);
+    reservation.try_grow(batch_bytes(&batch))?;
+    Ok((batch, reservation))
 }
 
 /// The rows of a plan, where they were found on the device; where that was done, or why not, is noted.
@@ -223,7 +266,12 @@ pub async fn rows(
     report: &Report,
 ) -> Result<Option<Rows>> {
     let (found, ran) = match try_run(plan, top, kept, context, report).await? {
-        Ok(found) => (Some(found), Ran::Device),
+        Ok((found, 0)) => (Some(found), Ran::Device(0)),
+        Ok(((batch, reservation), above)) => {
+            let batch = applied(plan, above, batch)?;
+            reservation.try_resize(batch_bytes(&batch))?;
+            (Some((batch, reservation)), Ran::Device(above))
+        }
         Err(why) => (None, Ran::Host(why)),
     };
     *report.ran.lock() = Some(ran);
@@ -236,7 +284,7 @@ async fn try_run(
     kept: &Kept,
     context: &Arc<TaskContext>,
     report: &Report,
-) -> Result<std::result::Result<Rows, Refused>> {
+) -> Result<std::result::Result<(Rows, usize), Refused>> {
     let options = JoinOptions::of(context.session_config());
     let operators = [JoinOperator::Auto, JoinOperator::Hj];
     if options.device == DeviceChoice::Cpu || !operators.contains(&options.operator) {
@@ -264,19 +312,17 @@ async fn try_run(
     }
     let timer = report.time("code");
     let known = kept.lock().clone();
-    let compiled = match known {
-        Some(known) => known,
-        None => {
-            let _timer = timer.timer();
-            match Compiled::of(plan, top) {
-                Ok(compiled) => Arc::new(compiled),
-                Err(why) => return Ok(Err(Some(why))),
-            }
-        }
-    };
-    if !compiled.fragment.once {
-        *kept.lock() = Some(Arc::clone(&compiled));
+    let compiled = known.unwrap_or_else(|| {
+        let _timer = timer.timer();
+        Compiled::of(plan, top).map(Arc::new)
+    });
+    if !compiled.as_ref().is_ok_and(|compiled| compiled.fragment.once) {
+        *kept.lock() = Some(compiled.clone());
     }
+    let compiled = match compiled {
+        Ok(compiled) => compiled,
+        Err(why) => return Ok(Err(Some(why))),
+    };
     let fragment = &compiled.fragment;
     if fragment.array_bytes() > free_bytes {
         let mb = |bytes: u64| bytes >> 20;
@@ -318,6 +364,7 @@ async fn try_run(
     let steps = fragment.steps.iter().map(|step| report.time(step.name.clone()));
     let steps: Vec<Time> = steps.collect();
     let pool = Arc::clone(context.memory_pool());
+    let above = compiled.above;
     let [launching, waiting, reading] = times;
     let note = move |running: &Running| -> Result<(), GpuError> {
         let times = running.times()?;
@@ -338,7 +385,7 @@ async fn try_run(
             let _timer = reading.timer();
             compiled.read(&running, &pool).map_err(|error| error.to_string())
         };
-        return Ok(run.await.map_err(Some));
+        return Ok(run.await.map(|rows| (rows, above)).map_err(Some));
     }
     let run = move |cancelled: &AtomicBool| {
         let mut running = {
@@ -354,7 +401,8 @@ async fn try_run(
         let _timer = reading.timer();
         compiled.read(&running, &pool).map_err(|error| error.to_string())
     };
-    Ok(on_a_thread(move |cancelled| Ok(run(cancelled))).await?.map_err(Some))
+    let found = on_a_thread(move |cancelled| Ok(run(cancelled))).await?;
+    Ok(found.map(|rows| (rows, above)).map_err(Some))
 }
 
 /// Rows of the tables that a plan reads.

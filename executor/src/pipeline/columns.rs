@@ -218,7 +218,7 @@ pub fn cached(table: &TableVersion, column: usize) -> Cached {
 }
 
 /// Does what takes device memory; where there is too little, gives up what is cached and not in use, and tries again.
-pub fn with_room<T>(stream: &Stream, take: impl Fn() -> Result<T>) -> Result<T> {
+pub fn with_room<T>(stream: &Stream, mut take: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match take() {
             Err(error) if error.is_out_of_memory() && CACHE.lock().give_up() => stream.synchronize()?,

@@ -85,6 +85,11 @@ impl OffloadExec {
         &self.input
     }
 
+    /// Where only the first rows of an order are wanted.
+    pub fn top(&self) -> Option<&Top> {
+        self.top.as_ref()
+    }
+
     /// Where it last ran.
     pub fn ran(&self) -> Option<Ran> {
         self.ran.lock().clone()

@@ -16,6 +16,8 @@ pub struct Fragment {
     pub steps: Vec<Step>,
     /// Whether it holds for one execution alone.
     pub once: bool,
+    /// Whether its rows are sorted.
+    pub sorts: bool,
     /// What tables of joins tell scans below their other sides, by the address of the
     /// runtime filter: of which of its keys that is.
     pub tests: HashMap<usize, (Arc<Test>, usize)>,
@@ -83,6 +85,7 @@ impl Fragment {
             arrays: vec![],
             steps: vec![],
             once: false,
+            sorts: false,
             tests: HashMap::new(),
         }
     }

@@ -9,6 +9,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Result, internal_err};
+use tenon_gpu::memory::{DeviceBuffer, Element};
 
 use super::flow::{Col, Flow, codes};
 use super::fragment::{Fragment, Input};
@@ -130,15 +131,24 @@ impl Made {
             })
     }
 
-    /// The rows on the host.
-    pub fn read(&self, fragment: &Fragment, running: &Running, schema: &SchemaRef) -> Result<RecordBatch> {
+    /// How many rows there are.
+    pub fn rows(&self, running: &Running) -> Result<usize> {
         let count = running.words::<u32>(self.count, 1).map_err(to_datafusion)?;
-        let rows = count.first().map_or(0, |rows| *rows as usize);
-        let columns = self
-            .columns
-            .iter()
-            .flatten()
-            .map(|column| column.read(fragment, running, rows));
+        Ok(count.first().map_or(0, |rows| *rows as usize))
+    }
+
+    /// The rows on the host, which are so many, as they lie or in this order.
+    pub fn read(
+        &self,
+        fragment: &Fragment,
+        running: &Running,
+        schema: &SchemaRef,
+        rows: usize,
+        order: Option<&DeviceBuffer<u32>>,
+    ) -> Result<RecordBatch> {
+        let reader = Reader { running, rows, order };
+        let columns = self.columns.iter().flatten();
+        let columns = columns.map(|column| column.read(fragment, &reader));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(
             schema.clone(),
@@ -148,18 +158,35 @@ impl Made {
     }
 }
 
+/// What reads the arrays of a table's columns.
+struct Reader<'a> {
+    running: &'a Running,
+    rows: usize,
+    order: Option<&'a DeviceBuffer<u32>>,
+}
+
+impl Reader<'_> {
+    fn words<T: Element>(&self, array: usize) -> Result<Vec<T>> {
+        let words = match self.order {
+            Some(order) => self.running.words_in(array, order),
+            None => self.running.words(array, self.rows),
+        };
+        words.map_err(to_datafusion)
+    }
+}
+
 impl Column {
-    fn read(&self, fragment: &Fragment, running: &Running, rows: usize) -> Result<ArrayRef> {
+    fn read(&self, fragment: &Fragment, reader: &Reader<'_>) -> Result<ArrayRef> {
         let nulls = match self.nulls {
             Some(id) => {
-                let flags = running.words::<u8>(id, rows).map_err(to_datafusion)?;
+                let flags = reader.words::<u8>(id)?;
                 Some(flags.iter().map(|flag| *flag == 0).collect::<NullBuffer>()).filter(|nulls| nulls.null_count() > 0)
             }
             None => None,
         };
         macro_rules! words {
             ($t:ty, $id:expr) => {
-                running.words::<$t>(*$id, rows).map_err(to_datafusion)?
+                reader.words::<$t>(*$id)?
             };
         }
         match &self.form {

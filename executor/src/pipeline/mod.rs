@@ -3,7 +3,8 @@
 //! ```text
 //! plan -> pipelines as code (compile: scans, filters, projections; join; group; top) over columns as storage keeps them
 //! (stored) and tables made by earlier pipelines (made) -> a fragment, if that pays (cost) -> its code, compiled while the CPU
-//! answers (prepare); columns and arrays on the device (columns, run) -> groups (result)
+//! answers (prepare); columns and arrays on the device (columns, run) -> groups (result), rows in an
+//! order (sorted), and what the host does above them (tail)
 //! ```
 //! Whatever has no device form, has no room or fails there is done by the plan's own nodes on the CPU (`attempt`).
 
@@ -20,10 +21,13 @@ mod made;
 mod prepare;
 mod result;
 mod run;
+mod sorted;
 mod stored;
+mod tail;
 mod top;
 
 pub use attempt::Ran;
 pub use columns::{Cached, cached};
 pub use exec::OffloadExec;
+pub use tail::chain;
 pub use top::Top;

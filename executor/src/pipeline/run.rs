@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element};
 use tenon_gpu::pipeline::{Code, Launch, Loaded, Rows, launch};
+use tenon_gpu::primitives::gather::gather;
+use tenon_gpu::primitives::sort::{SortOptions, sort_indices, sort_pairs};
 use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_column, table_tiles, with_room};
 use super::fragment::{Fragment, Input, Scan, Source, Step};
+use super::sorted;
 
 /// Threads that compile a fragment's pipelines.
 const COMPILERS_MAX: usize = 8;
@@ -27,6 +30,9 @@ impl Ready {
     pub fn new(fragment: &Fragment, device: &Device) -> Result<Self> {
         load_together(fragment, device);
         let stream = device.stream()?;
+        if fragment.sorts {
+            sorted::prepare(&stream)?;
+        }
         let ready = |step: &Step| {
             let constants = step.buffers.iter().map(|buffer| {
                 // SAFETY: the fragment holds the buffer, and the stream is waited for below.
@@ -222,6 +228,40 @@ impl Running {
     /// The first words of an array.
     pub fn words<T: Element>(&self, array: usize, words: usize) -> Result<Vec<T>> {
         self.words_from(array, 0, words)
+    }
+
+    /// The words of an array at these places.
+    pub fn words_in<T: Element>(&self, array: usize, places: &DeviceBuffer<u32>) -> Result<Vec<T>> {
+        let stream = &self.stream;
+        let mut picked = with_room(stream, || stream.alloc::<T>(places.len()))?;
+        let view = self.arrays[array].view().cast::<T>()?;
+        gather(stream, view, places.view(), picked.view_mut())?;
+        stream.download(picked.view())
+    }
+
+    /// The places of so many rows in the order of their words: arrays of these, and the low bits that count of each.
+    pub fn order(&self, words: &[(usize, u32)], rows: u64) -> Result<DeviceBuffer<u32>> {
+        let stream = &self.stream;
+        let mut order: Option<DeviceBuffer<u32>> = None;
+        for (array, bits) in words.iter().rev() {
+            let words = self.arrays[*array].view().cast::<u64>()?.slice(0..rows)?;
+            let options = SortOptions::default().bits(0..*bits);
+            let mut next = with_room(stream, || stream.alloc::<u32>(rows))?;
+            match &order {
+                None => with_room(stream, || sort_indices(stream, words, next.view_mut(), &options))?,
+                Some(before) => {
+                    let mut keys = with_room(stream, || stream.alloc::<u64>(rows))?;
+                    gather(stream, words, before.view(), keys.view_mut())?;
+                    let mut sorted = with_room(stream, || stream.alloc::<u64>(rows))?;
+                    with_room(stream, || {
+                        let (keys, places) = (keys.view(), before.view());
+                        sort_pairs(stream, keys, places, sorted.view_mut(), next.view_mut(), &options)
+                    })?;
+                }
+            }
+            order = Some(next);
+        }
+        order.ok_or_else(|| GpuError::Invalid("an order by nothing".into()))
     }
 
     /// So many words of an array from one on.

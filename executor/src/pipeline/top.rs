@@ -12,7 +12,7 @@ use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use super::flow::Flow;
 use super::fragment::{Fragment, Input, Source};
 use super::made::Made;
-use crate::codegen::Translated;
+use crate::codegen::{Ordered, Translated};
 
 /// Bits of a digit: a thread of a block for each value.
 const DIGIT_BITS: u32 = 8;
@@ -38,7 +38,7 @@ impl Top {
 
 /// The rows of a flow that may be among the first.
 pub fn made(fragment: &mut Fragment, mut flow: Flow, schema: &SchemaRef, top: &Top) -> Translated<Made> {
-    let (word, bits) = flow.translator.ordered(&top.expr, top.options)?;
+    let Ordered { word, bits } = flow.translator.ordered(&top.expr, top.options)?;
     let all = Made::of(fragment, &mut flow, |_| true)?;
     let words = fragment.array(all.rows_max, 8, None);
     let to = flow.array(Input::Array(words), "u64");

@@ -12,34 +12,47 @@ use tenon_executor::device;
 use tenon_executor::join::JoinExec;
 use tenon_executor::join::choice::DeviceState;
 use tenon_executor::options::{DeviceChoice, JoinOptions};
-use tenon_executor::pipeline::{OffloadExec, Top};
+use tenon_executor::pipeline::{OffloadExec, Top, chain};
 
 /// A sort that wants more rows than this takes them all.
 const TOP_MAX: usize = 1 << 16;
 
 /// Puts a node that tries the device above each grouping, above each topmost join, above filters of those, and below each
-/// sort that wants the first of such rows, where rows may come in any order and partition. Of several such nodes above one
-/// another the topmost that can takes all below it.
+/// sort that wants the first of such rows, where rows may come in any order and partition; and above sorts of such rows
+/// with the merges and projections that follow. Of several such nodes above one another the topmost that can takes all
+/// below it.
 pub fn place(plan: Arc<dyn ExecutionPlan>, options: &JoinOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let there = || match device::state(options) {
         DeviceState::Present { simulated, .. } => !simulated || options.device == DeviceChoice::Gpu,
         _ => false,
     };
     match options.device != DeviceChoice::Cpu && there() {
-        true => placed(plan, false),
+        true => placed(plan, Above::default()),
         false => Ok(plan),
     }
 }
 
-/// `within`: what is above takes the node's rows into its own pipelines.
-fn placed(plan: Arc<dyn ExecutionPlan>, within: bool) -> Result<Arc<dyn ExecutionPlan>> {
+/// What is above a node.
+#[derive(Clone, Copy, Default)]
+struct Above {
+    /// Takes the node's rows into its own pipelines.
+    within: bool,
+    /// Does what the host does to a fragment's rows.
+    chained: bool,
+}
+
+fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn ExecutionPlan>> {
     let is_join = plan.downcast_ref::<JoinExec>().is_some();
     let is_group = plan.downcast_ref::<GroupExec>().is_some();
-    let below = is_join || within && hands_on(&plan);
+    let is_chained = sorts_rows_of_fragments(&plan);
+    let below = Above {
+        within: is_join || above.within && hands_on(&plan),
+        chained: is_chained || above.chained && chain(&plan).len() > 1,
+    };
     let children = plan.children().into_iter().cloned();
     let new = children.map(|child| placed(child, below)).collect::<Result<Vec<_>>>()?;
     let changed = new.iter().zip(plan.children()).any(|(new, old)| !Arc::ptr_eq(new, old));
-    let plan = match changed {
+    let mut plan = match changed {
         true => plan.replace_children(new, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?,
         false => plan,
     };
@@ -49,16 +62,28 @@ fn placed(plan: Arc<dyn ExecutionPlan>, within: bool) -> Result<Arc<dyn Executio
         && is_free(sort.input())
     {
         let top = OffloadExec::new(Arc::clone(sort.input())).with_top(Top::new(sort.expr().first(), rows));
-        return plan.replace_children(
+        plan = plan.replace_children(
             vec![Arc::new(top)],
             ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        );
+        )?;
+    }
+    if is_chained && !above.chained {
+        return Ok(Arc::new(OffloadExec::new(plan)));
     }
     let is_filter = plan.downcast_ref::<FilterExec>().is_some() && has_rows_of_fragments(&plan);
-    match (is_group || (is_join || is_filter) && !within) && is_free(&plan) {
+    match (is_group || (is_join || is_filter) && !above.within) && is_free(&plan) {
         true => Ok(Arc::new(OffloadExec::new(plan))),
         false => Ok(plan),
     }
+}
+
+/// Whether a plan puts rows of a fragment in order, all in one partition.
+fn sorts_rows_of_fragments(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let nodes = chain(plan);
+    let sorts = nodes.iter().any(|node| node.downcast_ref::<SortExec>().is_some());
+    sorts
+        && plan.output_partitioning().partition_count() == 1
+        && nodes.last().is_some_and(|last| has_rows_of_fragments(last))
 }
 
 /// Whether it does not matter to what is above in which order and partition rows come.

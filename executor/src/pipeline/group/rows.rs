@@ -118,10 +118,13 @@ impl Grouping {
                 count,
                 data_type: own,
             } if own == data_type => {
-                let bound = self.bounds[*sum].0.ok_or("a sum of unknown bounds")?;
+                let mut bound = self.bounds[*sum].0.ok_or("a sum of unknown bounds")?;
                 let load = match self.words[*sum].len() {
                     1 => format!("(i64){}", word(flow, *sum, 0)),
-                    _ if *own == DataType::Int64 => return Err("a sum that 64 bits may not hold".into()),
+                    _ if *own == DataType::Int64 => {
+                        bound = bound.min(i64::MAX.into());
+                        format!("sum_of_64({}, {}, p)", word(flow, *sum, 1), word(flow, *sum, 0))
+                    }
                     _ => format!("bits_128({}, {})", word(flow, *sum, 1), word(flow, *sum, 0)),
                 };
                 (

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::explain::Chosen;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
-use tenon_executor::pipeline::{OffloadExec, Ran};
+use tenon_executor::pipeline::{OffloadExec, Ran, chain};
 use tenon_executor::scan::ScanExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -111,9 +111,9 @@ impl Describer {
                 && self.analyze
             {
                 match offload.ran() {
-                    Some(Ran::Device) => {
+                    Some(Ran::Device(above)) => {
+                        fuse(by_host(&mut node, input, above));
                         node.actual = actual::of(plan.as_ref(), "compute");
-                        fuse(&mut node);
                     }
                     Some(Ran::Host(Some(why))) => {
                         let why = Value::Text(format!("none: {why}"));
@@ -219,6 +219,18 @@ impl Describer {
             ..foreign::facts(plan, names)
         }
     }
+}
+
+/// The uppermost node of a fragment above which the host did so many nodes of the plan.
+fn by_host<'n>(mut node: &'n mut Node, plan: &Plan, above: usize) -> &'n mut Node {
+    let shown = |plan: &&Plan| handed_on(plan).is_none();
+    let nodes = chain(plan).into_iter().take(above).filter(shown).count();
+    for _ in 0..nodes {
+        node.actual = None;
+        node = &mut node.inputs[0].1;
+    }
+    node.actual = None;
+    node
 }
 
 /// A node that ran on the device with all nodes below it: what each of these took nobody counted.
