@@ -10,6 +10,7 @@ mod copy;
 mod demo;
 mod drivers;
 mod estimates;
+mod fragments;
 mod gpu;
 mod limits;
 mod oracle;
@@ -53,6 +54,7 @@ fn main() {
     trials.push(trial("architecture::circles", architecture::circles));
     trials.push(trial("architecture::lengths", architecture::lengths));
     trials.extend(gpu::trials());
+    trials.extend(fragments::trials());
     trials.extend(drivers::trials());
     trials.extend(oracle::trials());
     libtest_mimic::run(&args, without_gaps(trials)).exit();

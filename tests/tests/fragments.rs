@@ -1,0 +1,307 @@
+//! Random queries over random tables, on the device and on the CPU: the same rows in the same order, or the same error.
+//!
+//! All tables have the same columns, of few values, with nulls and extremes; some have no row or one. Prints its seed;
+//! `TENON_SEED` repeats one. `TENON_DEVICE=cuda` tries a GPU instead of the simulator, `TENON_FRAGMENTS_SECONDS` takes longer.
+
+use crate::process::{Server, rows, sql_state};
+use crate::trial;
+use anyhow::{Result, ensure};
+use libtest_mimic::Trial;
+use rand::prelude::*;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+use tokio_postgres::Client;
+
+pub fn trials() -> Vec<Trial> {
+    vec![trial("fragments::random", random)]
+}
+
+const TABLES: [(&str, usize); 6] = [
+    ("t0", 0),
+    ("t1", 1),
+    ("t2", 40),
+    ("t3", 900),
+    ("t4", 6000),
+    ("t5", 9000),
+];
+/// Numbers, by whose comparisons tables are joined too.
+const NUMBERS: [&str; 4] = ["a", "b", "n", "m"];
+const COLUMNS: [&str; 9] = ["a", "b", "n", "m", "f", "d", "s", "w", "x"];
+const TEXTS: [&str; 7] = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "zebra",
+    "a text that is longer than others",
+    "ABC",
+];
+
+struct Fuzzer(StdRng);
+
+impl Fuzzer {
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.0.random_range(0..of.len())]
+    }
+
+    fn one_in(&mut self, many: u32) -> bool {
+        self.0.random_ratio(1, many)
+    }
+
+    /// A table of so many rows.
+    fn table(&mut self, name: &str, rows: usize) -> String {
+        let mut sql = format!(
+            "CREATE TABLE {name} (a int, b bigint NOT NULL, n numeric(12, 2), m numeric(30, 4), f float8, d date, s text, \
+             w text, x bool);\n"
+        );
+        let nulls = if self.one_in(3) { 0.0 } else { 0.15 };
+        for start in (0..rows).step_by(1000) {
+            let values: Vec<String> = (start..rows.min(start + 1000))
+                .map(|row| self.row(row, nulls))
+                .collect();
+            let _ = writeln!(sql, "INSERT INTO {name} VALUES {};", values.join(", "));
+        }
+        sql
+    }
+
+    fn row(&mut self, row: usize, nulls: f64) -> String {
+        let skewed = |random: &mut StdRng, most: f64| (random.random::<f64>().powi(3) * most) as i64;
+        let rng = &mut self.0;
+        let a = skewed(rng, 700.0) - 20;
+        let extreme = rng.random_ratio(1, 500);
+        let b = if extreme {
+            i64::MAX - row as i64
+        } else {
+            rng.random_range(-50..5000)
+        };
+        let n: i32 = rng.random_range(-100_000..100_000);
+        let m = match extreme {
+            true => format!("{}.0001", "9".repeat(24)),
+            false => format!("{}.{:04}", skewed(rng, 90.0) - 40, rng.random_range(0..9999)),
+        };
+        let f = ["0.5", "-1e300", "3.25", "0", "'infinity'", "17", "'nan'"][rng.random_range(0..7)];
+        let d = rng.random_range(0..900);
+        let s = TEXTS[rng.random_range(0..TEXTS.len())];
+        let values = [
+            a.to_string(),
+            b.to_string(),
+            format!("{}.{:02}", n / 100, (n % 100).abs()),
+            m,
+            f.to_string(),
+            format!("date '1996-01-01' + {d}"),
+            format!("'{s}'"),
+            format!("'{s} and {}'", rng.random_range(0..3000)),
+            rng.random_bool(0.5).to_string(),
+        ];
+        let values = values
+            .into_iter()
+            .enumerate()
+            .map(|(at, value)| match at != 1 && rng.random_bool(nulls) {
+                true => "NULL".to_string(),
+                false => value,
+            });
+        format!("({})", values.collect::<Vec<_>>().join(", "))
+    }
+
+    /// A condition over a table.
+    fn condition(&mut self, table: &str, depth: u32) -> String {
+        if depth > 0 && self.one_in(2) {
+            let (left, right) = (self.condition(table, depth - 1), self.condition(table, depth - 1));
+            return format!("({left} {} {right})", self.pick(&["AND", "OR"]));
+        }
+        let op = self.pick(&["=", "<>", "<", "<=", ">", ">="]);
+        match self.0.random_range(0..10) {
+            0 => format!("{table}.a {op} {}", self.0.random_range(-20..300)),
+            1 => format!("{table}.b {op} {table}.a"),
+            2 => format!("{table}.n {op} {}.5", self.0.random_range(-500..500)),
+            3 => format!("{table}.d {op} date '1997-03-05'"),
+            4 => format!("{table}.s {op} '{}'", self.pick(&TEXTS)),
+            5 => format!(
+                "{table}.w LIKE '%{}%'",
+                self.pick(&["a", "and 1", "zebra", "longer%9", ""])
+            ),
+            6 => format!("{table}.{} IS {}NULL", self.pick(&COLUMNS), self.pick(&["", "NOT "])),
+            7 => format!("{table}.a IN (1, 2, 3, 17, {})", self.0.random_range(0..100)),
+            8 => format!("{table}.f {op} {}", self.pick(&["0", "3.25", "1e10"])),
+            _ => format!("NOT ({table}.x)"),
+        }
+    }
+
+    /// A value of a table's row, no float: sums of those depend on the order of rows.
+    fn value(&mut self, table: &str) -> String {
+        match self.0.random_range(0..9) {
+            0 => format!("{table}.a + {}", self.0.random_range(0..9)),
+            1 => format!("{table}.n * 2"),
+            2 => format!("CASE WHEN {} THEN {table}.a ELSE 0 END", self.condition(table, 0)),
+            3 => format!("extract(year FROM {table}.d)"),
+            4 => format!("coalesce({table}.a, -1)"),
+            5 => format!("{table}.m"),
+            _ => format!("{table}.{}", self.pick(&["a", "n", "d", "s", "w", "b", "x"])),
+        }
+    }
+
+    fn aggregate(&mut self, table: &str) -> String {
+        let number = format!("{table}.{}", self.pick(&NUMBERS));
+        match self.0.random_range(0..9) {
+            0 => "count(*)".into(),
+            1 => format!("count({table}.{})", self.pick(&COLUMNS)),
+            2 => format!("sum({number})"),
+            3 => format!("avg({number})"),
+            4 => format!("min({table}.{})", self.pick(&["a", "b", "n", "d", "s"])),
+            5 => format!("max({table}.{})", self.pick(&["a", "b", "n", "d"])),
+            6 => format!("count(DISTINCT {number})"),
+            7 => format!("sum({table}.n) FILTER (WHERE {})", self.condition(table, 0)),
+            _ => format!("sum(CASE WHEN {} THEN 1 ELSE 0 END)", self.condition(table, 0)),
+        }
+    }
+
+    /// Tables joined, their conditions, and the names under which rows of them are at hand.
+    fn source(&mut self) -> (String, Vec<String>, Vec<&'static str>) {
+        let (mut from, mut conditions) = (format!("{} AS l", self.table_name()), vec![]);
+        let mut names = vec!["l"];
+        if !self.one_in(3) {
+            let (other, key) = (self.table_name(), self.pick(&["a", "a", "b", "n", "s", "d"]));
+            // Of the large tables few rows meet under a key.
+            let key = if other == "t4" || other == "t5" { "b" } else { key };
+            let more = if self.one_in(4) { " AND l.a <= r.a" } else { "" };
+            match self.0.random_range(0..6) {
+                0 => conditions.push(format!(
+                    "EXISTS (SELECT FROM {other} AS r WHERE l.{key} = r.{key}{more})"
+                )),
+                1 => conditions.push(format!(
+                    "NOT EXISTS (SELECT FROM {other} AS r WHERE l.{key} = r.{key}{more})"
+                )),
+                2 => conditions.push(format!(
+                    "l.{key} NOT IN (SELECT {key} FROM {other} WHERE {key} IS NOT NULL)"
+                )),
+                3 => {
+                    let _ = write!(from, " LEFT JOIN {other} AS r ON l.{key} = r.{key}{more}");
+                    names.push("r");
+                }
+                4 => {
+                    let _ = write!(from, " FULL JOIN {other} AS r ON l.{key} = r.{key}");
+                    names.push("r");
+                }
+                _ => {
+                    let _ = write!(from, " JOIN {other} AS r ON l.{key} = r.{key}{more}");
+                    names.push("r");
+                }
+            }
+        }
+        (from, conditions, names)
+    }
+
+    fn table_name(&mut self) -> &'static str {
+        self.pick(&TABLES).0
+    }
+
+    fn query(&mut self) -> String {
+        let (from, mut conditions, names) = self.source();
+        for _ in 0..self.0.random_range(0..3) {
+            let name = self.pick(&names);
+            conditions.push(self.condition(name, 2));
+        }
+        let mut keys: Vec<String> = vec![];
+        for _ in 0..self.0.random_range(0..4) {
+            let name = self.pick(&names);
+            keys.push(self.value(name));
+        }
+        let grouped = !self.one_in(4);
+        let mut columns = keys.clone();
+        if grouped || columns.is_empty() {
+            for _ in 0..self.0.random_range(1..4) {
+                let name = self.pick(&names);
+                columns.push(self.aggregate(name));
+            }
+        }
+        let mut sql = format!("SELECT {}", columns.join(", "));
+        let _ = write!(sql, " FROM {from}");
+        if !conditions.is_empty() {
+            let _ = write!(sql, " WHERE {}", conditions.join(" AND "));
+        }
+        if grouped && !keys.is_empty() {
+            let _ = write!(sql, " GROUP BY {}", keys.join(", "));
+            if self.one_in(4) {
+                let name = self.pick(&names);
+                let _ = write!(
+                    sql,
+                    " HAVING {} {} 3",
+                    self.aggregate_number(name),
+                    self.pick(&["<", ">"])
+                );
+            }
+        }
+        // By all columns: the order of the rest is nobody's promise.
+        let mut order: Vec<usize> = (1..=columns.len()).collect();
+        order.shuffle(&mut self.0);
+        let order = order.into_iter().map(|at| {
+            let (way, nulls) = (
+                self.pick(&["", " DESC"]),
+                self.pick(&["", " NULLS FIRST", " NULLS LAST"]),
+            );
+            format!("{at}{way}{nulls}")
+        });
+        let _ = write!(sql, " ORDER BY {}", order.collect::<Vec<_>>().join(", "));
+        if self.one_in(3) {
+            let _ = write!(sql, " LIMIT {}", self.0.random_range(0..40));
+        }
+        sql
+    }
+
+    fn aggregate_number(&mut self, table: &str) -> String {
+        match self.0.random_range(0..3) {
+            0 => "count(*)".into(),
+            1 => format!("avg({table}.a)"),
+            _ => format!("sum({table}.n)"),
+        }
+    }
+}
+
+type Answer = std::result::Result<Vec<Vec<Option<String>>>, String>;
+
+async fn answer(client: &Client, device: &str, sql: &str) -> Result<Answer> {
+    client.batch_execute(&format!("SET tenon.device = '{device}'")).await?;
+    Ok(rows(client, sql).await.map_err(|error| match error.downcast_ref() {
+        Some(error) => sql_state(error),
+        None => error.to_string(),
+    }))
+}
+
+async fn random() -> Result<()> {
+    let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| rand::rng().random());
+    let seconds = std::env::var("TENON_FRAGMENTS_SECONDS").ok();
+    let time = Duration::from_secs(seconds.and_then(|seconds| seconds.parse().ok()).unwrap_or(25));
+    println!("fragments::random: seed {seed}");
+    let device = std::env::var("TENON_DEVICE").unwrap_or_else(|_| "sim".into());
+    let server = Server::start_with(&[], &[("TENON_DEVICE", &device)])?;
+    let client = server.connect().await?;
+    client.batch_execute("SET tenon.wait_for_compile = on").await?;
+    let mut fuzzer = Fuzzer(StdRng::seed_from_u64(seed));
+    for (name, rows) in TABLES {
+        let sql = fuzzer.table(name, rows);
+        client.batch_execute(&sql).await?;
+    }
+    let (mut queries, mut on_device) = (0, 0);
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        let sql = fuzzer.query();
+        let expected = answer(&client, "cpu", &sql).await?;
+        let found = answer(&client, "gpu", &sql).await?;
+        ensure!(
+            found == expected,
+            "seed {seed}: {sql}\ncpu {expected:.2000?}\ngpu {found:.2000?}"
+        );
+        queries += 1;
+        if expected.is_ok() {
+            let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+            on_device += usize::from(plan.iter().flatten().flatten().any(|line| line.contains("Device: gpu")));
+        }
+    }
+    println!("fragments::random: {queries} queries, {on_device} on the device");
+    ensure!(
+        queries < 8 || on_device * 3 > queries,
+        "{on_device} of {queries} on the device"
+    );
+    Ok(())
+}
