@@ -24,7 +24,7 @@ use super::fragment::{Fragment, Step};
 use super::group::{Grouping, group};
 use super::made::Made;
 use super::prepare::in_background;
-use super::result::{fits, groups};
+use super::result::{fits, groups, parts};
 use super::run::{OnDevice, Ready, Running};
 use super::sorted::Sorted;
 use super::stored::bytes;
@@ -146,6 +146,12 @@ impl Compiled {
                 }
                 Ends::Rows(made, plan.schema())
             }
+        };
+        let whole = |arrays: Vec<usize>| arrays.into_iter().map(|array| (array, 0)).collect();
+        fragment.results = match &ends {
+            Ends::Groups(grouping, _) => parts(grouping),
+            Ends::Rows(made, _) => whole(made.arrays()),
+            Ends::Sorted(sorted, _) => whole(sorted.arrays()),
         };
         let scans = fragment.scans.iter();
         let bytes = scans.map(|scan| scan.columns.iter().map(|&column| bytes(&scan.table, column)).collect());

@@ -16,6 +16,8 @@ pub struct Fragment {
     pub steps: Vec<Step>,
     /// Whether it holds for one execution alone.
     pub once: bool,
+    /// Where what the host reads begins: arrays and bytes.
+    pub results: Vec<(usize, u64)>,
     /// Whether its rows are sorted.
     pub sorts: bool,
     /// What tables of joins tell scans below their other sides, by the address of the
@@ -85,6 +87,7 @@ impl Fragment {
             arrays: vec![],
             steps: vec![],
             once: false,
+            results: vec![],
             sorts: false,
             tests: HashMap::new(),
         }

@@ -131,6 +131,15 @@ impl Made {
             })
     }
 
+    /// The arrays that the host reads.
+    pub fn arrays(&self) -> Vec<usize> {
+        let columns = self.columns.iter().flatten().flat_map(|column| {
+            let (Form::Values(values, _) | Form::Codes(values, ..) | Form::Position(values)) = &column.form;
+            [Some(*values), column.nulls].into_iter().flatten()
+        });
+        [self.count].into_iter().chain(columns).collect()
+    }
+
     /// How many rows there are.
     pub fn rows(&self, running: &Running) -> Result<usize> {
         let count = running.words::<u32>(self.count, 1).map_err(to_datafusion)?;

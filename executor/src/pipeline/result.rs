@@ -14,10 +14,43 @@ use tenon_gpu::tuning::PIPELINE_TILE;
 
 use super::fragment::{Fragment, Scan};
 use super::group::{Grouping, Groups, Key, Place, State};
-use super::run::Running;
+use super::run::{Part, Running};
 use crate::aggregate::Found;
 use crate::gpu_error::to_datafusion;
 use crate::keys::from_exact;
+
+/// Where what `groups` reads begins: arrays and bytes.
+pub fn parts(grouping: &Grouping) -> Vec<Part> {
+    let mut parts: Vec<Part> = grouping.words.iter().flatten().map(|array| (*array, 0)).collect();
+    match grouping.groups {
+        Groups::Numbered {
+            listed: Some((count, numbers)),
+            ..
+        } => parts.extend([(count, 0), (numbers, 0)]),
+        Groups::Listed { count, .. } => parts.push((count, 0)),
+        Groups::One | Groups::Numbered { listed: None, .. } => {}
+    }
+    for key in &grouping.keys {
+        match (&key.place, grouping.groups) {
+            (
+                Place::Word { word, null_bit },
+                Groups::Listed {
+                    keys, words, capacity, ..
+                },
+            ) => {
+                let column = |word: usize| (keys, word as u64 * capacity * size_of::<u64>() as u64);
+                parts.push(column(*word));
+                parts.extend(null_bit.map(|_| column(words - 1)));
+            }
+            (Place::Late { array, null, .. }, _) => {
+                parts.push((*array, 0));
+                parts.extend(null.map(|null| (null, 0)));
+            }
+            _ => {}
+        }
+    }
+    parts
+}
 
 pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Result<Found> {
     let words = |array: usize, count: usize| running.words::<u64>(array, count).map_err(to_datafusion);

@@ -1,12 +1,13 @@
 //! A fragment's run on the device: its columns and arrays are made ready, its pipelines put into one stream, and the host waits
 //! for the result.
 
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element};
+use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element, Together};
 use tenon_gpu::pipeline::{Code, Launch, Loaded, Rows, launch};
 use tenon_gpu::primitives::gather::gather;
 use tenon_gpu::primitives::sort::{SortOptions, sort_indices, sort_pairs};
@@ -69,11 +70,19 @@ fn load_together(fragment: &Fragment, device: &Device) {
     });
 }
 
+/// Where something begins that the host reads: the array and the byte.
+pub type Part = (usize, u64);
+
+/// Bytes of each part that come with the news that all pipelines have ended.
+const EARLY_BYTES: u64 = 16 << 10;
+
 /// A fragment whose pipelines are in a stream.
 pub struct Running {
     stream: Stream,
     arrays: Vec<DeviceBuffer<u8>>,
     failed: DeviceBuffer<u32>,
+    /// Whether some row failed, and the beginnings of what the host reads.
+    early: Option<(Together, HashMap<Part, usize>)>,
     scans: Vec<OnDevice>,
     ready: Arc<Ready>,
     /// Before the first pipeline and after each.
@@ -116,6 +125,7 @@ impl Running {
         }
         let mut running = Running {
             failed: with_room(&stream, || stream.alloc_zeroed(1))?,
+            early: None,
             stream,
             arrays,
             scans,
@@ -129,7 +139,22 @@ impl Running {
             running.launch(at, step)?;
             running.marks.push(running.stream.record()?);
         }
+        running.early = Some(running.early(&fragment.results)?);
         Ok(running)
+    }
+
+    fn early(&self, results: &[Part]) -> Result<(Together, HashMap<Part, usize>)> {
+        let mut parts = vec![(self.failed.ptr().0, size_of::<u32>())];
+        let mut known = HashMap::new();
+        for &(array, first) in results {
+            let bytes = self.arrays[array].bytes().saturating_sub(first).min(EARLY_BYTES);
+            known.entry((array, first)).or_insert_with(|| {
+                parts.push((self.arrays[array].ptr().0 + first, bytes as usize));
+                parts.len() - 1
+            });
+        }
+        // SAFETY: parts of this run's arrays, which are kept until the stream is waited for.
+        Ok((unsafe { self.stream.download_together(&parts) }?, known))
     }
 
     fn launch(&self, at: usize, step: &Step) -> Result<()> {
@@ -176,8 +201,15 @@ impl Running {
             return Ok(false);
         }
         self.ended = true;
-        match self.stream.download(self.failed.view())?.first() {
-            Some(0) => Ok(true),
+        let failed = match &mut self.early {
+            Some((early, _)) => {
+                early.wait()?;
+                early.elements::<u32>(0, 1)
+            }
+            None => None,
+        };
+        match failed.as_deref() {
+            Some([0]) => Ok(true),
             _ => Err(GpuError::Invalid("a row has no value, or a table is full".into())),
         }
     }
@@ -266,6 +298,12 @@ impl Running {
 
     /// So many words of an array from one on.
     pub fn words_from<T: Element>(&self, array: usize, first: u64, words: usize) -> Result<Vec<T>> {
+        if let Some((early, known)) = &self.early
+            && let Some(part) = known.get(&(array, first * size_of::<T>() as u64))
+            && let Some(words) = early.elements(*part, words)
+        {
+            return Ok(words);
+        }
         let view = self.arrays[array].view().cast::<T>()?;
         self.stream.download(view.slice(first..first + words as u64)?)
     }

@@ -100,6 +100,13 @@ impl Sorted {
         })
     }
 
+    /// The arrays that the host reads.
+    pub fn arrays(&self) -> Vec<usize> {
+        let mut arrays = self.rows.arrays();
+        arrays.extend(self.words.iter().map(|(array, _)| array));
+        arrays
+    }
+
     pub fn is_readable(&self, schema: &SchemaRef) -> bool {
         self.rows.is_readable(schema)
     }

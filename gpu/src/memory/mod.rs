@@ -9,6 +9,7 @@ mod raw;
 mod registered;
 mod slabs;
 mod staging;
+mod together;
 mod transfer;
 mod view;
 
@@ -19,6 +20,7 @@ pub use host::PinnedBuffer;
 pub use pool::{Allocation, Pool, Reservation};
 pub(crate) use raw::{device_to_host, host_to_device, set_device_bytes};
 pub(crate) use registered::Registered;
+pub use together::Together;
 pub use transfer::Download;
 pub(crate) use transfer::Joined;
 pub use view::{DeviceView, DeviceViewMut};

@@ -2,13 +2,16 @@
 //!
 //! `bench tpch` times the 22 TPC-H queries, `bench growth` how their times grow with the scale factor (`--factors 1,3,10`),
 //! `bench copy` loads `lineitem` in several ways, `bench planning` times the planner, `bench regret` compares the join
-//! operator that was chosen with all others (`--seconds 120`, `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`).
+//! operator that was chosen with all others (`--seconds 120`, `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`),
+//! `bench join` times sums over a join of `--rows-max` rows a side, `bench clients` the queries of `--clients 16` at once.
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
 //! out. For `tpch`: `--query N` (repeatable), `--set NAME=VALUE` (likewise), and `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
 
+mod clients;
 mod copy;
 mod growth;
+mod join;
 mod planning;
 mod regret;
 mod served;
@@ -29,6 +32,8 @@ pub struct Options {
     pub factors: Vec<f64>,
     pub queries: Vec<usize>,
     pub runs: usize,
+    /// Of `clients`.
+    pub clients: usize,
     pub threads: usize,
     pub peer: bool,
     pub explain: bool,
@@ -66,8 +71,12 @@ fn main() -> Result<()> {
         Some("copy") => copy::run(&options),
         Some("planning") => planning::run(&options),
         Some("regret") => run_regret(&options),
+        Some("join") => join::run(&options),
+        Some("clients") => clients::run(&options),
         _ => bail!(
             "usage: bench tpch|copy|planning [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]\n       \
+             bench join [--rows-max N] [--runs 5] [--threads 2] [--explain]\n       \
+             bench clients [--sf 1] [--clients 16] [--seconds 120] [--threads 2] [--set NAME=VALUE]...\n       \
              bench growth [--factors 1,3,10] [--query N]... [--runs 5] [--threads 2]\n       \
              bench regret [--seconds 120] [--rows-min N] [--rows-max N] [--runs 5] [--threads 2] [--csv FILE]"
         ),
@@ -101,6 +110,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
         factors: vec![1.0, 3.0, 10.0],
         queries: vec![],
         runs: 5,
+        clients: 16,
         threads: 2,
         peer: true,
         explain: false,
@@ -120,6 +130,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
             }
             "--query" => options.queries.push(value()?.parse()?),
             "--runs" => options.runs = value()?.parse()?,
+            "--clients" => options.clients = value()?.parse()?,
             "--threads" => options.threads = value()?.parse()?,
             "--seconds" => options.seconds = value()?.parse()?,
             "--rows-min" => options.rows_min = value()?.parse()?,

@@ -41,19 +41,29 @@ impl Served {
 
     /// Serves while `work` runs with a client.
     pub fn run(self, work: impl AsyncFnOnce(&Client) -> Result<()>) -> Result<()> {
+        self.run_with_clients(1, async |clients| work(&clients[0]).await)
+    }
+
+    /// Serves while `work` runs with so many clients.
+    pub fn run_with_clients(self, count: usize, work: impl AsyncFnOnce(Vec<Arc<Client>>) -> Result<()>) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            .worker_threads(count.max(2))
             .enable_all()
             .build()?;
         runtime.block_on(async {
             let listeners = self.server.bind(&self.config.listen).await?;
             let address = *self.server.listen(listeners)?.first().context("no address")?;
             let connect = format!("host={} port={} user=bench", address.ip(), address.port());
-            let (client, connection) = tokio_postgres::connect(&connect, NoTls).await?;
-            let connection = tokio::spawn(connection);
-            work(&client).await?;
-            drop(client);
-            connection.await??;
+            let (mut clients, mut connections) = (vec![], vec![]);
+            for _ in 0..count {
+                let (client, connection) = tokio_postgres::connect(&connect, NoTls).await?;
+                clients.push(Arc::new(client));
+                connections.push(tokio::spawn(connection));
+            }
+            work(clients).await?;
+            for connection in connections {
+                connection.await??;
+            }
             self.server.stop().await;
             Ok(())
         })
