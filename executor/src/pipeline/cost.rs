@@ -18,8 +18,14 @@ const WORK_OF_SEVERAL: f64 = 3.0;
 const WORK_AT_MOST: f64 = 5.0;
 /// A byte that a core looks at.
 const CPU_BYTE_S: f64 = 0.25e-9;
-/// Starting a query's threads.
+/// On the CPU: starting a query's threads, and what each pipeline's threads wait for each other, of so many rows or more.
 const THREADS_S: f64 = 100.0e-6;
+const CPU_PIPELINE_S: f64 = 200.0e-6;
+const CPU_PIPELINE_ROWS: f64 = 500.0e3;
+const PIPELINES_AT_MOST: usize = 10;
+/// Others' pipelines are not waited for to their end: the device takes turns between them.
+const TURN_S: f64 = 1.0e-3;
+const TURNS: f64 = 4.0;
 /// The GPU must be that much faster: the model is not that exact.
 const CLEARLY: f64 = 1.25;
 
@@ -42,13 +48,19 @@ pub struct Work {
 impl Work {
     /// On so many cores.
     pub fn cpu_s(&self, machine: &Machine, cores: usize) -> f64 {
-        let work = match self.pipelines {
-            0 => WORK_AT_MOST,
-            1 => WORK_OF_ONE,
-            _ => WORK_OF_SEVERAL,
+        let (work, pipelines) = match self.pipelines {
+            0 => (WORK_AT_MOST, PIPELINES_AT_MOST),
+            1 => (WORK_OF_ONE, 1),
+            several => (WORK_OF_SEVERAL, several),
         };
         let rows_s = self.rows as f64 * work / machine.cpu.scanned_rows_per_s;
-        THREADS_S + (rows_s + self.read_bytes as f64 * CPU_BYTE_S) / cores.max(1) as f64
+        let share = (self.rows as f64 / CPU_PIPELINE_ROWS).min(1.0);
+        let waiting_s = if cores > 1 {
+            self.pipelines as f64 * CPU_PIPELINE_S * share
+        } else {
+            0.0
+        };
+        THREADS_S + waiting_s + (rows_s + self.read_bytes as f64 * CPU_BYTE_S) / cores.max(1) as f64
     }
 
     /// The same behind others.
@@ -61,7 +73,8 @@ impl Work {
         let gpu = &machine.gpu;
         let reading_s = self.read_bytes as f64 / (gpu.memory_bytes_per_s * SHARE_OF_RATE)
             + self.set_bytes as f64 / gpu.memory_bytes_per_s;
-        self.queued_s + RUN_S + self.pipelines as f64 * (gpu.launch_s + PIPELINE_S) + reading_s
+        let running_s = self.pipelines as f64 * (gpu.launch_s + PIPELINE_S) + reading_s;
+        self.queued_s.min(TURN_S + TURNS * running_s) + RUN_S + running_s
     }
 
     pub fn copying_s(&self, machine: &Machine) -> f64 {

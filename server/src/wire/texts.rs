@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenon_planner::Prepared;
 
 /// Texts that are remembered, and the longest of them, bytes.
-const TEXTS_MAX: usize = 16;
+const TEXTS_MAX: usize = 64;
 const BYTES_MAX: usize = 8 << 10;
 
 /// The latest texts, the last used first.

@@ -22,10 +22,10 @@ pub fn run(options: &Options) -> Result<()> {
         };
         let served = Served::new(&options, &[])?;
         let mut of_factor = vec![];
-        served.run(async |client| {
+        served.run_with_raw(async |client, raw| {
             for &number in &options.queries {
                 let sql = options.sql(number)?;
-                let query = tpch::measure(client, &sql, options.runs).await?;
+                let query = tpch::measure(client, raw, &sql, options.runs).await?;
                 of_factor.push((query.ms, query.cpu_ms));
             }
             Ok(())

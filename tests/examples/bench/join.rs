@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> Result<()> {
             for table in ["r", "s"] {
                 let factor = if table == "r" { 2_654_435_761_u64 } else { 40_503 };
                 let sql = format!(
-                    "CREATE TABLE {table}{pair} AS SELECT (x * {factor} % {rows})::int4 AS k, (x % 1000000)::int4 AS v \
+                    "CREATE TABLE {table}{pair} AS SELECT (x::int8 * {factor} % {rows})::int4 AS k, (x % 1000000)::int4 AS v \
                      FROM generate_series(0, {rows} - 1) g(x)"
                 );
                 client.batch_execute(&sql).await?;

@@ -13,6 +13,7 @@ mod copy;
 mod growth;
 mod join;
 mod planning;
+mod raw;
 mod regret;
 mod served;
 mod tpch;

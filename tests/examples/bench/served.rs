@@ -1,5 +1,6 @@
 //! A server in this process, with the TPC-H tables or none, and a client of it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -10,6 +11,7 @@ use tenon_storage::Database;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use crate::Options;
+use crate::raw::Raw;
 
 pub struct Served {
     server: Arc<Server>,
@@ -44,8 +46,20 @@ impl Served {
         self.run_with_clients(1, async |clients| work(&clients[0]).await)
     }
 
+    /// Serves while `work` runs with a client of each kind.
+    pub fn run_with_raw(self, work: impl AsyncFnOnce(&Client, &mut Raw) -> Result<()>) -> Result<()> {
+        self.run_at(1, async |clients, address| {
+            let mut raw = tokio::task::block_in_place(|| Raw::connect(address))?;
+            work(&clients[0], &mut raw).await
+        })
+    }
+
     /// Serves while `work` runs with so many clients.
     pub fn run_with_clients(self, count: usize, work: impl AsyncFnOnce(Vec<Arc<Client>>) -> Result<()>) -> Result<()> {
+        self.run_at(count, async |clients, _| work(clients).await)
+    }
+
+    fn run_at(self, count: usize, work: impl AsyncFnOnce(Vec<Arc<Client>>, SocketAddr) -> Result<()>) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(count.max(2))
             .enable_all()
@@ -60,7 +74,7 @@ impl Served {
                 clients.push(Arc::new(client));
                 connections.push(tokio::spawn(connection));
             }
-            work(clients).await?;
+            work(clients, address).await?;
             for connection in connections {
                 connection.await??;
             }
