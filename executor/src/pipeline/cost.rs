@@ -56,7 +56,7 @@ impl Work {
         let rows_s = self.rows as f64 * work / machine.cpu.scanned_rows_per_s;
         let share = (self.rows as f64 / CPU_PIPELINE_ROWS).min(1.0);
         let waiting_s = if cores > 1 {
-            self.pipelines as f64 * CPU_PIPELINE_S * share
+            pipelines as f64 * CPU_PIPELINE_S * share
         } else {
             0.0
         };
