@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 pub fn trials() -> Vec<Trial> {
     vec![
         trial("cancel::joins", joins),
+        trial("cancel::long_batches", long_batches),
         trial("cancel::on_the_device", on_the_device),
     ]
 }
@@ -51,6 +52,26 @@ async fn joins() -> Result<()> {
             .batch_execute(&format!("SET tenon.join_operator = '{operator}'"))
             .await?;
         cancelled(&server, &client, operator, sql).await?;
+    }
+    ensure!(value(&client, "SELECT 5").await? == "5");
+    Ok(())
+}
+
+/// Statements that work for long on each batch, or on all rows at once.
+async fn long_batches() -> Result<()> {
+    let server = Server::start(&["--threads", "2"])?;
+    let client = server.connect().await?;
+    for sql in [
+        "SELECT count(*) FROM (SELECT count(*) FROM (SELECT g % 2 a, g % 3 b, g % 5 c, g % 7 d, g % 11 e, g % 13 f, g % 17 h, \
+         g % 19 i, g % 23 j, g % 29 k, g % 31 l, g % 37 m FROM generate_series(1, 200000) q(g)) t \
+         GROUP BY CUBE (a, b, c, d, e, f, h, i, j, k, l, m)) q",
+        "SELECT count(w) FROM (SELECT sum(g) OVER (ORDER BY g % 1000 ROWS BETWEEN 1000000 PRECEDING AND CURRENT ROW) AS w \
+         FROM generate_series(1, 3000000) q(g)) q",
+        "SELECT cardinality(array_agg(g ORDER BY g % 1000, g DESC)) FROM generate_series(1, 3000000) q(g)",
+        "SELECT g FROM generate_series(1, 8000000) q(g) ORDER BY g % 1000, g DESC OFFSET 7999999",
+        "SELECT jsonb_array_length(jsonb_agg(g)) FROM generate_series(1, 1500000) q(g)",
+    ] {
+        cancelled(&server, &client, "one batch", sql).await?;
     }
     ensure!(value(&client, "SELECT 5").await? == "5");
     Ok(())

@@ -22,6 +22,7 @@ mod not_in;
 mod offload;
 mod outer_joins;
 pub(crate) mod parameters;
+mod pieces;
 mod projections;
 pub(crate) mod row_order;
 pub mod rules;

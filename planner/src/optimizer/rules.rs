@@ -21,6 +21,7 @@ use super::group_keys::EliminateKeysOfOthers;
 use super::limits::PushDownLimitInRange;
 use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
+use super::pieces::Pieces;
 use super::projections::PushDownProjections;
 use super::row_order::{FoldOrders, UnfoldOrders};
 use super::shared_limits::SortsByAllKeys;
@@ -104,6 +105,7 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         }
     }
     rules.push(Arc::new(TenonWindows));
+    rules.push(Arc::new(Pieces));
     rules.push(Arc::new(SpillInputs));
     planning::checked(rules, || Arc::new(planning::Checkpoint))
 }

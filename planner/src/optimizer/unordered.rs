@@ -8,13 +8,15 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, SendableRecordBatchStream,
     StatisticsArgs,
 };
+
+use super::pieces::grouping_sets;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -23,12 +25,7 @@ pub(super) fn below_grouping_sets(plan: Plan) -> Result<Plan> {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
         return Ok(plan);
     };
-    let reads_rows = !matches!(
-        aggregate.mode(),
-        AggregateMode::Final | AggregateMode::FinalPartitioned | AggregateMode::PartialReduce
-    );
-    let group_by = aggregate.group_expr();
-    if !reads_rows || group_by.is_single() || group_by.is_empty() || aggregate.input().is::<UnorderedExec>() {
+    if grouping_sets(aggregate).is_none() || aggregate.input().is::<UnorderedExec>() {
         return Ok(plan);
     }
     let input = Arc::new(UnorderedExec::new(Arc::clone(aggregate.input())));

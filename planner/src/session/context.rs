@@ -8,6 +8,7 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::semantics;
 use crate::pg::types::planner::PgTypePlanner;
 use crate::session::engine::EngineOptions;
+use crate::session::stopped_pool::StoppedPool;
 use datafusion::common::config::Dialect;
 use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -48,6 +49,7 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
         )),
         _ => Arc::new(UnboundedMemoryPool::default()),
     };
+    let pool = Arc::new(StoppedPool(pool));
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(pool)
         .with_disk_manager_builder(disk(options))

@@ -12,6 +12,7 @@ pub(crate) mod run;
 mod snapshot;
 pub(crate) mod spilling;
 pub(crate) mod statements;
+mod stopped_pool;
 
 pub(crate) use block::{Block, Isolation};
 pub use prepare::Prepared;

@@ -40,3 +40,21 @@ pub enum Interrupt {
 pub fn interrupted() -> Option<Interrupt> {
     allocator::with_current(Account::interrupt).flatten()
 }
+
+/// For work in many small steps, which looks up from time to time.
+#[derive(Debug, Default)]
+pub struct Steps(u32);
+
+impl Steps {
+    /// Between two looks.
+    const MANY: u32 = 1 << 14;
+
+    /// The next step. Says whether the statement is to end.
+    pub fn step(&mut self) -> Option<Interrupt> {
+        self.0 += 1;
+        match self.0.is_multiple_of(Self::MANY) {
+            true => interrupted(),
+            false => None,
+        }
+    }
+}

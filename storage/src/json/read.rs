@@ -2,6 +2,7 @@
 
 use super::{Json, number};
 use crate::error::{ErrorKind, StorageError};
+use crate::heap::Steps;
 use crate::parse::{Invalid, check_json};
 
 /// Deepest nesting of a value that is held as a tree.
@@ -26,6 +27,7 @@ impl Json {
             at: 0,
             depth: 0,
             canonical,
+            steps: Steps::default(),
         };
         reader.value()
     }
@@ -37,6 +39,7 @@ struct Reader<'a> {
     at: usize,
     depth: usize,
     canonical: bool,
+    steps: Steps,
 }
 
 impl Reader<'_> {
@@ -49,6 +52,9 @@ impl Reader<'_> {
     }
 
     fn value(&mut self) -> Result<Json, Invalid> {
+        if self.steps.step().is_some() {
+            return Err(Invalid::stopped());
+        }
         match self.next_byte() {
             b'{' => self.nested(|own| {
                 let mut pairs = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::Invalid;
 use crate::error::{ErrorKind, StorageError};
+use crate::heap::Steps;
 
 /// Deepest nesting accepted.
 const DEPTH_MAX: usize = 6_000;
@@ -11,9 +12,12 @@ pub fn check_json(text: &str) -> Result<(), Invalid> {
         bytes: text.as_bytes(),
         at: 0,
         too_deep: false,
+        steps: Steps::default(),
+        stopped: false,
     };
     match checker.document() {
         Some(()) => Ok(()),
+        None if checker.stopped => Err(Invalid::stopped()),
         None if checker.too_deep => Err(Invalid::other(ErrorKind::StackDepth, "stack depth limit exceeded")),
         None => {
             let detail = match text[floor_boundary(text, checker.at)..].chars().next() {
@@ -44,6 +48,9 @@ struct Checker<'a> {
     bytes: &'a [u8],
     at: usize,
     too_deep: bool,
+    steps: Steps,
+    /// The statement that wants to know is to end.
+    stopped: bool,
 }
 
 impl Checker<'_> {
@@ -55,6 +62,10 @@ impl Checker<'_> {
             self.blanks();
             if open.len() > DEPTH_MAX {
                 self.too_deep = true;
+                return None;
+            }
+            self.stopped = self.steps.step().is_some();
+            if self.stopped {
                 return None;
             }
             match self.peek()? {

@@ -42,6 +42,11 @@ pub enum Invalid {
 }
 
 impl Invalid {
+    /// The statement is to end before it is known.
+    pub(crate) fn stopped() -> Invalid {
+        Self::other(ErrorKind::Canceled, "canceling statement due to user request")
+    }
+
     pub(crate) fn other(kind: ErrorKind, message: impl Into<String>) -> Invalid {
         Invalid::Other(Box::new(StorageError::new(kind, message)))
     }

@@ -27,13 +27,18 @@ pub(crate) const VALUE_BYTES_MAX: u64 = 0x3fff_ffff;
 /// What a function takes at once for each byte of its result: it fills an array, which may be copied into a value.
 const COPIES: u64 = 2;
 
-/// Refuses to go on where the statement is to end, or where a result of so many bytes does not fit.
-pub(crate) fn check(bytes: u64) -> Result<()> {
+/// Refuses to go on where the statement is to end.
+pub(crate) fn look() -> Result<()> {
     match heap::interrupted() {
-        Some(Interrupt::Cancelled) => return Err(to_datafusion(canceled())),
-        Some(Interrupt::Memory) => return Err(to_datafusion(out_of_memory())),
-        None => {}
+        Some(Interrupt::Cancelled) => Err(to_datafusion(canceled())),
+        Some(Interrupt::Memory) => Err(to_datafusion(out_of_memory())),
+        None => Ok(()),
     }
+}
+
+/// The same, also where a result of so many bytes does not fit.
+pub(crate) fn check(bytes: u64) -> Result<()> {
+    look()?;
     match heap::ask(usize::try_from(bytes.saturating_mul(COPIES)).unwrap_or(usize::MAX)) {
         true => Ok(()),
         false => Err(to_datafusion(out_of_memory())),

@@ -274,6 +274,7 @@ fn handed_on(plan: &Plan) -> Option<&Plan> {
         "CompactExec"
             | "CooperativeExec"
             | "OffloadExec"
+            | "PiecesExec"
             | "UnorderedExec"
             | "CoalesceBatchesExec"
             | "BufferExec"

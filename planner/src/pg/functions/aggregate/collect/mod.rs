@@ -5,6 +5,7 @@
 
 mod groups;
 mod rows;
+mod sort;
 #[cfg(test)]
 mod tests;
 

@@ -5,6 +5,8 @@
 //! pairs into the order of groups, and each group's rows into theirs. Strings stay where they are: only their views move.
 //! Rows that DISTINCT drops are dropped whenever the rows have doubled, by a sort.
 
+use super::sort::sort_by;
+use crate::pg::bounds;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array};
 use datafusion::arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, interleave, take};
 use datafusion::arrow::datatypes::DataType;
@@ -205,6 +207,7 @@ impl Rows {
     fn places(&self, groups: usize) -> Result<(Vec<Place>, Vec<usize>)> {
         let mut offsets = vec![0; groups + 1];
         for batch in &self.batches {
+            bounds::look()?;
             for (group, _) in batch.before(groups) {
                 offsets[group + 1] += 1;
             }
@@ -222,6 +225,7 @@ impl Rows {
         let mut next = offsets.clone();
         let mut places = vec![(0, 0); offsets[groups]];
         for (at, batch) in self.batches.iter().enumerate() {
+            bounds::look()?;
             for (group, row) in batch.before(groups) {
                 places[next[group]] = (at, row);
                 next[group] += 1;
@@ -291,7 +295,7 @@ fn sort_groups(keys: &[SortColumn], offsets: &mut [usize], distinct: bool) -> Re
         let from = positions.len();
         positions.extend(start as u32..*end as u32);
         start = *end;
-        positions[from..].sort_by(|a, b| order.compare(*a as usize, *b as usize));
+        sort_by(&mut positions[from..], |a, b| order.compare(a as usize, b as usize))?;
         if distinct {
             let mut kept = from;
             for at in from..positions.len() {
