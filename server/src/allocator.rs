@@ -1,7 +1,7 @@
 //! The process's allocator.
 
 use std::ffi::{c_int, c_long};
-use tenon_storage::heap::Counting;
+use tenon_storage::heap::{self, Counting};
 
 #[global_allocator]
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
@@ -33,11 +33,13 @@ pub fn tune() {
         }
         mi_option_set(ALLOW_HUGE, 0);
     }
+    heap::purge_by(purge);
     #[cfg(target_os = "linux")]
     take_small_pages();
 }
 
-/// Gives all free pages back to the kernel now: by itself mimalloc does so when somebody gives back more, and all may rest.
+/// Gives free pages back to the kernel now, also those that are kept for this thread: by itself mimalloc does so when somebody gives
+/// back more, and all may rest.
 pub fn purge() {
     // SAFETY: it may be called at any time, by any thread.
     unsafe { mi_collect(true) };

@@ -100,16 +100,23 @@ impl Server {
 
     /// Resident memory now and at its highest, in bytes.
     pub fn resident_bytes(&self) -> Result<(u64, u64)> {
+        Ok((self.status("VmRSS:")?, self.status("VmHWM:")?))
+    }
+
+    /// Resident memory that is the program's file, in bytes.
+    pub fn program_bytes(&self) -> Result<u64> {
+        self.status("RssFile:")
+    }
+
+    /// A field of the process's status that is a size.
+    fn status(&self, name: &str) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let field = |name: &str| -> Result<u64> {
-            let line = status
-                .lines()
-                .find(|line| line.starts_with(name))
-                .context("no such field")?;
-            let kib: u64 = line.split_whitespace().nth(1).context("no value")?.parse()?;
-            Ok(kib * 1024)
-        };
-        Ok((field("VmRSS:")?, field("VmHWM:")?))
+        let line = status
+            .lines()
+            .find(|line| line.starts_with(name))
+            .context("no such field")?;
+        let kib: u64 = line.split_whitespace().nth(1).context("no value")?.parse()?;
+        Ok(kib * 1024)
     }
 
     /// Processor time used so far, in clock ticks of 10 ms.

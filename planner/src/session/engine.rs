@@ -209,6 +209,7 @@ fn query_threads(name: &str, number: usize, begin: impl Fn() + Send + Sync + 'st
         .thread_stack_size(STACK_BYTES)
         .thread_keep_alive(THREAD_REST)
         .on_thread_start(begin)
+        .on_thread_park(heap::rest)
         .enable_all()
         .build()
         .map_err(|error| SqlError::internal(format!("cannot start query threads: {error}")))

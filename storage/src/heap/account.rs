@@ -4,7 +4,11 @@ use super::{Entered, Gate, Interrupt, allocator, watch};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
+
+/// What allocators keep of less is not worth looking for.
+const LARGE_BYTES: isize = 16 << 20;
 
 /// The memory of one statement, or of one cursor.
 pub struct Account {
@@ -13,12 +17,21 @@ pub struct Account {
     /// It was stopped for its memory.
     over: AtomicBool,
     token: CancellationToken,
-    /// Cancelled in place of the statement, which can begin anew.
-    attempt: Mutex<Option<CancellationToken>>,
+    ending: Mutex<Ending>,
     /// Holds back the tasks that the statement has started.
     pub gate: Gate,
+    /// It has held much.
+    large: AtomicBool,
     /// Its tasks belong among those that may take minutes.
     long: AtomicBool,
+}
+
+#[derive(Default)]
+struct Ending {
+    /// Cancelled in place of the statement, which can begin anew.
+    attempt: Option<CancellationToken>,
+    /// When it was stopped for its memory.
+    since: Option<Instant>,
 }
 
 impl std::fmt::Debug for Account {
@@ -34,8 +47,9 @@ impl Account {
             bytes: AtomicIsize::new(0),
             over: AtomicBool::new(false),
             token,
-            attempt: Mutex::default(),
+            ending: Mutex::default(),
             gate: Gate::default(),
+            large: AtomicBool::new(false),
             long: AtomicBool::new(false),
         });
         watch::open(&account);
@@ -77,26 +91,40 @@ impl Account {
     /// While the guard lives, `token` is cancelled in place of the statement where that holds too much. None where part of
     /// the statement has such a token already.
     pub fn attempt(&self, token: CancellationToken) -> Option<Attempt<'_>> {
-        let mut attempt = self.attempt.lock();
-        if attempt.is_some() || self.is_over() {
+        let mut ending = self.ending.lock();
+        if ending.attempt.is_some() || self.is_over() {
             return None;
         }
-        *attempt = Some(token);
+        ending.attempt = Some(token);
         Some(Attempt(self))
     }
 
     /// Ends the statement, or its attempt.
     pub(super) fn stop(&self) {
-        let attempt = self.attempt.lock();
+        let mut ending = self.ending.lock();
+        ending.since = Some(Instant::now());
         self.over.store(true, Ordering::Relaxed);
-        attempt.as_ref().unwrap_or(&self.token).cancel();
+        ending.attempt.as_ref().unwrap_or(&self.token).cancel();
+    }
+
+    /// For how long it has been stopped.
+    pub(super) fn stopped_for(&self) -> Option<Duration> {
+        let since = self.ending.lock().since?;
+        self.is_over().then(|| since.elapsed())
     }
 
     /// Called by the allocator: must not allocate.
     #[cold]
     pub(super) fn book(&self, bytes: isize) {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        watch::add((before + bytes).max(0) - before.max(0));
+        if before + bytes > LARGE_BYTES && !self.large.load(Ordering::Relaxed) {
+            self.large.store(true, Ordering::Relaxed);
+        }
+        let is_past = watch::add((before + bytes).max(0) - before.max(0));
+        // The sooner it ends the better, where it is stopped.
+        if is_past && !self.is_over() {
+            watch::hold_back();
+        }
     }
 }
 
@@ -107,8 +135,8 @@ pub struct Attempt<'a>(&'a Account);
 impl Attempt<'_> {
     /// The attempt was stopped and has given back what it held: the statement goes on without it.
     pub fn give_up(self) {
-        let mut attempt = self.0.attempt.lock();
-        if attempt.take().is_some_and(|token| token.is_cancelled()) {
+        let attempt = self.0.ending.lock().attempt.take();
+        if attempt.is_some_and(|token| token.is_cancelled()) {
             self.0.over.store(false, Ordering::Relaxed);
         }
     }
@@ -116,7 +144,7 @@ impl Attempt<'_> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        *self.0.attempt.lock() = None;
+        self.0.ending.lock().attempt = None;
     }
 }
 
@@ -124,5 +152,8 @@ impl Drop for Account {
     fn drop(&mut self) {
         watch::add(-(self.bytes() as isize));
         watch::close(self);
+        if self.large.load(Ordering::Relaxed) {
+            watch::ended_large();
+        }
     }
 }

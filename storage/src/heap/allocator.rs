@@ -1,6 +1,6 @@
 //! The allocator that counts, and the account that each thread works for.
 
-use super::{Account, pages};
+use super::{Account, pages, watch};
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -15,6 +15,8 @@ struct Local {
     /// Kept alive by whoever entered it.
     account: Cell<*const Account>,
     pending: Cell<isize>,
+    /// What was asked for and not taken yet, bytes.
+    asked: Cell<usize>,
 }
 
 thread_local! {
@@ -22,6 +24,7 @@ thread_local! {
         Local {
             account: Cell::new(ptr::null()),
             pending: Cell::new(0),
+            asked: Cell::new(0),
         }
     };
 }
@@ -114,6 +117,30 @@ fn count(bytes: isize) {
         local.pending.set(0);
         // SAFETY: an account outlives the guard of whoever entered it, and its guard takes it out of `LOCAL`.
         unsafe { &*account }.book(pending);
+        let taken = local.asked.get().min(pending.max(0) as usize);
+        if taken > 0 {
+            local.asked.set(local.asked.get() - taken);
+            watch::give_back(taken);
+        }
+    });
+}
+
+/// The thread is to take so much.
+pub(super) fn asked(bytes: usize) {
+    LOCAL.with(|local| {
+        // Nobody would ever give back what is asked for outside of all statements.
+        match local.account.get().is_null() {
+            true => watch::give_back(bytes),
+            false => local.asked.set(bytes),
+        }
+    });
+}
+
+/// The thread takes no more of what it has asked for.
+pub(super) fn unask() {
+    LOCAL.with(|local| match local.asked.take() {
+        0 => {}
+        bytes => watch::give_back(bytes),
     });
 }
 
@@ -122,6 +149,7 @@ fn switch(to: *const Account) -> *const Account {
     LOCAL.with(|local| {
         let from = local.account.get();
         if from != to {
+            unask();
             let pending = local.pending.take();
             local.account.set(to);
             if pending != 0 && !from.is_null() {

@@ -12,19 +12,26 @@ mod account;
 mod allocator;
 mod gate;
 mod pages;
+mod rest;
 mod watch;
 mod within;
 
 pub use account::{Account, Attempt};
 pub use allocator::{Counting, Entered, apart, current};
 pub use gate::Gate;
+pub use rest::{purge_by, rest};
 pub use watch::{limit, limit_bytes};
 pub use within::{Within, carry, each, within};
 
-/// Whether the statement that this thread works for may take so many bytes more.
+/// Whether the statement that this thread works for may take so many bytes more. They are its own until the thread has taken
+/// them, asks anew, or turns to other work.
 pub fn ask(bytes: usize) -> bool {
+    allocator::unask();
     let stopped = allocator::with_current(Account::is_over).unwrap_or(false);
-    !stopped && watch::fits(bytes)
+    !stopped && watch::reserve(bytes) && {
+        allocator::asked(bytes);
+        true
+    }
 }
 
 /// Why the statement that this thread works for is to end.
@@ -56,5 +63,33 @@ impl Steps {
             true => interrupted(),
             false => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio_util::sync::CancellationToken;
+
+    #[test]
+    fn what_one_has_asked_for_another_does_not_get() {
+        // So much that no other test comes near.
+        const PART: usize = 3 << 38;
+        limit(1 << 40);
+        let [one, other] = [(); 2].map(|()| Account::new(CancellationToken::new()));
+        let ask_of_other = || {
+            let ask = || {
+                let _entered = other.enter();
+                ask(PART)
+            };
+            std::thread::scope(|threads| threads.spawn(ask).join().unwrap())
+        };
+        let entered = one.enter();
+        assert!(ask(PART));
+        assert!(!ask_of_other());
+        assert!(ask(PART));
+        drop(entered);
+        // Both have gone on to other work.
+        assert!(ask_of_other() && ask_of_other());
     }
 }

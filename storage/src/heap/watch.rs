@@ -1,6 +1,6 @@
 //! The sum over all accounts, its limit, and the thread that stops statements where it is passed.
 
-use super::{Account, pages};
+use super::{Account, pages, rest};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
@@ -11,6 +11,18 @@ use std::time::{Duration, Instant};
 /// Until statements that were stopped have given back what they hold.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
+/// So long a stopped statement may take to give back what it holds. From then on that is missed, and others are stopped too.
+const GIVES_BACK: Duration = Duration::from_millis(200);
+
+/// Then those that hold more than such a part of the limit are.
+const LATE_PART: usize = 16;
+
+/// Past the limit, whoever takes more waits so long each time: the watcher comes first, and so do those that give back.
+const HELD_BACK: Duration = Duration::from_millis(1);
+
+/// So long after a large statement what is kept of its memory goes.
+const PURGES_AFTER: Duration = Duration::from_millis(20);
+
 /// Where statements may hold less, nothing is kept for the next: whoever gives so little wants it back.
 const KEEPS_FROM: usize = 1 << 30;
 
@@ -18,6 +30,8 @@ const KEEPS_FROM: usize = 1 << 30;
 const SWEEP: Duration = Duration::from_secs(1);
 
 static HELD_BYTES: AtomicIsize = AtomicIsize::new(0);
+/// What statements have asked for and not taken yet.
+static ASKED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 static ALARM: AtomicBool = AtomicBool::new(false);
 /// The watcher waits until it is told of something.
@@ -55,17 +69,35 @@ fn used_bytes() -> usize {
     held_bytes().saturating_add(pages::kept_bytes())
 }
 
-/// Whether statements may hold so many bytes more.
-pub(super) fn fits(bytes: usize) -> bool {
-    held_bytes().saturating_add(bytes) <= limit_bytes()
+/// Reserves so many bytes, where statements may hold them.
+pub(super) fn reserve(bytes: usize) -> bool {
+    let asked = ASKED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+    let fits = held_bytes().saturating_add(asked).saturating_add(bytes) <= limit_bytes();
+    if !fits {
+        give_back(bytes);
+    }
+    fits
 }
 
-/// The same, with what is kept for them.
+/// Of what was reserved: it is taken now, or not wanted any more.
+pub(super) fn give_back(bytes: usize) {
+    ASKED_BYTES.fetch_sub(bytes, Ordering::Relaxed);
+}
+
+/// Whether so many bytes more have room beside what statements hold and what is kept for them.
 pub(super) fn has_room(bytes: usize) -> bool {
     used_bytes().saturating_add(bytes) <= limit_bytes()
 }
 
-/// Something is kept.
+/// A statement that held much has ended.
+pub(super) fn ended_large() {
+    if limit_bytes() < KEEPS_FROM {
+        rest::ended();
+        wake();
+    }
+}
+
+/// There is something to give back, in time.
 pub(super) fn wake() {
     if RESTS.swap(false, Ordering::Relaxed)
         && let Some(watcher) = WATCHER.get()
@@ -74,15 +106,23 @@ pub(super) fn wake() {
     }
 }
 
-/// Called by the allocator: must not allocate.
-pub(super) fn add(bytes: isize) {
-    let held = HELD_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
+/// Says whether more is taken where statements hold too much. Called by the allocator: must not allocate.
+pub(super) fn add(bytes: isize) -> bool {
+    let held = (HELD_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes).max(0) as usize;
     if bytes > 0
-        && (held.max(0) as usize).saturating_add(pages::kept_bytes()) > limit_bytes()
+        && held.saturating_add(pages::kept_bytes()) > limit_bytes()
         && !ALARM.swap(true, Ordering::Relaxed)
         && let Some(watcher) = WATCHER.get()
     {
         watcher.unpark();
+    }
+    bytes > 0 && held > limit_bytes()
+}
+
+/// Makes this thread wait, if there is somebody to wait for.
+pub(super) fn hold_back() {
+    if WATCHER.get().is_some() {
+        std::thread::sleep(HELD_BACK);
     }
 }
 
@@ -110,9 +150,15 @@ fn watch() {
             continue;
         }
         let now = Instant::now();
-        if pages::kept_bytes() == 0 {
+        if rest::is_due() {
+            // Its tasks end too, and somebody may need the watcher meanwhile.
+            std::thread::park_timeout(PURGES_AFTER);
+            if !ALARM.load(Ordering::Relaxed) {
+                rest::rest();
+            }
+        } else if pages::kept_bytes() == 0 {
             RESTS.store(true, Ordering::SeqCst);
-            if pages::kept_bytes() == 0 {
+            if pages::kept_bytes() == 0 && !rest::is_due() {
                 std::thread::park();
             }
             RESTS.store(false, Ordering::Relaxed);
@@ -126,19 +172,28 @@ fn watch() {
     }
 }
 
-/// Stops the largest statements, until what the others hold fits.
+/// Stops the largest statements, until what the others hold fits, and with it what was not given back in time.
 fn relieve() {
     let all: Vec<Arc<Account>> = ACCOUNTS.lock().values().filter_map(Weak::upgrade).collect();
-    let mut going: Vec<(usize, Arc<Account>)> = all
-        .into_iter()
-        .filter(|account| !account.is_over())
-        .map(|account| (account.bytes(), account))
-        .collect();
+    let (mut going, mut held, mut late) = (vec![], 0, 0);
+    for account in all {
+        let bytes = account.bytes();
+        match account.stopped_for() {
+            None => {
+                held += bytes;
+                going.push((bytes, account));
+            }
+            Some(time) if time > GIVES_BACK => late += bytes,
+            Some(_) => {}
+        }
+    }
     going.sort_by_key(|(bytes, _)| *bytes);
-    let mut held: usize = going.iter().map(|(bytes, _)| bytes).sum();
-    while held > limit_bytes()
-        && let Some((bytes, largest)) = going.pop()
-    {
+    while let Some((bytes, largest)) = going.pop() {
+        // The end of a small one would make no room for what is late.
+        let missed = if bytes > limit_bytes() / LATE_PART { late } else { 0 };
+        if held + missed <= limit_bytes() {
+            break;
+        }
         tracing::warn!(
             "a statement that held {} MiB was stopped: queries have too little memory",
             bytes >> 20
