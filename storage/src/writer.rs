@@ -7,7 +7,7 @@ use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::numeric::column::{convert, is_number};
 use crate::parse::{numeric_overflow, parse_column};
-use crate::segment::{SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX, Segment};
+use crate::segment::{SEGMENT_ROWS_MAX, Segment, segment_bytes_max};
 use crate::types::{NUMERIC, SqlType};
 use arrow::array::*;
 use arrow::compute::{CastOptions, cast_with_options, filter};
@@ -53,7 +53,7 @@ impl TableWriter {
             self.pending_rows += rows;
             offset += rows;
             let held = self.pending_bytes.as_ref().map_or(0, Reservation::bytes);
-            if self.pending_rows == SEGMENT_ROWS_MAX || held > SEGMENT_BYTES_MAX {
+            if self.pending_rows == SEGMENT_ROWS_MAX || held > segment_bytes_max() {
                 self.flush()?;
             }
         }

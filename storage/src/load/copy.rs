@@ -14,7 +14,7 @@ use super::piece::{Parsed, PieceError, PieceParser};
 use crate::catalog::TableDefinition;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::segment::{SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX, Segment};
+use crate::segment::{SEGMENT_ROWS_MAX, Segment, segment_bytes_max};
 use crate::writer::segment_of_batches;
 use arrow::array::*;
 use parking_lot::{Condvar, Mutex};
@@ -305,7 +305,7 @@ impl Shared {
                 progress.gathered.push(slice);
                 progress.gathered_rows += rows;
                 offset += rows;
-                if progress.gathered_rows == SEGMENT_ROWS_MAX || progress.gathered_bytes.bytes() > SEGMENT_BYTES_MAX {
+                if progress.gathered_rows == SEGMENT_ROWS_MAX || progress.gathered_bytes.bytes() > segment_bytes_max() {
                     builds.push(progress.take_build(&self.budget)?);
                 }
             }

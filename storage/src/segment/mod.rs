@@ -15,6 +15,7 @@ pub use text::TextColumn;
 
 use crate::catalog::TableDefinition;
 use crate::error::Result;
+use crate::heap;
 use crate::memory::MemoryBudget;
 use crate::statistics::ColumnStatistics;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
@@ -28,8 +29,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// minima and maxima exclude less; smaller ones make the buffers too short for fast copies to a device.
 pub const SEGMENT_ROWS_MAX: usize = 1 << 17;
 
-/// A segment is built before it has its full number of rows where they take more than this.
-pub(crate) const SEGMENT_BYTES_MAX: usize = 256 << 20;
+/// A segment is built before it has its full number of rows where they take more than this, bytes.
+const SEGMENT_BYTES_MAX: usize = 256 << 20;
+/// And before that where it is more than such a part of what statements may hold: they hold the rows until then. It is never
+/// built of less than so many bytes.
+const SEGMENT_PART: usize = 16;
+const SEGMENT_BYTES_MIN: usize = 4 << 20;
+
+/// What the rows of a segment may take before it is built.
+pub(crate) fn segment_bytes_max() -> usize {
+    (heap::limit_bytes() / SEGMENT_PART).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+}
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
