@@ -20,7 +20,7 @@ pub fn equal_hashes() -> bool {
     *EQUAL_HASHES
 }
 
-/// Whether plans shall have the operators that go through files from the first.
+/// Whether plans shall have the operators that go through files from the first, and these little memory.
 pub fn through_files() -> bool {
     *THROUGH_FILES
 }

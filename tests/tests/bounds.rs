@@ -24,6 +24,8 @@ pub fn trials() -> Vec<Trial> {
         trial("bounds::open_cursors", open_cursors),
         trial("bounds::many_connections", many_connections),
         trial("bounds::spilling", spilling),
+        trial("bounds::moving_frames", moving_frames),
+        trial("bounds::wide_rows", wide_rows),
         trial("bounds::sqlsmith", sqlsmith),
     ]
 }
@@ -550,30 +552,92 @@ async fn spilling() -> Result<()> {
             "3600000",
         ),
     ];
-    let args = ["--query-memory-limit", "64MiB", "--threads"];
-    let without = Server::start(&[&args[..], &["2"]].concat())?;
-    let with = |threads| Server::start(&[&args[..], &[threads, "--spill-dir", &path]].concat());
-    let with = [with("2")?, with("8")?];
-    let table = "CREATE TABLE t AS SELECT x, x % 999983 AS k, md5(x::text) AS s FROM generate_series(1, 1200000) g(x)";
-    for server in [&without, &with[0], &with[1]] {
-        server.connect().await?.batch_execute(table).await?;
-    }
-    for (number, (statement, expected)) in statements.into_iter().enumerate() {
-        let state = failing(&without.connect().await?, statement).await?;
-        ensure!(state == "53200", "{statement}: {state}");
-        let found = rows(&with[number % 2].connect().await?, statement).await?;
-        ensure!(found[0][0].as_deref() == Some(expected), "{statement}: {found:?}");
-    }
+    let with = go_through_files(&path, &statements).await?;
     // What a run in memory held when it was given up must not count in the run through files, however far its tasks were.
     for _ in 0..4 {
         let given_up = "SELECT count(*) FROM t WHERE s NOT IN (SELECT s || '1' FROM t)";
         let found = rows(&with[1].connect().await?, given_up).await?;
         ensure!(found[0][0].as_deref() == Some("1200000"), "{given_up}: {found:?}");
     }
-    let narrow = Server::start(&[&args[..], &["2", "--spill-dir", &path, "--spill-limit", "1MiB"]].concat())?;
+    let narrow = Server::start(&[&LITTLE[..], &["2", "--spill-dir", &path, "--spill-limit", "1MiB"]].concat())?;
     let state = failing(&narrow.connect().await?, statements[0].0).await?;
     ensure!(state == "53100" || state == "53200", "past the limit of files: {state}");
     drop((with, narrow));
+    Ok(())
+}
+
+/// What a server may hold for queries that does not suffice for most of those of these trials.
+const LITTLE: [&str; 3] = ["--query-memory-limit", "64MiB", "--threads"];
+
+/// Each of the statements fails without files, and gives the value with them. Gives the servers that have files, of few threads and
+/// of many.
+async fn go_through_files(path: &str, statements: &[(&str, &str)]) -> Result<[Server; 2]> {
+    let without = Server::start(&[&LITTLE[..], &["2"]].concat())?;
+    let with = |threads| Server::start(&[&LITTLE[..], &[threads, "--spill-dir", path]].concat());
+    let with = [with("2")?, with("8")?];
+    let table = "CREATE TABLE t AS SELECT x, x % 999983 AS k, md5(x::text) AS s FROM generate_series(1, 1200000) g(x)";
+    for server in [&without, &with[0], &with[1]] {
+        server.connect().await?.batch_execute(table).await?;
+    }
+    for (number, (statement, expected)) in statements.iter().enumerate() {
+        let state = failing(&without.connect().await?, statement).await?;
+        ensure!(state == "53200", "{statement}: {state}");
+        let found = rows(&with[number % 2].connect().await?, statement).await?;
+        ensure!(found[0][0].as_deref() == Some(*expected), "{statement}: {found:?}");
+    }
+    Ok(with)
+}
+
+/// Frames that move along a partition that does not fit, also beside functions of other frames.
+async fn moving_frames() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let statements = [
+        (
+            "SELECT sum(length(w)) FROM (SELECT nth_value(s, 2) OVER (ORDER BY x ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING) AS w \
+             FROM t) q",
+            "38399968",
+        ),
+        (
+            "SELECT sum(w) FROM (SELECT sum(x) OVER (ORDER BY k GROUPS BETWEEN 2 PRECEDING AND 3 FOLLOWING) AS w FROM t) q",
+            "5760111200362",
+        ),
+        (
+            "SELECT sum(length(w)), sum(v) FROM (SELECT nth_value(s, 3) OVER (ORDER BY k RANGE BETWEEN 3 PRECEDING AND 3 \
+             FOLLOWING) AS w, sum(x) OVER (ORDER BY k GROUPS BETWEEN 1 PRECEDING AND 1 PRECEDING) AS v FROM t) q",
+            "38400000",
+        ),
+        (
+            "SELECT sum(w) FROM (SELECT count(*) OVER (ORDER BY k / 3 ROWS BETWEEN 2 PRECEDING AND 3 FOLLOWING EXCLUDE TIES) \
+             AS w FROM t) q",
+            "4199942",
+        ),
+        (
+            "SELECT sum(r + length(w)) FROM (SELECT row_number() OVER (ORDER BY x) AS r, nth_value(s, 2) OVER (ORDER BY x ROWS \
+             BETWEEN CURRENT ROW AND 5 FOLLOWING) AS w FROM t) q",
+            "720037799968",
+        ),
+    ];
+    go_through_files(&directory.path().display().to_string(), &statements).await?;
+    Ok(())
+}
+
+/// Rows on their way to a table are not held until all are there.
+async fn wide_rows() -> Result<()> {
+    let server = Server::start(&[&LITTLE[..], &["2"]].concat())?;
+    let client = server.connect().await?;
+    let wide = "AS SELECT g, repeat(md5(g::text), 30) AS s FROM generate_series(1, 300000) g(g)";
+    for statement in [
+        &format!("CREATE TABLE wide {wide}"),
+        "BEGIN",
+        &format!("CREATE TABLE others {wide}"),
+    ] {
+        client.batch_execute(statement).await?;
+    }
+    client
+        .batch_execute("INSERT INTO wide SELECT * FROM others; COMMIT")
+        .await?;
+    let found = value(&client, "SELECT sum(length(s)) FROM wide").await?;
+    ensure!(found == "576000000", "{found} bytes of wide rows");
     Ok(())
 }
 

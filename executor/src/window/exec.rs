@@ -20,6 +20,7 @@ use datafusion::physical_plan::{
 
 use super::constant;
 use super::partitions::Windows;
+use super::sliding::Extents;
 
 /// Computes what a `WindowAggExec` does.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct WindowExec {
     window: WindowAggExec,
     /// Whether rows may wait in files.
     spills: bool,
+    /// On which rows the functions depend, where rows may go before their partition is complete.
+    extents: Option<Vec<Arc<dyn Extents>>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -41,8 +44,15 @@ impl WindowExec {
         Self {
             window,
             spills,
+            extents: None,
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The same, where each function's values depend on these rows.
+    pub fn sliding(mut self, extents: Option<Vec<Arc<dyn Extents>>>) -> Self {
+        self.extents = extents;
+        self
     }
 
     pub fn window_expr(&self) -> &[Arc<dyn WindowExpr>] {
@@ -94,7 +104,7 @@ impl ExecutionPlan for WindowExec {
         };
         let may_spread = !self.window.partition_keys().is_empty();
         let window = WindowAggExec::try_new(self.window_expr().to_vec(), input, may_spread)?;
-        Ok(Arc::new(Self::new(window, self.spills)))
+        Ok(Arc::new(Self::new(window, self.spills).sliding(self.extents.clone())))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -105,7 +115,7 @@ impl ExecutionPlan for WindowExec {
         let metrics = SpillMetrics::new(&self.metrics, partition);
         let files = spills.then(|| Arc::new(SpillManager::new(context.runtime_env(), metrics, input.schema())));
         let reservation = MemoryConsumer::new("window functions")
-            .with_can_spill(spills)
+            .with_can_spill(spills || self.extents.is_some())
             .register(context.memory_pool());
         let windows = Windows::new(
             (input, self.schema()),
@@ -113,7 +123,8 @@ impl ExecutionPlan for WindowExec {
             (reservation, files),
             BaselineMetrics::new(&self.metrics, partition),
             context.session_config().batch_size(),
-        );
+        )
+        .sliding(self.extents.clone());
         let rows = futures::stream::try_unfold(windows, async |mut windows: Windows| {
             let batch = windows.next().await?;
             Ok(batch.map(|batch| (batch, windows)))

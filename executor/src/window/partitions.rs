@@ -1,6 +1,7 @@
 //! The rows of the partition at hand, in memory or in a file.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -17,8 +18,10 @@ use datafusion::physical_plan::{SendableRecordBatchStream, SpillManager, WindowE
 use futures::TryStreamExt;
 
 use super::constant::{Gathered, repeated};
+use super::sliding::{Extents, Slide};
 use crate::gather;
-use crate::held::batch_bytes;
+use crate::held::{batch_bytes, compacted};
+use crate::hostile;
 
 /// A file's bytes, from which on there is another: read files go.
 const FILE_BYTES: usize = 64 << 20;
@@ -37,6 +40,8 @@ pub(super) struct Windows {
     reservation: MemoryReservation,
     /// Where rows wait that do not fit.
     files: Option<Arc<SpillManager>>,
+    /// Where frames move: on which rows the functions depend.
+    extents: Option<Vec<Arc<dyn Extents>>>,
     metrics: BaselineMetrics,
     batch_rows: usize,
     /// Whether each function gives its partition one value; and what they have seen of the partition at hand.
@@ -45,6 +50,8 @@ pub(super) struct Windows {
     /// Rows of the partition that may go on, those in files first.
     waiting: Option<(SpillPoolSink, SendableRecordBatchStream)>,
     held: Vec<RecordBatch>,
+    /// The first rows of these, which have gone on and are needed for others.
+    given: usize,
     /// The keys of the last row seen.
     last: Option<Vec<ArrayRef>>,
     /// What is computed: rows with their partition's values, and batches.
@@ -70,16 +77,24 @@ impl Windows {
             kept: Vec::new(),
             reservation,
             files,
+            extents: None,
             metrics,
             batch_rows: batch_rows.max(1),
             is_constant,
             gathered: None,
             waiting: None,
             held: Vec::new(),
+            given: 0,
             last: None,
             reread: None,
             ready: VecDeque::new(),
         }
+    }
+
+    /// The same, where each function's values depend on these rows.
+    pub fn sliding(mut self, extents: Option<Vec<Arc<dyn Extents>>>) -> Self {
+        self.extents = extents;
+        self
     }
 
     /// The next rows with their functions' values.
@@ -131,7 +146,7 @@ impl Windows {
             true => {}
         }
         if rest > done {
-            self.evaluate(&batch.slice(done, rest - done))?;
+            self.evaluate(&batch.slice(done, rest - done), 0..rest - done)?;
         }
         self.last = Some(row(batch.num_rows() - 1));
         self.hold(batch.slice(rest, batch.num_rows() - rest))
@@ -157,7 +172,10 @@ impl Windows {
 
     /// Keeps rows of the partition at hand.
     fn hold(&mut self, rows: RecordBatch) -> Result<()> {
-        let mut bytes = batch_bytes(&rows);
+        if self.extents.is_some() && hostile::through_files() && rows.num_rows() > 1 {
+            return (0..rows.num_rows()).try_for_each(|row| self.hold(rows.slice(row, 1)));
+        }
+        let mut bytes = self.cost(&rows);
         if self.is_constant {
             let gathered = match &mut self.gathered {
                 Some(gathered) => gathered,
@@ -166,17 +184,15 @@ impl Windows {
             let before = gathered.bytes();
             gathered.update(&rows)?;
             bytes += gathered.bytes().saturating_sub(before);
-        } else {
-            // They are put together, and each has its values.
-            bytes = 2 * bytes + rows.num_rows() * self.exprs.len() * VALUE_BYTES;
         }
         if self.waiting.is_none() {
             match self.reservation.try_grow(bytes) {
-                Ok(()) => {
+                Err(error) if self.extents.is_none() => self.let_wait(error)?,
+                fits => {
                     self.held.push(rows);
-                    return Ok(());
+                    let slid = (fits.is_err() || hostile::through_files()) && self.slide()?;
+                    return if slid { Ok(()) } else { fits };
                 }
-                Err(error) => self.let_wait(error)?,
             }
         }
         if let (Some((sink, _)), Some(gathered)) = (&self.waiting, &self.gathered) {
@@ -184,6 +200,40 @@ impl Windows {
             sink.push_batch(&rows)?;
         }
         Ok(())
+    }
+
+    /// What rows take while they are held.
+    fn cost(&self, rows: &RecordBatch) -> usize {
+        match self.is_constant {
+            true => batch_bytes(rows),
+            // They are put together, and each has its values.
+            false => 2 * batch_bytes(rows) + rows.num_rows() * self.exprs.len() * VALUE_BYTES,
+        }
+    }
+
+    /// Lets those of the held rows go on whose values are known, and keeps what others need. Says whether that helps.
+    fn slide(&mut self) -> Result<bool> {
+        let (Some(extents), Some(batch)) = (&self.extents, gather::concat_batches(&self.held)?) else {
+            return Ok(false);
+        };
+        let slide = Slide::of(extents, &batch, self.given)?;
+        self.held = vec![batch.clone()];
+        let Some(Slide { waits, from }) = slide else {
+            return Ok(false);
+        };
+        let rest = batch.slice(from, batch.num_rows() - from);
+        let columns = rest.columns().iter().map(compacted).collect::<Result<_>>()?;
+        let rest = RecordBatch::try_new(rest.schema(), columns)?;
+        // Where frames are so long that little goes, rows would be worked on again and again.
+        let (held, needed) = (self.reservation.size(), self.cost(&rest));
+        if needed > held / 2 && !hostile::through_files() {
+            return Ok(false);
+        }
+        self.held = vec![rest];
+        self.evaluate(&batch, self.given..waits)?;
+        self.kept.push(self.reservation.split(held.saturating_sub(needed)));
+        self.given = waits - from;
+        Ok(true)
     }
 
     /// Puts what is held into a file.
@@ -220,11 +270,12 @@ impl Windows {
             return Ok(());
         };
         drop(held);
-        self.evaluate(&batch)
+        let given = std::mem::take(&mut self.given);
+        self.evaluate(&batch, given..batch.num_rows())
     }
 
-    /// Computes the functions over whole partitions.
-    fn evaluate(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Computes the functions over whole partitions, and gives these of the rows.
+    fn evaluate(&mut self, batch: &RecordBatch, wanted: Range<usize>) -> Result<()> {
         let ranges = evaluate_partition_ranges(batch.num_rows(), &self.sort_keys(batch)?)?;
         let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(ranges.len()); self.exprs.len()];
         for range in ranges {
@@ -236,8 +287,8 @@ impl Windows {
         let columns = columns.iter().zip(&self.exprs);
         let columns = columns.map(|(pieces, expr)| gather::concat(pieces, || Ok(expr.field()?.data_type().clone())));
         let given = self.with_values(batch, columns.collect::<Result<_>>()?)?;
-        for start in (0..given.num_rows()).step_by(self.batch_rows) {
-            let rows = self.batch_rows.min(given.num_rows() - start);
+        for start in wanted.clone().step_by(self.batch_rows) {
+            let rows = self.batch_rows.min(wanted.end - start);
             self.ready.push_back(given.slice(start, rows));
         }
         Ok(())

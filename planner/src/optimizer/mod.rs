@@ -33,6 +33,7 @@ mod unions;
 mod unordered;
 
 use crate::optimizer::spill::inputs::shielded;
+use crate::optimizer::spill::sliding::extents;
 use crate::optimizer::spill::turned::from_the_end;
 use crate::pg::nodes::{LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
 use apply::ApplyPlanner;
@@ -178,7 +179,7 @@ impl PhysicalOptimizerRule for TenonWindows {
             Some(window) => Ok(Transformed::yes(match spills {
                 true if !is_one_value(window) => match from_the_end(window)? {
                     Some(turned) => turned,
-                    None => Arc::new(WindowExec::new(window.clone(), spills)),
+                    None => Arc::new(WindowExec::new(window.clone(), spills).sliding(extents(window))),
                 },
                 _ => Arc::new(WindowExec::new(window.clone(), spills)),
             })),

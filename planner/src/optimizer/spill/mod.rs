@@ -5,5 +5,6 @@ pub(crate) mod grouping_sets;
 pub(crate) mod inputs;
 pub(crate) mod ordered_sets;
 pub(crate) mod pool;
+pub(crate) mod sliding;
 pub(crate) mod turned;
 pub(crate) mod windows;

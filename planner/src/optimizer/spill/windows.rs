@@ -5,6 +5,7 @@
 //! are read from a file once more. Frames that reach to the end of their partition are turned: [`super::turned`].
 
 use super::turned;
+use crate::pg::functions::window::Framed;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result, ScalarValue};
@@ -147,6 +148,17 @@ pub(super) fn unnamed(mut expr: &Expr) -> &Expr {
     expr
 }
 
+/// Whether it is a function of frames that move along the partition: [`super::sliding`].
+fn moves(expr: &Expr) -> bool {
+    let Expr::WindowFunction(function) = unnamed(expr) else {
+        return false;
+    };
+    match &function.fun {
+        WindowFunctionDefinition::WindowUDF(udf) => udf.inner().downcast_ref().is_some_and(Framed::moves),
+        WindowFunctionDefinition::AggregateUDF(_) => false,
+    }
+}
+
 fn count_of_rows() -> Expr {
     Expr::from(WindowFunction::new(count_udaf(), vec![lit(1i64)]))
 }
@@ -157,7 +169,9 @@ fn counted(window: &Window, config: &dyn OptimizerConfig) -> Result<Option<Logic
         Expr::WindowFunction(function) => Instead::of(function),
         _ => None,
     };
-    if !window.window_expr.iter().any(|expr| found(expr).is_some()) {
+    let moving = window.window_expr.iter().filter(|expr| moves(expr)).count();
+    let is_mixed = moving > 0 && moving < window.window_expr.len();
+    if !is_mixed && !window.window_expr.iter().any(|expr| found(expr).is_some()) {
         return Ok(None);
     }
     let mut outputs: Vec<Expr> = window.input.schema().columns().into_iter().map(Expr::Column).collect();
@@ -192,7 +206,10 @@ fn counted(window: &Window, config: &dyn OptimizerConfig) -> Result<Option<Logic
         .calls
         .into_iter()
         .partition(|call| matches!(call, Expr::Alias(_)));
+    // Beside others, frames that move would be computed over whole partitions.
+    let (moving, plain): (Vec<Expr>, Vec<Expr>) = plain.into_iter().partition(moves);
     let mut plan = LogicalPlanBuilder::window_plan(Arc::unwrap_or_clone(Arc::clone(&window.input)), plain)?;
+    plan = LogicalPlanBuilder::window_plan(plan, moving)?;
     for call in named {
         plan = LogicalPlanBuilder::from(plan).window([call])?.build()?;
     }

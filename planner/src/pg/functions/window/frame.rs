@@ -245,6 +245,13 @@ impl Frames {
         ]
     }
 
+    /// The rows on which a row's value depends, itself among them.
+    pub fn extent(&self, row: usize) -> Range<usize> {
+        let by_peers = self.frame.units != Units::Rows || matches!(self.frame.exclude, Exclude::Group | Exclude::Ties);
+        let (frame, own) = (self.of(row), if by_peers { self.peers(row) } else { row..row + 1 });
+        frame.start.min(own.start)..frame.end.max(own.end)
+    }
+
     pub fn excludes(&self) -> bool {
         self.frame.exclude != Exclude::Nothing
     }

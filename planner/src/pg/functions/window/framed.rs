@@ -124,7 +124,7 @@ pub(crate) fn lower(call: Box<WindowFunction>, schema: &DFSchema) -> Result<Tran
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Framed {
+pub(crate) struct Framed {
     name: String,
     function: Function,
     frame: Frame,
@@ -137,6 +137,17 @@ struct Framed {
 impl Framed {
     fn own<'a, T>(&self, all: &'a [T]) -> &'a [T] {
         &all[..self.arguments.min(all.len())]
+    }
+
+    /// Whether no row depends on all those before it, or after.
+    pub fn moves(&self) -> bool {
+        self.frame.start != Bound::UnboundedPreceding && self.frame.end != Bound::UnboundedFollowing
+    }
+
+    /// For each of some rows of a partition, those on which its value depends.
+    pub fn extents(&self, values: &[ArrayRef], rows: usize) -> Result<Vec<Range<usize>>> {
+        let frames = frames(self.frame, &values[self.own(values).len()..], &self.order, rows)?;
+        Ok((0..rows).map(|row| frames.extent(row)).collect())
     }
 }
 
@@ -272,20 +283,25 @@ impl PartitionEvaluator for Evaluator {
             return Ok(new_empty_array(&self.result));
         }
         let (own, rest) = values.split_at(self.arguments);
-        let [admitted, keys @ .., from, to] = rest else {
-            return plan_err!("a window call lacks its frame");
-        };
-        let frames = Frames::new(self.frame, rows, (keys, &self.order), [from, to])?;
+        let frames = frames(self.frame, rest, &self.order, rows)?;
         match &self.aggregate {
             Some((aggregate, types)) => {
                 let columns = own.iter().zip(types);
                 let columns = columns
                     .map(|(values, wanted)| Ok(cast(values, wanted)?))
                     .collect::<Result<Vec<_>>>()?;
-                Aggregation::new(aggregate, columns, admitted.as_boolean(), rows)?.results(&frames, &self.result)
+                Aggregation::new(aggregate, columns, rest[0].as_boolean(), rows)?.results(&frames, &self.result)
             }
             None => self.picked(own, &frames, rows),
         }
+    }
+}
+
+/// The frames of some rows of a partition. `values` are those of a call's arguments that are not the function's own.
+fn frames(frame: Frame, values: &[ArrayRef], order: &[SortOptions], rows: usize) -> Result<Frames> {
+    match values {
+        [_, keys @ .., from, to] => Frames::new(frame, rows, (keys, order), [from, to]),
+        _ => plan_err!("a window call lacks its frame"),
     }
 }
 

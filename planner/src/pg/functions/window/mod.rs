@@ -14,7 +14,7 @@ mod range;
 mod shift;
 mod tiles;
 
-pub(crate) use framed::lower;
+pub(crate) use framed::{Framed, lower};
 pub(crate) use planner::{FRAME, is_datafusions, planner};
 
 use crate::pg::error::{SqlError, SqlState};
