@@ -368,7 +368,7 @@ async fn try_run(
     let at_hand = ready.filter(|_| work.absent_bytes == 0);
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
     let steps = fragment.steps.iter().map(|step| report.time(step.name.clone()));
-    let steps: Vec<Time> = steps.collect();
+    let steps: Vec<Time> = [report.time("arrays")].into_iter().chain(steps).collect();
     let pool = Arc::clone(context.memory_pool());
     let above = compiled.above;
     let [launching, waiting, reading] = times;

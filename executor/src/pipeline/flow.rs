@@ -197,6 +197,11 @@ impl Flow {
         self.open.push(format!("{last} }}"));
     }
 
+    /// Whether all rows of a table have come here.
+    pub fn is_whole(&self) -> bool {
+        self.open.is_empty() && matches!(self.source, Source::Scan(_))
+    }
+
     /// Rows that have come here may be listed, before they go on.
     pub fn list_here(&mut self) {
         if !self.open.is_empty() {

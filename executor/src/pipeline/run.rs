@@ -85,7 +85,7 @@ pub struct Running {
     early: Option<(Together, HashMap<Part, usize>)>,
     scans: Vec<OnDevice>,
     ready: Arc<Ready>,
-    /// Before the first pipeline and after each.
+    /// Before arrays are set, before the first pipeline and after each.
     marks: Vec<Event>,
     ended: bool,
 }
@@ -115,6 +115,7 @@ impl Running {
             check(cancelled)?;
             scans.push(OnDevice::of(&stream, scan)?);
         }
+        let begun = stream.record()?;
         let mut arrays = vec![];
         for spec in &fragment.arrays {
             let mut array = with_room(&stream, || stream.alloc::<u8>(spec.bytes))?;
@@ -130,7 +131,7 @@ impl Running {
             arrays,
             scans,
             ready,
-            marks: vec![],
+            marks: vec![begun],
             ended: false,
         };
         running.marks.push(running.stream.record()?);
@@ -246,7 +247,7 @@ impl Running {
         beside.synchronize()
     }
 
-    /// How long each pipeline took; all are done.
+    /// How long setting arrays took, and each pipeline; all are done.
     pub fn times(&self) -> Result<Vec<Duration>> {
         let pairs = self.marks.windows(2);
         let times = pairs.map(|pair| {

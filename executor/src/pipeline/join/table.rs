@@ -111,6 +111,7 @@ impl Table {
     /// Ends the build side in a table.
     pub fn build(fragment: &mut Fragment, sides: &Sides<'_>) -> Translated<Table> {
         let mut flow = compile::flow(fragment, sides.build)?;
+        let whole = flow.is_whole();
         let unique = has_unique_key(&flow, sides.build_keys);
         let (keys, null) = words(&mut flow, sides.build_keys)?;
         let present = null.map(|null| format!("!{null}"));
@@ -173,7 +174,9 @@ impl Table {
         }
         let types: Vec<DataType> = keys.iter().map(|key| key.data_type.clone()).collect();
         let mut test = None;
-        if sides.build_side == JoinSide::Left && !sides.join.filters().is_empty() {
+        // All rows of a table that has most values of a range would rule nothing out.
+        let rules_out = !(whole && matches!(index, Index::Range(_)) && made.rows_max * 2 >= buckets);
+        if rules_out && sides.build_side == JoinSide::Left && !sides.join.filters().is_empty() {
             // Of hashes there are more bits than buckets, so that few are set by others.
             let (index, length) = match &index {
                 Index::Hash(mask, arrays) => {
