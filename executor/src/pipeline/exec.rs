@@ -20,7 +20,8 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
-use super::attempt::{Kept, Ran, Report, rows};
+use super::attempt::{Ran, Report, rows};
+use super::compiled::Kept;
 use super::top::Top;
 use crate::per_execution::{MadeOnce, PerExecution};
 

@@ -1,7 +1,7 @@
 //! Parts of queries on the device: fused pipelines over tables' columns (`tenon_gpu::pipeline`).
 //!
 //! ```text
-//! plan -> pipelines as code (compile: scans, filters, projections; join; group; top) over columns as storage keeps them
+//! plan -> pipelines as code (compiled; compile: scans, filters, projections; join; group; top) over columns as storage keeps them
 //! (stored) and tables made by earlier pipelines (made) -> a fragment, if that pays (cost) -> its code, compiled while the CPU
 //! answers (prepare); columns and arrays on the device (columns, run) -> groups (result), rows in an
 //! order (sorted), and what the host does above them (tail)
@@ -11,6 +11,7 @@
 mod attempt;
 mod columns;
 mod compile;
+mod compiled;
 mod cost;
 mod exec;
 mod flow;

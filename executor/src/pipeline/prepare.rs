@@ -4,7 +4,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, LazyLock};
 
-use super::attempt::Compiled;
+use super::compiled::Compiled;
 use crate::device;
 
 /// Fragments that wait. Further ones are prepared when they come again.
