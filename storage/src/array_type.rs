@@ -60,6 +60,7 @@ impl ArrayType {
         match self.element {
             16 => 1000,
             17 => 1001,
+            19 => 1003,
             20 => 1016,
             21 => 1005,
             23 => 1007,
@@ -94,6 +95,7 @@ impl ArrayType {
             SqlType::Float4 => "real[]",
             SqlType::Float8 => "double precision[]",
             SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "numeric[]",
+            SqlType::Name => "name[]",
             SqlType::Varchar | SqlType::VarcharOf(_) => "character varying[]",
             SqlType::CharOf(_) => "character[]",
             SqlType::Date => "date[]",

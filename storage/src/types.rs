@@ -37,6 +37,8 @@ pub enum SqlType {
     /// `numeric(precision, scale)` beyond that: stored like `numeric`.
     NumericWide(u16, i16),
     Text,
+    /// At most 63 bytes: longer texts are cut.
+    Name,
     Varchar,
     VarcharOf(u32),
     CharOf(u32),
@@ -62,7 +64,7 @@ pub enum SqlType {
 }
 
 /// The types without a modifier, but for arrays.
-const SCALARS: [SqlType; 20] = [
+const SCALARS: [SqlType; 21] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -71,6 +73,7 @@ const SCALARS: [SqlType; 20] = [
     SqlType::Float8,
     SqlType::Numeric,
     SqlType::Text,
+    SqlType::Name,
     SqlType::Varchar,
     SqlType::CharOf(1),
     SqlType::Date,
@@ -100,9 +103,12 @@ impl SqlType {
             SqlType::Float8 => DataType::Float64,
             SqlType::Numeric | SqlType::NumericWide(..) => NUMERIC,
             SqlType::NumericOf(precision, scale) => DataType::Decimal128(precision, scale),
-            SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) | SqlType::Json => {
-                DataType::Utf8View
-            }
+            SqlType::Text
+            | SqlType::Name
+            | SqlType::Varchar
+            | SqlType::VarcharOf(_)
+            | SqlType::CharOf(_)
+            | SqlType::Json => DataType::Utf8View,
             SqlType::Jsonb => DataType::LargeUtf8,
             SqlType::Date => DataType::Date32,
             SqlType::Time | SqlType::TimeOf(_) => DataType::Time64(TimeUnit::Microsecond),
@@ -180,6 +186,7 @@ impl SqlType {
         match self {
             SqlType::Bool => 16,
             SqlType::Bytea => 17,
+            SqlType::Name => 19,
             SqlType::Int8 => 20,
             SqlType::Int2 => 21,
             SqlType::Int4 => 23,
@@ -308,6 +315,7 @@ impl SqlType {
             SqlType::Float8 => "double precision",
             SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "numeric",
             SqlType::Text => "text",
+            SqlType::Name => "name",
             SqlType::Varchar | SqlType::VarcharOf(_) => "character varying",
             SqlType::CharOf(_) => "character",
             SqlType::Date => "date",
@@ -328,6 +336,11 @@ impl SqlType {
     /// Strings whose values are compared byte by byte.
     pub fn is_string(self) -> bool {
         self.data_type() == DataType::Utf8View
+    }
+
+    /// Strings of which a value keeps so much only.
+    pub fn is_limited_string(self) -> bool {
+        matches!(self, SqlType::Name | SqlType::VarcharOf(_) | SqlType::CharOf(_))
     }
 
     /// `numeric(precision, scale)`.
@@ -416,6 +429,7 @@ impl std::str::FromStr for SqlType {
             ("numeric" | "decimal" | "dec", 1) => SqlType::numeric(arguments[0], 0)?,
             ("numeric" | "decimal" | "dec", 2) => SqlType::numeric(arguments[0], arguments[1])?,
             ("text", 0) => SqlType::Text,
+            ("name", 0) => SqlType::Name,
             ("character varying" | "varchar", 0) => SqlType::Varchar,
             ("character varying" | "varchar", 1) => length(SqlType::VarcharOf)?,
             ("character" | "char" | "bpchar", 0) => SqlType::CharOf(1),

@@ -7,6 +7,7 @@ use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::numeric::column::{convert, is_number};
 use crate::parse::{numeric_overflow, parse_column};
+use crate::quote::cut_name;
 use crate::segment::{SEGMENT_ROWS_MAX, Segment, segment_bytes_max};
 use crate::types::{NUMERIC, SqlType};
 use arrow::array::*;
@@ -203,9 +204,23 @@ fn cast(array: &ArrayRef, data_type: &DataType, column: &ColumnDef) -> Result<Ar
 }
 
 /// `varchar(n)` and `char(n)`: an error (22001) where more than n characters are left after trailing blanks;
-/// `char(n)` is kept without its trailing blanks.
+/// `char(n)` is kept without its trailing blanks. A `name` is cut. So are the items of arrays of these.
 fn fit_length(array: ArrayRef, sql_type: SqlType) -> Result<ArrayRef> {
     let (limit, strip) = match sql_type {
+        SqlType::Array(of) if of.element().is_limited_string() => return fit_items(&array, of.element()),
+        SqlType::Name => {
+            let strings = array.as_string_view();
+            let cut = |value: &str| cut_name(value).len() < value.len();
+            return Ok(match strings.iter().flatten().any(cut) {
+                true => Arc::new(
+                    strings
+                        .iter()
+                        .map(|value| value.map(cut_name))
+                        .collect::<StringViewArray>(),
+                ),
+                false => array,
+            });
+        }
         SqlType::VarcharOf(limit) => (limit as usize, false),
         SqlType::CharOf(limit) => (limit as usize, true),
         _ => return Ok(array),
@@ -219,6 +234,19 @@ fn fit_length(array: ArrayRef, sql_type: SqlType) -> Result<ArrayRef> {
         .iter()
         .map(|value| value.map(|value| fit_string(value, limit, strip, sql_type)).transpose());
     Ok(Arc::new(fitted.collect::<Result<StringViewArray>>()?))
+}
+
+/// An array's items, in all its dimensions.
+fn fit_items(array: &ArrayRef, element: SqlType) -> Result<ArrayRef> {
+    let Some(lists) = array.as_list_opt::<i32>() else {
+        return fit_length(array.clone(), element);
+    };
+    let items = fit_items(lists.values(), element)?;
+    let DataType::List(item) = array.data_type() else {
+        return Err(StorageError::internal("an array is no list"));
+    };
+    let fitted = ListArray::try_new(item.clone(), lists.offsets().clone(), items, lists.nulls().cloned())?;
+    Ok(Arc::new(fitted))
 }
 
 /// One value of `fit_length`.

@@ -8,6 +8,7 @@ use crate::datetime::{
 use crate::error::Result;
 use crate::json::Json;
 use crate::numeric::column::Builder;
+use crate::quote::cut_name;
 use crate::writer::fit_string;
 use arrow::array::*;
 use arrow::datatypes::*;
@@ -119,6 +120,7 @@ pub fn parse_column_by<'a>(
             Ok(Arc::new(builder.finish()))
         }
         SqlType::Text | SqlType::Varchar => strings(sql_type, fields, Ok),
+        SqlType::Name => strings(sql_type, fields, |text| Ok(cut_name(text))),
         SqlType::VarcharOf(limit) => strings(sql_type, fields, |text| fit(text, limit, false, sql_type)),
         SqlType::CharOf(limit) => strings(sql_type, fields, |text| fit(text, limit, true, sql_type)),
         SqlType::Json => strings(sql_type, fields, |text| check_json(text).map(|()| text)),

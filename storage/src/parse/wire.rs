@@ -9,6 +9,7 @@ use crate::error::{ErrorKind, Result, StorageError};
 use crate::json::Json;
 use crate::numeric::column::does_not_fit;
 use crate::numeric::{self, Numeric};
+use crate::quote::cut_name;
 use crate::types::SqlType;
 use crate::writer::fit_string;
 use arrow::array::*;
@@ -153,7 +154,12 @@ pub fn decode_column<'a>(
             })?;
             Ok(Arc::new(LargeStringArray::from_iter(values)))
         }
-        SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) | SqlType::Json => {
+        SqlType::Text
+        | SqlType::Name
+        | SqlType::Varchar
+        | SqlType::VarcharOf(_)
+        | SqlType::CharOf(_)
+        | SqlType::Json => {
             let values = collect(fields, |bytes| decode_string(bytes, sql_type))?;
             Ok(Arc::new(StringViewArray::from_iter(values)))
         }
@@ -194,6 +200,7 @@ fn decode_string(bytes: &[u8], sql_type: SqlType) -> Result<&str> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
     let text = text.ok_or_else(|| invalid_utf8(bytes))?;
     match sql_type {
+        SqlType::Name => Ok(cut_name(text)),
         SqlType::VarcharOf(limit) => fit_string(text, limit as usize, false, sql_type),
         SqlType::CharOf(limit) => fit_string(text, limit as usize, true, sql_type),
         SqlType::Json => check_json(text)

@@ -4,6 +4,14 @@ mod keywords;
 
 use keywords::KEYWORDS;
 
+/// Longest name in bytes; longer ones are cut.
+const NAME_BYTES_MAX: usize = 63;
+
+/// What of a text a name keeps.
+pub fn cut_name(name: &str) -> &str {
+    &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
+}
+
 /// A name as it must be written: between quotes where it is no plain word, or one that means something else.
 pub fn identifier(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')

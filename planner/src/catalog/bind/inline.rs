@@ -609,9 +609,10 @@ fn of_columns(query: Box<Query>, columns: &[(String, String)]) -> Result<Box<Que
 /// Rows of a function that returns `record`, whose columns get the types that its call's alias declares.
 fn of_types(query: Box<Query>, columns: &[TableAliasColumnDef]) -> Result<Box<Query>> {
     let types: Option<Vec<_>> = columns.iter().map(|column| column.data_type.clone()).collect();
-    let Some(types) = types.filter(|types| !types.is_empty()) else {
-        return Ok(query);
-    };
+    let types = types.filter(|types| !types.is_empty()).ok_or_else(|| {
+        let message = "a column definition list is required for functions returning \"record\"";
+        SqlError::new(state::SYNTAX_ERROR, message)
+    })?;
     let is_plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
     let mut body = query.body.as_ref();
     while let SetExpr::SetOperation { left, .. } = body {

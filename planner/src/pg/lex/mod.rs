@@ -9,9 +9,7 @@ mod strings;
 
 use crate::pg::error::{Result, SqlError, state};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Whitespace};
-
-/// Longest name in bytes; longer ones are cut.
-const NAME_MAX: usize = 63;
+use tenon_storage::quote::cut_name;
 
 /// Cuts a text into tokens. Where strings do not conform to the standard, a backslash escapes in any of them. 54001 where
 /// their tree would be deeper than the stacks bear.
@@ -223,14 +221,6 @@ fn is_name_start(c: char) -> bool {
 
 fn is_name_part(c: char) -> bool {
     is_name_start(c) || c.is_ascii_digit() || c == '$'
-}
-
-pub(crate) fn cut_name(name: &str) -> &str {
-    if name.len() <= NAME_MAX {
-        return name;
-    }
-    let end = (0..=NAME_MAX).rev().find(|&end| name.is_char_boundary(end));
-    &name[..end.unwrap_or(0)]
 }
 
 #[cfg(test)]

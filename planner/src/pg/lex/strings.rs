@@ -1,9 +1,10 @@
 //! Strings and quoted names in all their forms.
 
-use super::{Lexer, cut_name, is_blank, is_name_part, is_name_start};
+use super::{Lexer, is_blank, is_name_part, is_name_start};
 use crate::pg::error::{Result, SqlError, state};
 use datafusion::sql::sqlparser::ast::DollarQuotedString;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use tenon_storage::quote::cut_name;
 
 impl Lexer<'_> {
     /// The string or quoted name that starts here, if one does.

@@ -1,9 +1,11 @@
-//! GROUP BY with ROLLUP, CUBE and GROUPING SETS, however nested and mixed, as one list of grouping sets.
+//! GROUP BY with ROLLUP, CUBE and GROUPING SETS, however nested and mixed, as one list of grouping sets. Output columns of one
+//! expression that are keys by their names or places are keys each for itself: some sets may have only one of them.
 
-use super::names::function_name;
+use super::names::{displayed_name, folded, function_name, output_name};
+use super::spellings::call;
 use crate::pg::tokens::sets::{DISTINCT, EMPTY, SETS};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, Value,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Select, SelectItem, Value,
 };
 
 /// Sets that one GROUP BY may have, as in PostgreSQL.
@@ -34,6 +36,7 @@ pub(super) fn in_select(select: &mut Select) {
             .flat_map(|set| own.iter().map(move |more| united(set, more)))
             .collect();
     }
+    part_alike(&all, &mut select.projection);
     for set in &mut all {
         for key in set {
             position(key, &select.projection);
@@ -164,21 +167,77 @@ fn cube(parts: &[Vec<Expr>]) -> Sets {
         .collect()
 }
 
+/// Tells keys apart that are output columns of one expression: all but the first are wrapped in `coalesce`, which changes no
+/// value. A key that is an expression itself is the first such column.
+fn part_alike(sets: &Sets, items: &mut [SelectItem]) {
+    let mut keyed: Vec<usize> = sets.iter().flatten().filter_map(|key| output(key, items)).collect();
+    keyed.sort_unstable();
+    keyed.dedup();
+    let exprs: Vec<Option<Expr>> = items.iter().map(|item| of_item(item).cloned()).collect();
+    for (times, &at) in keyed.iter().enumerate() {
+        let alike = keyed[..times]
+            .iter()
+            .filter(|&&before| exprs[before] == exprs[at])
+            .count();
+        let Some(expr) = exprs[at].clone().filter(|_| alike > 0) else {
+            continue;
+        };
+        let wrapped = (0..alike).fold(expr, |expr, _| call("coalesce", vec![expr]));
+        match &mut items[at] {
+            SelectItem::ExprWithAlias { expr, .. } => *expr = wrapped,
+            item => {
+                if let Some(name) = output_name(item) {
+                    *item = SelectItem::ExprWithAlias {
+                        expr: wrapped,
+                        alias: Ident::with_quote('"', name),
+                    };
+                }
+            }
+        }
+    }
+}
+
+fn of_item(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+/// The output column that a key is by its name, its place or its expression.
+fn output(key: &Expr, items: &[SelectItem]) -> Option<usize> {
+    let place = place(key).filter(|place| *place < items.len());
+    let named = || match key {
+        Expr::Identifier(name) => {
+            let name = folded(name);
+            let is_own = |item: &SelectItem| output_name(item).is_some_and(|own| displayed_name(&own) == name);
+            items.iter().position(is_own)
+        }
+        _ => None,
+    };
+    let alike = || items.iter().position(|item| of_item(item) == Some(key));
+    place.or_else(named).or_else(alike)
+}
+
 /// A key that is a position is the output column there.
 fn position(key: &mut Expr, items: &[SelectItem]) {
-    let number = match &*key {
+    if let Some(expr) = place(key).and_then(|place| items.get(place)).and_then(of_item) {
+        *key = expr.clone();
+    }
+}
+
+/// The place, from 0, that a number as a key names.
+fn place(key: &Expr) -> Option<usize> {
+    let number = match key {
         Expr::Value(value) => &value.value,
         Expr::Cast { expr, .. } => match expr.as_ref() {
             Expr::Value(value) => &value.value,
-            _ => return,
+            _ => return None,
         },
-        _ => return,
+        _ => return None,
     };
-    if let Value::Number(digits, _) = number
-        && let Ok(place) = digits.parse::<usize>()
-        && let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
-            place.checked_sub(1).and_then(|place| items.get(place))
-    {
-        *key = expr.clone();
+    match number {
+        Value::Number(digits, _) => digits.parse::<usize>().ok()?.checked_sub(1),
+        _ => None,
     }
 }

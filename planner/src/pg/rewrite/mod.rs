@@ -11,6 +11,7 @@
 //! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
 //! - ranks of values that are keys of grouping sets are told apart by totals (`hypothetical_sets`);
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
+//! - a row compared with that of a subquery becomes a subquery (`row_subqueries`);
 //! - records taken out of json become queries (`recordsets`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `calls`, `overlaps`).
 
@@ -28,6 +29,7 @@ mod ordered_sets;
 mod overlaps;
 mod precedence;
 mod recordsets;
+mod row_subqueries;
 mod sequences;
 mod spellings;
 mod subqueries;
@@ -114,6 +116,11 @@ impl VisitorMut for Rewriter {
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         literals::restore_positions_in_query(query);
         apart::in_query(query);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        row_subqueries::compared(expr);
         ControlFlow::Continue(())
     }
 

@@ -95,7 +95,17 @@ pub(super) fn is_call(ident: &Ident) -> bool {
     ident.quote_style.is_none() && WORDS.iter().any(|word| ident.value.eq_ignore_ascii_case(word))
 }
 
-fn folded(ident: &Ident) -> String {
+/// The name of an output column that the text says, or that of its own column.
+pub(super) fn output_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(folded(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(folded),
+        _ => None,
+    }
+}
+
+pub(super) fn folded(ident: &Ident) -> String {
     if ident.quote_style.is_some() {
         ident.value.clone()
     } else {

@@ -363,7 +363,7 @@ fn is_row(expr: &Expr) -> bool {
 }
 
 /// What stands in `(a, b)` or `ROW(a, b)`.
-fn row_items(expr: &Expr) -> Option<Vec<&Expr>> {
+pub(super) fn row_items(expr: &Expr) -> Option<Vec<&Expr>> {
     match expr {
         Expr::Tuple(items) => Some(items.iter().collect()),
         Expr::Function(call) if function_name(call) == "row" && call.over.is_none() => {

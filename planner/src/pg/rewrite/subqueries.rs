@@ -343,11 +343,27 @@ fn compared(left: &Expr, op: &BinaryOperator, value: &Expr) -> Option<Expr> {
 
 /// `EXISTS (SELECT true FROM (subquery) AS s(v) WHERE condition(left, v))`, with as many columns as `left` has.
 fn exists(left: &Expr, subquery: Box<Query>, condition: impl Fn(&Expr, &Expr) -> Option<Expr>) -> Expr {
-    let name = |text: &str| Ident::with_quote('"', text);
     let width = match left {
         Expr::Tuple(values) => values.len(),
         _ => 1,
     };
+    let (from, value) = named(subquery, width);
+    let Some(condition) = condition(left, &value) else {
+        return Expr::Value(Value::Null.into());
+    };
+    let item = SelectItem::UnnamedExpr(Expr::Value(Value::Boolean(true).into()));
+    match select_of(vec![item], vec![from], Some(condition)) {
+        Statement::Query(subquery) => Expr::Exists {
+            subquery,
+            negated: false,
+        },
+        _ => Expr::Value(Value::Null.into()),
+    }
+}
+
+/// A subquery in FROM, and the row of its columns, or the only one.
+pub(super) fn named(subquery: Box<Query>, width: usize) -> (TableWithJoins, Expr) {
+    let name = |text: &str| Ident::with_quote('"', text);
     let columns: Vec<Ident> = (0..width).map(|at| name(&format!("\u{1}value{at}"))).collect();
     let mut values: Vec<Expr> = columns
         .iter()
@@ -356,9 +372,6 @@ fn exists(left: &Expr, subquery: Box<Query>, condition: impl Fn(&Expr, &Expr) ->
     let value = match values.len() {
         1 => values.remove(0),
         _ => Expr::Tuple(values),
-    };
-    let Some(condition) = condition(left, &value) else {
-        return Expr::Value(Value::Null.into());
     };
     let from = TableWithJoins {
         relation: TableFactor::Derived {
@@ -377,12 +390,5 @@ fn exists(left: &Expr, subquery: Box<Query>, condition: impl Fn(&Expr, &Expr) ->
         },
         joins: Vec::new(),
     };
-    let item = SelectItem::UnnamedExpr(Expr::Value(Value::Boolean(true).into()));
-    match select_of(vec![item], vec![from], Some(condition)) {
-        Statement::Query(subquery) => Expr::Exists {
-            subquery,
-            negated: false,
-        },
-        _ => Expr::Value(Value::Null.into()),
-    }
+    (from, value)
 }

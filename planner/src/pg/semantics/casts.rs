@@ -17,9 +17,8 @@ use tenon_storage::datetime::Conventions;
 use tenon_storage::types::NUMERIC;
 use tenon_storage::{EnumType, SqlType};
 
-/// The oids of types that keep a part of a text only.
+/// The oid of the type that keeps one byte of a text.
 const CHAR: u32 = 18;
-const NAME: u32 = 19;
 
 fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
@@ -57,7 +56,7 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
     if is_string(&from) && is_string(&to) {
         // What a name or a "char" keeps, and a char(n) without its blanks.
         let target = match type_oid(&cast.field) {
-            Some(NAME) => Some(text::cut_name()),
+            _ if declared == Some(SqlType::Name) => Some(text::cut_name()),
             Some(CHAR) => Some(text::one_char()),
             _ if declared.is_some_and(|to| matches!(to, SqlType::Text | SqlType::Varchar)) => {
                 let (_, own) = cast.expr.to_field(schema)?;
@@ -69,14 +68,15 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
         if let Some(target) = target {
             let cut = target.call(vec![*cast.expr]);
             // The cast stays where it says what type it is; its own turn is behind it then.
-            return Ok(Transformed::yes(match type_oid(&cast.field) {
-                Some(_) => Expr::Cast(Cast::new_from_field(Box::new(cut), cast.field)),
-                None => cut,
+            let told = type_oid(&cast.field).is_some() || declared == Some(SqlType::Name);
+            return Ok(Transformed::yes(match told {
+                true => Expr::Cast(Cast::new_from_field(Box::new(cut), cast.field)),
+                false => cut,
             }));
         }
     }
     if let ((own, depth @ 1..), (wanted, wanted_depth @ 1..)) = (array::leaf(&from), array::leaf(&to))
-        && (own != wanted || depth != wanted_depth)
+        && (own != wanted || depth != wanted_depth || limits_items(declared, &to))
         && !own.is_null()
     {
         let item = |one: Cast, schema: &DFSchema| Ok(rewrite(one, schema, conventions)?.data);
@@ -140,7 +140,7 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
     if to_integer::applies(&from, &to) {
         return Ok(Transformed::yes(to_integer::call(*cast.expr, &to)));
     }
-    if let Some(target @ (SqlType::VarcharOf(_) | SqlType::CharOf(_))) = declared
+    if let Some(target) = declared.filter(|declared| declared.is_limited_string())
         && !is_string(&from)
         && from != DataType::Null
     {
@@ -154,6 +154,11 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
         return Ok(Transformed::yes(to_text::call(*cast.expr, &to)));
     }
     keep(cast)
+}
+
+/// Whether the items of an array keep a part of their texts only.
+fn limits_items(declared: Option<SqlType>, to: &DataType) -> bool {
+    matches!(declared, Some(own @ SqlType::Array(of)) if of.element().is_limited_string() && own.data_type() == *to)
 }
 
 /// The SQL type of a target that storage keeps otherwise (nanoseconds, other decimals): none for strings.

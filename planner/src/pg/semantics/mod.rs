@@ -16,7 +16,8 @@
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
 //! - what correlates a subquery has names of its own: `own_names`;
 //! - functions that return sets: `sets`;
-//! - volatile functions are called after ORDER BY: `volatile_columns`;
+//! - volatile functions are called after ORDER BY: `volatile_columns`; once for OVER and the column that is the same:
+//!   `volatile_keys`;
 //! - what a window function gives over frames that move is in no order: `sliding`;
 //! - subqueries stand anywhere, and give one row: `subqueries`;
 //! - calls of functions and `||` look before they make something long: `bounds`;
@@ -49,6 +50,7 @@ pub(crate) mod to_text;
 mod unions;
 mod unseen_orders;
 mod volatile_columns;
+mod volatile_keys;
 
 use self::implied_equalities::DropImpliedEqualities;
 use crate::pg::bounds;
@@ -87,6 +89,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(outer_types::OuterColumnsTakeTypes));
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(expansion::Expansion));
+    rules.push(Arc::new(volatile_keys::VolatileKeysOnce));
     rules.push(Arc::new(intervals::IntervalsByLength));
     rules.push(Arc::new(correlated::Correlated));
     rules.push(Arc::new(sets::SetsInLists));

@@ -1,4 +1,4 @@
-//! `min`, `max` and `count` over frames that move, without DataFusion's (55.2) claims of an order.
+//! Aggregates over frames that move, without DataFusion's (55.2) claims of an order.
 //!
 //! It takes `max` over a frame of few rows for ascending, even where the rows come in descending order, or where the last of
 //! them are null; and `count`, where rows with nulls follow those without. Where the first rows are null, it takes those of
@@ -37,7 +37,8 @@ impl AnalyzerRule for SlidingFrames {
 fn rewrite(mut expr: Expr) -> Transformed<Expr> {
     if let Expr::WindowFunction(call) = &mut expr
         && let WindowFunctionDefinition::AggregateUDF(function) = &call.fun
-        && claims_order(function, &call.params.window_frame.start_bound)
+        && !function.inner().is::<Sliding>()
+        && (claims_order(function, &call.params.window_frame.start_bound) || only_grows(function))
     {
         let sliding = AggregateUDF::new_from_impl(Sliding(Arc::clone(function)));
         call.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(sliding));
@@ -50,10 +51,15 @@ fn rewrite(mut expr: Expr) -> Transformed<Expr> {
 fn claims_order(function: &AggregateUDF, start: &WindowFrameBound) -> bool {
     let grows = matches!(start, WindowFrameBound::Preceding(_)) && start.is_unbounded();
     match function.name() {
-        "min" | "max" => !function.inner().is::<Sliding>(),
-        "count" => !grows && !function.inner().is::<Sliding>(),
+        "min" | "max" => true,
+        "count" => !grows,
         _ => false,
     }
+}
+
+/// These take no row back, and say that rows may come in the other order, in which a frame that grows would shrink.
+fn only_grows(function: &AggregateUDF) -> bool {
+    matches!(function.name(), "bool_and" | "bool_or" | "bit_and" | "bit_or")
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -105,7 +111,10 @@ impl AggregateUDFImpl for Sliding {
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
-        ReversedUDAF::Identical
+        match only_grows(&self.0) {
+            true => ReversedUDAF::NotSupported,
+            false => ReversedUDAF::Identical,
+        }
     }
 
     fn set_monotonicity(&self, _: &DataType) -> SetMonotonicity {

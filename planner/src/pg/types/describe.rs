@@ -105,7 +105,8 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         21 => known(SqlType::Int2),
         23 => known(SqlType::Int4),
         26 | 24 | 2205 | 2206 | 4089 => Some(Field::new("", DataType::UInt32, true)),
-        18 | 19 | 25 | 705 | 1042 => known(SqlType::Text),
+        18 | 25 | 705 | 1042 => known(SqlType::Text),
+        19 => known(SqlType::Name),
         1043 => known(SqlType::Varchar),
         114 => known(SqlType::Json),
         3802 => known(SqlType::Jsonb),
@@ -120,7 +121,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         // As a parameter, numeric keeps what digits it has: the scale is the value's own.
         1700 => known(SqlType::Numeric),
         2950 => known(SqlType::Uuid),
-        1002 | 1003 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
+        1002 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
         own if let Some(of) = EnumType::newest(own) => match SqlType::Enum(of) {
             one if of.oid == own => known(one),
             one => known(SqlType::Array(ArrayType::of_items(one))),
@@ -134,6 +135,6 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
 }
 
 /// The oids of the types whose arrays a parameter can be.
-const ARRAY_ELEMENTS: [u32; 20] = [
-    16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950, 3802,
+const ARRAY_ELEMENTS: [u32; 21] = [
+    16, 17, 19, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950, 3802,
 ];

@@ -56,7 +56,6 @@ fn catalog_type(declared: &Ast) -> Option<(u32, DataType)> {
         "regproc" | "regprocedure" => (24, DataType::UInt32),
         "regnamespace" => (4089, DataType::UInt32),
         "regrole" => (4096, DataType::UInt32),
-        "name" => (19, DataType::Utf8View),
         "\"char\"" => (18, DataType::Utf8View),
         "unknown" => (705, DataType::Utf8View),
         _ => return None,
@@ -151,7 +150,7 @@ pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
         Ast::Custom(name, arguments) => {
             let word = last(name);
             let text = match (word.as_str(), arguments.is_empty()) {
-                ("name" | "unknown" | "citext" | "\"char\"" | "bpchar", true) => "text".to_string(),
+                ("unknown" | "citext" | "\"char\"" | "bpchar", true) => "text".to_string(),
                 ("oid" | "xid" | "regclass" | "regtype" | "regproc", true) => "integer".to_string(),
                 ("serial" | "serial4" | "bigserial" | "serial8" | "smallserial" | "serial2", _) => {
                     return Err(SqlError::unsupported(format!("type {word}"))
@@ -159,7 +158,7 @@ pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
                 }
                 // The internal names of array types.
                 (array, true) if array.starts_with('_') => match array {
-                    "_name" | "_bpchar" => "text[]".to_string(),
+                    "_bpchar" => "text[]".to_string(),
                     _ => format!("{}[]", &array[1..]),
                 },
                 (_, true) => word.clone(),

@@ -28,7 +28,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::types::NUMERIC;
-use tenon_storage::{ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter};
+use tenon_storage::{ArrayType, ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter};
 
 /// An INSERT whose names are known.
 pub(super) struct Resolved {
@@ -416,10 +416,13 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
 /// A value as its column stores it.
 pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
     // Lengths are checked when the row is written: a cast would cut the string instead.
-    let target = if column.sql_type.is_string() && !matches!(column.sql_type, SqlType::Json | SqlType::Jsonb) {
-        SqlType::Text
-    } else {
-        column.sql_type
+    let target = match column.sql_type {
+        SqlType::Json | SqlType::Jsonb => column.sql_type,
+        of if of.is_string() => SqlType::Text,
+        SqlType::Array(of) if of.element().is_limited_string() => {
+            (0..of.dimensions()).fold(SqlType::Text, |of, _| SqlType::Array(ArrayType::of_items(of)))
+        }
+        of => of,
     };
     let field = Arc::new(target.field("", true));
     Expr::Cast(Cast::new_from_field(Box::new(expr), field))

@@ -92,7 +92,7 @@ pub(super) fn parse_ident(values: &[Value]) -> Result<Out> {
 
 /// What a `name` keeps of a text.
 pub(super) fn name(values: &[Value]) -> Result<Out> {
-    Ok(Out::Text(crate::pg::lex::cut_name(text(values, 0)).to_string()))
+    Ok(Out::Text(tenon_storage::quote::cut_name(text(values, 0)).to_string()))
 }
 
 /// What a `"char"` keeps of a text: one byte, which may be written in octal digits.

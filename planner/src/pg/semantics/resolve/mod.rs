@@ -22,6 +22,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Cast;
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::quote::cut_name;
 
 /// A string or NULL as it stands in the text, whose type is yet to be found.
 pub(crate) fn is_unknown(expr: &Expr) -> bool {
@@ -73,7 +74,7 @@ fn group(of: SqlType) -> Group {
         | SqlType::Numeric
         | SqlType::NumericOf(..)
         | SqlType::NumericWide(..) => Group::Number,
-        SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) => Group::String,
+        SqlType::Text | SqlType::Name | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) => Group::String,
         SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Group::Moment,
         SqlType::Time | SqlType::TimeTz => Group::Time,
         SqlType::Interval => Group::Interval,
@@ -116,6 +117,10 @@ fn typed(literal: Expr, to: SqlType) -> Expr {
     }
     let to = match to {
         SqlType::Text | SqlType::Varchar | SqlType::VarcharOf(_) => return literal,
+        SqlType::Name => {
+            let cut = cut_name(text).to_string();
+            return Expr::Literal(ScalarValue::Utf8(Some(cut)), None);
+        }
         // Blanks at its end do not count.
         SqlType::CharOf(_) => {
             let bare = text.trim_end_matches(' ').to_string();

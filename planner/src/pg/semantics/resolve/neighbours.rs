@@ -291,7 +291,8 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<bool>
             Some(earlier) => type_of_two(earlier, own).ok_or_else(|| apart(place, earlier, own))?,
         });
     }
-    let Some(found) = found.filter(|found| group(*found) != Group::String || matches!(found, SqlType::CharOf(_)))
+    let Some(found) =
+        found.filter(|found| group(*found) != Group::String || matches!(found, SqlType::CharOf(_) | SqlType::Name))
     else {
         return Ok(false);
     };
