@@ -13,7 +13,6 @@ use tenon_gpu::GpuError;
 
 use super::compiled::{Compiled, Kept, Rows};
 use super::cost::Work;
-use super::fragment::Step;
 use super::prepare::in_background;
 use super::run::Running;
 use super::tail::applied;
