@@ -64,6 +64,8 @@ TENON_DEVICE i64 stored_any(const Segment& s, u32 row) {
         case 2: return stored<u16>(s, row);
         case 4: return stored<u32>(s, row);
         case 8: return stored<u64>(s, row);
+        case 0x102: return stored<i16>(s, row);
+        case 0x104: return stored<i32>(s, row);
         default: return (i64) reinterpret_cast<const i128*>(s.values)[row];
     }
 }

@@ -5,11 +5,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
-use super::stored::Stored;
+use super::stored::{Stored, width};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use parking_lot::Mutex;
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::pipeline::{SegmentColumn, Tile, tiles};
@@ -342,11 +341,12 @@ impl Held {
             }),
             Form::Plain(array) => {
                 let nulls = array.nulls();
+                if let Some(width) = width(&segment.form(column)) {
+                    let (data, bytes) = (array.to_data(), width.bytes() as usize);
+                    let values = &data.buffers()[0].as_slice()[data.offset() * bytes..][..array.len() * bytes];
+                    return made(values, nulls, 0, width.code());
+                }
                 match array.data_type() {
-                    DataType::Decimal128(..) => {
-                        let values = array.as_primitive::<Decimal128Type>().values();
-                        made(values.inner().as_slice(), nulls, 0, 16)
-                    }
                     DataType::Float64 => {
                         let values = array.as_primitive::<Float64Type>().values();
                         made(values.inner().as_slice(), nulls, 0, 8)
@@ -358,20 +358,6 @@ impl Held {
                     DataType::Boolean => {
                         let bits = array.as_boolean().values().sliced();
                         Held::copied(stream, bits.as_slice(), nulls, 0)
-                    }
-                    DataType::Int16
-                    | DataType::Int32
-                    | DataType::Date32
-                    | DataType::Int64
-                    | DataType::Time64(_)
-                    | DataType::Timestamp(..) => {
-                        let narrow = match array.data_type() {
-                            DataType::Date32 => cast(array, &DataType::Int32).map_err(|_| refused())?,
-                            _ => Arc::clone(array),
-                        };
-                        let wide = cast(&narrow, &DataType::Int64).map_err(|_| refused())?;
-                        let values = wide.as_primitive::<Int64Type>().values();
-                        Held::copied(stream, values.inner().as_slice(), nulls, 8)
                     }
                     DataType::Utf8View => Held::texts(stream, array),
                     _ => Err(refused()),

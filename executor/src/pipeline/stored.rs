@@ -11,9 +11,9 @@ use crate::codegen::{Given, Range, Translated};
 
 /// A column as kernels load it.
 pub enum Stored {
-    /// Whole numbers; the bytes of a difference where all segments have as many.
+    /// Whole numbers; how a difference is kept where that is the same in all segments.
     Number {
-        width: Option<u64>,
+        width: Option<Width>,
         range: Range,
     },
     /// Codes of texts.
@@ -91,10 +91,12 @@ impl Stored {
                 let fits = i64::try_from(range.0).is_ok() && i64::try_from(range.1).is_ok();
                 let function = match width {
                     _ if !fits => "stored_wide",
-                    Some(1) => "stored<u8>",
-                    Some(2) => "stored<u16>",
-                    Some(4) => "stored<u32>",
-                    Some(8) => "stored<u64>",
+                    Some(Width::U(1)) => "stored<u8>",
+                    Some(Width::U(2)) => "stored<u16>",
+                    Some(Width::U(4)) => "stored<u32>",
+                    Some(Width::U(8)) => "stored<u64>",
+                    Some(Width::I(2)) => "stored<i16>",
+                    Some(Width::I(4)) => "stored<i32>",
                     _ => "stored_any",
                 };
                 plain(function, Some(*range))
@@ -150,27 +152,51 @@ pub fn bytes(table: &TableVersion, column: usize) -> u64 {
             },
             Form::Text(own) => 4 * rows + own.data().len() as u64,
             Form::Plain(array) if width(&segment.form(column)).is_none() => array.get_array_memory_size() as u64,
-            form => rows * width(&form).unwrap_or(0),
+            form => rows * width(&form).map_or(0, Width::bytes),
         }
     };
     table.segments().iter().map(of).sum()
 }
 
-/// Bytes of a number in a segment on the device; None: these are no numbers that it takes.
-pub fn width(form: &Form<'_>) -> Option<u64> {
+/// How a number of a segment is kept on the device, in so many bytes: as a difference from the base, or with a sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    U(u64),
+    I(u64),
+}
+
+impl Width {
+    pub fn bytes(self) -> u64 {
+        let (Self::U(bytes) | Self::I(bytes)) = self;
+        bytes
+    }
+
+    /// As `kernels/pipeline.cuh` tells them apart.
+    pub fn code(self) -> u64 {
+        const SIGNED: u64 = 0x100;
+        match self {
+            Self::U(bytes) => bytes,
+            Self::I(bytes) => SIGNED | bytes,
+        }
+    }
+}
+
+/// None: these are no numbers that the device takes.
+pub fn width(form: &Form<'_>) -> Option<Width> {
     match form {
-        Form::Narrow(column) => Some(match column.differences() {
+        Form::Narrow(column) => Some(Width::U(match column.differences() {
             Differences::None(_) => 0,
             Differences::U8(_) => 1,
             Differences::U16(_) => 2,
             Differences::U32(_) => 4,
             Differences::U64(_) => 8,
-        }),
+        })),
         Form::Plain(array) => match array.data_type() {
-            DataType::Decimal128(..) => Some(16),
-            // Signed: kept there in 64 bits.
-            DataType::Int16 | DataType::Int32 | DataType::Date32 | DataType::Int64 => Some(8),
-            DataType::Time64(_) | DataType::Timestamp(..) => Some(8),
+            DataType::Decimal128(..) => Some(Width::U(16)),
+            DataType::Int16 => Some(Width::I(2)),
+            DataType::Int32 | DataType::Date32 => Some(Width::I(4)),
+            // From 0 on, modulo 2^64.
+            DataType::Int64 | DataType::Time64(_) | DataType::Timestamp(..) => Some(Width::U(8)),
             _ => None,
         },
         _ => None,

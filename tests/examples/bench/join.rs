@@ -45,6 +45,10 @@ pub fn run(options: &Options) -> Result<()> {
             client.batch_execute(&format!("SET tenon.device = '{device}'")).await?;
             let mut first: Vec<f64> = vec![];
             for pair in 0..PAIRS {
+                if options.explain && pair == PAIRS - 1 {
+                    explain(client, pair).await?;
+                    break;
+                }
                 first.push(timed(client, pair, &expected).await?);
                 if pair == 0 {
                     tokio::time::sleep(SETTLE).await;
@@ -61,16 +65,20 @@ pub fn run(options: &Options) -> Result<()> {
             );
         }
         if options.explain {
-            for row in query(client, &format!("EXPLAIN ANALYZE {}", sql(1)))
-                .await?
-                .into_iter()
-                .flatten()
-            {
-                println!("{}", row.unwrap_or_default());
-            }
+            explain(client, 1).await?;
         }
         Ok(())
     })
+}
+
+async fn explain(client: &Client, pair: usize) -> Result<()> {
+    let lines = query(client, &format!("EXPLAIN ANALYZE {}", sql(pair))).await?;
+    lines
+        .into_iter()
+        .flatten()
+        .flatten()
+        .for_each(|line| println!("{line}"));
+    Ok(())
 }
 
 fn sum(rows: usize) -> u64 {
