@@ -16,7 +16,7 @@ struct Segment {
 
 /// Rows that a block works on at once: of one segment.
 struct Tile {
-    u32 segment, start, rows, unused;
+    u32 segment, start, rows, before;
 };
 
 struct PipelineParams {

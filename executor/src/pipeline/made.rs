@@ -80,9 +80,17 @@ impl Made {
     ) -> Translated<Made> {
         let rows_max = rows_max.min(u64::from(u32::MAX) - 2);
         let count = fragment.array(1, 4, Some(0));
-        let (count_at, room) = (flow.array(Input::Array(count), "u32"), flow.number(rows_max));
-        flow.line(&format!("u32 at = new_row(p, {count_at}, {room});"));
-        flow.only_if("at != NO_ROW");
+        let count_at = flow.array(Input::Array(count), "u32");
+        if flow.is_whole() && flow.rows_max <= rows_max {
+            // Rows are where they are in the table: nobody counts them one after the other.
+            let rows = flow.number(flow.rows_max);
+            flow.begin += &format!("    if (blockIdx.x == 0 && threadIdx.x == 0) *{count_at} = (u32){rows};\n");
+            flow.line("const u32 at = tile.before + place;");
+        } else {
+            let room = flow.number(rows_max);
+            flow.line(&format!("u32 at = new_row(p, {count_at}, {room});"));
+            flow.only_if("at != NO_ROW");
+        }
         let mut columns = vec![];
         for index in 0..flow.columns.len() {
             columns.push(match reads(index) {

@@ -21,7 +21,7 @@ use super::sorted;
 const COMPILERS_MAX: usize = 8;
 
 /// How long a run is looked at all the time, before who waits for it sleeps between looks.
-const LOOK_FOR: Duration = Duration::from_millis(3);
+const LOOK_FOR: Duration = Duration::from_millis(10);
 
 /// What of a fragment's pipelines is the same in every run: their code on the device, and the texts, literals of texts and
 /// functions of codes that it reads.

@@ -44,7 +44,8 @@ pub struct Tile {
     pub segment: u32,
     pub start: u32,
     pub rows: u32,
-    pub unused: u32,
+    /// Rows of all tiles before.
+    pub before: u32,
 }
 
 // SAFETY: four words, any of which may have any value.
@@ -52,17 +53,19 @@ unsafe impl crate::memory::Element for Tile {
     const C_NAME: &'static str = "Tile";
 }
 
-/// The tiles of segments of so many rows.
+/// The tiles of segments of so many rows, fewer than 2^32 together.
 pub fn tiles(segments: impl IntoIterator<Item = usize>) -> Vec<Tile> {
-    let mut tiles = vec![];
+    let (mut tiles, mut before) = (vec![], 0_u32);
     for (segment, rows) in segments.into_iter().enumerate() {
         for start in (0..rows).step_by(tuning::PIPELINE_TILE as usize) {
+            let own = (rows - start).min(tuning::PIPELINE_TILE as usize) as u32;
             tiles.push(Tile {
                 segment: segment as u32,
                 start: start as u32,
-                rows: (rows - start).min(tuning::PIPELINE_TILE as usize) as u32,
-                unused: 0,
+                rows: own,
+                before,
             });
+            before = before.wrapping_add(own);
         }
     }
     tiles
