@@ -13,6 +13,7 @@ pub(crate) mod nodes;
 pub(crate) mod numeric;
 pub mod outcome;
 pub(crate) mod parse;
+pub(crate) mod places;
 pub(crate) mod planning;
 pub(crate) mod rewrite;
 pub(crate) mod semantics;

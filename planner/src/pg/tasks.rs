@@ -3,6 +3,7 @@
 //!
 //! A statement that turns out to be long takes its tasks along to the threads of long work, each when it is polled next.
 
+use crate::pg::places::{Place, Places};
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -11,7 +12,6 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use tenon_storage::heap::{self, Account, Within};
 use tokio::runtime::Handle;
@@ -43,34 +43,55 @@ pub(crate) struct Short {
     /// Where long work runs.
     pub long: Handle,
     /// How many of the threads there are, and how many of them poll something.
-    pub workers: usize,
-    pub busy: AtomicUsize,
+    /// Of the tasks that are polled on its own threads, but for one.
+    own: Places,
+    /// Of those that are polled beside these.
+    additional: Places,
 }
 
 thread_local! {
     static SHORT: RefCell<Option<Arc<Short>>> = const { RefCell::new(None) };
 }
 
+/// Tasks that are polled beside the threads' own, for each of these.
+const ADDITIONAL: usize = 2;
+
 impl Short {
+    pub fn new(long: Handle, workers: usize) -> Self {
+        Self {
+            long,
+            own: Places::new(workers - 1),
+            additional: Places::new(workers * ADDITIONAL),
+        }
+    }
+
     /// Called on each thread of short work.
     pub fn begin(self: &Arc<Self>) {
         SHORT.set(Some(self.clone()));
     }
 
-    /// One of the threads must stay free for others, however long this takes.
-    fn poll<T>(&self, poll: impl FnOnce() -> T) -> T {
-        struct Busy<'a>(&'a AtomicUsize);
-        impl Drop for Busy<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Relaxed);
+    /// One of the threads must stay free for others, however long this takes. `turn`: what the task waits for.
+    fn poll<T>(
+        &self,
+        context: &mut Context<'_>,
+        turn: &mut Option<BoxFuture<'static, Place>>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        if turn.is_none() {
+            if let Some(_own) = self.own.try_take() {
+                return poll(context);
+            }
+            if let Some(_additional) = self.additional.try_take() {
+                return block_in_place(|| poll(context));
             }
         }
-        let others = self.busy.fetch_add(1, Ordering::Relaxed);
-        let _busy = Busy(&self.busy);
-        match others + 1 < self.workers {
-            true => poll(),
-            false => block_in_place(poll),
-        }
+        let waiting = turn.get_or_insert_with(|| {
+            let places = self.additional.clone();
+            async move { places.wait().await }.boxed()
+        });
+        let _place = ready!(waiting.poll_unpin(context));
+        *turn = None;
+        block_in_place(|| poll(context))
     }
 }
 
@@ -87,16 +108,18 @@ where
 {
     Task {
         account: account.clone(),
-        place: Place::Here(Some(heap::within(account, gated, future))),
+        place: Whereabouts::Here(Some(heap::within(account, gated, future))),
+        turn: None,
     }
 }
 
 pub(crate) struct Task<F: Future> {
     account: Option<Arc<Account>>,
-    place: Place<F>,
+    place: Whereabouts<F>,
+    turn: Option<BoxFuture<'static, Place>>,
 }
 
-enum Place<F: Future> {
+enum Whereabouts<F: Future> {
     /// On the thread that polls. None only while it moves.
     Here(Option<Within<F>>),
     /// Among the long ones.
@@ -115,12 +138,12 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        if let Place::Here(here) = &mut this.place {
+        if let Whereabouts::Here(here) = &mut this.place {
             let Some(short) = SHORT.with_borrow(Clone::clone) else {
                 return poll_here(here, context);
             };
             if !this.account.as_ref().is_some_and(|account| account.is_long()) {
-                return short.poll(|| poll_here(here, context));
+                return short.poll(context, &mut this.turn, |context| poll_here(here, context));
             }
             let Some(future) = here.take() else {
                 return Poll::Pending;
@@ -131,9 +154,9 @@ where
                 let _ = sender.send(future.await);
             };
             let task = short.long.spawn(heap::within(this.account.clone(), false, work));
-            this.place = Place::There { result, task };
+            this.place = Whereabouts::There { result, task };
         }
-        let Place::There { result, task } = &mut this.place else {
+        let Whereabouts::There { result, task } = &mut this.place else {
             return Poll::Pending;
         };
         if let Ok(done) = ready!(result.poll_unpin(context)) {
@@ -156,7 +179,7 @@ fn poll_here<F: Future>(here: &mut Option<Within<F>>, context: &mut Context<'_>)
 
 impl<F: Future> Drop for Task<F> {
     fn drop(&mut self) {
-        if let Place::There { task, .. } = &self.place {
+        if let Whereabouts::There { task, .. } = &self.place {
             task.abort();
         }
     }
@@ -186,11 +209,7 @@ mod tests {
     #[test]
     fn tasks_move_among_the_long_ones() {
         let long = threads("long", || {});
-        let short = Arc::new(Short {
-            long: long.handle().clone(),
-            workers: 2,
-            busy: AtomicUsize::new(0),
-        });
+        let short = Arc::new(Short::new(long.handle().clone(), 2));
         let short = threads("short", move || short.begin());
         let account = Account::new(CancellationToken::new());
         let own = account.clone();
@@ -223,11 +242,7 @@ mod tests {
     #[test]
     fn a_thread_stays_free() {
         let long = threads("long", || {});
-        let short = Arc::new(Short {
-            long: long.handle().clone(),
-            workers: 2,
-            busy: AtomicUsize::new(0),
-        });
+        let short = Arc::new(Short::new(long.handle().clone(), 2));
         let short = threads("short", move || short.begin());
         let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
         for _ in 0..8 {

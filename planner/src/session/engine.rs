@@ -3,6 +3,7 @@
 use crate::optimizer::execution::task;
 use crate::pg::conventions::SessionConventions;
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::places::Places;
 use crate::pg::tasks::{self, Short};
 use crate::session::admission::Admission;
 use crate::session::context;
@@ -12,7 +13,7 @@ use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
@@ -78,6 +79,8 @@ pub struct Engine {
     pub(crate) state: Arc<SessionState>,
     pub(crate) task: Arc<TaskContext>,
     pub(crate) admission: Admission,
+    /// Of the statements that sessions plan on their own threads.
+    pub(crate) planning: Places,
     pub(crate) plans: PlanCache,
     pub(crate) checks: KeptChecks,
     /// Present until drop, which must not wait for running queries.
@@ -124,6 +127,7 @@ impl Engine {
             task: task(&state),
             state,
             admission: Admission::new(options.max_concurrent_queries, options.query_threads),
+            planning: Places::new(2 * options.query_threads + 2),
             plans: PlanCache::default(),
             checks: KeptChecks::default(),
             runtime: Some(runtime),
@@ -218,11 +222,7 @@ fn query_threads(name: &str, number: usize, begin: impl Fn() + Send + Sync + 'st
 /// A few more than the threads of long work: most wait.
 fn short_threads(number: usize, long: &Handle) -> Result<Runtime> {
     let workers = number + 2;
-    let short = Arc::new(Short {
-        long: long.clone(),
-        workers,
-        busy: AtomicUsize::new(0),
-    });
+    let short = Arc::new(Short::new(long.clone(), workers));
     query_threads("tenon-short", workers, move || {
         threads::begin_short_work();
         short.begin();

@@ -88,11 +88,14 @@ impl Session {
         if failed && !statement.ends_transaction() && !matches!(statement.kind, Kind::Empty) {
             return Err(Self::failed_transaction());
         }
+        let engine = self.engine.clone();
+        let place = engine.planning.take().await;
         let described = statements::describe(self, &statement, param_types);
         let Description { params, columns, plan } = described.map_err(|error| {
             self.fail_transaction();
             locate(error, &statement)
         })?;
+        drop(place);
         Ok(Prepared {
             params: params.iter().map(|field| crate::pg::types::pg_type(field)).collect(),
             param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
