@@ -7,6 +7,7 @@ mod apply;
 mod cross_joins;
 mod date_bounds;
 pub(crate) mod deep;
+mod dependencies;
 mod distinct;
 mod equi_joins;
 pub mod estimate;
@@ -37,6 +38,7 @@ use crate::optimizer::spill::sliding::extents;
 use crate::optimizer::spill::turned::from_the_end;
 use crate::pg::nodes::{LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
 use apply::ApplyPlanner;
+use dependencies::NeededColumns;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -46,7 +48,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::eliminate_join::EliminateJoin;
-use datafusion::optimizer::{OptimizerContext, OptimizerRule, optimize_projections::OptimizeProjections};
+use datafusion::optimizer::{OptimizerContext, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::WindowAggExec;
@@ -98,11 +100,13 @@ pub fn order_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     let ordered = join_order::reorder(plan)?;
     let context = OptimizerContext::new();
     // A side whose columns nobody reads, and that multiplies no rows, only filters.
-    let ordered = OptimizeProjections::new().rewrite(ordered, &context)?.data;
-    let ordered = EliminateJoin::new().rewrite(ordered, &context)?.data;
+    let ordered = NeededColumns::default().rewrite(ordered, &context)?.data;
+    let ordered = EliminateJoin::new()
+        .rewrite(dependencies::mended(ordered)?, &context)?
+        .data;
     // It puts the side that stays on the left, whatever its size.
     let ordered = join_order::smaller_builds(ordered)?;
-    Ok(OptimizeProjections::new().rewrite(ordered, &context)?.data)
+    Ok(NeededColumns::default().rewrite(ordered, &context)?.data)
 }
 
 trait ExistsJoin {

@@ -14,6 +14,7 @@ use crate::pg::planning;
 
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
 use super::date_bounds::DateBounds;
+use super::dependencies::{EliminateKeysOfOrders, NeededColumns, ReplaceDistinct};
 use super::distinct::SingleDistinctOfOneArgument;
 use super::equi_joins::ExtractKeysOfOneEquality;
 use super::filters::PushDownFilterToGroups;
@@ -62,15 +63,18 @@ const ENFORCING: &str = "EnsureRequirements";
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 10] = [
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 13] = [
         Arc::new(DecorrelateNotIn::default()),
         Arc::new(EliminateCrossJoinOfOneEquality::default()),
         Arc::new(EliminateKeysOfOthers::default()),
+        Arc::new(EliminateKeysOfOrders::default()),
         Arc::new(EliminateOuterJoinBelowFunctions::default()),
         Arc::new(ExtractKeysOfOneEquality::default()),
+        Arc::new(NeededColumns::default()),
         Arc::new(PropagateEmptyInUnions::default()),
         Arc::new(PushDownFilterToGroups::default()),
         Arc::new(PushDownLimitInRange::default()),
+        Arc::new(ReplaceDistinct::default()),
         Arc::new(SingleDistinctOfOneArgument::default()),
         Arc::new(UnionsOfUnions::default()),
     ];

@@ -188,6 +188,7 @@ impl<F: Future> Drop for Task<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering;
     use std::time::Duration;
     use tokio::runtime::{Builder, Runtime};
     use tokio_util::sync::CancellationToken;
