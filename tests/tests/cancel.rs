@@ -108,7 +108,11 @@ async fn cancelled(server: &Server, client: &tokio_postgres::Client, operator: &
         };
         let ((result, ended), sent) = tokio::join!(query, cancel);
         let sent = sent?;
-        let Err(error) = result else { continue };
+        let Err(error) = result else {
+            // The cancel may still be on its way, and is not for what comes next.
+            server.idle_since().await?;
+            continue;
+        };
         ensure!(sql_state(&error) == "57014", "{operator}: {}", sql_state(&error));
         let idle = server.idle_since().await?.saturating_duration_since(sent);
         times.push((after, ended.saturating_duration_since(sent), idle));

@@ -175,6 +175,14 @@ impl ScanExec {
         self
     }
 
+    /// The same scan read by one, in the table's order.
+    pub fn in_order(mut self) -> Self {
+        let properties = self.properties.as_ref().clone();
+        self.partitions = 1;
+        self.properties = Arc::new(properties.with_partitioning(Partitioning::UnknownPartitioning(1)));
+        self
+    }
+
     /// The same scan of a table that the query calls `alias`.
     pub fn with_alias(mut self, alias: &str) -> Self {
         self.alias = Some(alias.into());

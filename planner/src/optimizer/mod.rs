@@ -147,7 +147,7 @@ fn replace(
         true => shielded(node),
         false => aggregates::replace(node)?,
     };
-    unordered::below_grouping_sets(node)
+    unordered::below_grouping_sets(unordered::equal_to_parts(node))
 }
 
 /// Replaces DataFusion's nodes by Tenon's where those compute the same, and places runtime filters.

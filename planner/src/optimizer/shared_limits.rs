@@ -4,12 +4,15 @@
 //! DataFusion (55.2) leaves such a key out of the sorts, and yet lets them share what they know of the last row that counts:
 //! a row of one partition rules out rows of another by the keys that are left.
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::physical_expr::LexOrdering;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::physical_expr::equivalence::AcrossPartitions;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -45,15 +48,32 @@ fn complete(plan: Arc<dyn ExecutionPlan>, merged: Option<&LexOrdering>) -> Resul
         }
         _ => plan,
     };
-    let keys = plan.downcast_ref::<SortPreservingMergeExec>();
-    let keys = keys.map(SortPreservingMergeExec::expr);
+    let keys = match (plan.downcast_ref::<ProjectionExec>(), merged) {
+        (Some(projection), Some(keys)) => Some(below(keys, projection)?),
+        _ => plan
+            .downcast_ref::<SortPreservingMergeExec>()
+            .map(|merge| merge.expr().clone()),
+    };
     let old: Vec<_> = plan.children().into_iter().cloned().collect();
-    let new = old.iter().map(|child| complete(Arc::clone(child), keys));
+    let new = old.iter().map(|child| complete(Arc::clone(child), keys.as_ref()));
     let new = new.collect::<Result<Vec<_>>>()?;
     if old.iter().zip(&new).all(|(a, b)| Arc::ptr_eq(a, b)) {
         return Ok(plan);
     }
     plan.replace_children(new, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// The order of a projection's rows, over the columns of its input.
+fn below(keys: &LexOrdering, projection: &ProjectionExec) -> Result<LexOrdering> {
+    let keys = keys.iter().map(|key| {
+        let expr = Arc::clone(&key.expr).transform_up(|expr| match expr.downcast_ref::<Column>() {
+            Some(column) => Ok(Transformed::yes(Arc::clone(&projection.expr()[column.index()].expr))),
+            None => Ok(Transformed::no(expr)),
+        });
+        Ok(PhysicalSortExpr::new(expr.data()?, key.options))
+    });
+    let keys: Vec<_> = keys.collect::<Result<_>>()?;
+    LexOrdering::new(keys).ok_or_else(|| internal_datafusion_err!("a merge has keys"))
 }
 
 /// Whether the sort's partitions rule out each other's rows, and may differ in a key that it does not know.

@@ -1,15 +1,21 @@
-//! Below grouping sets nothing is known of the rows' order. DataFusion carries what holds of the input's columns, orders and
-//! constants, over to the sets' columns, which are NULL in the rows of other sets.
+//! Rows of whose order nothing is known.
+//!
+//! Below grouping sets: DataFusion carries what holds of the input's columns, orders and constants, over to the sets'
+//! columns, which are NULL in the rows of other sets. Above a filter by `f(a) = a`: DataFusion takes the two for one
+//! expression, and does not know the order by `a` again once it has put `f(a)` in its place.
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::physical_expr::{EquivalenceProperties, split_conjunction};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, SendableRecordBatchStream,
@@ -33,6 +39,25 @@ pub(super) fn below_grouping_sets(plan: Plan) -> Result<Plan> {
         vec![input],
         ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
     )
+}
+
+/// `plan` with nothing known of its rows, if it is a filter by an expression's equality with a part of it; else `plan`.
+pub(super) fn equal_to_parts(plan: Plan) -> Plan {
+    let in_the_other = |whole: &Arc<dyn PhysicalExpr>, part: &Arc<dyn PhysicalExpr>| {
+        !whole.eq(part) && whole.exists(|expr| Ok(expr.eq(part))).is_ok_and(|found| found)
+    };
+    let equates = |conjunct: &Arc<dyn PhysicalExpr>| {
+        let binary = conjunct.downcast_ref::<BinaryExpr>();
+        binary.is_some_and(|binary| {
+            let (left, right) = (binary.left(), binary.right());
+            *binary.op() == Operator::Eq && (in_the_other(left, right) || in_the_other(right, left))
+        })
+    };
+    let filter = plan.downcast_ref::<FilterExec>();
+    match filter.is_some_and(|filter| split_conjunction(filter.predicate()).into_iter().any(equates)) {
+        true => Arc::new(UnorderedExec::new(plan)),
+        false => plan,
+    }
 }
 
 /// Its input's rows.

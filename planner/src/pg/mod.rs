@@ -8,6 +8,7 @@ pub mod error;
 pub(crate) mod errors;
 pub(crate) mod functions;
 pub(crate) mod lex;
+pub(crate) mod named;
 pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod numeric;

@@ -1,6 +1,6 @@
 //! Rows stay in the order of a subquery's ORDER BY where somebody sees it: the client, LIMIT, a window function without
-//! an order of its own, and aggregates such as `array_agg`. DataFusion takes such orders for nobody's and spreads the rows
-//! over all cores.
+//! an order of its own, aggregates such as `array_agg`, and sequences. DataFusion takes such orders for nobody's and spreads
+//! the rows over all cores. A sequence's values go to a table's rows in the table's order too.
 //!
 //! Before requirements are enforced, the nodes between who sees the order and its source are folded into one node
 //! (`InOrder`) that asks for one sorted stream and lets nothing come between; afterwards they are unfolded. Joins,
@@ -20,7 +20,7 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::sort_expr::OrderingRequirements;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
@@ -38,7 +38,9 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, WindowExpr};
 use tenon_executor::aggregate::GroupExec;
+use tenon_executor::scan::ScanExec;
 
+use crate::pg::functions::sequence;
 use crate::pg::nodes::ProjectSetExec;
 
 pub(crate) use append::AppendExec;
@@ -140,6 +142,12 @@ fn fold(top: Plan, sees: bool) -> Result<Plan> {
         return Ok(Arc::new(InOrder::new(top, depth, source, ordering)));
     }
     let source = kept(node, true)?;
+    if let Some(scan) = source.downcast_ref::<ScanExec>()
+        && path(&top, depth).any(takes_numbers)
+    {
+        let scan: Plan = Arc::new(scan.clone().in_order());
+        return Ok(Arc::new(InOrder::new(top, depth, scan, None)));
+    }
     match is_source(&source) {
         true => Ok(Arc::new(InOrder::new(top, depth, source, None))),
         false => rebased(&top, depth, source),
@@ -154,6 +162,11 @@ fn below(top: &Plan, sees: bool, carries: impl Fn(&Plan) -> bool) -> (usize, Pla
         depth += 1;
     }
     (depth, node)
+}
+
+/// The `depth` uppermost nodes.
+fn path(top: &Plan, depth: usize) -> impl Iterator<Item = &Plan> {
+    std::iter::successors(Some(top), |node| node.children().into_iter().next()).take(depth)
 }
 
 /// The order that a source gives its rows.
@@ -244,7 +257,21 @@ fn sees_input_order(plan: &Plan) -> bool {
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         return *aggregate.mode() != AggregateMode::Partial && sees_order(aggregate.aggr_expr());
     }
-    plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>() || is_ready_window(plan)
+    plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>() || is_ready_window(plan) || takes_numbers(plan)
+}
+
+/// Whether a projection or filter calls functions of sequences.
+fn takes_numbers(plan: &Plan) -> bool {
+    let calls = |expr: &Arc<dyn PhysicalExpr>| {
+        let function = expr.downcast_ref::<ScalarFunctionExpr>();
+        function.is_some_and(|function| sequence::is_one(function.fun()))
+    };
+    let within = |expr: &Arc<dyn PhysicalExpr>| expr.exists(|expr| Ok(calls(expr))).is_ok_and(|called| called);
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return projection.expr().iter().any(|column| within(&column.expr));
+    }
+    plan.downcast_ref::<FilterExec>()
+        .is_some_and(|filter| within(filter.predicate()))
 }
 
 /// Whether an aggregate's result depends on the order in which rows come.

@@ -3,7 +3,7 @@
 use super::arguments::at_most;
 use super::check;
 use super::sizes::{Growth, Sizes};
-use crate::pg::functions::sets;
+use crate::pg::functions::{sequence, sets};
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
@@ -47,7 +47,7 @@ const NEVER: [&str; 12] = [
 pub(crate) fn wrapped(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
     let nothing_given = function.signature().type_signature.supports_zero_argument();
     // A function that returns a set is asked for it piece by piece.
-    let never = NEVER.contains(&function.name()) || sets::function(function).is_some();
+    let never = NEVER.contains(&function.name()) || sets::function(function).is_some() || sequence::is_one(function);
     if nothing_given || never || function.inner().is::<Bounded>() {
         return None;
     }

@@ -3,11 +3,11 @@
 //! of the literal.
 
 use crate::pg::functions::expr_planners;
+use crate::pg::named;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, internal_err};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::PlannerResult;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -112,16 +112,13 @@ impl AnalyzerRule for PlanArrayLiterals {
                 return Ok(Transformed::no(node));
             }
             let schema = merge_schema(&node.inputs());
-            let names = NamePreserver::new(&node);
-            let node = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| match expr {
+            let node = named::map_expressions(node, |expr| {
+                expr.transform_up(|expr| match expr {
                     Expr::ScalarFunction(call) if call.name() == ARRAY_LITERAL => {
                         planned(call.args, &schema).map(Transformed::yes)
                     }
                     other => Ok(Transformed::no(other)),
-                })?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
+                })
             })?;
             Ok(Transformed::yes(node.data.recompute_schema()?))
         })

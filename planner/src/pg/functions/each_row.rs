@@ -20,6 +20,12 @@ pub(super) fn of(literal: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function.into(), vec![]))
 }
 
+/// The constant that a function stands for.
+pub(crate) fn value(function: &ScalarUDF) -> Option<&ScalarValue> {
+    let each_row: &EachRow = function.inner().downcast_ref()?;
+    Some(&each_row.value)
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct EachRow {
     value: ScalarValue,

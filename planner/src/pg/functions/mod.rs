@@ -6,7 +6,7 @@ pub(crate) mod array_literal;
 pub(crate) mod common;
 pub(crate) mod constant;
 pub(crate) mod datetime;
-mod each_row;
+pub(crate) mod each_row;
 pub(crate) mod enums;
 mod float;
 pub(crate) mod foreign;

@@ -69,6 +69,11 @@ pub(super) fn function(facts: &Arc<Facts>, name: &str) -> Option<Arc<ScalarUDF>>
     })))
 }
 
+/// Whether this is one of them.
+pub(crate) fn is_one(function: &ScalarUDF) -> bool {
+    function.inner().is::<SequenceFunction>()
+}
+
 #[derive(Clone, Debug)]
 struct SequenceFunction {
     facts: Arc<Facts>,

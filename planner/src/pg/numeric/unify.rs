@@ -5,13 +5,13 @@
 use super::convert::to_numeric;
 use super::operators::{self, as_float, plain};
 use super::{Class, compare, digits, equal};
+use crate::pg::named;
 use crate::pg::semantics::fields;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Case, InList};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Union, cast, lit, when};
 use datafusion::optimizer::AnalyzerRule;
@@ -51,14 +51,11 @@ fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return rewrite_union(union);
     }
     let schema = merge_schema(&node.inputs());
-    let names = NamePreserver::new(&node);
-    let rewritten = node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_down_up(
+    let rewritten = named::map_expressions(node, |expr| {
+        expr.transform_down_up(
             |expr| Ok(decimals_in_sums(expr, &schema)),
             |expr| rewrite_expr(expr, &schema),
-        )?;
-        Ok(expr.update_data(|expr| name.restore(expr)))
+        )
     })?;
     rewritten.transform_data(equal::rewrite)
 }

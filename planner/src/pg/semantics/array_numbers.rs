@@ -3,12 +3,12 @@
 
 use super::fields;
 use crate::pg::functions::array;
+use crate::pg::named;
 use crate::pg::numeric::convert;
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
@@ -32,14 +32,9 @@ impl AnalyzerRule for NumbersInArrays {
 
 fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
-    let names = NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expr| {
-        if !expr.exists(|expr| Ok(is_candidate(expr)))? {
-            return Ok(Transformed::no(expr));
-        }
-        let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema))?;
-        Ok(expr.update_data(|expr| name.restore(expr)))
+    let rewritten = named::map_expressions(plan, |expr| match expr.exists(|expr| Ok(is_candidate(expr)))? {
+        true => expr.transform_up(|expr| rewrite_expr(expr, &schema)),
+        false => Ok(Transformed::no(expr)),
     })?;
     match rewritten.transformed {
         true => Ok(Transformed::yes(rewritten.data.recompute_schema()?)),

@@ -5,11 +5,11 @@
 
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::named;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -61,10 +61,8 @@ fn flatten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !nested {
         return Ok(Transformed::no(node));
     }
-    let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let flat = expr.transform_up(|expr| match expr {
+    named::map_expressions(node, |expr| {
+        expr.transform_up(|expr| match expr {
             Expr::ScalarFunction(mut call) if call.name() == "coalesce" => {
                 let args = std::mem::take(&mut call.args).into_iter();
                 let args = args.flat_map(|arg| match arg {
@@ -75,8 +73,7 @@ fn flatten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 Ok(Transformed::yes(Expr::ScalarFunction(call)))
             }
             other => Ok(Transformed::no(other)),
-        })?;
-        Ok(flat.update_data(|flat| name.restore(flat)))
+        })
     })
 }
 

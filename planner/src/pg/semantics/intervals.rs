@@ -5,6 +5,7 @@
 //! a set of distinct rows shows one of its equal intervals.
 
 use super::fields;
+use crate::pg::named;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, IntervalMonthDayNanoArray};
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
@@ -80,12 +81,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
         schema.merge(&source);
     }
-    let names = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&plan);
-    let plan = plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema))?;
-        Ok(expr.update_data(|expr| name.restore(expr)))
-    })?;
+    let plan = named::map_expressions(plan, |expr| expr.transform_up(|expr| rewrite_expr(expr, &schema)))?;
     let changed = plan.transformed;
     let by_length = |expr: Expr| length_where(expr, &schema);
     let plan = match plan.data {
@@ -297,12 +293,7 @@ impl AnalyzerRule for LiteralsBesideIntervals {
             if !schema.fields().is_empty() && !schema.fields().iter().any(|field| special(field.data_type())) {
                 return Ok(Transformed::no(node));
             }
-            let names = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| beside(expr, &schema))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })
+            named::map_expressions(node, |expr| expr.transform_up(|expr| beside(expr, &schema)))
         })
         .map(|done| done.data)
     }

@@ -57,6 +57,7 @@ use crate::pg::bounds;
 use crate::pg::conventions;
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::{aggregate, enums, json};
+use crate::pg::named;
 use crate::pg::numeric::unify::NumbersOfOneType;
 use crate::pg::planning;
 use datafusion::arrow::datatypes::DataType;
@@ -64,7 +65,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr, lit};
@@ -177,16 +177,8 @@ fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transfor
         let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
         schema.merge(&source);
     }
-    let names = NamePreserver::new(&plan);
-    let own = |expr: Expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
-        Ok(expr.update_data(|expr| name.restore(expr)))
-    };
-    let rewritten = plan.map_expressions(|expr| match expr {
-        // Each key of the sets is a column above.
-        sets @ Expr::GroupingSet(_) => sets.map_children(own),
-        expr => own(expr),
+    let rewritten = named::map_expressions(plan, |expr| {
+        expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))
     })?;
     if rewritten.transformed {
         return Ok(Transformed::yes(rewritten.data.recompute_schema()?));

@@ -1,11 +1,11 @@
 //! RANGE frames without offsets, over keys of types that DataFusion cannot add to: a frame of peers, which GROUPS is too.
 
 use super::fields;
+use crate::pg::named;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::optimizer::AnalyzerRule;
@@ -24,12 +24,7 @@ impl AnalyzerRule for FramesOfPeers {
                 return Ok(Transformed::no(node));
             }
             let schema = merge_schema(&node.inputs());
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| rewrite(expr, &schema))?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })
+            named::map_expressions(node, |expr| expr.transform_up(|expr| rewrite(expr, &schema)))
         })
         .data()
     }

@@ -1,5 +1,6 @@
 //! Physical expressions as SQL.
 
+use crate::pg::functions::each_row;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr,
@@ -84,6 +85,9 @@ pub(super) fn text(expr: &Arc<dyn PhysicalExpr>, names: &[String]) -> String {
             "checked_divide" => Some("/"),
             _ => None,
         };
+        if let Some(constant) = each_row::value(call.fun()) {
+            return value(constant);
+        }
         return match (operator, arguments.as_slice()) {
             (Some(operator), [left, right]) => format!("({left} {operator} {right})"),
             _ => format!("{}({})", call.name(), arguments.join(", ")),

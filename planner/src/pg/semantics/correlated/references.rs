@@ -1,12 +1,12 @@
 //! References to the row of an enclosing query: which a plan has, and placeholders in their place.
 
 use super::subquery_of;
+use crate::pg::named;
 use crate::pg::nodes::Binding;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery, Placeholder};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Subquery, Values};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection, Union};
@@ -197,29 +197,26 @@ impl<'a> Substitution<'a> {
                 .data()?,
         };
         let own = Arc::new(merge_schema(&plan.inputs()));
-        let kept = NamePreserver::new(&plan);
         let mut changed = false;
-        let plan = plan
-            .map_expressions(|expr| {
-                let name = kept.save(&expr);
-                let expr = expr.transform_down(|expr| match expr {
-                    Expr::OuterReferenceColumn(field, column)
-                        if self.row.has_column(&column) && !hidden.iter().any(|schema| schema.has_column(&column)) =>
-                    {
-                        Ok(Transformed::yes(self.placeholder(&field, &column)))
-                    }
-                    expr if subquery_of(&expr).is_some() => {
-                        hidden.push(own.clone());
-                        let inner = self.in_subquery(expr, hidden);
-                        hidden.pop();
-                        Ok(Transformed::new(inner?, true, TreeNodeRecursion::Jump))
-                    }
-                    expr => Ok(Transformed::no(expr)),
-                })?;
-                changed |= expr.transformed;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })
-            .data()?;
+        let plan = named::map_expressions(plan, |expr| {
+            let expr = expr.transform_down(|expr| match expr {
+                Expr::OuterReferenceColumn(field, column)
+                    if self.row.has_column(&column) && !hidden.iter().any(|schema| schema.has_column(&column)) =>
+                {
+                    Ok(Transformed::yes(self.placeholder(&field, &column)))
+                }
+                expr if subquery_of(&expr).is_some() => {
+                    hidden.push(own.clone());
+                    let inner = self.in_subquery(expr, hidden);
+                    hidden.pop();
+                    Ok(Transformed::new(inner?, true, TreeNodeRecursion::Jump))
+                }
+                expr => Ok(Transformed::no(expr)),
+            })?;
+            changed |= expr.transformed;
+            Ok(expr)
+        })
+        .data()?;
         if let LogicalPlan::Values(values) = plan {
             return if changed {
                 self.rows(values)

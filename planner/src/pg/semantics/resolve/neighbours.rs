@@ -4,13 +4,13 @@ use super::{Group, casts, group, is_unknown, known, name, sets, typed, undefined
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::{common, enums, padded, text};
+use crate::pg::named;
 use crate::pg::semantics::fields;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
@@ -63,21 +63,13 @@ fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(node));
     }
     let schema = merge_schema(&node.inputs());
-    // Those above know what a group or an aggregate computes by its name.
-    let names = NamePreserver::new(&node);
-    let own = |expr: Expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| {
+    named::map_expressions(node, |expr| {
+        expr.transform_up(|expr| {
             if enums {
                 takes_enums(&expr, &schema)?;
             }
             rewrite_expr(expr, &schema)
-        })?;
-        Ok(expr.update_data(|expr| name.restore(expr)))
-    };
-    node.map_expressions(|expr| match expr {
-        sets @ Expr::GroupingSet(_) => sets.map_children(own),
-        expr => own(expr),
+        })
     })
 }
 

@@ -13,6 +13,7 @@ mod values;
 mod windows;
 
 use crate::pg::functions::aggregate::single::{ONLY_ROW, SINGLE_ROW, or_null};
+use crate::pg::named;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -81,19 +82,15 @@ fn rewrite(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<Logi
         let over = distinct_over(distinct, names)?;
         return over.map_children(|input| rewrite(input, names));
     }
-    let kept = NamePreserver::new(&node);
     let outer = match node.inputs().as_slice() {
         [input] => Some((*input).clone()),
         _ => None,
     };
-    let node = node
-        .map_expressions(|expr| {
-            let name = kept.save(&expr);
-            let expr = expr.transform_up(|expr| of_one_row(expr, outer.as_ref(), names))?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
-        })?
-        .data
-        .recompute_schema()?;
+    let node = named::map_expressions(node, |expr| {
+        expr.transform_up(|expr| of_one_row(expr, outer.as_ref(), names))
+    })?
+    .data
+    .recompute_schema()?;
     let node = match node {
         LogicalPlan::Projection(_) => marked(node, names)?,
         LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) | LogicalPlan::Window(_) if has(&node, is_in_the_way)? => {
@@ -247,30 +244,26 @@ fn lifted(node: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan> {
     let columns = node.schema().columns();
     let input = node.inputs()[0].clone();
     let mut items: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
-    let kept = NamePreserver::new(&node);
     let mut found: Vec<(Expr, Column)> = Vec::new();
-    let node = node
-        .map_expressions(|expr| {
-            let name = kept.save(&expr);
-            let expr = expr.transform_down(|expr| {
-                if !is_in_the_way(&expr) {
-                    return Ok(Transformed::no(expr));
+    let node = named::map_expressions(node, |expr| {
+        expr.transform_down(|expr| {
+            if !is_in_the_way(&expr) {
+                return Ok(Transformed::no(expr));
+            }
+            let known = found.iter().find(|(known, _)| *known == expr);
+            let column = match known {
+                Some((_, column)) => column.clone(),
+                None => {
+                    let column = Column::new_unqualified(names.next("__subquery"));
+                    items.push(expr.clone().alias(&column.name));
+                    found.push((expr, column.clone()));
+                    column
                 }
-                let known = found.iter().find(|(known, _)| *known == expr);
-                let column = match known {
-                    Some((_, column)) => column.clone(),
-                    None => {
-                        let column = Column::new_unqualified(names.next("__subquery"));
-                        items.push(expr.clone().alias(&column.name));
-                        found.push((expr, column.clone()));
-                        column
-                    }
-                };
-                Ok(Transformed::new(Expr::Column(column), true, TreeNodeRecursion::Jump))
-            })?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
-        })?
-        .data;
+            };
+            Ok(Transformed::new(Expr::Column(column), true, TreeNodeRecursion::Jump))
+        })
+    })?
+    .data;
     let below = LogicalPlanBuilder::from(input).project(items)?.build()?;
     let below = marked(below, names)?;
     let exprs = node.expressions();
