@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::join::choice::DeviceState;
 use crate::options::{DeviceChoice, JoinOptions};
 use tenon_gpu::{Device, DeviceConfig, DeviceKind, GpuError};
 
@@ -16,6 +15,38 @@ pub struct DeviceWish {
     pub budget_bytes: Option<u64>,
     /// Pinned host memory for copies and for what joins spill; none: no bound.
     pub pinned_budget_bytes: Option<u64>,
+}
+
+/// The device as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DeviceState {
+    /// With the reason.
+    Absent(String),
+    /// The simulator is right but slow: taken only when asked for.
+    Present {
+        simulated: bool,
+        free_bytes: u64,
+        /// Work of other joins that it has before it.
+        queued_s: f64,
+    },
+    /// It was there, and has failed for good.
+    Lost(String),
+}
+
+impl DeviceState {
+    pub fn queued_s(&self) -> f64 {
+        match self {
+            Self::Present { queued_s, .. } => *queued_s,
+            Self::Absent(_) | Self::Lost(_) => 0.0,
+        }
+    }
+
+    pub fn free_bytes(&self) -> u64 {
+        match self {
+            Self::Present { free_bytes, .. } => *free_bytes,
+            Self::Absent(_) | Self::Lost(_) => 0,
+        }
+    }
 }
 
 /// Work of joins that are on the device now, as far as the model foresaw it.

@@ -1,6 +1,7 @@
-//! Errors of devices, and of their twins on the CPU, as DataFusion's.
+//! Errors of devices, and of the operators beside them on the CPU, as DataFusion's, and the other way round.
 
 use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryReservation;
 use tenon_gpu::GpuError;
 
 /// Out of memory stays what it is; the rest is a failure of the execution.
@@ -10,4 +11,10 @@ pub fn to_datafusion(error: GpuError) -> DataFusionError {
     } else {
         DataFusionError::External(Box::new(error))
     }
+}
+
+/// Adds host memory to a reservation on behalf of the device.
+pub fn reserve_host(reservation: &MemoryReservation, bytes: usize) -> Result<(), GpuError> {
+    let grown = reservation.try_grow(bytes);
+    grown.map_err(|error| GpuError::OutOfHostMemory(error.to_string()))
 }

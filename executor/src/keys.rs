@@ -1,6 +1,6 @@
-//! Key columns as 64-bit lanes.
+//! Integer keys: key columns as `i64`.
 //!
-//! Joins, runtime filters and grouping work on `i64` lanes: integers, dates, times, booleans and narrow decimals are
+//! Joins, runtime filters and grouping work on integer keys: integers, dates, times, booleans and narrow decimals are
 //! their value; anything else is a hash of its value, and whoever uses it compares the values afterwards.
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
@@ -11,10 +11,10 @@ use datafusion::common::{DataFusionError, Result, internal_err};
 use rayon::prelude::*;
 use tenon_gpu::cpu::{Stop, filled};
 
-use crate::apart::check;
+use crate::offload::check;
 
-/// Whether a column of this type maps to lanes without loss, and in order.
-pub fn is_exact(data_type: &DataType) -> bool {
+/// Whether a column of this type maps to integer keys without loss, and in order.
+pub fn is_integer_key(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean
         | DataType::Int8
@@ -34,19 +34,19 @@ pub fn is_exact(data_type: &DataType) -> bool {
     }
 }
 
-/// Appends the lanes of an exact column to `lanes`. Lanes of null rows hold anything.
-pub fn append_exact(array: &dyn Array, lanes: &mut Vec<i64>) -> Result<()> {
+/// Appends the integer keys of an exact column to `integers`. Those of null rows hold anything.
+pub fn append_integer_keys(array: &dyn Array, integers: &mut Vec<i64>) -> Result<()> {
     macro_rules! widen {
         ($t:ty) => {
-            lanes.extend(array.as_primitive::<$t>().values().iter().map(|&v| v as i64))
+            integers.extend(array.as_primitive::<$t>().values().iter().map(|&v| v as i64))
         };
     }
     match array.data_type() {
-        DataType::Boolean => lanes.extend(array.as_boolean().values().iter().map(i64::from)),
+        DataType::Boolean => integers.extend(array.as_boolean().values().iter().map(i64::from)),
         DataType::Int8 => widen!(Int8Type),
         DataType::Int16 => widen!(Int16Type),
         DataType::Int32 => widen!(Int32Type),
-        DataType::Int64 => lanes.extend_from_slice(array.as_primitive::<Int64Type>().values()),
+        DataType::Int64 => integers.extend_from_slice(array.as_primitive::<Int64Type>().values()),
         DataType::UInt8 => widen!(UInt8Type),
         DataType::UInt16 => widen!(UInt16Type),
         DataType::UInt32 => widen!(UInt32Type),
@@ -61,50 +61,50 @@ pub fn append_exact(array: &dyn Array, lanes: &mut Vec<i64>) -> Result<()> {
         DataType::Timestamp(TimeUnit::Microsecond, _) => widen!(TimestampMicrosecondType),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => widen!(TimestampNanosecondType),
         DataType::Decimal128(_, _) => widen!(Decimal128Type),
-        other => return internal_err!("{other} has no exact key lanes"),
+        other => return internal_err!("{other} has no exact key integers"),
     }
     Ok(())
 }
 
-/// The lanes of one exact column, the column's own values where they are already `i64`.
-pub fn lane_buffer(array: &ArrayRef, stop: Stop<'_>) -> Result<ScalarBuffer<i64>> {
+/// The integer keys of one exact column, the column's own values where they are already `i64`.
+pub fn integer_keys(array: &ArrayRef, stop: Stop<'_>) -> Result<ScalarBuffer<i64>> {
     if let Some(values) = array.as_any().downcast_ref::<Int64Array>() {
         return Ok(values.values().clone());
     }
     if array.len() <= WIDENED_ROWS {
-        let mut lanes = Vec::with_capacity(array.len());
-        append_exact(array.as_ref(), &mut lanes)?;
-        return Ok(lanes.into());
+        let mut integers = Vec::with_capacity(array.len());
+        append_integer_keys(array.as_ref(), &mut integers)?;
+        return Ok(integers.into());
     }
-    let mut lanes = filled(0, array.len());
-    let pieces = lanes.par_chunks_mut(WIDENED_ROWS).enumerate();
-    pieces.try_for_each(|(piece, lanes)| {
+    let mut integers = filled(0, array.len());
+    let pieces = integers.par_chunks_mut(WIDENED_ROWS).enumerate();
+    pieces.try_for_each(|(piece, integers)| {
         check(stop)?;
-        let mut own = Vec::with_capacity(lanes.len());
-        append_exact(array.slice(piece * WIDENED_ROWS, lanes.len()).as_ref(), &mut own)?;
-        lanes.copy_from_slice(&own);
+        let mut own = Vec::with_capacity(integers.len());
+        append_integer_keys(array.slice(piece * WIDENED_ROWS, integers.len()).as_ref(), &mut own)?;
+        integers.copy_from_slice(&own);
         Ok::<_, DataFusionError>(())
     })?;
-    Ok(lanes.into())
+    Ok(integers.into())
 }
 
-/// Rows of a piece whose lanes stay in a core's caches.
+/// Rows of a piece whose integer keys stay in a core's caches.
 const WIDENED_ROWS: usize = 1 << 15;
 
-/// Rebuilds a column of type `data_type` from exact lanes.
-pub fn from_exact(lanes: &[i64], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
+/// Rebuilds a column of type `data_type` from exact integer keys.
+pub fn from_integer_keys(integers: &[i64], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
     use arrow::array::{BooleanArray, PrimitiveArray};
     use std::sync::Arc;
     macro_rules! narrow {
         ($t:ty) => {
             Arc::new(
-                PrimitiveArray::<$t>::new(lanes.iter().map(|&v| v as _).collect::<Vec<_>>().into(), nulls)
+                PrimitiveArray::<$t>::new(integers.iter().map(|&v| v as _).collect::<Vec<_>>().into(), nulls)
                     .with_data_type(data_type.clone()),
             )
         };
     }
     Ok(match data_type {
-        DataType::Boolean => Arc::new(BooleanArray::new(lanes.iter().map(|&v| v != 0).collect(), nulls)),
+        DataType::Boolean => Arc::new(BooleanArray::new(integers.iter().map(|&v| v != 0).collect(), nulls)),
         DataType::Int8 => narrow!(Int8Type),
         DataType::Int16 => narrow!(Int16Type),
         DataType::Int32 => narrow!(Int32Type),
@@ -123,14 +123,14 @@ pub fn from_exact(lanes: &[i64], nulls: Option<NullBuffer>, data_type: &DataType
         DataType::Timestamp(TimeUnit::Microsecond, _) => narrow!(TimestampMicrosecondType),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => narrow!(TimestampNanosecondType),
         DataType::Decimal128(_, _) => narrow!(Decimal128Type),
-        other => return internal_err!("{other} has no exact key lanes"),
+        other => return internal_err!("{other} has no exact key integers"),
     })
 }
 
-/// Hashes whole rows of `columns` into lanes, if they are wanted to the end. Equal rows have equal lanes; the reverse
+/// Hashes whole rows of `columns` into integer keys, if they are wanted to the end. Equal rows have equal integer keys; the reverse
 /// must be checked.
-pub fn hash_lanes(columns: &[ArrayRef], rows: usize, stop: Stop<'_>) -> Result<Vec<i64>> {
-    if crate::hostile::equal_hashes() {
+pub fn hashed_keys(columns: &[ArrayRef], rows: usize, stop: Stop<'_>) -> Result<Vec<i64>> {
+    if crate::test_hooks::equal_hashes() {
         return Ok(vec![0; rows]);
     }
     let mut hashes = filled(0u64, rows);
@@ -165,20 +165,20 @@ pub fn all_valid(columns: &[ArrayRef]) -> Option<NullBuffer> {
     valid
 }
 
-/// Smallest and largest lane among the valid rows, `None` where there are none.
-pub fn lane_range(lanes: &[i64], valid: Option<&NullBuffer>) -> Option<(i64, i64)> {
+/// Smallest and largest integer key among the valid rows, `None` where there are none.
+pub fn key_range(integers: &[i64], valid: Option<&NullBuffer>) -> Option<(i64, i64)> {
     let wider = |a: (i64, i64), b: (i64, i64)| (a.0.min(b.0), a.1.max(b.1));
     let none = (i64::MAX, i64::MIN);
     let (min, max) = match valid {
-        None if lanes.len() <= RANGED_ROWS => lanes.iter().fold(none, |range, &v| wider(range, (v, v))),
+        None if integers.len() <= RANGED_ROWS => integers.iter().fold(none, |range, &v| wider(range, (v, v))),
         None => {
-            let pieces = lanes.par_chunks(RANGED_ROWS);
-            let ranges = pieces.map(|lanes| lanes.iter().fold(none, |range, &v| wider(range, (v, v))));
+            let pieces = integers.par_chunks(RANGED_ROWS);
+            let ranges = pieces.map(|integers| integers.iter().fold(none, |range, &v| wider(range, (v, v))));
             ranges.reduce(|| none, wider)
         }
         Some(valid) => valid
             .valid_indices()
-            .fold(none, |range, i| wider(range, (lanes[i], lanes[i]))),
+            .fold(none, |range, i| wider(range, (integers[i], integers[i]))),
     };
     (min <= max).then_some((min, max))
 }

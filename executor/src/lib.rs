@@ -1,24 +1,24 @@
 //! Physical operators: the scan over storage segments, indexes, joins, aggregation and the expressions that they are fed with.
 
 pub mod aggregate;
-mod apart;
 mod codegen;
 pub mod device;
 pub mod explain;
 pub mod expr;
 mod gather;
 mod gpu_error;
-pub mod held;
-pub mod hostile;
 pub mod index;
 pub mod join;
 pub mod keys;
+pub mod memory_size;
+mod offload;
 pub mod options;
 pub mod per_execution;
 pub mod pinned;
 pub mod pipeline;
 pub mod runtime_filter;
 pub mod scan;
+pub mod test_hooks;
 pub mod window;
 
 /// Whether a node is one of this crate's.

@@ -5,7 +5,7 @@ use datafusion::common::config::ConfigExtension;
 use datafusion::common::extensions_options;
 use datafusion::prelude::SessionConfig;
 
-use crate::hostile;
+use crate::test_hooks;
 
 /// The operator that joins must use; a join whose condition it cannot evaluate is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl JoinOptions {
         plan.index_joins = indexed && self.device != DeviceChoice::Gpu;
         plan.index_joins_always = self.operator == JoinOperator::Inlj;
         plan.gpu_joins = self.device != DeviceChoice::Cpu;
-        plan.spill = hostile::through_files();
+        plan.spill = test_hooks::through_files();
         plan
     }
 }

@@ -26,7 +26,7 @@ impl RuntimeFilter {
     }
 }
 
-/// A set of key lanes that may hold a few too many.
+/// A set of integer keys that may hold a few too many.
 #[derive(Debug)]
 pub struct KeySet {
     /// Range of the keys; `min > max` when there are none.
@@ -38,7 +38,7 @@ pub struct KeySet {
 #[derive(Debug)]
 enum Members {
     Bitmap(Vec<u64>),
-    /// `keys`: the lanes themselves, in any order, where they are few.
+    /// `keys`: the integer keys themselves, in any order, where they are few.
     Bloom {
         words: Vec<u64>,
         shift: u32,
@@ -54,8 +54,8 @@ const BITMAP_PER_KEY: u64 = 256;
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl KeySet {
-    /// The set of the valid lanes, whose range is `range`.
-    pub fn build(lanes: &[i64], valid: Option<&NullBuffer>, range: Option<(i64, i64)>) -> Self {
+    /// The set of the valid integer keys, whose range is `range`.
+    pub fn build(integers: &[i64], valid: Option<&NullBuffer>, range: Option<(i64, i64)>) -> Self {
         let Some((min, max)) = range else {
             return Self {
                 min: 0,
@@ -65,23 +65,27 @@ impl KeySet {
         };
         let span = max.wrapping_sub(min) as u64;
         let is_valid = |row: usize| valid.is_none_or(|v| v.is_valid(row));
-        if span < BITMAP_ALWAYS.max(lanes.len() as u64 * BITMAP_PER_KEY) {
-            let position = |lane: i64| {
-                let bit = lane.wrapping_sub(min) as u64 as usize;
+        if span < BITMAP_ALWAYS.max(integers.len() as u64 * BITMAP_PER_KEY) {
+            let position = |integer: i64| {
+                let bit = integer.wrapping_sub(min) as u64 as usize;
                 (bit / 64, 1 << (bit % 64))
             };
-            let bits = words(span as usize / 64 + 1, lanes, is_valid, position);
+            let bits = words(span as usize / 64 + 1, integers, is_valid, position);
             return Self {
                 min,
                 max,
                 members: Members::Bitmap(bits),
             };
         }
-        let count = (lanes.len() / 4).next_power_of_two().max(16);
+        let count = (integers.len() / 4).next_power_of_two().max(16);
         let shift = 64 - count.trailing_zeros();
-        let words = words(count, lanes, is_valid, |lane| bloom_position(lane, shift));
-        let listed = || (0..lanes.len()).filter(|&row| is_valid(row)).map(|row| lanes[row]);
-        let keys = (lanes.len() <= LISTED_KEYS_MAX).then(|| listed().collect());
+        let words = words(count, integers, is_valid, |integer| bloom_position(integer, shift));
+        let listed = || {
+            (0..integers.len())
+                .filter(|&row| is_valid(row))
+                .map(|row| integers[row])
+        };
+        let keys = (integers.len() <= LISTED_KEYS_MAX).then(|| listed().collect());
         Self {
             min,
             max,
@@ -120,26 +124,26 @@ impl KeySet {
         }
     }
 
-    /// A bit for each of so many lanes: whether it may be a member.
-    pub fn passing(&self, lanes: usize, lane: impl Fn(usize) -> i64) -> BooleanBuffer {
+    /// A bit for each of so many integer keys: whether it may be a member.
+    pub fn passing(&self, integers: usize, integer: impl Fn(usize) -> i64) -> BooleanBuffer {
         let span = self.max.wrapping_sub(self.min) as u64;
         match &self.members {
-            _ if self.min > self.max => BooleanBuffer::new_unset(lanes),
-            Members::Bitmap(bits) => BooleanBuffer::collect_bool(lanes, |at| {
-                let bit = lane(at).wrapping_sub(self.min) as u64;
+            _ if self.min > self.max => BooleanBuffer::new_unset(integers),
+            Members::Bitmap(bits) => BooleanBuffer::collect_bool(integers, |at| {
+                let bit = integer(at).wrapping_sub(self.min) as u64;
                 let word = bits[(bit.min(span) / 64) as usize];
                 (bit <= span) & (word >> (bit % 64) & 1 == 1)
             }),
-            Members::Bloom { words, shift, .. } => BooleanBuffer::collect_bool(lanes, |at| {
-                let lane = lane(at);
-                let (word, mask) = bloom_position(lane, *shift);
-                (lane.wrapping_sub(self.min) as u64 <= span) & (words[word] & mask == mask)
+            Members::Bloom { words, shift, .. } => BooleanBuffer::collect_bool(integers, |at| {
+                let integer = integer(at);
+                let (word, mask) = bloom_position(integer, *shift);
+                (integer.wrapping_sub(self.min) as u64 <= span) & (words[word] & mask == mask)
             }),
         }
     }
 
-    /// Keeps in `rows` (positions in `lanes`) those whose lane may be a member.
-    pub fn retain(&self, lanes: impl Fn(u32) -> i64, rows: &mut Vec<u32>) {
+    /// Keeps in `rows` (positions in `integers`) those whose integer key may be a member.
+    pub fn retain(&self, integers: impl Fn(u32) -> i64, rows: &mut Vec<u32>) {
         let mut kept = 0;
         let span = self.max.wrapping_sub(self.min) as u64;
         match &self.members {
@@ -147,7 +151,7 @@ impl KeySet {
             Members::Bitmap(bits) => {
                 for i in 0..rows.len() {
                     let row = rows[i];
-                    let bit = lanes(row).wrapping_sub(self.min) as u64;
+                    let bit = integers(row).wrapping_sub(self.min) as u64;
                     let word = bits[(bit.min(span) / 64) as usize];
                     let pass = bit <= span && word >> (bit % 64) & 1 == 1;
                     rows[kept] = row;
@@ -157,9 +161,9 @@ impl KeySet {
             Members::Bloom { words, shift, .. } => {
                 for i in 0..rows.len() {
                     let row = rows[i];
-                    let lane = lanes(row);
-                    let (word, mask) = bloom_position(lane, *shift);
-                    let pass = lane.wrapping_sub(self.min) as u64 <= span && words[word] & mask == mask;
+                    let integer = integers(row);
+                    let (word, mask) = bloom_position(integer, *shift);
+                    let pass = integer.wrapping_sub(self.min) as u64 <= span && words[word] & mask == mask;
                     rows[kept] = row;
                     kept += usize::from(pass);
                 }
@@ -176,31 +180,31 @@ impl KeySet {
     }
 }
 
-/// Lanes from which on all cores set bits.
+/// IntegerKeys from which on all cores set bits.
 const SHARED_LANES_MIN: usize = 1 << 17;
 
-/// `count` words with the bits of all valid lanes set, where `position` has them.
+/// `count` words with the bits of all valid integer keys set, where `position` has them.
 fn words(
     count: usize,
-    lanes: &[i64],
+    integers: &[i64],
     is_valid: impl Fn(usize) -> bool + Sync,
     position: impl Fn(i64) -> (usize, u64) + Sync,
 ) -> Vec<u64> {
-    match lanes.len() < SHARED_LANES_MIN || rayon::current_num_threads() == 1 {
-        true => words_alone(count, lanes, is_valid, position),
-        false => words_by_all(count, lanes, is_valid, position),
+    match integers.len() < SHARED_LANES_MIN || rayon::current_num_threads() == 1 {
+        true => words_alone(count, integers, is_valid, position),
+        false => words_by_all(count, integers, is_valid, position),
     }
 }
 
 fn words_alone(
     count: usize,
-    lanes: &[i64],
+    integers: &[i64],
     is_valid: impl Fn(usize) -> bool,
     position: impl Fn(i64) -> (usize, u64),
 ) -> Vec<u64> {
     let mut words = vec![0u64; count];
-    for row in (0..lanes.len()).filter(|&row| is_valid(row)) {
-        let (word, mask) = position(lanes[row]);
+    for row in (0..integers.len()).filter(|&row| is_valid(row)) {
+        let (word, mask) = position(integers[row]);
         words[word] |= mask;
     }
     words
@@ -208,16 +212,16 @@ fn words_alone(
 
 fn words_by_all(
     count: usize,
-    lanes: &[i64],
+    integers: &[i64],
     is_valid: impl Fn(usize) -> bool + Sync,
     position: impl Fn(i64) -> (usize, u64) + Sync,
 ) -> Vec<u64> {
     let words: Vec<AtomicU64> = (0..count).into_par_iter().map(|_| AtomicU64::new(0)).collect();
-    let pieces = lanes.par_chunks(PIECE_LANES).enumerate();
-    pieces.for_each(|(piece, lanes)| {
-        for (at, &lane) in lanes.iter().enumerate() {
+    let pieces = integers.par_chunks(PIECE_LANES).enumerate();
+    pieces.for_each(|(piece, integers)| {
+        for (at, &integer) in integers.iter().enumerate() {
             if is_valid(piece * PIECE_LANES + at) {
-                let (word, mask) = position(lane);
+                let (word, mask) = position(integer);
                 // Bits that are set already cost no exclusive access.
                 if words[word].load(Ordering::Relaxed) & mask != mask {
                     words[word].fetch_or(mask, Ordering::Relaxed);
@@ -228,11 +232,11 @@ fn words_by_all(
     words.into_par_iter().map(AtomicU64::into_inner).collect()
 }
 
-/// Lanes of a piece of which one core sets the bits.
+/// IntegerKeys of a piece of which one core sets the bits.
 const PIECE_LANES: usize = 1 << 15;
 
-fn bloom_position(lane: i64, shift: u32) -> (usize, u64) {
-    let hash = (lane as u64).wrapping_mul(MULTIPLIER);
+fn bloom_position(integer: i64, shift: u32) -> (usize, u64) {
+    let hash = (integer as u64).wrapping_mul(MULTIPLIER);
     let bits = (hash ^ hash >> 32).wrapping_mul(MULTIPLIER) >> 52;
     ((hash >> shift) as usize, 1 << (bits & 63) | 1 << (bits >> 6))
 }
@@ -240,7 +244,7 @@ fn bloom_position(lane: i64, shift: u32) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::lane_range;
+    use crate::keys::key_range;
     use rand::{Rng, SeedableRng, rngs::StdRng};
 
     #[test]
@@ -250,7 +254,7 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(seed);
         for span in [1i64, 1000, 1 << 30, i64::MAX] {
             let keys: Vec<i64> = (0..1000).map(|_| rng.random_range(-span..span)).collect();
-            let set = KeySet::build(&keys, None, lane_range(&keys, None));
+            let set = KeySet::build(&keys, None, key_range(&keys, None));
             let mut rows: Vec<u32> = (0..1000).collect();
             set.retain(|row| keys[row as usize], &mut rows);
             assert_eq!(rows.len(), 1000, "seed {seed}");
@@ -282,12 +286,12 @@ mod tests {
         let seed = rand::random();
         println!("seed {seed}");
         let mut rng = StdRng::seed_from_u64(seed);
-        let lanes: Vec<i64> = (0..3 * PIECE_LANES + 77).map(|_| rng.random()).collect();
-        let valid: Vec<bool> = lanes.iter().map(|_| rng.random_bool(0.5)).collect();
+        let integers: Vec<i64> = (0..3 * PIECE_LANES + 77).map(|_| rng.random()).collect();
+        let valid: Vec<bool> = integers.iter().map(|_| rng.random_bool(0.5)).collect();
         for count in [16usize, 1 << 15] {
-            let position = |lane: i64| bloom_position(lane, 64 - count.trailing_zeros());
-            let alone = words_alone(count, &lanes, |row| valid[row], position);
-            let by_all = words_by_all(count, &lanes, |row| valid[row], position);
+            let position = |integer: i64| bloom_position(integer, 64 - count.trailing_zeros());
+            let alone = words_alone(count, &integers, |row| valid[row], position);
+            let by_all = words_by_all(count, &integers, |row| valid[row], position);
             assert_eq!(alone, by_all, "seed {seed}");
         }
     }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::compile::Artifact;
-use crate::detect::DeviceInfo;
 use crate::error::Result;
+use crate::info::DeviceInfo;
 use crate::launch::LaunchConfig;
 
 /// Handle of a stream; 0 is never one.

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::backend::{Backend, StreamHandle};
+use crate::backend::Backend;
 use crate::compile::{self, Cache, Compiler, Nvrtc, Program};
 use crate::cuda::{CudaBackend, DRIVER_LIBRARY};
-use crate::detect::{DeviceInfo, DeviceKind};
+use crate::element::Element;
 use crate::error::{GpuError, Result};
 use crate::event_pool::EventPool;
+use crate::info::{DeviceInfo, DeviceKind};
 use crate::kernel::Module;
-use crate::memory::{HostPool, Pool, Registered};
 use crate::modules::Modules;
+use crate::pool::{HostPool, PinnedBuffer, Pool, Registered};
+use crate::queue::Queues;
 use crate::sim::{SimBackend, SimConfig};
-use crate::stream::Stream;
 
 /// How to open a device.
 #[derive(Clone, Debug, Default)]
@@ -53,8 +54,7 @@ pub(crate) struct DeviceInner {
     pub(crate) events: Arc<EventPool>,
     pub(crate) host: Arc<HostPool>,
     pub(crate) registered: Registered,
-    /// Streams that nobody holds: making one is a call to the driver.
-    pub(crate) idle_streams: Mutex<Vec<StreamHandle>>,
+    pub(crate) queues: Arc<Queues>,
     modules: Mutex<Modules<Module>>,
 }
 
@@ -96,7 +96,7 @@ impl Device {
                 events,
                 host: HostPool::new(backend.clone(), config.pinned_budget_bytes.unwrap_or(u64::MAX)),
                 registered: Registered::new(backend.clone()),
-                idle_streams: Mutex::default(),
+                queues: Queues::new(backend.clone()),
                 backend,
                 compiler,
                 cache,
@@ -132,9 +132,43 @@ impl Device {
         &self.inner.pool
     }
 
-    /// A new stream.
-    pub fn stream(&self) -> Result<Stream> {
-        Stream::new(&self.inner)
+    /// Pinned host memory for `len` elements, of arbitrary content.
+    pub fn pinned<T: Element>(&self, len: u64) -> Result<PinnedBuffer<T>> {
+        let len = usize::try_from(len).map_err(|_| GpuError::Invalid(format!("{len} elements on the host")))?;
+        self.inner.host.take(len)
+    }
+
+    /// Mappings of pinned host memory made so far: a warm query adds none.
+    pub fn host_registrations(&self) -> u64 {
+        self.inner.host.registrations()
+    }
+
+    /// Bytes of pinned host memory that somebody holds.
+    pub fn pinned_in_use(&self) -> u64 {
+        self.inner.host.held_bytes()
+    }
+
+    /// Gives pinned host memory that nobody uses back to the system.
+    pub fn trim_host(&self) {
+        self.inner.host.trim();
+    }
+
+    /// Registers memory of the caller, so that copies from and to it run at full speed: regions of tables.
+    ///
+    /// # Safety
+    /// The range is mapped, and stays so until [`Self::unregister_host`] or the device's end.
+    pub unsafe fn register_host(&self, start: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.registered.add(start, bytes) }
+    }
+
+    /// Undoes [`Self::register_host`]; nothing happens if the range was not registered.
+    ///
+    /// # Safety
+    /// No copy from or to the range is under way.
+    pub unsafe fn unregister_host(&self, start: *mut u8) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.registered.remove(start) }
     }
 
     /// Compilations made since the device was opened: 0 in a warm process.
@@ -168,13 +202,5 @@ fn open_nvrtc(info: &DeviceInfo, only: Option<&Path>) -> Result<Nvrtc> {
         None => Nvrtc::load(info.architecture, info.driver_version),
         Some(path) => Nvrtc::load_from(path, info.architecture, info.driver_version)
             .map_err(|reason| GpuError::NoDevice(format!("NVRTC {} is not usable: {reason}", path.display()))),
-    }
-}
-
-impl Drop for DeviceInner {
-    fn drop(&mut self) {
-        for stream in self.idle_streams.get_mut().drain(..) {
-            self.backend.stream_destroy(stream);
-        }
     }
 }

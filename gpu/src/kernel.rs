@@ -9,12 +9,11 @@ use parking_lot::Mutex;
 use crate::backend::{Backend, FunctionHandle, ModuleHandle};
 use crate::compile::{Artifact, Program};
 use crate::error::{GpuError, Result};
-use crate::launch::{KernelParams, LaunchConfig};
-use crate::stream::Stream;
+use crate::launch::KernelParams;
 
 /// A compiled program on a device.
 pub struct Module {
-    backend: Arc<dyn Backend>,
+    pub(crate) backend: Arc<dyn Backend>,
     handle: ModuleHandle,
     name: String,
     params: Vec<&'static str>,
@@ -79,55 +78,13 @@ impl Drop for Module {
 
 /// A kernel that takes `P`.
 pub struct Kernel<P> {
-    module: Arc<Module>,
-    function: FunctionHandle,
-    name: String,
+    pub(crate) module: Arc<Module>,
+    pub(crate) function: FunctionHandle,
+    pub(crate) name: String,
     params: PhantomData<fn(P)>,
 }
 
 impl<P: KernelParams> Kernel<P> {
-    /// Puts the launch into the stream. A grid of zero blocks does nothing.
-    ///
-    /// # Safety
-    /// The parameters hold what the kernel expects: pointers to device memory of at least the lengths given, kept
-    /// alive until the stream has passed the launch (dropping a `DeviceBuffer` of the same stream is fine), and not
-    /// written or read at the same time by another stream.
-    pub unsafe fn launch(&self, stream: &Stream, config: &LaunchConfig, params: &P) -> Result<()> {
-        let device = &stream.inner.device;
-        if !Arc::ptr_eq(&device.backend, &self.module.backend) {
-            return Err(GpuError::Invalid(format!(
-                "kernel {} belongs to another device",
-                self.name
-            )));
-        }
-        if config.blocks() == 0 {
-            return Ok(());
-        }
-        if config.threads() == 0 || config.threads() > self.function.max_threads {
-            return Err(GpuError::Invalid(format!(
-                "kernel {}: {} threads a block, 1 to {} allowed",
-                self.name,
-                config.threads(),
-                self.function.max_threads
-            )));
-        }
-        // SAFETY: `P` is plain data, valid to read as bytes for the length of the call (padding is not interpreted).
-        let bytes = unsafe { std::slice::from_raw_parts((params as *const P).cast::<u8>(), size_of::<P>()) };
-        // SAFETY: the caller's promise.
-        unsafe {
-            device
-                .backend
-                .launch(&self.name, &self.function, config, bytes, stream.handle())?
-        };
-        if device.synchronous {
-            stream.synchronize().map_err(|e| GpuError::Kernel {
-                kernel: self.name.clone(),
-                message: e.to_string(),
-            })?;
-        }
-        Ok(())
-    }
-
     /// Blocks of this kernel that fit on one multiprocessor at once; times the multiprocessors, the grid that fills
     /// the device.
     pub fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> Result<u32> {

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::detect::DeviceKind;
 use crate::device::{Device, DeviceConfig};
+use crate::info::DeviceKind;
+pub use crate::seeds::seed;
 
 /// Budget of the devices that tests open.
 pub const TEST_BUDGET_BYTES: u64 = 4 << 30;
@@ -29,19 +30,6 @@ pub fn device_with_budget(budget_bytes: u64) -> Device {
         ..DeviceConfig::default()
     };
     Device::open(kind, config).unwrap_or_else(|error| panic!("opening the device under test ({kind:?}): {error}"))
-}
-
-/// A seed: `TENON_TEST_SEED`, or a fresh one. Printed, so that a failure can be run again.
-pub fn seed(test: &str) -> u64 {
-    let seed = std::env::var("TENON_TEST_SEED")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or_else(|| {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            now.map_or(1, |d| d.as_nanos() as u64)
-        });
-    println!("{test}: TENON_TEST_SEED={seed}");
-    seed
 }
 
 /// Sizes that every primitive is tested at: none, one, odd ones, around a warp, a block, a tile, many tiles.

@@ -17,13 +17,13 @@ use futures::TryStreamExt;
 use parking_lot::Mutex;
 use tenon_gpu::cpu::Stop;
 
-use super::exec::GroupSpec;
-use super::local::{Local, Partial, gathers_rows};
+use super::local::{Local, Partial};
 use super::merge::merge;
 use super::shares::{Share, shares};
-use crate::apart::{Task, apart};
-use crate::hostile;
-use crate::keys::is_exact;
+use super::spec::{GroupSpec, gathers_rows};
+use crate::keys::is_integer_key;
+use crate::offload::{Task, offload};
+use crate::test_hooks;
 
 /// Groups, over all partitions, that one output partition merges alone.
 const MERGED_ALONE: usize = 16 * 1024;
@@ -152,7 +152,7 @@ fn groups_max(
     if spec.keys.is_empty() || spec.aggregates.iter().any(|aggregate| gathers_rows(aggregate)) {
         return None;
     }
-    if hostile::scattered() {
+    if test_hooks::scattered() {
         return Some(3);
     }
     let groups = estimate.filter(|groups| *groups > CHUNK_GROUPS)?;
@@ -194,7 +194,7 @@ async fn share_out(
 ) -> Result<Shared> {
     let total: usize = partials.iter().map(|partial| partial.groups).sum();
     let alone = partials.len() == 1 || partitions == 1 && total <= SHARE_GROUPS;
-    if alone || total <= MERGED_ALONE && !hostile::scattered() {
+    if alone || total <= MERGED_ALONE && !test_hooks::scattered() {
         return Ok(Shared {
             partials,
             shares: None,
@@ -202,11 +202,11 @@ async fn share_out(
             _reservation: reservation,
         });
     }
-    let share_groups = if hostile::scattered() { 2 } else { SHARE_GROUPS };
+    let share_groups = if test_hooks::scattered() { 2 } else { SHARE_GROUPS };
     let count = total.div_ceil(share_groups).min(SHARES_MAX).max(partitions);
     reservation.try_grow(total * (size_of::<i64>() + size_of::<u32>()))?;
-    let by_value = spec.keys.len() == 1 && is_exact(spec.schema.field(0).data_type());
-    let made = apart(total, move |cancelled| {
+    let by_value = spec.keys.len() == 1 && is_integer_key(spec.schema.field(0).data_type());
+    let made = offload(total, move |cancelled| {
         let keys = partials.iter().map(|partial| (partial.keys.as_slice(), partial.groups));
         let keys: Vec<(&[ArrayRef], usize)> = keys.collect();
         let shares = shares(&keys, by_value, count, Stop::when(cancelled))?;

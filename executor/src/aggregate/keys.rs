@@ -5,14 +5,14 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use super::ids::Ids;
+use super::group_table::GroupTable;
 use super::text::TextPool;
-use crate::keys::{append_exact, from_exact, is_exact};
+use crate::keys::{append_integer_keys, from_integer_keys, is_integer_key};
 
 pub struct GroupKeys {
     columns: Vec<KeyColumn>,
-    ids: Ids,
-    /// Whether keys may be null: then one more lane holds a bit for each null.
+    group_table: GroupTable,
+    /// Whether keys may be null: then one more integer key holds a bit for each null.
     nullable: bool,
     scratch: Vec<Vec<i64>>,
 }
@@ -24,7 +24,7 @@ struct KeyColumn {
 
 /// Whether a column of this type can be a group key.
 pub fn is_supported(data_type: &DataType) -> bool {
-    is_exact(data_type) || *data_type == DataType::Utf8View
+    is_integer_key(data_type) || *data_type == DataType::Utf8View
 }
 
 impl GroupKeys {
@@ -37,19 +37,19 @@ impl GroupKeys {
         let width = types.len() + usize::from(nullable);
         Self {
             columns: columns.collect(),
-            ids: Ids::new(width.max(1), small),
+            group_table: GroupTable::new(width.max(1), small),
             nullable,
             scratch: vec![vec![]; width],
         }
     }
 
     pub fn groups(&self) -> usize {
-        self.ids.groups()
+        self.group_table.groups()
     }
 
     /// Forgets all groups.
     pub fn clear(&mut self) {
-        self.ids.clear();
+        self.group_table.clear();
         for pool in self.columns.iter_mut().filter_map(|column| column.text.as_mut()) {
             *pool = TextPool::default();
         }
@@ -57,8 +57,11 @@ impl GroupKeys {
 
     pub fn bytes(&self) -> usize {
         let pools = self.columns.iter().filter_map(|column| column.text.as_ref());
-        let scratch = self.scratch.iter().map(|lanes| lanes.capacity() * size_of::<i64>());
-        self.ids.bytes() + pools.map(TextPool::bytes).sum::<usize>() + scratch.sum::<usize>()
+        let scratch = self
+            .scratch
+            .iter()
+            .map(|integers| integers.capacity() * size_of::<i64>());
+        self.group_table.bytes() + pools.map(TextPool::bytes).sum::<usize>() + scratch.sum::<usize>()
     }
 
     /// Bytes that `emit` makes: strings are not copied, but for their views.
@@ -68,11 +71,11 @@ impl GroupKeys {
 
     /// Takes in the keys of the next `rows` rows, which `assign` then gives numbers.
     pub fn prepare(&mut self, keys: &[ArrayRef], rows: usize) -> Result<()> {
-        for ((column, lanes), key) in self.columns.iter_mut().zip(&mut self.scratch).zip(keys) {
-            lanes.clear();
+        for ((column, integers), key) in self.columns.iter_mut().zip(&mut self.scratch).zip(keys) {
+            integers.clear();
             match &mut column.text {
-                Some(pool) => pool.ids(key.as_string_view(), lanes),
-                None => append_exact(key, lanes)?,
+                Some(pool) => pool.ids(key.as_string_view(), integers),
+                None => append_integer_keys(key, integers)?,
             }
         }
         if self.nullable {
@@ -93,7 +96,7 @@ impl GroupKeys {
     /// The group number of each prepared row, new groups included.
     pub fn assign(&mut self, out: &mut Vec<usize>) {
         out.clear();
-        self.ids.assign(&self.scratch, out);
+        self.group_table.assign(&self.scratch, out);
     }
 
     /// Bytes that preparing so many rows may allocate at once where a table of strings doubles.
@@ -104,30 +107,32 @@ impl GroupKeys {
 
     /// Bytes that assigning what is prepared may allocate at once, besides what is held.
     pub fn growth_bytes(&self) -> usize {
-        self.ids.growth_bytes(&self.scratch)
+        self.group_table.growth_bytes(&self.scratch)
     }
 
     /// The key columns, one row a group, in the order of group numbers.
     pub fn emit(&self) -> Result<Vec<ArrayRef>> {
-        let masks: Option<Vec<i64>> = self.nullable.then(|| self.ids.lane(self.columns.len()).collect());
+        let masks: Option<Vec<i64>> = self
+            .nullable
+            .then(|| self.group_table.integer(self.columns.len()).collect());
         let mut arrays = vec![];
         for (at, column) in self.columns.iter().enumerate() {
             let valid = |group: usize| masks.as_ref().is_none_or(|masks| masks[group] >> at & 1 == 0);
             arrays.push(match &column.text {
                 Some(pool) => {
                     let ids = self
-                        .ids
-                        .lane(at)
+                        .group_table
+                        .integer(at)
                         .enumerate()
                         .map(|(group, id)| valid(group).then_some(id));
                     pool.strings(ids)?
                 }
                 None => {
-                    let lanes: Vec<i64> = self.ids.lane(at).collect();
+                    let integers: Vec<i64> = self.group_table.integer(at).collect();
                     let nulls = masks
                         .as_ref()
-                        .map(|_| (0..lanes.len()).map(valid).collect::<NullBuffer>());
-                    from_exact(&lanes, nulls.filter(|n| n.null_count() > 0), &column.data_type)?
+                        .map(|_| (0..integers.len()).map(valid).collect::<NullBuffer>());
+                    from_integer_keys(&integers, nulls.filter(|n| n.null_count() > 0), &column.data_type)?
                 }
             });
         }

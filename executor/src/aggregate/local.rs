@@ -12,10 +12,10 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::PhysicalExpr;
 
-use super::cells::{Cell, Recipe};
-use super::exec::GroupSpec;
+use super::accumulators::{Accumulator, OwnAggregate};
 use super::keys::GroupKeys;
-use crate::held::held_bytes;
+use super::spec::{GroupSpec, gathers_rows};
+use crate::memory_size::array_bytes;
 
 /// What an accumulator keeps in its arrays for each group, at most; strings and lists are apart from these.
 const ENTRY_BYTES_MAX: usize = 32;
@@ -23,7 +23,7 @@ const ENTRY_BYTES_MAX: usize = 32;
 pub struct Local {
     spec: Arc<GroupSpec>,
     keys: Option<GroupKeys>,
-    cells: Vec<Cell>,
+    accumulators: Vec<Accumulator>,
     aggregates: Vec<Aggregate>,
     numbers: Vec<usize>,
     /// Groups for which the states have room: beyond them their arrays double.
@@ -32,8 +32,8 @@ pub struct Local {
 }
 
 enum Aggregate {
-    Cells(Recipe),
-    /// An accumulator of groups, where cells do not do.
+    Own(OwnAggregate),
+    /// DataFusion's accumulator of groups, where Tenon's own do not do.
     Foreign(Box<dyn GroupsAccumulator>),
 }
 
@@ -55,7 +55,7 @@ impl Partial {
         reservation: MemoryReservation,
     ) -> Result<Self> {
         let arrays = keys.iter().chain(states.iter().flatten());
-        reservation.try_resize(arrays.map(|array| held_bytes(array)).sum())?;
+        reservation.try_resize(arrays.map(|array| array_bytes(array)).sum())?;
         Ok(Self {
             keys,
             states,
@@ -68,15 +68,15 @@ impl Partial {
 impl Local {
     /// `small`: it is to stay in a core's cache.
     pub fn new(spec: Arc<GroupSpec>, small: bool, reservation: MemoryReservation) -> Result<Self> {
-        let mut cells = vec![];
+        let mut accumulators = vec![];
         let mut aggregates = vec![];
         for (aggregate, filter) in spec.aggregates.iter().zip(&spec.filters) {
-            let recipe = match filter {
-                None => Recipe::of(aggregate, &spec.input_schema, &mut cells)?,
+            let own = match filter {
+                None => OwnAggregate::of(aggregate, &spec.input_schema, &mut accumulators)?,
                 Some(_) => None,
             };
-            aggregates.push(match recipe {
-                Some(recipe) => Aggregate::Cells(recipe),
+            aggregates.push(match own {
+                Some(own) => Aggregate::Own(own),
                 None => Aggregate::Foreign(aggregate.create_groups_accumulator()?),
             });
         }
@@ -84,7 +84,7 @@ impl Local {
         Ok(Self {
             spec,
             keys,
-            cells,
+            accumulators,
             aggregates,
             numbers: vec![],
             room: 0,
@@ -107,8 +107,8 @@ impl Local {
             self.reservation.try_resize(self.bytes() + 2 * self.doubling_bytes())?;
             self.room = groups.max(2 * self.room);
         }
-        for cell in &mut self.cells {
-            cell.update(batch, &self.numbers, groups)?;
+        for accumulator in &mut self.accumulators {
+            accumulator.update(batch, &self.numbers, groups)?;
         }
         for (at, aggregate) in self.aggregates.iter_mut().enumerate() {
             let Aggregate::Foreign(accumulator) = aggregate else {
@@ -155,26 +155,26 @@ impl Local {
     fn state_bytes(&self) -> usize {
         let foreign = self.aggregates.iter().map(|aggregate| match aggregate {
             Aggregate::Foreign(accumulator) => accumulator.size(),
-            Aggregate::Cells(_) => 0,
+            Aggregate::Own(_) => 0,
         });
-        self.cells.iter().map(Cell::bytes).sum::<usize>() + foreign.sum::<usize>()
+        self.accumulators.iter().map(Accumulator::bytes).sum::<usize>() + foreign.sum::<usize>()
     }
 
     /// Bytes of the arrays that have an entry for each group, and grow when groups come.
     fn doubling_bytes(&self) -> usize {
         let foreign = self.aggregates.iter().map(|aggregate| match aggregate {
             Aggregate::Foreign(accumulator) => accumulator.size().min(self.groups() * ENTRY_BYTES_MAX),
-            Aggregate::Cells(_) => 0,
+            Aggregate::Own(_) => 0,
         });
-        self.cells.iter().map(Cell::bytes).sum::<usize>() + foreign.sum::<usize>()
+        self.accumulators.iter().map(Accumulator::bytes).sum::<usize>() + foreign.sum::<usize>()
     }
 
     /// Without keys the one group exists even if there are no rows: a row that every filter refuses makes its state,
     /// and leaves it NULL where no row has given a value.
     fn add_row_of_nothing(&mut self) -> Result<()> {
         let empty = RecordBatch::new_empty(Arc::clone(&self.spec.input_schema));
-        for cell in &mut self.cells {
-            cell.update(&empty, &[], 1)?;
+        for accumulator in &mut self.accumulators {
+            accumulator.update(&empty, &[], 1)?;
         }
         let refused = BooleanArray::from(vec![false]);
         for (aggregate, spec) in self.aggregates.iter_mut().zip(&self.spec.aggregates) {
@@ -204,7 +204,7 @@ impl Local {
             }
             None => vec![],
         };
-        self.cells.iter_mut().for_each(Cell::clear);
+        self.accumulators.iter_mut().for_each(Accumulator::clear);
         self.reservation.try_resize(self.bytes())?;
         Partial::new(keys, states, groups, partial_bytes)
     }
@@ -225,7 +225,7 @@ impl Local {
 
     fn states(&mut self, groups: usize) -> Result<Vec<Vec<ArrayRef>>> {
         let states = self.aggregates.iter_mut().map(|aggregate| match aggregate {
-            Aggregate::Cells(recipe) => recipe.state(&self.cells, groups),
+            Aggregate::Own(own) => own.state(&self.accumulators, groups),
             Aggregate::Foreign(accumulator) => accumulator.state(EmitTo::All),
         });
         states.collect()
@@ -234,7 +234,7 @@ impl Local {
     /// Bytes of the columns that keys and states become.
     fn emitted_bytes(&self) -> usize {
         let keys = self.keys.as_ref().map_or(0, GroupKeys::emitted_bytes);
-        keys + self.cells.iter().map(Cell::bytes).sum::<usize>() + self.foreign_copies()
+        keys + self.accumulators.iter().map(Accumulator::bytes).sum::<usize>() + self.foreign_copies()
     }
 
     /// Bytes that the states of accumulators take besides these: those that gather rows count them already.
@@ -246,12 +246,6 @@ impl Local {
         });
         copies.sum()
     }
-}
-
-/// Whether all rows of a group are kept, in an accumulator that is Tenon's own: it sorts and tells rows apart by itself,
-/// and counts as its size what its result will take.
-pub(super) fn gathers_rows(aggregate: &AggregateFunctionExpr) -> bool {
-    matches!(aggregate.fun().name(), "array_agg" | "string_agg")
 }
 
 /// The arguments, then the sort keys.

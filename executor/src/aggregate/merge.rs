@@ -6,12 +6,12 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::EmitTo;
 use std::sync::Arc;
 
-use super::exec::GroupSpec;
 use super::gathered::Shared;
 use super::keys::GroupKeys;
-use super::local::gathers_rows;
+use super::spec::GroupSpec;
+use super::spec::gathers_rows;
 use crate::gather::pick;
-use crate::held::batch_bytes;
+use crate::memory_size::batch_bytes;
 
 /// The final rows of a share. `reservation` is left with what they take.
 pub fn merge(

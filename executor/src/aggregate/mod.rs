@@ -1,16 +1,18 @@
-//! Grouping on the CPU: the plan node (`exec`), what one partition gathers (`local`), what all have gathered and who merges
-//! it (`gathered`, `shares`, `merge`), group keys to group numbers (`keys`, `ids`, `text`), and the accumulators that beat
-//! DataFusion's (`cells`).
+//! Grouping on the CPU: the plan node (`exec`) and what it computes (`spec`), what one partition gathers (`local`), what all have gathered and who merges
+//! it (`gathered`, `shares`, `merge`), group keys to group numbers (`keys`, `group_table`, `text`), and the accumulators that beat
+//! DataFusion's (`accumulators`).
 
-mod cells;
+mod accumulators;
 mod exec;
 mod gathered;
-mod ids;
+mod group_table;
 mod keys;
 mod local;
 mod merge;
 mod shares;
+mod spec;
 mod text;
 
-pub use exec::{GroupExec, GroupSpec};
+pub use exec::GroupExec;
 pub(crate) use gathered::{Found, finished};
+pub use spec::GroupSpec;

@@ -7,8 +7,8 @@ use rayon::prelude::*;
 use tenon_gpu::cpu::Stop;
 use tenon_storage::heap;
 
-use crate::apart::check;
-use crate::keys::{append_exact, hash_lanes, lane_range};
+use crate::keys::{append_integer_keys, hashed_keys, key_range};
+use crate::offload::check;
 
 /// The groups of a partial, those of the first partition first.
 pub struct Share {
@@ -33,33 +33,33 @@ pub fn shares(
     partitions: usize,
     stop: Stop<'_>,
 ) -> Result<Vec<Share>> {
-    let lanes = |(keys, groups): &(&[ArrayRef], usize)| {
+    let integers = |(keys, groups): &(&[ArrayRef], usize)| {
         check(stop)?;
         if !by_value {
-            return hash_lanes(keys, *groups, stop);
+            return hashed_keys(keys, *groups, stop);
         }
-        let mut lanes = Vec::with_capacity(*groups);
-        append_exact(keys[0].as_ref(), &mut lanes)?;
-        Ok(lanes)
+        let mut integers = Vec::with_capacity(*groups);
+        append_integer_keys(keys[0].as_ref(), &mut integers)?;
+        Ok(integers)
     };
-    let lanes: Vec<Vec<i64>> = partials.par_iter().map(heap::each(lanes)).collect::<Result<_>>()?;
-    let ranges = lanes.par_iter().filter_map(|lanes| lane_range(lanes, None));
+    let integers: Vec<Vec<i64>> = partials.par_iter().map(heap::each(integers)).collect::<Result<_>>()?;
+    let ranges = integers.par_iter().filter_map(|integers| key_range(integers, None));
     let (min, max) = ranges.reduce(|| (i64::MAX, i64::MIN), |a, b| (a.0.min(b.0), a.1.max(b.1)));
     let range = max.wrapping_sub(min) as u64;
-    // Partitions for each lane of the range, times 2^64: a division for each group would cost more than all the rest.
+    // Partitions for each integer key of the range, times 2^64: a division for each group would cost more than all the rest.
     let factor = ((partitions as u128) << 64) / (u128::from(range) + 1);
-    let falls_to = |lane: i64| ((u128::from(lane.wrapping_sub(min) as u64) * factor) >> 64) as usize;
-    let share = |lanes: &Vec<i64>| {
+    let falls_to = |integer: i64| ((u128::from(integer.wrapping_sub(min) as u64) * factor) >> 64) as usize;
+    let share = |integers: &Vec<i64>| {
         check(stop)?;
         let mut starts = vec![0; partitions + 1];
-        lanes.iter().for_each(|&lane| starts[falls_to(lane) + 1] += 1);
+        integers.iter().for_each(|&integer| starts[falls_to(integer) + 1] += 1);
         for partition in 0..partitions {
             starts[partition + 1] += starts[partition];
         }
         let mut next = starts.clone();
-        let mut rows = vec![0u32; lanes.len()];
-        for (row, &lane) in lanes.iter().enumerate() {
-            let place = &mut next[falls_to(lane)];
+        let mut rows = vec![0u32; integers.len()];
+        for (row, &integer) in integers.iter().enumerate() {
+            let place = &mut next[falls_to(integer)];
             rows[*place] = row as u32;
             *place += 1;
         }
@@ -68,7 +68,7 @@ pub fn shares(
             starts,
         })
     };
-    lanes.par_iter().map(heap::each(share)).collect()
+    integers.par_iter().map(heap::each(share)).collect()
 }
 
 #[cfg(test)]

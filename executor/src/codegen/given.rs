@@ -14,7 +14,7 @@ use super::translator::{Inputs, Translator};
 use super::types::{Range, Translated, c_type};
 use super::value::Value;
 use crate::expr::original;
-use crate::keys::{from_exact, is_exact};
+use crate::keys::{from_integer_keys, is_integer_key};
 
 /// Different numbers of a column of which a function is computed on the host where it has no device form.
 const NUMBERS_MAX: i128 = 1 << 16;
@@ -190,11 +190,11 @@ impl Translator {
         let given = self.given(index).ok()?;
         let (low, high) = given.range?;
         let few = high.checked_sub(low)? < NUMBERS_MAX && i64::try_from(low).is_ok() && i64::try_from(high).is_ok();
-        if !few || !is_exact(&given.data_type) {
+        if !few || !is_integer_key(&given.data_type) {
             return None;
         }
         let numbers: Vec<i64> = (low as i64..=high as i64).collect();
-        let numbers = from_exact(&numbers, None, &given.data_type).ok()?;
+        let numbers = from_integer_keys(&numbers, None, &given.data_type).ok()?;
         let value = match self.value_of(index) {
             Ok(value) => value,
             Err(why) => return Some(Err(why)),

@@ -12,7 +12,7 @@ use super::data::IndexData;
 use super::encoding::KeyRange;
 use super::predicate::{Constraint, constraints, key_ranges, usable};
 use super::reader::IndexReader;
-use crate::keys::from_exact;
+use crate::keys::from_integer_keys;
 use crate::runtime_filter::KeySet;
 
 /// Scans of fewer rows than this need no index.
@@ -173,7 +173,7 @@ pub fn semi_join(
     let Ok(Some(reader)) = IndexData::reader_for(table, index, scanned_rows, budget) else {
         return Ok(None);
     };
-    let probes = from_exact(&keys, None, table.schema().field(column).data_type())?;
+    let probes = from_integer_keys(&keys, None, table.schema().field(column).data_type())?;
     let mut rows = vec![];
     reader.equal_rows(&[probes], |_, segment, row| {
         rows.push((segment, row));

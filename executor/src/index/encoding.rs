@@ -14,7 +14,7 @@ use datafusion::common::Result;
 
 use tenon_storage::numeric::compare_key;
 
-use crate::keys::{append_exact, is_exact};
+use crate::keys::{append_integer_keys, is_integer_key};
 
 /// Flips the sign: two's complement in the order of unsigned numbers.
 const SIGN: u64 = 1 << 63;
@@ -173,7 +173,7 @@ impl KeyEncoding {
 }
 
 fn is_word(data_type: &DataType) -> bool {
-    is_exact(data_type) || matches!(data_type, DataType::Float32 | DataType::Float64)
+    is_integer_key(data_type) || matches!(data_type, DataType::Float32 | DataType::Float64)
 }
 
 /// The words of a column.
@@ -188,9 +188,9 @@ fn words(column: &ArrayRef) -> Result<Vec<u64>> {
             values.iter().map(|value| float_word(*value)).collect()
         }
         _ => {
-            let mut lanes = Vec::with_capacity(column.len());
-            append_exact(column, &mut lanes)?;
-            lanes.into_iter().map(|lane| lane as u64 ^ SIGN).collect()
+            let mut integers = Vec::with_capacity(column.len());
+            append_integer_keys(column, &mut integers)?;
+            integers.into_iter().map(|integer| integer as u64 ^ SIGN).collect()
         }
     })
 }

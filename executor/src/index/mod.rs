@@ -11,6 +11,8 @@ mod predicate;
 mod reader;
 mod run;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 pub use choice::{IndexScan, JoinIndex, choose, for_join, is_worth_lookups, semi_join};

@@ -8,12 +8,13 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use tenon_gpu::cpu::Stop;
 
+use super::kind::tracks_build;
+use super::match_bitmap::MatchBitmap;
 use super::packing::Packing;
 use super::side::SideData;
 use super::table::{KeyTable, estimated_bytes};
-use super::visited::Visited;
-use crate::apart::check;
-use crate::keys::{all_valid, is_exact, lane_buffer, lane_range};
+use crate::keys::{all_valid, integer_keys, is_integer_key, key_range};
+use crate::offload::check;
 use crate::runtime_filter::{KeySet, RuntimeFilter};
 
 pub struct BuildSide {
@@ -23,14 +24,8 @@ pub struct BuildSide {
     pub table: KeyTable,
     pub packing: Packing,
     /// Kept where the join kind asks for build rows with or without partner.
-    pub visited: Option<Visited>,
+    pub matches: Option<MatchBitmap>,
     _reservation: MemoryReservation,
-}
-
-/// Whether the join kind must know, at the end, which build rows met a partner.
-pub fn tracks_build(join_type: JoinType) -> bool {
-    use JoinType::*;
-    matches!(join_type, Left | Full | LeftSemi | LeftAnti | LeftMark)
 }
 
 impl BuildSide {
@@ -52,28 +47,28 @@ impl BuildSide {
             ..
         } = side;
         keys.truncate(key_count);
-        let (packing, lanes, singles) = Packing::of_build(keys, rows, stop)?;
-        let range = lane_range(&lanes.lanes, lanes.valid.as_ref());
+        let (packing, integers, singles) = Packing::of_build(keys, rows, stop)?;
+        let range = key_range(&integers.values, integers.valid.as_ref());
         let estimated = estimated_bytes(rows, range);
         reservation.try_grow(estimated)?;
-        let table = KeyTable::build(&lanes.lanes, lanes.valid.as_ref(), range, stop)?;
+        let table = KeyTable::build(&integers.values, integers.valid.as_ref(), range, stop)?;
         reservation.shrink(estimated.saturating_sub(table.bytes()));
         for (key, filter) in filters {
             if let Some(single) = &singles[*key] {
                 check(stop)?;
-                let range = lane_range(&single.lanes, single.valid.as_ref());
-                let set = KeySet::build(&single.lanes, single.valid.as_ref(), range);
+                let range = key_range(&single.values, single.valid.as_ref());
+                let set = KeySet::build(&single.values, single.valid.as_ref(), range);
                 reservation.try_grow(set.bytes())?;
                 let _ = filter.cell(context).set(set);
             }
         }
-        let visited = tracks_build(join_type).then(|| Visited::new(rows));
+        let matches = tracks_build(join_type).then(|| MatchBitmap::new(rows));
         Ok(Self {
             columns,
             rows,
             table,
             packing,
-            visited,
+            matches,
             _reservation: reservation,
         })
     }
@@ -88,10 +83,10 @@ pub fn fill_filters(
 ) -> Result<()> {
     for (key, filter) in filters {
         let column = &side.keys[*key];
-        if is_exact(column.data_type()) {
+        if is_integer_key(column.data_type()) {
             let valid = all_valid(&side.keys);
-            let lanes = lane_buffer(column, stop)?;
-            let set = KeySet::build(&lanes, valid.as_ref(), lane_range(&lanes, valid.as_ref()));
+            let integers = integer_keys(column, stop)?;
+            let set = KeySet::build(&integers, valid.as_ref(), key_range(&integers, valid.as_ref()));
             let _ = filter.cell(context).set(set);
         }
     }

@@ -1,8 +1,8 @@
 //! `SELECT ... FROM build JOIN probe ON build.k1 = probe.k1 AND ... [AND residual]`, every join kind and condition.
 //!
-//! The build side (left) is collected once, by all its partitions in parallel. Then either each probe partition streams
-//! past a shared table of it (`probe`), or the probe side is collected too and one of several operators finds the pairs
-//! (`collected`): `choice` says which, from the session's options and what is known of the inputs. Nothing of the probe
+//! The build side (left) is materialized once, by all its partitions in parallel. Then either each probe partition streams
+//! past a shared table of it (`probe`), or the probe side is materialized too and one of several operators finds the pairs
+//! (`materialized`): `choice` says which, from the session's options and what is known of the inputs. Nothing of the probe
 //! side runs before the build side is finished, so that the runtime filters that it pushes are in place when the scans
 //! below the probe side start.
 //! Limits: below 2^32 rows a side.
@@ -30,11 +30,12 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
-use super::choice::{Choice, Operator};
-use super::collected::{Worker, spawn};
+use super::choice::Choice;
 use super::expected::Expected;
 use super::listeners::Audience;
-use super::prepare::{Mode, Preparation};
+use super::materialized::{Worker, spawn};
+use super::path::Operator;
+use super::prepare::{Preparation, Prepared};
 use super::probe::Prober;
 use super::spec::JoinSpec;
 use crate::explain::Chosen;
@@ -151,8 +152,10 @@ impl JoinExec {
     fn account(&self) -> Option<String> {
         let (ran, planned) = (self.chosen.lock().clone(), self.planned.as_ref());
         match (ran, planned) {
-            (Some(ran), Some(planned)) if (ran.operator, ran.on_gpu) != (planned.operator, planned.on_gpu) => {
-                let (operator, device) = (planned.operator, planned.device());
+            (Some(ran), Some(planned))
+                if (ran.path.operator, ran.path.on_gpu) != (planned.path.operator, planned.path.on_gpu) =>
+            {
+                let (operator, device) = (planned.path.operator, planned.path.device());
                 Some(format!("planned {operator} on {device}, ran {ran}"))
             }
             (Some(ran), _) => Some(ran.to_string()),
@@ -267,7 +270,7 @@ impl ExecutionPlan for JoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let shared = self.shared.get_or_make(&context, Shared::default);
-        let state = State {
+        let state = PartitionState {
             from: Preparation {
                 build: Arc::clone(&self.build),
                 probe: Arc::clone(&self.probe),
@@ -326,7 +329,7 @@ impl ExecutionPlan for JoinExec {
 
 impl Chosen for JoinExec {
     fn operator(&self) -> &'static str {
-        match self.choice().map(|choice| choice.operator) {
+        match self.choice().map(|choice| choice.path.operator) {
             Some(Operator::Ninlj | Operator::Inlj) => "Nested Loop",
             Some(Operator::Smj) => "Merge",
             Some(Operator::Hj | Operator::Triton) | None => "Hash",
@@ -335,7 +338,7 @@ impl Chosen for JoinExec {
 
     fn device(&self) -> &'static str {
         match self.choice() {
-            Some(choice) if choice.on_gpu => "gpu",
+            Some(choice) if choice.path.on_gpu => "gpu",
             _ => "cpu",
         }
     }
@@ -348,12 +351,19 @@ impl Chosen for JoinExec {
 /// What the partitions of an execution share.
 #[derive(Default)]
 struct Shared {
-    mode: MadeOnce<Mode>,
+    prepared: MadeOnce<Prepared>,
     audience: Audience,
 }
 
 /// One output partition under way.
-struct State {
+///
+/// ```text
+/// Start --pipelined----> Probing --(last to end, and build rows are owed)--> Finishing --> End
+///   |                       `--(others, or none are owed)---------------------------------> End
+///   |--no probe row can come out---------------------------------------------------------> End
+///   `--materialized---> Working (a worker's batches: sink, combine, finalize) -----------> End
+/// ```
+struct PartitionState {
     from: Preparation,
     shared: Arc<Shared>,
     metrics: BaselineMetrics,
@@ -370,7 +380,7 @@ enum Phase {
     End,
 }
 
-impl State {
+impl PartitionState {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
@@ -402,9 +412,9 @@ impl State {
 
     async fn start(&mut self) -> Result<()> {
         let (from, shared) = (&self.from, Arc::clone(&self.shared));
-        self.phase = match shared.mode.get_or_make(from.prepare()).await? {
-            Mode::Collected(join) => Phase::Working(spawn(Arc::clone(join), &from.metrics, from.partition)),
-            Mode::Streamed(build, _) => {
+        self.phase = match shared.prepared.get_or_make(from.prepare()).await? {
+            Prepared::Materialized(join) => Phase::Working(spawn(Arc::clone(join), &from.metrics, from.partition)),
+            Prepared::Pipelined(build, _) => {
                 let none = build.rows == 0 && from.spec.drops_unmatched_probe_rows();
                 if none || from.partition >= from.probe.output_partitioning().partition_count() {
                     Phase::End
@@ -419,12 +429,12 @@ impl State {
 
     /// The partition that comes last sees to the build rows: all the others' marks are set by then.
     fn end_probing(&mut self) {
-        let last = match self.shared.mode.get() {
-            Some(Mode::Streamed(_, probing)) => probing.fetch_sub(1, Ordering::AcqRel) == 1,
+        let last = match self.shared.prepared.get() {
+            Some(Prepared::Pipelined(_, probing)) => probing.fetch_sub(1, Ordering::AcqRel) == 1,
             _ => false,
         };
         self.phase = match std::mem::replace(&mut self.phase, Phase::End) {
-            Phase::Probing(prober, _) if last && prober.build.visited.is_some() => Phase::Finishing(prober, 0),
+            Phase::Probing(prober, _) if last && prober.build.matches.is_some() => Phase::Finishing(prober, 0),
             _ => Phase::End,
         };
     }

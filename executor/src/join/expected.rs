@@ -11,11 +11,11 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::choice::{Choice, Facts, IndexFacts, Predicate, SideFacts, choose};
-use super::machine::Machine;
+use super::choice::{Choice, choose};
+use super::cost::{CostInputs, CostParameters, IndexInputs, Predicate, SideInputs};
 use super::spec::JoinSpec;
 use crate::device;
-use crate::keys::{append_exact, is_exact};
+use crate::keys::{append_integer_keys, is_integer_key};
 use crate::options::JoinOptions;
 
 /// Bytes taken for a value whose type does not tell.
@@ -32,10 +32,10 @@ const FILTERED_IN_VAIN: f64 = 0.9;
 /// Both inputs, and the rows that come out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected {
-    pub build: SideFacts,
-    pub probe: SideFacts,
+    pub build: SideInputs,
+    pub probe: SideInputs,
     pub output_rows: Option<usize>,
-    /// Whether both inputs have been collected.
+    /// Whether both inputs have been materialized.
     at_hand: bool,
 }
 
@@ -90,7 +90,7 @@ impl Expected {
         options: &JoinOptions,
         cores: usize,
     ) -> Result<Choice> {
-        let facts = Facts {
+        let inputs = CostInputs {
             predicate: spec.predicate(),
             streams: spec.streams,
             at_hand: self.at_hand,
@@ -101,9 +101,9 @@ impl Expected {
             index: None,
             device: device::state(options),
             cores,
-            machine: Machine::current(),
+            parameters: CostParameters::current(),
         };
-        let mut choice = choose(&facts, options).map_err(DataFusionError::NotImplemented)?;
+        let mut choice = choose(&inputs, options).map_err(DataFusionError::NotImplemented)?;
         spec.note_condition(&mut choice);
         Ok(choice)
     }
@@ -112,35 +112,35 @@ impl Expected {
 /// The choice for a join whose inner table has an index for it, if it was joined by that index; else none. `keys` are
 /// of both sides, the build side's first; `output_rows` is the planner's estimate.
 pub fn choose_index(
-    inputs: [&Arc<dyn ExecutionPlan>; 2],
+    sides: [&Arc<dyn ExecutionPlan>; 2],
     keys: [&[PhysicalExprRef]; 2],
     predicate: Predicate,
-    index: IndexFacts,
+    index: IndexInputs,
     output_rows: Option<usize>,
     (options, cores): (&JoinOptions, usize),
 ) -> Option<Choice> {
-    let [build, probe] = [0, 1].map(|at| of_input(inputs[at], keys[at], |_| true));
+    let [build, probe] = [0, 1].map(|at| of_input(sides[at], keys[at], |_| true));
     let (build_rows, probe_rows) = (build.rows?, probe.rows?);
     let lookups = if index.outer == JoinSide::Left {
         build_rows
     } else {
         probe_rows
     };
-    let facts = Facts {
+    let inputs = CostInputs {
         predicate,
         streams: true,
         at_hand: false,
         build,
         probe,
-        key_bytes: key_bytes(keys[0], &inputs[0].schema()),
+        key_bytes: key_bytes(keys[0], &sides[0].schema()),
         // Where nobody knows, a lookup finds a row.
         output_rows: output_rows.or(Some(lookups)),
         index: Some(index),
         device: device::state(options),
         cores,
-        machine: Machine::current(),
+        parameters: CostParameters::current(),
     };
-    choose(&facts, options).ok().filter(|choice| choice.indexed)
+    choose(&inputs, options).ok().filter(|choice| choice.path.indexed)
 }
 
 /// Bytes of one operand's words, or of a hash of several.
@@ -156,7 +156,7 @@ pub fn key_bytes(operands: &[PhysicalExprRef], schema: &Schema) -> usize {
 }
 
 /// An input whose columns `reads` names are read, and whose rows are found by `keys`.
-pub fn of_input(input: &Arc<dyn ExecutionPlan>, keys: &[PhysicalExprRef], reads: impl Fn(usize) -> bool) -> SideFacts {
+pub fn of_input(input: &Arc<dyn ExecutionPlan>, keys: &[PhysicalExprRef], reads: impl Fn(usize) -> bool) -> SideInputs {
     let statistics = StatisticsContext::new()
         .compute(input.as_ref(), &StatisticsArgs::new())
         .ok();
@@ -165,27 +165,27 @@ pub fn of_input(input: &Arc<dyn ExecutionPlan>, keys: &[PhysicalExprRef], reads:
     let rows = statistics
         .as_ref()
         .and_then(|statistics| statistics.num_rows.get_value().copied());
-    let mut facts = SideFacts {
+    let mut known = SideInputs {
         rows,
         row_bytes: fields
             .map(|(_, field)| field.data_type().primitive_width().unwrap_or(VALUE_BYTES))
             .sum(),
-        ..SideFacts::default()
+        ..SideInputs::default()
     };
-    let [key] = keys else { return facts };
+    let [key] = keys else { return known };
     let Some(column) = key.downcast_ref::<Column>() else {
-        return facts;
+        return known;
     };
-    if !is_exact(schema.field(column.index()).data_type()) {
-        return facts;
+    if !is_integer_key(schema.field(column.index()).data_type()) {
+        return known;
     }
-    facts.ascending = ascends(input, key);
+    known.ascending = ascends(input, key);
     if let Some(of_key) = column_statistics(statistics.as_deref(), column.index()) {
-        facts.key_span = span(of_key);
+        known.key_span = span(of_key);
         let distinct = of_key.distinct_count.get_value().copied().unwrap_or(0);
-        facts.unique = rows.is_some_and(|rows| distinct as f64 > rows as f64 * UNIQUE_SHARE);
+        known.unique = rows.is_some_and(|rows| distinct as f64 > rows as f64 * UNIQUE_SHARE);
     }
-    facts
+    known
 }
 
 fn column_statistics(statistics: Option<&Statistics>, column: usize) -> Option<&ColumnStatistics> {
@@ -203,12 +203,12 @@ pub fn ascends(input: &Arc<dyn ExecutionPlan>, key: &PhysicalExprRef) -> bool {
 
 /// Largest minus smallest value, as the table's statistics have them.
 fn span(statistics: &ColumnStatistics) -> Option<u64> {
-    let lane = |value: &Precision<ScalarValue>| {
+    let integer = |value: &Precision<ScalarValue>| {
         let array = value.get_value()?.to_array().ok()?;
-        let mut lanes = vec![];
-        append_exact(array.as_ref(), &mut lanes).ok()?;
-        (array.null_count() == 0).then_some(lanes[0])
+        let mut integers = vec![];
+        append_integer_keys(array.as_ref(), &mut integers).ok()?;
+        (array.null_count() == 0).then_some(integers[0])
     };
-    let (min, max) = (lane(&statistics.min_value)?, lane(&statistics.max_value)?);
+    let (min, max) = (integer(&statistics.min_value)?, integer(&statistics.max_value)?);
     u64::try_from(max.checked_sub(min)?).ok()
 }

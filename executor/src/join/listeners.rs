@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::apart::CancelOnDrop;
+use crate::offload::CancelOnDrop;
 
 /// Held by every stream of an execution. The last one that is dropped ends the work whose guards are kept here.
 #[derive(Default)]

@@ -1,35 +1,36 @@
 //! Joins: the plan node (`exec`), what its partitions share (`prepare`) and who waits for it (`listeners`), what
-//! conditions say of order (`ranges`), and the choice of an operator: `choice`, from what is known of the inputs
-//! (`expected`) and what each way costs (`cost`) on this machine (`machine`, as `calibrate` measures it). What came of it
-//! on the device: `account`.
+//! conditions say of order (`ranges`), and the choice of an operator: `choice`, among the
+//! join paths (`path`), from what is known of the inputs (`expected`) and what each costs (`cost`) on this machine (as
+//! `calibrate` measures it).
 //!
-//! Streaming past a table of the build side: the build side (`side`, `build`, `table`, `packing`), the probe loop
-//! (`probe`) and the rows it puts out (`output`). Both sides in memory, any operator and condition: `collected`.
+//! Pipelined past a table of the build side: the build side (`side`, `build`, `table`, `packing`), the probe loop
+//! (`probe`) and the rows it puts out (`output`). Both sides materialized, any operator and condition: `materialized`.
 //! Joins that look the other side up in an index: `indexed`.
 
-mod account;
 mod build;
 pub mod calibrate;
 pub mod choice;
-mod collected;
-mod cost;
+pub mod cost;
 mod exec;
 pub mod expected;
 mod indexed;
+mod kind;
 mod listeners;
-pub mod machine;
+mod match_bitmap;
+mod materialized;
 mod output;
 mod packing;
+mod path;
 mod prepare;
 mod probe;
 mod ranges;
 mod side;
 mod spec;
 mod table;
-mod visited;
 
-pub use collected::Streaming;
 pub use exec::JoinExec;
 pub use indexed::{IndexJoinExec, IndexJoinSpec, Lookup};
+pub use materialized::ChunkLimits;
+pub use path::{JoinPath, Operator};
 pub use ranges::RangeCondition;
 pub use spec::JoinSpec;

@@ -1,7 +1,7 @@
-//! How the key columns of a join become the one lane that its table is keyed by.
+//! How the key columns of a join become the one integer key that its table is keyed by.
 //!
-//! One exact column is its own lane. Several exact columns are packed side by side into 63 bits if the ranges that the
-//! build side really has allow it; no columns at all are packed into no bits, so that all rows share one lane. Anything
+//! One exact column is its own integer key. Several exact columns are packed side by side into 63 bits if the ranges that the
+//! build side really has allow it; no columns at all are packed into no bits, so that all rows share one integer key. Anything
 //! else is a hash of the row, and matches are compared column by column.
 
 use arrow::array::{ArrayRef, BooleanArray, UInt32Array};
@@ -11,9 +11,9 @@ use arrow::compute::kernels::cmp::eq;
 use datafusion::common::Result;
 use tenon_gpu::cpu::Stop;
 
-use crate::apart::check;
 use crate::gather::pick;
-use crate::keys::{all_valid, append_exact, hash_lanes, is_exact, lane_buffer, lane_range};
+use crate::keys::{all_valid, append_integer_keys, hashed_keys, integer_keys, is_integer_key, key_range};
+use crate::offload::check;
 
 pub enum Packing {
     Single,
@@ -22,64 +22,89 @@ pub enum Packing {
     Hashed(Vec<ArrayRef>),
 }
 
-/// One column's place in a packed lane.
+/// One column's place in a packed integer key.
 pub struct Field {
     min: i64,
     max: i64,
     shift: u32,
 }
 
-/// The build side's lanes, and which rows have no null key.
-pub struct Lanes {
-    pub lanes: ScalarBuffer<i64>,
+/// The build side's integer keys, and which rows have no null key.
+pub struct IntegerKeys {
+    pub values: ScalarBuffer<i64>,
     pub valid: Option<NullBuffer>,
 }
 
 impl Packing {
-    /// Packs the build side's key columns. Also returns the lanes of each exact single column, from which runtime
+    /// Packs the build side's key columns. Also returns the integer keys of each exact single column, from which runtime
     /// filters are made.
-    pub fn of_build(whole: Vec<ArrayRef>, rows: usize, stop: Stop<'_>) -> Result<(Self, Lanes, Vec<Option<Lanes>>)> {
-        let exact = whole.iter().all(|column| is_exact(column.data_type()));
+    pub fn of_build(
+        whole: Vec<ArrayRef>,
+        rows: usize,
+        stop: Stop<'_>,
+    ) -> Result<(Self, IntegerKeys, Vec<Option<IntegerKeys>>)> {
+        let exact = whole.iter().all(|column| is_integer_key(column.data_type()));
         let valid = all_valid(&whole);
         let mut singles = vec![];
         for column in &whole {
             check(stop)?;
-            let lanes = match is_exact(column.data_type()) {
-                true => Some(lane_buffer(column, stop)?),
+            let integers = match is_integer_key(column.data_type()) {
+                true => Some(integer_keys(column, stop)?),
                 false => None,
             };
-            singles.push(lanes.map(|lanes| Lanes {
-                lanes,
+            singles.push(integers.map(|integers| IntegerKeys {
+                values: integers,
                 valid: valid.clone(),
             }));
         }
         if let ([Some(single)], true) = (&singles[..], exact) {
-            let lanes = single.lanes.clone();
-            return Ok((Self::Single, Lanes { lanes, valid }, singles));
+            let integers = single.values.clone();
+            return Ok((
+                Self::Single,
+                IntegerKeys {
+                    values: integers,
+                    valid,
+                },
+                singles,
+            ));
         }
         if exact && let Some(fields) = fields(&singles) {
-            let lanes = pack(&fields, singles.iter().flatten().map(|l| &l.lanes[..]), rows).into();
-            return Ok((Self::Packed(fields), Lanes { lanes, valid }, singles));
+            let integers = pack(&fields, singles.iter().flatten().map(|l| &l.values[..]), rows).into();
+            return Ok((
+                Self::Packed(fields),
+                IntegerKeys {
+                    values: integers,
+                    valid,
+                },
+                singles,
+            ));
         }
-        let lanes = hash_lanes(&whole, rows, stop)?.into();
-        Ok((Self::Hashed(whole), Lanes { lanes, valid }, singles))
+        let integers = hashed_keys(&whole, rows, stop)?.into();
+        Ok((
+            Self::Hashed(whole),
+            IntegerKeys {
+                values: integers,
+                valid,
+            },
+            singles,
+        ))
     }
 
-    /// The lanes of a probe batch, into `lanes`; returns the rows that can match, if not all can.
-    pub fn of_probe(&self, columns: &[ArrayRef], rows: usize, lanes: &mut Vec<i64>) -> Result<Option<NullBuffer>> {
-        lanes.clear();
+    /// The integer keys of a probe batch, into `integers`; returns the rows that can match, if not all can.
+    pub fn of_probe(&self, columns: &[ArrayRef], rows: usize, integers: &mut Vec<i64>) -> Result<Option<NullBuffer>> {
+        integers.clear();
         match self {
-            Self::Single => append_exact(&columns[0], lanes)?,
+            Self::Single => append_integer_keys(&columns[0], integers)?,
             Self::Packed(fields) => {
                 let mut unpacked = vec![];
                 for column in columns {
-                    let mut lanes = Vec::with_capacity(column.len());
-                    append_exact(column, &mut lanes)?;
-                    unpacked.push(lanes);
+                    let mut integers = Vec::with_capacity(column.len());
+                    append_integer_keys(column, &mut integers)?;
+                    unpacked.push(integers);
                 }
-                *lanes = pack(fields, unpacked.iter().map(Vec::as_slice), rows);
+                *integers = pack(fields, unpacked.iter().map(Vec::as_slice), rows);
             }
-            Self::Hashed(_) => *lanes = hash_lanes(columns, rows, Stop::never())?,
+            Self::Hashed(_) => *integers = hashed_keys(columns, rows, Stop::never())?,
         }
         Ok(all_valid(columns))
     }
@@ -105,11 +130,11 @@ impl Packing {
 }
 
 /// Bit fields wide enough for each column's range, if 63 bits hold them all.
-fn fields(columns: &[Option<Lanes>]) -> Option<Vec<Field>> {
+fn fields(columns: &[Option<IntegerKeys>]) -> Option<Vec<Field>> {
     let mut shift = 0;
     let mut fields = vec![];
     for column in columns.iter().flatten() {
-        let (min, max) = lane_range(&column.lanes, column.valid.as_ref()).unwrap_or((0, 0));
+        let (min, max) = key_range(&column.values, column.valid.as_ref()).unwrap_or((0, 0));
         let bits = 64 - (max.wrapping_sub(min) as u64).leading_zeros();
         fields.push(Field { min, max, shift });
         shift += bits;

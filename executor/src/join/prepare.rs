@@ -1,5 +1,5 @@
-//! From a join's inputs to what its partitions share: the build side collected, the choice made, and, where the choice
-//! wants it, the probe side collected too and the operator made ready, or the device at work.
+//! From a join's inputs to what its partitions share: the build side materialized, the choice made, and, where the choice
+//! wants it, the probe side materialized too and the operator made ready, or the device at work.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -13,23 +13,22 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
 use tenon_gpu::cpu::Stop;
 
-use super::account::Account;
 use super::build::{BuildSide, fill_filters};
 use super::choice::Choice;
-use super::collected::{CollectedJoin, Setting, Streaming, start};
 use super::expected::{Expected, ascends};
 use super::listeners::Listeners;
+use super::materialized::{Account, ChunkLimits, MaterializedJoin, Setting, start};
 use super::side::SideData;
 use super::spec::JoinSpec;
-use crate::apart::apart;
+use crate::offload::offload;
 use crate::options::{JoinOperator, JoinOptions};
 use crate::runtime_filter::RuntimeFilter;
 
 /// How this execution computes the join.
-pub enum Mode {
+pub enum Prepared {
     /// With the number of probe partitions that have not come to their end.
-    Streamed(Arc<BuildSide>, AtomicUsize),
-    Collected(Arc<CollectedJoin>),
+    Pipelined(Arc<BuildSide>, AtomicUsize),
+    Materialized(Arc<MaterializedJoin>),
 }
 
 /// What one partition needs to prepare the join for all of them.
@@ -52,8 +51,8 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Collects what the choice wants collected, and makes it ready for all partitions.
-    pub async fn prepare(&self) -> Result<Mode> {
+    /// Materializes what the choice wants to be, and makes it ready for all partitions.
+    pub async fn prepare(&self) -> Result<Prepared> {
         let options = JoinOptions::of(self.context.session_config());
         let (spec, build_schema) = (&self.spec, self.build.schema());
         let cores = self.context.session_config().target_partitions();
@@ -89,27 +88,27 @@ impl Preparation {
                 false => self.filters.clone(),
             };
             let choice = choose(&expected)?;
-            if choice.streamed {
+            if choice.path.pipelined {
                 *self.chosen.lock() = Some(choice);
                 let keys = spec.build_keys.len();
                 let join_type = spec.join_type;
                 let context = Arc::clone(&self.context);
                 let table_time = time("table_time");
                 let _timer = table_time.timer();
-                let build = apart(build.rows, move |cancelled| {
+                let build = offload(build.rows, move |cancelled| {
                     BuildSide::of(build, join_type, keys, &filters, &context, Stop::when(cancelled))
                 });
                 let build = build.await?;
                 gauge(build.table.kind(), build.table.bytes());
                 let probing = AtomicUsize::new(self.probe.output_partitioning().partition_count());
-                return Ok(Mode::Streamed(Arc::new(build), probing));
+                return Ok(Prepared::Pipelined(Arc::new(build), probing));
             }
             let (rows, context) = (build.rows, Arc::clone(&self.context));
             let fill = move |cancelled: &_| {
                 fill_filters(&build, &filters, &context, Stop::when(cancelled))?;
                 Ok(build)
             };
-            apart(rows, fill).await?
+            offload(rows, fill).await?
         };
         let keys = spec.operands(JoinSide::Right);
         let probe_time = time("probe_collect_time");
@@ -134,7 +133,7 @@ impl Preparation {
         let prepare_time = time("prepare_time");
         let _timer = prepare_time.timer();
         let free = options.operator == JoinOperator::Auto;
-        let streaming = self.context.session_config().get_extension::<Streaming>();
+        let limits = self.context.session_config().get_extension::<ChunkLimits>();
         let account = Account {
             metrics: self.metrics.clone(),
             partition: self.partition,
@@ -148,11 +147,13 @@ impl Preparation {
             workers: self.partitions,
             memory_bytes: options.gpu_memory_limit_bytes.map(|bytes| bytes as u64),
             may_spill: free,
-            streaming: streaming.map_or_else(Streaming::default, |streaming| *streaming),
+            limits: limits.map_or_else(ChunkLimits::default, |limits| *limits),
         };
         let (spec, schema) = (Arc::clone(spec), Arc::clone(&self.schema));
-        let join = CollectedJoin::new(spec, schema, (build, probe), &setting)?;
-        Ok(Mode::Collected(start(join, setting, account, &self.listeners).await?))
+        let join = MaterializedJoin::new(spec, schema, (build, probe), &setting)?;
+        Ok(Prepared::Materialized(
+            start(join, setting, account, &self.listeners).await?,
+        ))
     }
 }
 

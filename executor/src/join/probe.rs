@@ -12,17 +12,16 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{JoinSide, JoinType, Result};
-use datafusion::physical_plan::joins::utils::ColumnIndex;
+use datafusion::common::{JoinType, Result};
 use rayon::prelude::*;
 use tenon_storage::heap;
 
 use super::build::BuildSide;
+use super::match_bitmap::MatchBitmap;
 use super::output::{Columns, Rows, gather, keep_pairs};
 use super::packing::Packing;
 use super::spec::JoinSpec;
 use super::table::Head;
-use super::visited::Visited;
 
 const PAIRS_MAX: usize = 32 * 1024;
 /// Rows in one batch of build rows at the end.
@@ -32,7 +31,7 @@ pub struct Prober {
     pub spec: Arc<JoinSpec>,
     pub schema: SchemaRef,
     pub build: Arc<BuildSide>,
-    lanes: Vec<i64>,
+    integers: Vec<i64>,
     heads: Vec<Head>,
 }
 
@@ -42,12 +41,12 @@ impl Prober {
             spec,
             schema,
             build,
-            lanes: vec![],
+            integers: vec![],
             heads: vec![],
         }
     }
 
-    /// Whether pairs of equal lanes must still be checked.
+    /// Whether pairs of equal integer keys must still be checked.
     fn is_conditional(&self) -> bool {
         self.spec.filter.is_some() || matches!(self.build.packing, Packing::Hashed(_))
     }
@@ -62,8 +61,11 @@ impl Prober {
             self.heads.clear();
             self.heads.resize(batch.num_rows(), 0);
         } else {
-            let valid = self.build.packing.of_probe(&keys, batch.num_rows(), &mut self.lanes)?;
-            self.build.table.probe(&self.lanes, valid.as_ref(), &mut self.heads);
+            let valid = self
+                .build
+                .packing
+                .of_probe(&keys, batch.num_rows(), &mut self.integers)?;
+            self.build.table.probe(&self.integers, valid.as_ref(), &mut self.heads);
         }
         if self.is_conditional() {
             self.probe_conditional(batch, &keys, out)
@@ -75,12 +77,12 @@ impl Prober {
     /// Equal keys are all it takes.
     fn probe_plain(&mut self, batch: &RecordBatch, out: &mut VecDeque<RecordBatch>) -> Result<()> {
         use JoinType::*;
-        if let Some(visited) = &self.build.visited {
+        if let Some(matches) = &self.build.matches {
             // One mark a key, at its first row: `finish` follows the chains.
             self.heads
                 .iter()
                 .filter(|&&head| head != 0)
-                .for_each(|&head| visited.set(head as usize - 1));
+                .for_each(|&head| matches.set(head as usize - 1));
         }
         match self.spec.join_type {
             LeftSemi | LeftAnti | LeftMark => return Ok(()),
@@ -130,8 +132,8 @@ impl Prober {
         let mut cursor = Cursor::default();
         while let Some((build_rows, probe_rows)) = self.pairs(&mut cursor) {
             let (build_rows, probe_rows) = self.check(batch, keys, build_rows, probe_rows)?;
-            if let Some(visited) = &self.build.visited {
-                build_rows.values().iter().for_each(|&row| visited.set(row as usize));
+            if let Some(matches) = &self.build.matches {
+                build_rows.values().iter().for_each(|&row| matches.set(row as usize));
             }
             if !matched.is_empty() {
                 probe_rows.values().iter().for_each(|&row| matched[row as usize] = true);
@@ -175,7 +177,7 @@ impl Prober {
         Ok((build_rows, probe_rows))
     }
 
-    /// The next pairs of equal lanes; `None` after the last.
+    /// The next pairs of equal integer keys; `None` after the last.
     fn pairs(&self, cursor: &mut Cursor) -> Option<(UInt32Array, UInt32Array)> {
         let (mut build_rows, mut probe_rows) = (vec![], vec![]);
         while cursor.row < self.heads.len() && build_rows.len() < PAIRS_MAX {
@@ -275,15 +277,15 @@ impl Prober {
 
     /// Build rows that the join kind still owes once every partition has probed, from `start` on. Returns where to go on.
     pub fn finish(&self, start: usize, out: &mut VecDeque<RecordBatch>) -> Result<usize> {
-        let Some(visited) = &self.build.visited else {
+        let Some(matches) = &self.build.matches else {
             return Ok(self.build.rows);
         };
         if start == 0 && !self.is_conditional() && !self.build.table.is_unique() {
             // First rows of a chain come before their followers, so one pass spreads each mark along its chain.
             for row in 0..self.build.rows {
                 let following = self.build.table.following(row as Head + 1);
-                if following != 0 && visited.is_set(row) {
-                    visited.set(following as usize - 1);
+                if following != 0 && matches.is_set(row) {
+                    matches.set(following as usize - 1);
                 }
             }
         }
@@ -293,10 +295,10 @@ impl Prober {
             .take(2 * rayon::current_num_threads())
             .collect();
         let batches = match pieces.as_slice() {
-            [only] => vec![self.build_rows(visited, *only)?],
+            [only] => vec![self.build_rows(matches, *only)?],
             several => several
                 .par_iter()
-                .map(heap::each(|start: &usize| self.build_rows(visited, *start)))
+                .map(heap::each(|start: &usize| self.build_rows(matches, *start)))
                 .collect::<Result<_>>()?,
         };
         out.extend(batches.into_iter().flatten());
@@ -304,7 +306,7 @@ impl Prober {
     }
 
     /// What the join kind owes of the build rows from `start` on, `FINAL_ROWS` at most.
-    fn build_rows(&self, visited: &Visited, start: usize) -> Result<Option<RecordBatch>> {
+    fn build_rows(&self, matches: &MatchBitmap, start: usize) -> Result<Option<RecordBatch>> {
         let end = (start + FINAL_ROWS).min(self.build.rows);
         let wanted = match self.spec.join_type {
             JoinType::LeftSemi => Some(true),
@@ -312,7 +314,7 @@ impl Prober {
             _ => Some(false),
         };
         let rows: UInt32Array = (start..end)
-            .filter(|&row| wanted.is_none_or(|w| visited.is_set(row) == w))
+            .filter(|&row| wanted.is_none_or(|w| matches.is_set(row) == w))
             .map(|row| row as u32)
             .collect();
         if rows.is_empty() {
@@ -321,7 +323,7 @@ impl Prober {
         let mark: Option<ArrayRef> = (self.spec.join_type == JoinType::LeftMark).then(|| {
             Arc::new(
                 (start..end)
-                    .map(|row| Some(visited.is_set(row)))
+                    .map(|row| Some(matches.is_set(row)))
                     .collect::<BooleanArray>(),
             ) as ArrayRef
         });
@@ -336,9 +338,4 @@ impl Prober {
 struct Cursor {
     row: usize,
     head: Head,
-}
-
-/// Whether column `index` of the build side is among `indices`.
-pub fn reads_build(indices: &[ColumnIndex], index: usize) -> bool {
-    indices.iter().any(|c| c.side == JoinSide::Left && c.index == index)
 }

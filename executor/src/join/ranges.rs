@@ -14,7 +14,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::collected::codes::has_order_codes;
+use super::materialized::normalized_keys::has_normalized_keys;
 
 /// One end of a range.
 #[derive(Debug, Clone)]
@@ -132,7 +132,7 @@ fn side_of(expr: &PhysicalExprRef, filter: &JoinFilter) -> Option<JoinSide> {
 /// Whether both operands have one type whose order their bits can keep.
 fn comparable(binary: &BinaryExpr, schema: &Schema) -> bool {
     match (binary.left().data_type(schema), binary.right().data_type(schema)) {
-        (Ok(left), Ok(right)) => left == right && has_order_codes(&left),
+        (Ok(left), Ok(right)) => left == right && has_normalized_keys(&left),
         _ => false,
     }
 }

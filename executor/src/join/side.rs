@@ -16,10 +16,10 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 use tenon_gpu::cpu::Stop;
 
-use crate::apart::{Task, apart, check};
 use crate::gather::concat;
-use crate::held::batch_bytes;
-use crate::keys::{append_exact, is_exact};
+use crate::keys::{append_integer_keys, is_integer_key};
+use crate::memory_size::batch_bytes;
+use crate::offload::{Task, check, offload};
 
 /// Row numbers are 32 bits, and all ones is no row.
 const ROWS_MAX: usize = u32::MAX as usize - 2;
@@ -58,7 +58,7 @@ impl SideData {
         let _timer = assemble_time.timer();
         let reads = (0..schema.fields().len()).map(reads).collect::<Vec<_>>();
         let keys = keys.to_vec();
-        let assembled = apart(rows, move |cancelled| {
+        let assembled = offload(rows, move |cancelled| {
             Self::assemble(batches, &schema, (&keys, ordered), &reads, Stop::when(cancelled))
         });
         let (columns, keys, ascending) = assembled.await?;
@@ -112,16 +112,16 @@ impl SideData {
 /// Orders batches by their first key; says whether the key ascends over all of them then.
 fn put_in_order(batches: &mut Vec<RecordBatch>, key: &PhysicalExprRef) -> Result<bool> {
     let mut ends = Vec::with_capacity(batches.len());
-    let mut lanes = vec![];
+    let mut integers = vec![];
     for batch in batches.iter() {
         let column = key.evaluate(batch)?.into_array(batch.num_rows())?;
-        if !is_exact(column.data_type()) || column.logical_null_count() > 0 {
+        if !is_integer_key(column.data_type()) || column.logical_null_count() > 0 {
             return Ok(false);
         }
-        lanes.clear();
-        append_exact(column.as_ref(), &mut lanes)?;
-        match (lanes.first(), lanes.last()) {
-            (Some(&first), Some(&last)) if lanes.is_sorted() => ends.push((first, last)),
+        integers.clear();
+        append_integer_keys(column.as_ref(), &mut integers)?;
+        match (integers.first(), integers.last()) {
+            (Some(&first), Some(&last)) if integers.is_sorted() => ends.push((first, last)),
             _ => return Ok(false),
         }
     }

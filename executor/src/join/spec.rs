@@ -6,9 +6,10 @@ use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 
-use super::choice::{Choice, Operator, Predicate};
-use super::collected::CompiledFilter;
-use super::probe::reads_build;
+use super::choice::Choice;
+use super::cost::Predicate;
+use super::materialized::CompiledFilter;
+use super::path::Operator;
 use super::ranges::RangeCondition;
 
 /// What is joined, apart from the inputs.
@@ -34,14 +35,18 @@ pub struct JoinSpec {
 
 impl JoinSpec {
     pub(crate) fn reads_build(&self, index: usize) -> bool {
-        let filter = self.filter.as_ref().map_or(&[][..], |f| f.column_indices());
-        reads_build(&self.output, index) || reads_build(filter, index)
+        self.reads(JoinSide::Left, index)
     }
 
     pub(crate) fn reads_probe(&self, index: usize) -> bool {
+        self.reads(JoinSide::Right, index)
+    }
+
+    /// Whether the output or the filter reads a column of a side.
+    fn reads(&self, side: JoinSide, index: usize) -> bool {
         let filter = self.filter.as_ref().map_or(&[][..], |f| f.column_indices());
-        let reads = |c: &ColumnIndex| c.side == JoinSide::Right && c.index == index;
-        self.output.iter().any(reads) || filter.iter().any(reads)
+        let mut read = self.output.iter().chain(filter);
+        read.any(|column| column.side == side && column.index == index)
     }
 
     /// Whether all that comes out is how many pairs there are.
@@ -76,9 +81,9 @@ impl JoinSpec {
 
     /// Takes note of a condition that the device cannot test, as far as types tell.
     pub(super) fn note_condition(&self, choice: &mut Choice) {
-        let ranged = self.build_keys.is_empty() && choice.operator != Operator::Ninlj;
+        let ranged = self.build_keys.is_empty() && choice.path.operator != Operator::Ninlj;
         let decided = ranged && self.range.as_ref().is_some_and(|range| range.whole);
-        let filter = self.filter.as_ref().filter(|_| choice.on_gpu && !decided);
+        let filter = self.filter.as_ref().filter(|_| choice.path.on_gpu && !decided);
         let Some(why) = filter.and_then(CompiledFilter::refusal) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! The hash table of a join's build side: from an `i64` key lane to the rows that carry it.
+//! The hash table of a join's build side: from an integer key to the rows that carry it.
 //!
 //! Layout: where the keys are dense, an array indexed by `key - min` (a perfect hash); else open addressing with
 //! linear probing over 16-byte slots. Both hold the first row of a key plus one (0: none); further rows of the same key
@@ -13,7 +13,7 @@ use arrow::buffer::NullBuffer;
 use datafusion::common::Result;
 use tenon_gpu::cpu::{Stop, filled, prefetch};
 
-use crate::apart::{PIECE_ROWS, check};
+use crate::offload::{PIECE_ROWS, check};
 
 /// First row plus one of a key; 0 where the key is absent.
 pub type Head = u32;
@@ -234,7 +234,7 @@ fn home(key: i64, shift: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::lane_range;
+    use crate::keys::key_range;
     use rand::{Rng, SeedableRng, rngs::StdRng};
     use std::collections::HashMap;
 
@@ -263,7 +263,7 @@ mod tests {
                 .collect();
             let nulls: NullBuffer = (0..rows).map(|_| rng.random_bool(0.9)).collect();
             for valid in [None, Some(&nulls)] {
-                let range = lane_range(&keys, valid);
+                let range = key_range(&keys, valid);
                 let alone = KeyTable::build_alone(&keys, valid, range, Stop::never()).unwrap();
                 let by_all = KeyTable::build_by_all(&keys, valid, range, Stop::never()).unwrap();
                 let Some(by_all) = by_all else { continue };
@@ -286,7 +286,7 @@ mod tests {
             x.wrapping_mul(2u64.wrapping_sub(MULTIPLIER.wrapping_mul(x)))
         });
         let keys: Vec<i64> = (0..200_000u64).map(|at| at.wrapping_mul(inverse) as i64).collect();
-        let range = lane_range(&keys, None);
+        let range = key_range(&keys, None);
         assert!(
             KeyTable::build_by_all(&keys, None, range, Stop::never())
                 .unwrap()
@@ -294,7 +294,7 @@ mod tests {
         );
         let mut heads = vec![];
         let few = &keys[..1000];
-        let table = KeyTable::build(few, None, lane_range(few, None), Stop::never()).unwrap();
+        let table = KeyTable::build(few, None, key_range(few, None), Stop::never()).unwrap();
         table.probe(few, None, &mut heads);
         assert_eq!(heads, (1..=1000).collect::<Vec<_>>());
     }
@@ -315,7 +315,7 @@ mod tests {
             };
             let (keys, probes) = (draw(rows), draw(300));
             let valid: NullBuffer = (0..rows).map(|_| rng.random_bool(0.9)).collect();
-            let table = KeyTable::build(&keys, Some(&valid), lane_range(&keys, Some(&valid)), Stop::never()).unwrap();
+            let table = KeyTable::build(&keys, Some(&valid), key_range(&keys, Some(&valid)), Stop::never()).unwrap();
             let mut reference: HashMap<i64, Vec<usize>> = HashMap::new();
             for row in valid.valid_indices() {
                 reference.entry(keys[row]).or_default().push(row);

@@ -17,11 +17,11 @@ use super::prepare::in_background;
 use super::run::Running;
 use super::tail::applied;
 use super::top::Top;
-use crate::apart::on_a_thread;
+use crate::device::DeviceState;
 use crate::device::{self, Queued};
-use crate::held::batch_bytes;
-use crate::join::choice::DeviceState;
-use crate::join::machine::Machine;
+use crate::join::cost::CostParameters;
+use crate::memory_size::batch_bytes;
+use crate::offload::on_a_thread;
 use crate::options::{DeviceChoice, JoinOperator, JoinOptions};
 use crate::scan::ScanExec;
 
@@ -95,7 +95,7 @@ async fn try_run(
         return Ok(Err(None));
     };
     let wished = options.device == DeviceChoice::Gpu;
-    let (machine, cores) = (Machine::current(), context.session_config().target_partitions());
+    let (machine, cores) = (CostParameters::current(), context.session_config().target_partitions());
     let rows = Work {
         rows: scanned_rows(plan),
         ..Work::default()

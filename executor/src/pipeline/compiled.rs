@@ -28,7 +28,7 @@ use super::tail::chain;
 use super::top::{self, Top};
 use crate::aggregate::{GroupExec, GroupSpec, finished};
 use crate::codegen::Translated;
-use crate::held::batch_bytes;
+use crate::memory_size::batch_bytes;
 
 /// Rows, and the memory that they take.
 pub type Rows = (RecordBatch, MemoryReservation);

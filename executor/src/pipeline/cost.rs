@@ -4,7 +4,7 @@
 //! beside its pipelines (`bench/results/tpch-h200-gpu.txt`). What the CPU takes for a row depends on what is done with it: little
 //! more than the least of TPC-H's queries is assumed.
 
-use crate::join::machine::Machine;
+use crate::join::cost::CostParameters;
 
 /// Starting a run, waiting for it and reading its result.
 const RUN_S: f64 = 350.0e-6;
@@ -47,7 +47,7 @@ pub struct Work {
 
 impl Work {
     /// On so many cores.
-    pub fn cpu_s(&self, machine: &Machine, cores: usize) -> f64 {
+    pub fn cpu_s(&self, machine: &CostParameters, cores: usize) -> f64 {
         let (work, pipelines) = match self.pipelines {
             0 => (WORK_AT_MOST, PIPELINES_AT_MOST),
             1 => (WORK_OF_ONE, 1),
@@ -69,7 +69,7 @@ impl Work {
     }
 
     /// On the device, with its columns there.
-    pub fn gpu_s(&self, machine: &Machine) -> f64 {
+    pub fn gpu_s(&self, machine: &CostParameters) -> f64 {
         let gpu = &machine.gpu;
         let reading_s = self.read_bytes as f64 / (gpu.memory_bytes_per_s * SHARE_OF_RATE)
             + self.set_bytes as f64 / gpu.memory_bytes_per_s;
@@ -77,18 +77,18 @@ impl Work {
         self.queued_s.min(TURN_S + TURNS * running_s) + RUN_S + running_s
     }
 
-    pub fn copying_s(&self, machine: &Machine) -> f64 {
+    pub fn copying_s(&self, machine: &CostParameters) -> f64 {
         self.absent_bytes as f64 / machine.gpu.to_device_bytes_per_s
     }
 
     /// Whether the GPU is clearly faster with what it must copy, or without.
-    pub fn pays(&self, machine: &Machine, cores: usize, with_copies: bool) -> bool {
+    pub fn pays(&self, machine: &CostParameters, cores: usize, with_copies: bool) -> bool {
         let copying_s = if with_copies { self.copying_s(machine) } else { 0.0 };
         (self.gpu_s(machine) + copying_s) * CLEARLY < self.cpu_s(machine, cores)
     }
 
     /// Both in words.
-    pub fn told(&self, machine: &Machine, cores: usize) -> String {
+    pub fn told(&self, machine: &CostParameters, cores: usize) -> String {
         let ms = |seconds: f64| seconds * 1e3;
         format!(
             "{:.1} ms expected on gpu, {:.1} of copies before, {:.1} on cpu",
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_is_there_runs_where_it_is_faster() {
-        let machine = Machine::default();
+        let machine = CostParameters::default();
         assert!(!scan(100_000, true).pays(&machine, 16, true), "few rows");
         assert!(scan(60_000_000, true).pays(&machine, 16, true), "many rows");
         assert!(
@@ -135,7 +135,7 @@ mod tests {
     /// More rows never make the other place the better one again.
     #[test]
     fn there_is_one_crossing() {
-        let machine = Machine::default();
+        let machine = CostParameters::default();
         for cores in [1, 2, 16, 64] {
             let better: Vec<bool> = (0..40)
                 .map(|bits| scan(1 << bits, true).pays(&machine, cores, true))

@@ -17,7 +17,7 @@ use super::result::at_positions;
 use super::run::Running;
 use crate::codegen::{Given, Inputs, Range, Translated, c_type};
 use crate::gpu_error::to_datafusion;
-use crate::keys::{from_exact, is_exact};
+use crate::keys::{from_integer_keys, is_integer_key};
 
 /// Its columns, of which only those are there that somebody reads.
 pub struct Made {
@@ -131,7 +131,7 @@ impl Made {
         let promised = schema.fields().iter().map(|field| field.data_type());
         types.clone().eq(promised)
             && types.into_iter().all(|data_type| {
-                is_exact(data_type)
+                is_integer_key(data_type)
                     || matches!(
                         data_type,
                         DataType::Decimal128(..) | DataType::Float64 | DataType::Float32 | DataType::Utf8View
@@ -221,7 +221,7 @@ impl Column {
                     return Ok(Arc::new(array.with_data_type(self.data_type.clone())));
                 }
                 let lanes: Vec<i64> = wide.into_iter().map(|value| value as i64).collect();
-                from_exact(&lanes, nulls, &self.data_type)
+                from_integer_keys(&lanes, nulls, &self.data_type)
             }
             Form::Codes(id, element, texts) => {
                 let codes: Vec<u32> = match *element {

@@ -17,7 +17,7 @@ use super::group::{Grouping, Groups, Key, Place, State};
 use super::run::{Part, Running};
 use crate::aggregate::Found;
 use crate::gpu_error::to_datafusion;
-use crate::keys::from_exact;
+use crate::keys::from_integer_keys;
 
 /// Where what `groups` reads begins: arrays and bytes.
 pub fn parts(grouping: &Grouping) -> Vec<Part> {
@@ -168,7 +168,7 @@ fn state_columns(state: &State, cells: &[Vec<Vec<u64>>]) -> Result<Vec<ArrayRef>
             };
             let lanes: Vec<i64> = words.iter().map(|&word| value(word)).collect();
             let nulls: NullBuffer = words.iter().map(|&word| word != 0).collect();
-            vec![from_exact(
+            vec![from_integer_keys(
                 &lanes,
                 Some(nulls).filter(|n| n.null_count() > 0),
                 data_type,
@@ -250,7 +250,7 @@ fn key_column(
             Ok(take(texts, &codes.collect::<UInt32Array>(), None)?)
         }
         None if key.data_type == DataType::Utf8View => Ok(short_texts(&lanes, nulls)),
-        None => from_exact(&lanes, nulls, &key.data_type),
+        None => from_integer_keys(&lanes, nulls, &key.data_type),
     }
 }
 

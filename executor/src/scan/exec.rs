@@ -31,10 +31,10 @@ use tenon_storage::{MemoryBudget, Runs, TableVersion};
 use super::filter::ScanFilter;
 use super::selection::{Dense, Selector, take_column};
 use super::statistics;
-use crate::hostile;
 use crate::index::{IndexScan, choose, semi_join};
 use crate::per_execution::PerExecution;
 use crate::runtime_filter::{KeySet, RuntimeFilter};
+use crate::test_hooks;
 
 /// Rows that a partition takes from the queue at once. What lies above a scan has no more partitions than this gives.
 pub const MORSEL_ROWS: usize = 16 * 1024;
@@ -98,7 +98,7 @@ impl ScanExec {
         let own = table.statistics();
         let (scan_filters, index) = compiled(&table, full_schema, filters, index_budget)?;
         // By rows and not by segments: a table of few rows in many segments is read in its order, by one.
-        let worth = match hostile::scattered() {
+        let worth = match test_hooks::scattered() {
             true => table.segments().len(),
             false if table.rows() as usize <= ALONE_ROWS_MAX => 1,
             false => (table.rows() as usize).div_ceil(MORSEL_ROWS),
@@ -155,7 +155,7 @@ impl ScanExec {
     /// The same scan with a runtime filter on output column `column`; `None` where no filter can be.
     pub fn with_runtime_filter(&self, column: usize, filter: &Arc<RuntimeFilter>) -> Option<Self> {
         let table_column = *self.columns.get(column)?;
-        let exact = crate::keys::is_exact(self.schema.field(column).data_type());
+        let exact = crate::keys::is_integer_key(self.schema.field(column).data_type());
         if !exact || table_column >= self.table.schema().fields().len() || self.limit.is_some() {
             return None;
         }

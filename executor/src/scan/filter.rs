@@ -16,7 +16,7 @@ use datafusion::physical_expr::expressions::{
 };
 
 use crate::expr::accelerate;
-use crate::keys::{append_exact, is_exact};
+use crate::keys::{append_integer_keys, is_integer_key};
 
 #[derive(Debug)]
 pub struct ScanFilter {
@@ -151,7 +151,7 @@ fn range(expr: &Arc<dyn PhysicalExpr>, table: &Schema) -> Option<Range> {
     let column = binary.left().downcast_ref::<Column>()?;
     let literal = binary.right().downcast_ref::<Literal>()?;
     let data_type = table.field(column.index()).data_type();
-    if !is_exact(data_type) || literal.value().data_type() != *data_type || literal.value().is_null() {
+    if !is_integer_key(data_type) || literal.value().data_type() != *data_type || literal.value().is_null() {
         return None;
     }
     let value = lane(literal.value())?;
@@ -172,6 +172,6 @@ fn range(expr: &Arc<dyn PhysicalExpr>, table: &Schema) -> Option<Range> {
 
 fn lane(value: &ScalarValue) -> Option<i64> {
     let mut lanes = vec![];
-    append_exact(&value.to_array().ok()?, &mut lanes).ok()?;
+    append_integer_keys(&value.to_array().ok()?, &mut lanes).ok()?;
     lanes.first().copied()
 }

@@ -2,6 +2,8 @@
 
 mod exec;
 mod filter;
+#[cfg(test)]
+mod index_tests;
 mod provider;
 mod ranges;
 mod selection;

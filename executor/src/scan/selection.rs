@@ -15,7 +15,7 @@ use tenon_storage::{Bound, Codes, DictionaryColumn, Differences, NarrowColumn, S
 use super::filter::{Cost, ScanFilter};
 use super::ranges::{NarrowRange, pass};
 use crate::gather::pick;
-use crate::keys::append_exact;
+use crate::keys::append_integer_keys;
 use crate::runtime_filter::KeySet;
 
 /// Rows that a runtime filter sees before it is judged, and the share (in 1/256) that it may keep.
@@ -160,7 +160,7 @@ impl Selector {
                 set.retain(|row| i64::from(values[row as usize]), picked);
             } else {
                 let mut lanes = vec![];
-                append_exact(&column.slice(offset, rows), &mut lanes)?;
+                append_integer_keys(&column.slice(offset, rows), &mut lanes)?;
                 set.retain(|row| lanes[row as usize - offset], picked);
             }
             runtime.kept += picked.len();

@@ -20,8 +20,8 @@ use futures::TryStreamExt;
 use super::constant::{Gathered, repeated};
 use super::sliding::{Extents, Slide};
 use crate::gather;
-use crate::held::{batch_bytes, compacted};
-use crate::hostile;
+use crate::memory_size::{batch_bytes, compacted};
+use crate::test_hooks;
 
 /// A file's bytes, from which on there is another: read files go.
 const FILE_BYTES: usize = 64 << 20;
@@ -172,7 +172,7 @@ impl Windows {
 
     /// Keeps rows of the partition at hand.
     fn hold(&mut self, rows: RecordBatch) -> Result<()> {
-        if self.extents.is_some() && hostile::through_files() && rows.num_rows() > 1 {
+        if self.extents.is_some() && test_hooks::through_files() && rows.num_rows() > 1 {
             return (0..rows.num_rows()).try_for_each(|row| self.hold(rows.slice(row, 1)));
         }
         let mut bytes = self.cost(&rows);
@@ -190,7 +190,7 @@ impl Windows {
                 Err(error) if self.extents.is_none() => self.let_wait(error)?,
                 fits => {
                     self.held.push(rows);
-                    let slid = (fits.is_err() || hostile::through_files()) && self.slide()?;
+                    let slid = (fits.is_err() || test_hooks::through_files()) && self.slide()?;
                     return if slid { Ok(()) } else { fits };
                 }
             }
@@ -226,7 +226,7 @@ impl Windows {
         let rest = RecordBatch::try_new(rest.schema(), columns)?;
         // Where frames are so long that little goes, rows would be worked on again and again.
         let (held, needed) = (self.reservation.size(), self.cost(&rest));
-        if needed > held / 2 && !hostile::through_files() {
+        if needed > held / 2 && !test_hooks::through_files() {
             return Ok(false);
         }
         self.held = vec![rest];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::JoinType;
 use datafusion::physical_plan::collect;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tenon_executor::join::Streaming;
+use tenon_executor::join::ChunkLimits;
 use tenon_executor::options::{DeviceChoice, JoinOptions};
 
 use super::inputs::{Case, KeyType, Range};
@@ -42,7 +42,7 @@ async fn counts() {
                 ..JoinOptions::default()
             };
             let plan = run::counting(&case, options).unwrap();
-            let context = Arc::new(run::context(options, Streaming::default()));
+            let context = Arc::new(run::context(options, ChunkLimits::default()));
             let batches = collect(Arc::clone(&plan), context).await.unwrap();
             assert!(batches.iter().all(|batch| batch.num_columns() == 0));
             let count: usize = batches.iter().map(|batch| batch.num_rows()).sum();
@@ -72,7 +72,7 @@ async fn a_count_is_eight_bytes() {
         ..JoinOptions::default()
     };
     let plan = run::counting(&case, options).unwrap();
-    let context = Arc::new(run::context(options, Streaming::default()));
+    let context = Arc::new(run::context(options, ChunkLimits::default()));
     let batches = collect(Arc::clone(&plan), context).await.unwrap();
     let count: usize = batches.iter().map(|batch| batch.num_rows()).sum();
     assert_eq!(count, reference::rows(&case).len());

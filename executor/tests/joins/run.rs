@@ -16,7 +16,7 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionConfig;
-use tenon_executor::join::{JoinExec, JoinSpec, RangeCondition, Streaming};
+use tenon_executor::join::{ChunkLimits, JoinExec, JoinSpec, RangeCondition};
 use tenon_executor::options::{JoinOperator, JoinOptions};
 
 use super::inputs::{Case, KeyType, Range, Residual};
@@ -24,7 +24,7 @@ use super::reference::Row;
 
 /// The rows, and what EXPLAIN shows of the join afterwards.
 pub async fn rows(case: &Case, options: JoinOptions) -> Result<(Vec<Row>, String)> {
-    rows_within(case, options, context(options, Streaming::default())).await
+    rows_within(case, options, context(options, ChunkLimits::default())).await
 }
 
 pub async fn rows_within(case: &Case, options: JoinOptions, context: TaskContext) -> Result<(Vec<Row>, String)> {
@@ -34,7 +34,7 @@ pub async fn rows_within(case: &Case, options: JoinOptions, context: TaskContext
     Ok((sorted_rows(case, &batches), shown))
 }
 
-pub fn context(options: JoinOptions, streaming: Streaming) -> TaskContext {
+pub fn context(options: JoinOptions, streaming: ChunkLimits) -> TaskContext {
     let config = SessionConfig::new()
         .with_batch_size(50)
         .with_extension(Arc::new(options))

@@ -17,7 +17,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionConfig;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tenon_executor::join::choice::Operator;
+use tenon_executor::join::Operator;
 use tenon_executor::join::{JoinExec, JoinSpec};
 use tenon_executor::options::{JoinOperator, JoinOptions};
 
@@ -115,18 +115,18 @@ async fn inputs_that_have_grown() {
         for streams in [true, false] {
             let planned = join(input(&small, false), input(&drawn(&mut rng, 400, 1000), false), streams);
             let planned = planned.planned(&options, 2).unwrap();
-            assert_eq!(planned.choice().unwrap().build, JoinSide::Left);
+            assert_eq!(planned.choice().unwrap().path.build, JoinSide::Left);
             let grown = Arc::new(planned.with_inputs(input(&build, false), input(&probe, false)));
             assert_eq!(pairs(&grown, options).await, expected, "{build_growth}, {probe_growth}");
             let ran = grown.choice().unwrap();
-            assert_eq!((ran.operator, ran.on_gpu), (Operator::Hj, false));
+            assert_eq!((ran.path.operator, ran.path.on_gpu), (Operator::Hj, false));
             if !streams {
                 let smaller = if build_growth * 200 > probe_growth * 400 {
                     JoinSide::Right
                 } else {
                     JoinSide::Left
                 };
-                assert_eq!(ran.build, smaller, "{build_growth}, {probe_growth}");
+                assert_eq!(ran.path.build, smaller, "{build_growth}, {probe_growth}");
             }
             // Never planned: nothing is known before it runs.
             let absent = Arc::new(join(input(&build, false), input(&probe, false), streams));
@@ -188,9 +188,9 @@ async fn order_decides_between_merging_and_hashing() {
     for operator in [Operator::Smj, Operator::Hj] {
         let plan = join(input(&batches, true), input(&batches, true), true);
         let plan = Arc::new(plan.planned(&options, 2).unwrap());
-        assert_eq!(plan.choice().unwrap().operator, Operator::Smj);
+        assert_eq!(plan.choice().unwrap().path.operator, Operator::Smj);
         assert_eq!(pairs(&plan, options).await.len(), rows as usize);
-        assert_eq!(plan.choice().unwrap().operator, operator);
+        assert_eq!(plan.choice().unwrap().path.operator, operator);
         let shown = tenon_executor::explain::Chosen::reason(plan.as_ref()).unwrap();
         assert_eq!(
             shown.starts_with("planned SMJ on cpu, ran HJ on cpu: "),

@@ -12,7 +12,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::{StreamExt, TryStreamExt};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tenon_executor::join::Streaming;
+use tenon_executor::join::ChunkLimits;
 use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
 
 use super::inputs::{Case, KeyType, Range, Residual};
@@ -56,7 +56,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(case: Case, options: JoinOptions, streaming: Streaming, partitions: usize) -> Self {
+    fn start(case: Case, options: JoinOptions, streaming: ChunkLimits, partitions: usize) -> Self {
         let plan = run::planned(&case, options).unwrap();
         let context = Arc::new(run::context(options, streaming));
         let streams = (0..partitions).map(|at| plan.execute(at, Arc::clone(&context)).unwrap());
@@ -125,8 +125,8 @@ async fn tiny_pieces() {
             .collect();
         let operator = possible[rng.random_range(0..possible.len())];
         let options = options(operator, [None, Some(64 << 10)][rng.random_range(0..2)]);
-        let streaming = Streaming {
-            piece_pairs: [20, 64, 500][rng.random_range(0..3)],
+        let streaming = ChunkLimits {
+            chunk_pairs: [20, 64, 500][rng.random_range(0..3)],
             waiting_pairs: [1, 200, 100_000][rng.random_range(0..3)],
             patience: [Duration::ZERO, FOREVER][rng.random_range(0..2)],
             fails_after: [None, Some(0), Some(1), Some(2), Some(7)][rng.random_range(0..5)],
@@ -159,8 +159,8 @@ async fn failures_after_some_pieces() {
                 let case = many_pairs(&mut rng, join_type);
                 let options = options(operator, None);
                 // Once the pieces have been pushed all but one of them have been taken.
-                let streaming = Streaming {
-                    piece_pairs: 100,
+                let streaming = ChunkLimits {
+                    chunk_pairs: 100,
                     waiting_pairs: 1,
                     patience: FOREVER,
                     fails_after: Some(pieces),
@@ -190,8 +190,8 @@ async fn rows_before_the_device_is_done() {
         (JoinOperator::Smj, None),
         (JoinOperator::Triton, Some(64 << 10)),
     ] {
-        let streaming = Streaming {
-            piece_pairs: 50,
+        let streaming = ChunkLimits {
+            chunk_pairs: 50,
             waiting_pairs: 100,
             patience: FOREVER,
             fails_after: None,
@@ -213,8 +213,8 @@ async fn rows_before_the_device_is_done() {
 async fn slow_clients() {
     use_simulator();
     let mut rng = StdRng::seed_from_u64(seed());
-    let streaming = Streaming {
-        piece_pairs: 50,
+    let streaming = ChunkLimits {
+        chunk_pairs: 50,
         waiting_pairs: 100,
         patience: Duration::from_millis(30),
         fails_after: None,
@@ -232,8 +232,8 @@ async fn partitions_that_nobody_polls() {
     use_simulator();
     let mut rng = StdRng::seed_from_u64(seed());
     for executed in [1, 2] {
-        let streaming = Streaming {
-            piece_pairs: 50,
+        let streaming = ChunkLimits {
+            chunk_pairs: 50,
             waiting_pairs: 1,
             patience: FOREVER,
             fails_after: (executed == 2).then_some(5),
@@ -257,8 +257,8 @@ async fn clients_that_leave() {
         (JoinOperator::Hj, 4),
         (JoinOperator::Triton, 1),
     ] {
-        let streaming = Streaming {
-            piece_pairs: 50,
+        let streaming = ChunkLimits {
+            chunk_pairs: 50,
             waiting_pairs: 100,
             patience: FOREVER,
             fails_after: None,
@@ -289,9 +289,9 @@ async fn more_pairs_than_memory() {
     (case.span, case.null_share) = (0, 0.0);
     case.fill(&mut rng);
     let options = options(JoinOperator::Hj, None);
-    let streaming = Streaming {
-        piece_pairs: 1000,
-        ..Streaming::default()
+    let streaming = ChunkLimits {
+        chunk_pairs: 1000,
+        ..ChunkLimits::default()
     };
     // 210 000 pairs of 16 bytes are more.
     let pool = Arc::new(GreedyMemoryPool::new(2 << 20));

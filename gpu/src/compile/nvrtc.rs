@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
 use super::{Compiler, Program};
-use crate::cuda::version_text;
 use crate::error::{GpuError, Result};
+use crate::info::version_text;
 
 /// Same floating-point results as the CPU path: no contraction to fused multiply-add.
 const OPTIONS: &[&str] = &[

@@ -11,8 +11,8 @@ use super::driver::{Driver, NOT_FOUND, NOT_READY, OUT_OF_MEMORY, call};
 use super::probe;
 use crate::backend::{Backend, EventHandle, FunctionHandle, ModuleHandle, StreamHandle};
 use crate::compile::{Artifact, Code};
-use crate::detect::{DeviceInfo, DeviceKind};
 use crate::error::{GpuError, Result};
+use crate::info::{DeviceInfo, DeviceKind};
 use crate::launch::LaunchConfig;
 
 /// Streams that do not wait for the default stream.

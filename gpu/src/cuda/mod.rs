@@ -7,4 +7,3 @@ mod probe;
 
 pub use backend::CudaBackend;
 pub use driver::DRIVER_LIBRARY;
-pub use probe::version_text;

@@ -6,6 +6,7 @@ use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute};
 
 use super::driver::{Driver, NO_DEVICE, call};
 use crate::error::{GpuError, Result};
+use crate::info::version_text;
 
 /// Drivers before CUDA 12 lack functions in use.
 const DRIVER_VERSION_MIN: u32 = 12000;
@@ -22,11 +23,6 @@ pub struct Found {
     pub l2_bytes: u64,
     pub memory_bytes: u64,
     pub shared_bytes_max: u32,
-}
-
-/// `13.0` for 13000.
-pub fn version_text(version: u32) -> String {
-    format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
 /// The GPU of this number.

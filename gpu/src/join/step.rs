@@ -34,7 +34,7 @@ impl<T> LastStep<T> {
         *slot = None;
         *slot = Some(Kept {
             step: count(&positions)?,
-            stream: stream.id(),
+            stream: stream.queue.id,
             positions,
         });
         Ok(())
@@ -49,12 +49,12 @@ impl<T> LastStep<T> {
         write: impl FnOnce(&mut T) -> Result<R>,
     ) -> Result<R> {
         let mut slot = self.0.lock();
-        let stands = |kept: &Kept<T>| kept.positions == *positions && kept.stream == stream.id();
+        let stands = |kept: &Kept<T>| kept.positions == *positions && kept.stream == stream.queue.id;
         let mut kept = match slot.take().filter(stands) {
             Some(kept) => kept,
             None => Kept {
                 step: count(positions)?,
-                stream: stream.id(),
+                stream: stream.queue.id,
                 positions: positions.clone(),
             },
         };

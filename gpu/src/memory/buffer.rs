@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-use super::element::{DevicePtr, DevicePtrMut, Element};
-use super::pool::Allocation;
 use super::view::{DeviceView, DeviceViewMut};
+use crate::element::{DevicePtr, DevicePtrMut, Element};
 use crate::error::{GpuError, Result};
+use crate::pool::Allocation;
 use crate::stream::Stream;
 
 /// `len` elements in device memory, uninitialised until written. Given back to the pool when dropped; work of its
@@ -22,7 +22,7 @@ impl<T: Element> DeviceBuffer<T> {
         let bytes = len
             .checked_mul(size_of::<T>() as u64)
             .ok_or_else(|| GpuError::Invalid(format!("{len} elements of {} bytes overflow", size_of::<T>())))?;
-        let allocation = stream.device().pool().alloc(stream, bytes)?;
+        let allocation = stream.device.pool.alloc(&stream.queue, bytes)?;
         Ok(DeviceBuffer {
             allocation,
             len,

@@ -3,9 +3,9 @@
 //! Copies between device and ordinary host slices wait for the stream, since the slice is only borrowed for the call.
 
 use super::buffer::DeviceBuffer;
-use super::element::Element;
 use super::staging;
 use super::view::{DeviceView, DeviceViewMut};
+use crate::element::Element;
 use crate::error::{GpuError, Result};
 use crate::stream::Stream;
 
@@ -107,7 +107,7 @@ impl Stream {
         }
         // SAFETY: lengths agree; a view to write cannot overlap one to read.
         unsafe {
-            let backend = &self.inner.device.backend;
+            let backend = &self.device.backend;
             backend.copy_on_device(
                 target.ptr_mut().0,
                 source.ptr().0,
@@ -124,7 +124,7 @@ impl Stream {
         }
         // SAFETY: the view's bytes are device memory, borrowed to write.
         unsafe {
-            let backend = &self.inner.device.backend;
+            let backend = &self.device.backend;
             backend.set_bytes(target.ptr_mut().0, byte, target.bytes() as usize, self.handle())
         }
     }

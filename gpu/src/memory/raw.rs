@@ -22,7 +22,6 @@ pub(crate) unsafe fn device_to_host(stream: &Stream, target: *mut u8, source: u6
     // SAFETY: the caller's promise.
     unsafe {
         stream
-            .inner
             .device
             .backend
             .copy_to_host(target, source, bytes, stream.handle())
@@ -35,11 +34,5 @@ pub(crate) unsafe fn device_to_host(stream: &Stream, target: *mut u8, source: u6
 /// The range is device memory.
 pub(crate) unsafe fn set_device_bytes(stream: &Stream, target: u64, byte: u8, bytes: usize) -> Result<()> {
     // SAFETY: the caller's promise.
-    unsafe {
-        stream
-            .inner
-            .device
-            .backend
-            .set_bytes(target, byte, bytes, stream.handle())
-    }
+    unsafe { stream.device.backend.set_bytes(target, byte, bytes, stream.handle()) }
 }

@@ -3,8 +3,8 @@
 
 use rayon::prelude::*;
 
-use super::host::PinnedBuffer;
 use crate::error::Result;
+use crate::pool::PinnedBuffer;
 use crate::stream::{Event, Stream};
 
 /// A piece: from 4 MiB on, a copy runs at the full rate of the bus.
@@ -39,7 +39,7 @@ struct Ring {
 
 impl Ring {
     fn new(stream: &Stream) -> Result<Ring> {
-        let pool = &stream.inner.device.host;
+        let pool = &stream.device.host;
         let pieces = (0..PIECES)
             .map(|_| Ok((pool.take::<u8>(PIECE_BYTES)?, None)))
             .collect::<Result<_>>()?;
@@ -69,8 +69,8 @@ impl Drop for Ring {
 
 fn is_direct(stream: &Stream, host: *const u8, bytes: usize) -> bool {
     bytes < STAGED_BYTES_MIN
-        || stream.inner.device.registered.contains(host, bytes)
-        || stream.inner.device.host.contains(host, bytes)
+        || stream.device.registered.contains(host, bytes)
+        || stream.device.host.contains(host, bytes)
 }
 
 /// Puts the copy into the stream. The source may be reused on return if it was staged; if it was copied directly, once
@@ -79,7 +79,7 @@ fn is_direct(stream: &Stream, host: *const u8, bytes: usize) -> bool {
 /// # Safety
 /// As `Backend::copy_to_device`.
 pub(super) unsafe fn to_device(stream: &Stream, target: u64, source: *const u8, bytes: usize) -> Result<()> {
-    let backend = &stream.inner.device.backend;
+    let backend = &stream.device.backend;
     if is_direct(stream, source, bytes) {
         // SAFETY: the caller's promise.
         return unsafe { backend.copy_to_device(target, source, bytes, stream.handle()) };
@@ -101,7 +101,7 @@ pub(super) unsafe fn to_device(stream: &Stream, target: u64, source: *const u8, 
 /// # Safety
 /// As `Backend::copy_to_host`.
 pub(super) unsafe fn to_host(stream: &Stream, target: *mut u8, source: u64, bytes: usize) -> Result<()> {
-    let backend = &stream.inner.device.backend;
+    let backend = &stream.device.backend;
     if is_direct(stream, target, bytes) {
         // SAFETY: the caller's promise.
         unsafe { backend.copy_to_host(target, source, bytes, stream.handle()) }?;

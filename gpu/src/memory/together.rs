@@ -30,7 +30,7 @@ impl Stream {
         });
         let places: Vec<(usize, usize)> = places.collect();
         let target = self.device().pinned::<u8>(end as u64)?;
-        let backend = &self.inner.device.backend;
+        let backend = &self.device.backend;
         let copied = parts.iter().zip(&places).try_for_each(|(&(from, bytes), &(start, _))| {
             // SAFETY: the target has room from `start` on; the caller's promise for the source.
             unsafe { backend.copy_to_host(target.address().add(start), from, bytes, self.handle()) }

@@ -1,57 +1,15 @@
 //! Transfers that overlap with kernels: host data that streams through the device in chunks, and results that leave
 //! while the next kernels run. Each uses a stream of its own beside that of the kernels.
 
-use super::element::Element;
-use super::host::PinnedBuffer;
 use super::view::DeviceView;
 use super::{DeviceBuffer, staging};
-use crate::device::Device;
+use crate::element::Element;
 use crate::error::{GpuError, Result};
+use crate::pool::PinnedBuffer;
 use crate::stream::{Event, Stream};
 
 /// Device buffers that chunks rotate among: one that is copied to, one that kernels read, one to spare.
 const BUFFERS: usize = 3;
-
-impl Device {
-    /// Pinned host memory for `len` elements, of arbitrary content.
-    pub fn pinned<T: Element>(&self, len: u64) -> Result<PinnedBuffer<T>> {
-        let len = usize::try_from(len).map_err(|_| GpuError::Invalid(format!("{len} elements on the host")))?;
-        self.inner.host.take(len)
-    }
-
-    /// Mappings of pinned host memory made so far: a warm query adds none.
-    pub fn host_registrations(&self) -> u64 {
-        self.inner.host.registrations()
-    }
-
-    /// Bytes of pinned host memory that somebody holds.
-    pub fn pinned_in_use(&self) -> u64 {
-        self.inner.host.held_bytes()
-    }
-
-    /// Gives pinned host memory that nobody uses back to the system.
-    pub fn trim_host(&self) {
-        self.inner.host.trim();
-    }
-
-    /// Registers memory of the caller, so that copies from and to it run at full speed: regions of tables.
-    ///
-    /// # Safety
-    /// The range is mapped, and stays so until [`Self::unregister_host`] or the device's end.
-    pub unsafe fn register_host(&self, start: *mut u8, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.registered.add(start, bytes) }
-    }
-
-    /// Undoes [`Self::register_host`]; nothing happens if the range was not registered.
-    ///
-    /// # Safety
-    /// No copy from or to the range is under way.
-    pub unsafe fn unregister_host(&self, start: *mut u8) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.registered.remove(start) }
-    }
-}
 
 /// Waits for its stream when dropped, so that borrowed host memory is free on every way out.
 pub(crate) struct Joined(pub(crate) Stream);
@@ -125,7 +83,7 @@ impl Stream {
         if let Some(target) = &download.target
             && !source.is_empty()
         {
-            let backend = &self.inner.device.backend;
+            let backend = &self.device.backend;
             let (address, bytes) = (target.address(), source.bytes() as usize);
             // SAFETY: lengths agree; the target is owned by the download, which waits before it gives it away.
             unsafe { backend.copy_to_host(address, source.ptr().0, bytes, download.copies.handle()) }?;

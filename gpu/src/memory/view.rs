@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use super::element::{DevicePtr, DevicePtrMut, Element};
+use crate::element::{DevicePtr, DevicePtrMut, Element};
 use crate::error::{GpuError, Result};
 
 /// Elements in device memory, to read.

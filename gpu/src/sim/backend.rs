@@ -13,8 +13,8 @@ use super::shared::SHARED_LIMIT_BYTES;
 use super::{module, worker};
 use crate::backend::{Backend, EventHandle, FunctionHandle, ModuleHandle, StreamHandle};
 use crate::compile::{Artifact, Code};
-use crate::detect::{DeviceInfo, DeviceKind};
 use crate::error::{GpuError, Result};
+use crate::info::{DeviceInfo, DeviceKind};
 use crate::launch::LaunchConfig;
 
 /// Multiprocessors that the simulator claims: few, so that kernels sized by them stay quick.

@@ -3,4 +3,6 @@
 pub(crate) mod bind;
 pub(crate) mod files;
 pub(crate) mod partitions;
+pub(crate) mod services;
 pub(crate) mod system;
+pub(crate) mod through;

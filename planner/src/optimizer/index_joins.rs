@@ -13,7 +13,8 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_joi
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use tenon_executor::index::{for_join, is_worth_lookups};
-use tenon_executor::join::choice::{Choice, IndexFacts, Predicate};
+use tenon_executor::join::choice::Choice;
+use tenon_executor::join::cost::{IndexInputs, Predicate};
 use tenon_executor::join::expected::choose_index;
 use tenon_executor::join::{IndexJoinExec, IndexJoinSpec, Lookup};
 use tenon_executor::options::JoinOptions;
@@ -174,7 +175,7 @@ impl Join<'_> {
             },
             _ => Predicate::Equality,
         };
-        let index = IndexFacts {
+        let index = IndexInputs {
             outer: outer_side,
             table_rows: inner.table().rows() as usize,
         };

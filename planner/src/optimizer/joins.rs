@@ -114,7 +114,7 @@ fn output((left, right): (&Schema, &Schema), join_type: JoinType, projection: Op
 /// Types whose equality Arrow's comparison kernel decides as SQL does.
 fn is_arrow_key(data_type: &DataType) -> bool {
     use DataType::*;
-    tenon_executor::keys::is_exact(data_type)
+    tenon_executor::keys::is_integer_key(data_type)
         || matches!(
             data_type,
             Utf8 | Utf8View | LargeUtf8 | Binary | BinaryView | LargeBinary | FixedSizeBinary(_)

@@ -9,8 +9,8 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::device;
+use tenon_executor::device::DeviceState;
 use tenon_executor::join::JoinExec;
-use tenon_executor::join::choice::DeviceState;
 use tenon_executor::options::{DeviceChoice, JoinOptions};
 use tenon_executor::pipeline::{OffloadExec, Top, chain};
 

@@ -18,8 +18,8 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionConfig;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use tenon_executor::hostile;
 use tenon_executor::options::JoinOptions;
+use tenon_executor::test_hooks;
 
 pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     let mut config = SessionConfig::new()
@@ -27,7 +27,7 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
         .with_information_schema(false)
         .with_create_default_catalog_and_schema(false)
         // A batch costs each operator a few microseconds; 16 k rows of a few columns still fit the L2 cache.
-        .with_batch_size(hostile::batch_rows().unwrap_or(16 * 1024))
+        .with_batch_size(test_hooks::batch_rows().unwrap_or(16 * 1024))
         .with_extension(Arc::new(JoinOptions {
             gpu_memory_limit_bytes: options.gpu_memory_limit_bytes,
             ..JoinOptions::default()
@@ -38,7 +38,7 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     settings.sql_parser.parse_float_as_decimal = true;
     // Which orders matter is ours to say: see `semantics::unseen_orders`.
     settings.sql_parser.enable_subquery_sort_elimination = false;
-    settings.optimizer.prefer_hash_join = !hostile::through_files();
+    settings.optimizer.prefer_hash_join = !test_hooks::through_files();
     settings.execution.time_zone = Some("UTC".into());
     // Constants of subqueries are nullable in the one plan and not in the other.
     settings.execution.skip_physical_aggregate_schema_check = true;

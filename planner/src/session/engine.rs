@@ -1,7 +1,7 @@
 //! What all sessions share: the database, the planner's state, and the threads that queries run on.
 
+use crate::catalog::services::Services;
 use crate::optimizer::execution::task;
-use crate::pg::conventions::SessionConventions;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::places::Places;
 use crate::pg::tasks::{self, Short};
@@ -75,8 +75,8 @@ fn margin(limit_bytes: usize) -> usize {
 /// One a server.
 pub struct Engine {
     pub(crate) options: EngineOptions,
-    database: Arc<Database>,
-    pub(crate) state: Arc<SessionState>,
+    /// What names are bound with.
+    pub(crate) services: Arc<Services>,
     pub(crate) task: Arc<TaskContext>,
     pub(crate) admission: Admission,
     /// Of the statements that sessions plan on their own threads.
@@ -122,10 +122,17 @@ impl Engine {
         });
         let budget = MemoryBudget::new(options.memory_limit_bytes);
         budget.observe(Pinned::start());
-        Ok(Arc::new(Engine {
-            database: Database::new(budget),
-            task: task(&state),
+        let task = task(&state);
+        let services = Services {
             state,
+            database: Database::new(budget),
+            allowed_directories: options.allowed_directories.clone(),
+            gpu_memory_limit_bytes: options.gpu_memory_limit_bytes,
+            threads: runtime.handle().clone(),
+        };
+        Ok(Arc::new(Engine {
+            services: Arc::new(services),
+            task,
             admission: Admission::new(options.max_concurrent_queries, options.query_threads),
             planning: Places::new(2 * options.query_threads + 2),
             plans: PlanCache::default(),
@@ -138,7 +145,7 @@ impl Engine {
     }
 
     pub fn database(&self) -> &Arc<Database> {
-        &self.database
+        &self.services.database
     }
 
     pub fn options(&self) -> &EngineOptions {
@@ -151,40 +158,19 @@ impl Engine {
         Session::new(self.clone(), info, number)
     }
 
-    /// What the server as a whole asks of joins.
-    fn join_options(&self) -> JoinOptions {
-        JoinOptions {
-            gpu_memory_limit_bytes: self.options.gpu_memory_limit_bytes,
-            ..JoinOptions::default()
-        }
-    }
-
     /// The state that plans are made with and the one that they run with, under a session's wishes for its joins and
     /// its conventions.
     pub(crate) fn under(
         &self,
-        mut options: JoinOptions,
+        options: JoinOptions,
         conventions: Conventions,
     ) -> (Arc<SessionState>, Arc<TaskContext>) {
-        let limits = [options.gpu_memory_limit_bytes, self.options.gpu_memory_limit_bytes];
-        options.gpu_memory_limit_bytes = limits.into_iter().flatten().min();
-        let plain = conventions == Conventions::default();
-        if plain && options == self.join_options() {
-            return (self.state.clone(), self.task.clone());
-        }
-        let mut state = self.state.as_ref().clone();
-        let config = state.config_mut();
-        config.options_mut().extensions.insert(options.plan_options());
-        if !plain {
-            let own = SessionConventions(Arc::new(conventions));
-            config.options_mut().extensions.insert(own);
-        }
-        config.set_extension(Arc::new(options));
-        // What physical expressions are made with.
-        let own = state.config_options().clone();
-        state.execution_props_mut().config_options = Some(own);
-        let task = task(&state);
-        (Arc::new(state), task)
+        let state = self.services.under(options, conventions);
+        let task = match Arc::ptr_eq(&state, &self.services.state) {
+            true => self.task.clone(),
+            false => task(&state),
+        };
+        (state, task)
     }
 
     /// Where query work runs.
@@ -270,7 +256,7 @@ mod tests {
         assert_eq!(limit(Some(10)), Some(10));
         assert_eq!(limit(Some(5000)), Some(1000));
         assert!(Arc::ptr_eq(
-            &engine.under(engine.join_options(), Conventions::default()).1,
+            &engine.under(engine.services.join_options(), Conventions::default()).1,
             &engine.task
         ));
     }

@@ -435,7 +435,11 @@ async fn ready(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Ready> {
 
 /// The columns that a plan gives. Before analysis a UNION has the types of its first input, and a CASE those of its first
 /// result, whatever the others make of them.
-pub(crate) fn columns(engine: &Engine, statement: &planning::Statement, plan: &LogicalPlan) -> Result<DFSchemaRef> {
+pub(crate) fn columns(
+    state: &SessionState,
+    statement: &planning::Statement,
+    plan: &LogicalPlan,
+) -> Result<DFSchemaRef> {
     let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_));
     let coerces = plan.exists(|node| {
         let mut found = matches!(node, LogicalPlan::Union(_));
@@ -449,7 +453,7 @@ pub(crate) fn columns(engine: &Engine, statement: &planning::Statement, plan: &L
         return Ok(plan.schema().clone());
     }
     planning::under_here(statement, || {
-        let analyzed = deep::analyzed(&engine.state, plan.clone());
+        let analyzed = deep::analyzed(state, plan.clone());
         planning::check()?;
         // What is wrong with the plan is told when it runs.
         Ok(analyzed.map_or_else(|_| plan.schema().clone(), |analyzed| analyzed.schema().clone()))

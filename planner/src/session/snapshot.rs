@@ -1,7 +1,7 @@
 //! The transaction of one statement, and what the statement binds its names with.
 
 use super::{Block, Isolation, Session};
-use crate::catalog::bind::Binder;
+use crate::catalog::bind::{self, Binder};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::session::Facts;
 use crate::pg::planning;
@@ -125,7 +125,7 @@ impl Session {
     /// What names mean in the current snapshot.
     pub(crate) fn binder(&self) -> Binder {
         let snapshot = self.surroundings.snapshot.clone().unwrap_or_else(|| self.state());
-        let mut binder = Binder::new(self.engine.clone(), snapshot.clone(), self.facts(&snapshot));
+        let mut binder = Binder::new(self.engine.services.clone(), snapshot.clone(), self.facts(&snapshot));
         binder.relations.clone_from(&self.surroundings.relations);
         // Their rows are this statement's own.
         let used = !binder.relations.is_empty();
@@ -140,7 +140,7 @@ impl Session {
 
     /// The columns that a plan gives.
     pub(crate) fn columns(&self, plan: &LogicalPlan) -> Result<DFSchemaRef> {
-        run::columns(&self.engine, &self.planning(), plan)
+        run::columns(&self.engine.services.state, &self.planning(), plan)
     }
 
     fn facts(&self, snapshot: &Arc<State>) -> Arc<Facts> {
@@ -161,6 +161,7 @@ impl Session {
             cancel: self.cancel().clone(),
             planning: self.planning(),
             used: Default::default(),
+            relation_named: bind::relation_named,
         })
     }
 

@@ -19,11 +19,11 @@ use tenon_storage::{ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, Sq
 
 use crate::gpu_error::to_datafusion;
 use crate::index::IndexData;
-use crate::join::collected::{codes::order_codes, tested};
-use crate::join::machine::{Cpu, FAR_ROWS, Hashing, NEAR_ROWS, Rate};
+use crate::join::cost::{Cpu, FAR_ROWS, Hashing, NEAR_ROWS, Rate};
+use crate::join::materialized::{normalized_keys::normalize, tested};
 use crate::join::packing::Packing;
 use crate::join::table::{KeyTable, SHARED_ROWS_MIN};
-use crate::keys::lane_range;
+use crate::keys::key_range;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -47,9 +47,9 @@ const RUNS_TIME: Duration = Duration::from_millis(15);
 pub fn measure(cpu: &mut Cpu, until: Instant) -> Result<()> {
     let steps: [fn(&mut Cpu) -> Result<()>; 9] = [
         |cpu| streamed(cpu, NEAR_ROWS),
-        |cpu| collected(cpu, NEAR_ROWS),
+        |cpu| materialized(cpu, NEAR_ROWS),
         |cpu| streamed(cpu, FAR_ROWS),
-        |cpu| collected(cpu, FAR_ROWS),
+        |cpu| materialized(cpu, FAR_ROWS),
         sorted,
         far_searches,
         copies,
@@ -131,18 +131,18 @@ fn streamed(cpu: &mut Cpu, rows: usize) -> Result<()> {
         let mut made = None;
         let build = if rows < SHARED_ROWS_MIN { rate } else { shared_rate };
         let build = build(rows, &mut || {
-            let (packing, lanes, _) = Packing::of_build(vec![Arc::clone(&keys)], rows, Stop::never())?;
-            let range = lane_range(&lanes.lanes, None);
-            made = Some((packing, KeyTable::build(&lanes.lanes, None, range, Stop::never())?));
+            let (packing, integers, _) = Packing::of_build(vec![Arc::clone(&keys)], rows, Stop::never())?;
+            let range = key_range(&integers.values, None);
+            made = Some((packing, KeyTable::build(&integers.values, None, range, Stop::never())?));
             Ok(())
         })?;
         let Some((packing, table)) = made else { continue };
-        let (mut lanes, mut heads) = (vec![], vec![]);
+        let (mut integers, mut heads) = (vec![], vec![]);
         let probe = rate(rows, &mut || {
             for from in (0..rows).step_by(BATCH_ROWS) {
                 let batch = [probes.slice(from, BATCH_ROWS.min(rows - from))];
-                packing.of_probe(&batch, batch[0].len(), &mut lanes)?;
-                table.probe(&lanes, None, &mut heads);
+                packing.of_probe(&batch, batch[0].len(), &mut integers)?;
+                table.probe(&integers, None, &mut heads);
                 let found: Vec<u32> = heads.iter().map(|head| head.wrapping_sub(1)).collect();
                 std::hint::black_box(found);
             }
@@ -153,7 +153,7 @@ fn streamed(cpu: &mut Cpu, rows: usize) -> Result<()> {
     Ok(())
 }
 
-fn collected(cpu: &mut Cpu, rows: usize) -> Result<()> {
+fn materialized(cpu: &mut Cpu, rows: usize) -> Result<()> {
     let (keys, probes) = (dense(rows, 1), dense(rows, 2));
     let numbers: Vec<u32> = (0..rows as u32).collect();
     for (hashing, keys, probes) in [
@@ -262,7 +262,7 @@ fn copies(cpu: &mut Cpu) -> Result<()> {
     std::hint::black_box(concat(&pieces)?);
     cpu.copied_bytes_per_s = size_of_val(&keys_of[..]) as f64 / start.elapsed().as_secs_f64().max(1e-9);
     cpu.coded_rows_per_s = shared_rate(COPIED_ROWS, &mut || {
-        std::hint::black_box(order_codes(&keys, Stop::never())?);
+        std::hint::black_box(normalize(&keys, Stop::never())?);
         Ok(())
     })?;
     Ok(())

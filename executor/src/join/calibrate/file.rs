@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tenon_gpu::Device;
 
-use crate::join::machine::Machine;
+use crate::join::cost::CostParameters;
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
     key: String,
-    machine: Machine,
+    machine: CostParameters,
 }
 
 /// What the rates depend on: processor, cores, GPU, its driver, and this program.
@@ -39,7 +39,7 @@ pub fn path(directory: &Path, key: &str) -> PathBuf {
 }
 
 /// None where there is no file, or none that holds.
-pub fn read(path: &Path, key: &str) -> Option<Machine> {
+pub fn read(path: &Path, key: &str) -> Option<CostParameters> {
     let value: Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     let sound = value.get("machine").is_some_and(is_sound);
     let kept: Kept = serde_json::from_value(value).ok()?;
@@ -55,7 +55,7 @@ pub fn is_sound(value: &Value) -> bool {
 }
 
 /// Published by renaming: a reader never sees half of it.
-pub fn write(path: &Path, key: &str, machine: &Machine) -> io::Result<()> {
+pub fn write(path: &Path, key: &str, machine: &CostParameters) -> io::Result<()> {
     let kept = Kept {
         key: key.into(),
         machine: *machine,
@@ -77,7 +77,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("tenon-machine-{}", std::process::id()));
         let path = path(&directory, "this one");
         assert_eq!(read(&path, "this one"), None);
-        let mut machine = Machine::default();
+        let mut machine = CostParameters::default();
         machine.cpu.scanned_rows_per_s = 123.0;
         write(&path, "this one", &machine).unwrap();
         assert_eq!(read(&path, "this one"), Some(machine));

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tenon_gpu::primitives::fill::fill;
 use tenon_gpu::{Device, DeviceKind, Result};
 
-use crate::join::machine::Gpu;
+use crate::join::cost::Gpu;
 
 /// Words that cross the bus.
 const BUS_WORDS: usize = 8 << 20;

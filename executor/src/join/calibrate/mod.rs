@@ -1,4 +1,4 @@
-//! Measures this machine for the choice of operators: each rate of [`Machine`] by running the operators themselves on
+//! Measures this machine for the choice of operators: each rate of [`CostParameters`] by running the operators themselves on
 //! small inputs, two seconds at most, and keeps the result on disk for the next start on the same machine.
 
 mod cpu;
@@ -8,7 +8,7 @@ mod gpu;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::machine::Machine;
+use super::cost::CostParameters;
 use crate::device;
 
 /// How the machine's rates come about.
@@ -57,16 +57,16 @@ pub fn start(wanted: Calibration) {
 }
 
 /// The rates of this machine, and where they come from; from now on choices go by them.
-pub fn run(wanted: Calibration) -> (Machine, String) {
+pub fn run(wanted: Calibration) -> (CostParameters, String) {
     let (machine, source) = rates(wanted);
     tracing::info!("join costs: {source}");
     machine.set_current();
     (machine, source)
 }
 
-fn rates(wanted: Calibration) -> (Machine, String) {
+fn rates(wanted: Calibration) -> (CostParameters, String) {
     if wanted == Calibration::Off {
-        return (Machine::default(), "defaults".into());
+        return (CostParameters::default(), "defaults".into());
     }
     let device = device::shared().ok();
     let (key, directory) = (file::key(device), directory());
@@ -88,8 +88,8 @@ fn rates(wanted: Calibration) -> (Machine, String) {
     }
 }
 
-fn measure(until: Instant, device: Option<&tenon_gpu::Device>) -> Machine {
-    let mut machine = Machine::default();
+fn measure(until: Instant, device: Option<&tenon_gpu::Device>) -> CostParameters {
+    let mut machine = CostParameters::default();
     if let Some(device) = device
         && let Err(error) = gpu::measure(device, &mut machine.gpu)
     {
@@ -107,7 +107,7 @@ pub fn report(wanted: Calibration) -> String {
     lines(&machine, &source)
 }
 
-fn lines(machine: &Machine, source: &str) -> String {
+fn lines(machine: &CostParameters, source: &str) -> String {
     let mut text = format!("join costs  {source}\n");
     let Ok(serde_json::Value::Object(parts)) = serde_json::to_value(machine) else {
         return text;

@@ -9,23 +9,23 @@ use std::path::PathBuf;
 use datafusion::common::JoinSide::{self, Left, Right};
 
 use super::*;
-use crate::join::machine::Machine;
+use crate::join::cost::{CostParameters, IndexInputs, SideInputs};
 
 const BAND: Predicate = Predicate::Range {
     sorted: Right,
     both_ends: true,
 };
 
-fn side(rows: usize) -> SideFacts {
-    SideFacts {
+fn side(rows: usize) -> SideInputs {
+    SideInputs {
         rows: Some(rows),
         row_bytes: 16,
-        ..SideFacts::default()
+        ..SideInputs::default()
     }
 }
 
-fn facts(predicate: Predicate, build_rows: usize, probe_rows: usize) -> Facts {
-    Facts {
+fn facts(predicate: Predicate, build_rows: usize, probe_rows: usize) -> CostInputs {
+    CostInputs {
         predicate,
         streams: true,
         at_hand: false,
@@ -36,7 +36,7 @@ fn facts(predicate: Predicate, build_rows: usize, probe_rows: usize) -> Facts {
         index: None,
         device: DeviceState::Absent("none here".into()),
         cores: 16,
-        machine: Machine::default(),
+        parameters: CostParameters::default(),
     }
 }
 
@@ -48,22 +48,22 @@ fn present(free_bytes: u64, queued_s: f64) -> DeviceState {
     }
 }
 
-fn auto(facts: &Facts) -> Choice {
+fn auto(facts: &CostInputs) -> Choice {
     choose(facts, &JoinOptions::default()).unwrap()
 }
 
 /// `HJ streamed`, `gpu SMJ`, `INLJ index`, with the side that is built where that is not the build side.
 fn short(choice: &Choice) -> String {
-    let mut text = if choice.on_gpu {
+    let mut text = if choice.path.on_gpu {
         "gpu ".to_string()
     } else {
         String::new()
     };
-    let _ = write!(text, "{}", choice.operator);
-    for (set, word) in [(choice.streamed, " streamed"), (choice.indexed, " index")] {
+    let _ = write!(text, "{}", choice.path.operator);
+    for (set, word) in [(choice.path.pipelined, " streamed"), (choice.path.indexed, " index")] {
         text += if set { word } else { "" };
     }
-    text + if choice.build == Right && !choice.indexed {
+    text + if choice.path.build == Right && !choice.path.indexed {
         " swapped"
     } else {
         ""
@@ -116,7 +116,7 @@ fn ladder() -> String {
             }
             for key_bytes in [4, 8] {
                 for (build, probe) in sizes {
-                    let mut case = Facts {
+                    let mut case = CostInputs {
                         key_bytes,
                         ..facts(predicate, build, probe)
                     };
@@ -125,7 +125,7 @@ fn ladder() -> String {
                         side.key_span = (inputs == "dense").then_some(side.rows.unwrap_or(0) as u64);
                     }
                     case.output_rows = (inputs == "indexed").then_some(build);
-                    case.index = (inputs == "indexed").then_some(IndexFacts {
+                    case.index = (inputs == "indexed").then_some(IndexInputs {
                         outer: Left,
                         table_rows: probe,
                     });
@@ -137,7 +137,7 @@ fn ladder() -> String {
                     );
                     for device in &devices {
                         let device = device.clone();
-                        let choice = auto(&Facts { device, ..case.clone() });
+                        let choice = auto(&CostInputs { device, ..case.clone() });
                         let _ = write!(text, " {:<16}", short(&choice));
                     }
                     text.truncate(text.trim_end().len());
@@ -171,13 +171,18 @@ fn without_sizes_the_usual_operator_runs_on_the_cpu() {
         (Predicate::Other, Operator::Ninlj, false, Left),
     ] {
         for device in [DeviceState::Absent("none here".into()), present(60 << 30, 0.0)] {
-            let case = Facts {
-                build: SideFacts::default(),
+            let case = CostInputs {
+                build: SideInputs::default(),
                 device,
                 ..facts(predicate, 0, 1 << 30)
             };
             let choice = auto(&case);
-            let found = (choice.operator, choice.streamed, choice.build, choice.on_gpu);
+            let found = (
+                choice.path.operator,
+                choice.path.pipelined,
+                choice.path.build,
+                choice.path.on_gpu,
+            );
             assert_eq!(found, (operator, streamed, build, false));
         }
     }
@@ -186,13 +191,13 @@ fn without_sizes_the_usual_operator_runs_on_the_cpu() {
 #[test]
 fn keys_that_cannot_stream_have_their_smaller_side_built() {
     for (build, probe, side) in [(1_000_000, 10, Right), (10, 1_000_000, Left)] {
-        let case = Facts {
+        let case = CostInputs {
             streams: false,
             ..facts(Predicate::Equality, build, probe)
         };
         let choice = auto(&case);
         assert_eq!(
-            (choice.operator, choice.streamed, choice.build),
+            (choice.path.operator, choice.path.pipelined, choice.path.build),
             (Operator::Hj, false, side)
         );
         assert!(choice.reason.contains("both sides at hand"));
@@ -202,7 +207,7 @@ fn keys_that_cannot_stream_have_their_smaller_side_built() {
 #[test]
 fn reasons_say_what_it_costs() {
     let reason = |predicate, rows, device| {
-        auto(&Facts {
+        auto(&CostInputs {
             device,
             ..facts(predicate, rows, rows)
         })
@@ -232,11 +237,11 @@ fn reasons_say_what_it_costs() {
 #[test]
 fn a_state_beyond_the_device_is_tritons() {
     let chosen = |predicate, rows: usize, free_bytes| {
-        let choice = auto(&Facts {
+        let choice = auto(&CostInputs {
             device: present(free_bytes, 0.0),
             ..facts(predicate, rows, rows)
         });
-        (choice.operator, choice.on_gpu)
+        (choice.path.operator, choice.path.on_gpu)
     };
     let state = gpu_bytes(&facts(Predicate::Equality, 16 << 20, 16 << 20)).unwrap();
     assert_eq!(chosen(Predicate::Equality, 16 << 20, 1 << 20), (Operator::Triton, true));
@@ -256,28 +261,28 @@ fn a_state_beyond_the_device_is_tritons() {
 #[test]
 fn true_sizes_decide_at_run_time() {
     let device = || present(60 << 30, 0.0);
-    let planned = auto(&Facts {
+    let planned = auto(&CostInputs {
         device: device(),
         ..facts(Predicate::Equality, 20_000, 100_000)
     });
-    assert!(!planned.on_gpu, "{planned}");
+    assert!(!planned.path.on_gpu, "{planned}");
     for factor in [10, 100, 1000] {
-        let known = Facts {
+        let known = CostInputs {
             device: device(),
             at_hand: true,
             ..facts(Predicate::Equality, 20_000 * factor, 100_000 * factor)
         };
         let of_true_sizes = auto(&known);
-        assert!(!of_true_sizes.streamed);
+        assert!(!of_true_sizes.path.pipelined);
         // Past a million rows the bus costs less than the CPU's work.
-        assert!(of_true_sizes.on_gpu, "{of_true_sizes}");
+        assert!(of_true_sizes.path.on_gpu, "{of_true_sizes}");
     }
     // The side that was the smaller one by the statistics is not.
-    let known = Facts {
+    let known = CostInputs {
         at_hand: true,
         ..facts(Predicate::Equality, 5_000_000, 1000)
     };
-    assert_eq!(auto(&known).build, Right);
+    assert_eq!(auto(&known).path.build, Right);
 }
 
 #[test]
@@ -298,7 +303,7 @@ fn forced_operators_and_devices_run_or_say_why_not() {
             operator,
             ..JoinOptions::default()
         };
-        choose(&facts(predicate, 100, 100), &options).map(|choice| (choice.operator, choice.streamed))
+        choose(&facts(predicate, 100, 100), &options).map(|choice| (choice.path.operator, choice.path.pipelined))
     };
     for predicate in [Predicate::Equality, BAND, Predicate::Other] {
         assert_eq!(forced(JoinOperator::Ninlj, predicate), Ok((Operator::Ninlj, false)));
@@ -329,11 +334,11 @@ fn forced_operators_and_devices_run_or_say_why_not() {
         free_bytes: 1 << 30,
         queued_s: 0.0,
     };
-    let here = Facts {
+    let here = CostInputs {
         device,
         ..facts(Predicate::Equality, 1, 1)
     };
-    assert!(choose(&here, &gpu).is_ok_and(|choice| choice.on_gpu && !choice.streamed));
+    assert!(choose(&here, &gpu).is_ok_and(|choice| choice.path.on_gpu && !choice.path.pipelined));
 }
 
 #[test]
@@ -342,21 +347,21 @@ fn an_index_that_is_asked_for_is_used() {
         operator: JoinOperator::Inlj,
         ..JoinOptions::default()
     };
-    let case = Facts {
-        index: Some(IndexFacts {
+    let case = CostInputs {
+        index: Some(IndexInputs {
             outer: JoinSide::Right,
             table_rows: 10_000,
         }),
         ..facts(Predicate::Equality, 10_000, 1 << 24)
     };
-    assert!(choose(&case, &options).unwrap().indexed);
-    assert!(!auto(&case).indexed);
+    assert!(choose(&case, &options).unwrap().path.indexed);
+    assert!(!auto(&case).path.indexed);
 }
 
 /// A query under way goes on without its device, and says so.
 #[test]
 fn a_lost_device() {
-    let lost = Facts {
+    let lost = CostInputs {
         device: DeviceState::Lost("the GPU is lost: a test".into()),
         ..facts(Predicate::Equality, 16 << 20, 16 << 20)
     };
@@ -369,6 +374,6 @@ fn a_lost_device() {
         (JoinOptions::default(), "the GPU is lost: a test"),
     ] {
         let choice = choose(&lost, &options).unwrap();
-        assert!(!choice.on_gpu && choice.reason.contains(said), "{choice}");
+        assert!(!choice.path.on_gpu && choice.reason.contains(said), "{choice}");
     }
 }

@@ -12,7 +12,7 @@ use tenon_gpu::cpu::partition::partition_unless;
 use tenon_gpu::cpu::{Stop, filled};
 
 use super::{Form, Head, KeyTable, Slot, Slots, direct_entries, home, slot_count};
-use crate::apart::check;
+use crate::offload::check;
 
 /// Bytes of a region, which stay within a core's second-level cache.
 const REGION_BYTES: usize = 1 << 18;

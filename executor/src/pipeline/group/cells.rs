@@ -8,7 +8,7 @@ use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
 use super::super::flow::Flow;
 use crate::codegen::{Translated, c_number};
-use crate::keys::is_exact;
+use crate::keys::is_integer_key;
 
 /// What of each row a cell takes in.
 #[derive(Clone, PartialEq)]
@@ -249,7 +249,7 @@ impl Cells {
 
 /// Whether the order of values is that of their 64-bit words.
 fn is_ordered(data_type: &DataType) -> bool {
-    is_exact(data_type) && *data_type != DataType::Boolean || matches!(data_type, DataType::Decimal128(..))
+    is_integer_key(data_type) && *data_type != DataType::Boolean || matches!(data_type, DataType::Decimal128(..))
 }
 
 /// What count() counts; None: every row, as where it counts a literal (`count(*)` comes as one) or what is computed of

@@ -5,6 +5,7 @@ use crate::catalog::files;
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::functions::session::Facts;
 use crate::pg::names::{created_in, parts};
 use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use datafusion::common::TableReference;
@@ -28,6 +29,16 @@ pub(crate) struct Names<'a> {
     pub snapshot: &'a State,
     pub path: &'a [String],
     pub database: &'a str,
+}
+
+/// A relation by its name in a string, as a statement's functions look it up.
+pub(crate) fn relation_named<'a>(facts: &'a Facts, name: &str) -> Result<&'a Relation> {
+    let names = Names {
+        snapshot: &facts.snapshot,
+        path: &facts.path,
+        database: &facts.info.database,
+    };
+    names.textual(name)
 }
 
 impl<'a> Names<'a> {
@@ -191,7 +202,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             } else {
                 SegmentTable::new(table.clone())
             };
-            let provider = provider.indexed(binder.engine.database().budget());
+            let provider = provider.indexed(binder.services.database.budget());
             Ok(provider_as_source(Arc::new(provider)))
         }
         Some(Relation::View(found)) => view::source(binder, found),
@@ -199,7 +210,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
         Some(Relation::Sequence(sequence)) => sequence_row(binder, sequence),
         None => match files::named(name.table()).filter(|_| name.schema().is_none()) {
             Some(format) => {
-                let file = files::source(&binder.engine, &binder.facts.cancel, name.table(), format)?;
+                let file = files::source(&binder.services, &binder.facts.cancel, name.table(), format)?;
                 binder.facts.used.store(true, Ordering::Relaxed);
                 Ok(provider_as_source(Arc::new(file)))
             }

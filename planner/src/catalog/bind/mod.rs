@@ -22,16 +22,16 @@ mod with;
 pub(crate) use crate::pg::names::{created_in, fold, parts, refers_to};
 pub(crate) use composite::enum_of;
 pub(crate) use inline::{conditions_of, undefined_function, with_value};
-pub(crate) use lookup::{Names, Target, undefined};
+pub(crate) use lookup::{Names, Target, relation_named, undefined};
 
 use crate::catalog::files;
+use crate::catalog::services::Services;
 use crate::catalog::system;
 use crate::pg::error::Result as SqlResult;
 use crate::pg::errors::{from_datafusion, to_datafusion};
 use crate::pg::functions::foreign::is_foreign;
 use crate::pg::functions::session::Facts;
 use crate::pg::planning;
-use crate::session::engine::Engine;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
@@ -66,7 +66,7 @@ const RELATIONS_MAX: usize = 20_000;
 /// What one statement binds its names with.
 #[derive(Clone)]
 pub(crate) struct Binder {
-    pub engine: Arc<Engine>,
+    pub services: Arc<Services>,
     /// The snapshot.
     pub snapshot: Arc<State>,
     pub facts: Arc<Facts>,
@@ -82,9 +82,9 @@ pub(crate) struct Binder {
 }
 
 impl Binder {
-    pub(crate) fn new(engine: Arc<Engine>, snapshot: Arc<State>, facts: Arc<Facts>) -> Self {
+    pub(crate) fn new(services: Arc<Services>, snapshot: Arc<State>, facts: Arc<Facts>) -> Self {
         Self {
-            engine,
+            services,
             snapshot,
             facts,
             positions_of: None,
@@ -147,7 +147,7 @@ impl Binder {
     /// An expression over the columns of `schema`, with PostgreSQL's meaning, to be evaluated outside of a plan.
     pub(crate) fn physical(&self, expr: Expr, schema: &DFSchema) -> SqlResult<Arc<dyn PhysicalExpr>> {
         let settings = &self.facts.settings;
-        let (state, _) = self.engine.under(settings.join_options(), settings.conventions(None));
+        let state = self.services.under(settings.join_options(), settings.conventions(None));
         let rows = LogicalPlan::EmptyRelation(EmptyRelation {
             produce_one_row: false,
             schema: Arc::new(schema.clone()),
@@ -184,7 +184,7 @@ impl Binder {
     }
 
     fn parser_options(&self) -> ParserOptions {
-        ParserOptions::from(&self.engine.state.config_options().sql_parser)
+        ParserOptions::from(&self.services.state.config_options().sql_parser)
     }
 
     pub(crate) fn names(&self) -> Names<'_> {
@@ -254,12 +254,12 @@ impl ContextProvider for Binder {
                 return Err(DataFusionError::Plan(format!("{name} takes the path of a file")));
             };
             let path = path.try_as_str().flatten().unwrap_or_default();
-            let file = files::source(&self.engine, &self.facts.cancel, path, format).map_err(to_datafusion)?;
+            let file = files::source(&self.services, &self.facts.cancel, path, format).map_err(to_datafusion)?;
             self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
             return Ok(provider_as_source(Arc::new(file)));
         }
         let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-        let functions = self.engine.state.table_functions();
+        let functions = self.services.state.table_functions();
         let function = functions.get(name).cloned().or_else(|| system::table_function(name));
         let missing = || DataFusionError::Plan(format!("table function '{name}' not found"));
         if function.is_none() && !system::gives_rows(name) {
@@ -267,7 +267,7 @@ impl ContextProvider for Binder {
         }
         let simplifier = ExprSimplifier::new(
             SimplifyContext::builder()
-                .with_config_options(self.engine.state.config_options().clone())
+                .with_config_options(self.services.state.config_options().clone())
                 .build(),
         );
         let schema = DFSchema::empty();
@@ -291,7 +291,7 @@ impl ContextProvider for Binder {
                 *arg = Expr::Literal(ScalarValue::Int64(value.map(i64::from)), None);
             }
         }
-        let arguments = TableFunctionArgs::new(&args, self.engine.state.as_ref());
+        let arguments = TableFunctionArgs::new(&args, self.services.state.as_ref());
         Ok(provider_as_source(function.create_table_provider_with_args(arguments)?))
     }
 
@@ -300,11 +300,11 @@ impl ContextProvider for Binder {
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
-        self.engine.state.expr_planners()
+        self.services.state.expr_planners()
     }
 
     fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
-        self.engine.state.relation_planners()
+        self.services.state.relation_planners()
     }
 
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
@@ -313,21 +313,21 @@ impl ContextProvider for Binder {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-        let shared = || self.engine.state.udf(name).ok().filter(|_| !is_foreign(name));
+        let shared = || self.services.state.udf(name).ok().filter(|_| !is_foreign(name));
         let own = self.facts.function(name).or_else(shared);
         own.or_else(|| system::function(self, name))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.engine.state.higher_order_functions().get(name).cloned()
+        self.services.state.higher_order_functions().get(name).cloned()
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.engine.state.aggregate_functions().get(name).cloned()
+        self.services.state.aggregate_functions().get(name).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        self.engine.state.window_functions().get(name).cloned()
+        self.services.state.window_functions().get(name).cloned()
     }
 
     fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
@@ -335,22 +335,22 @@ impl ContextProvider for Binder {
     }
 
     fn options(&self) -> &ConfigOptions {
-        self.engine.state.config_options()
+        self.services.state.config_options()
     }
 
     fn udf_names(&self) -> Vec<String> {
-        self.engine.state.scalar_functions().keys().cloned().collect()
+        self.services.state.scalar_functions().keys().cloned().collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
-        self.engine.state.higher_order_functions().keys().cloned().collect()
+        self.services.state.higher_order_functions().keys().cloned().collect()
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        self.engine.state.aggregate_functions().keys().cloned().collect()
+        self.services.state.aggregate_functions().keys().cloned().collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {
-        self.engine.state.window_functions().keys().cloned().collect()
+        self.services.state.window_functions().keys().cloned().collect()
     }
 }

@@ -130,7 +130,7 @@ impl Visitor for Aggregates<'_> {
 
 fn is_aggregate(binder: &Binder, call: &Function) -> bool {
     let name = function_name(call);
-    name == "grouping" || binder.engine.state.aggregate_functions().contains_key(&name)
+    name == "grouping" || binder.services.state.aggregate_functions().contains_key(&name)
 }
 
 /// Marks the aggregates of a function's body that read its arguments; `reads` says what does.

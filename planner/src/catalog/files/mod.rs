@@ -4,16 +4,16 @@ mod relation;
 
 pub(crate) use relation::{named, source, whole};
 
+use crate::catalog::services::Services;
 use crate::pg::error::canceled;
 use crate::pg::error::{Result, SqlError, state};
-use crate::session::engine::Engine;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 /// The file that a client names, where it lies below an allowed directory once links are followed: 42501 elsewhere,
 /// 58P01 where it does not exist. A relative path is looked for in each allowed directory.
-pub(crate) fn allowed(engine: &Engine, path: &str) -> Result<PathBuf> {
-    let directories = &engine.options().allowed_directories;
+pub(crate) fn allowed(services: &Services, path: &str) -> Result<PathBuf> {
+    let directories = &services.allowed_directories;
     let given = Path::new(path);
     let candidates: Vec<PathBuf> = if given.is_absolute() {
         vec![given.to_path_buf()]
@@ -53,11 +53,11 @@ pub(crate) fn allowed(engine: &Engine, path: &str) -> Result<PathBuf> {
 
 /// Runs work that waits, off the threads of queries. A cancelled statement does not wait for its end.
 pub(crate) async fn in_background<T: Send + 'static>(
-    engine: &Engine,
+    services: &Services,
     cancel: &CancellationToken,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let work = engine.handle()?.spawn_blocking(tenon_storage::heap::carry(work));
+    let work = services.threads.spawn_blocking(tenon_storage::heap::carry(work));
     tokio::select! {
         () = cancel.cancelled() => Err(canceled()),
         done = work => done.map_err(SqlError::internal)?,

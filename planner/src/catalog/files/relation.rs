@@ -2,9 +2,9 @@
 //! the columns that the query reads.
 
 use super::{allowed, in_background};
+use crate::catalog::services::Services;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::to_datafusion;
-use crate::session::engine::Engine;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 /// A file with the columns that its beginning tells of.
 #[derive(Clone)]
 pub(crate) struct FileTable {
-    engine: Arc<Engine>,
+    services: Arc<Services>,
     cancel: CancellationToken,
     path: PathBuf,
     format: FileFormat,
@@ -48,12 +48,12 @@ pub(crate) fn named(name: &str) -> Option<FileFormat> {
 
 /// Opens a file to read its columns.
 pub(crate) fn source(
-    engine: &Arc<Engine>,
+    services: &Arc<Services>,
     cancel: &CancellationToken,
     path: &str,
     format: FileFormat,
 ) -> Result<FileTable> {
-    let path = allowed(engine, path)?;
+    let path = allowed(services, path)?;
     let (columns, options) = file_columns(&path, format, None)?;
     let fields: Vec<_> = columns
         .iter()
@@ -61,7 +61,7 @@ pub(crate) fn source(
         .collect();
     let schema = Arc::new(Schema::new(fields));
     Ok(FileTable {
-        engine: engine.clone(),
+        services: services.clone(),
         cancel: cancel.clone(),
         path,
         format,
@@ -114,7 +114,7 @@ impl FileTable {
         } else {
             columns
         };
-        let budget = self.engine.database().budget();
+        let budget = self.services.database.budget();
         let apart = Database::new(budget.clone());
         let mut transaction = apart.begin();
         let table = transaction.create_table(
@@ -163,7 +163,7 @@ impl TableProvider for FileTable {
         let loaded: Vec<usize> = if wanted.is_empty() { vec![0] } else { wanted.clone() };
         let columns = loaded.iter().map(|at| self.columns[*at].clone()).collect();
         let own = self.clone();
-        let table = in_background(&self.engine, &self.cancel, move || own.load(columns))
+        let table = in_background(&self.services, &self.cancel, move || own.load(columns))
             .await
             .map_err(to_datafusion)?;
         let position = |at: &usize| {
@@ -184,7 +184,7 @@ impl FileTable {
     /// Loads the whole file into a table of the catalog that has its columns; gives its segments.
     pub(crate) fn segments_for(&self, table: &TableVersion) -> Result<tenon_storage::load::Loaded> {
         let all: Vec<usize> = (0..self.columns.len()).collect();
-        let budget = self.engine.database().budget();
+        let budget = self.services.database.budget();
         let defaults = vec![None; all.len()];
         let target = Target {
             definition: table.definition(),

@@ -56,7 +56,7 @@ fn type_of(column: &str) -> Option<DataType> {
     })
 }
 
-/// Columns that the shipped tables lack: always NULL, unless this database's rows give them.
+/// Columns that the built-in tables lack: always NULL, unless this database's rows give them.
 fn missing(table: &str) -> &'static [&'static str] {
     match table {
         "pg_class" => &["relacl", "reloptions"],
@@ -67,7 +67,7 @@ fn missing(table: &str) -> &'static [&'static str] {
     }
 }
 
-/// PostgreSQL's name of a shipped table's column.
+/// PostgreSQL's name of a built-in table's column.
 fn name_of<'a>(table: &str, column: &'a str) -> &'a str {
     match (table, column) {
         ("pg_tables", "hasindex") => "hasindexes",
@@ -75,7 +75,7 @@ fn name_of<'a>(table: &str, column: &'a str) -> &'a str {
     }
 }
 
-/// A shipped table's schema with the columns and their types as PostgreSQL has them.
+/// A built-in table's schema with the columns and their types as PostgreSQL has them.
 pub(super) fn typed(table: &str, schema: &SchemaRef) -> SchemaRef {
     let field = |field: &Arc<Field>| {
         let name = name_of(table, field.name());
@@ -92,7 +92,7 @@ pub(super) fn typed(table: &str, schema: &SchemaRef) -> SchemaRef {
     ))
 }
 
-/// A shipped batch under the schema of `typed`.
+/// A built-in batch under the schema of `typed`.
 pub(super) fn convert(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| match (column.data_type(), field.data_type()) {

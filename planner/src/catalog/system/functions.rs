@@ -26,9 +26,9 @@ use tenon_storage::numeric::Numeric;
 use tenon_storage::{Index, Object, ObjectKey, Relation, Sequence, TableVersion, quote};
 
 /// What the crate registers: made at first use.
-fn shipped() -> Option<&'static SessionState> {
-    static SHIPPED: OnceLock<Option<SessionState>> = OnceLock::new();
-    let made = SHIPPED.get_or_init(|| {
+fn built_in() -> Option<&'static SessionState> {
+    static BUILT_IN: OnceLock<Option<SessionState>> = OnceLock::new();
+    let made = BUILT_IN.get_or_init(|| {
         let context = SessionContext::new();
         context.register_catalog("tenon", Arc::new(MemoryCatalogProvider::new()));
         datafusion_pg_catalog::pg_catalog::setup_pg_catalog(&context, "tenon", EmptyContextProvider).ok()?;
@@ -38,14 +38,14 @@ fn shipped() -> Option<&'static SessionState> {
 }
 
 /// Functions of the crate that a statement may call, by name.
-const SHIPPED: &[&str] = &["quote_ident", "parse_ident", "array_upper", "array_lower"];
+const BUILT_IN: &[&str] = &["quote_ident", "parse_ident", "array_upper", "array_lower"];
 
 /// A table function of the crate.
 pub(crate) fn table_function(name: &str) -> Option<Arc<TableFunction>> {
     if name != "pg_get_keywords" {
         return None;
     }
-    shipped()?.table_functions().get(name).cloned()
+    built_in()?.table_functions().get(name).cloned()
 }
 
 /// Whether `rows_of` knows a function.
@@ -81,8 +81,8 @@ pub(crate) fn function(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
     if let Some(own) = own(binder, name) {
         return Some(own);
     }
-    let name = SHIPPED.iter().find(|shipped| **shipped == name)?;
-    shipped()?.scalar_functions().get(*name).cloned()
+    let name = BUILT_IN.iter().find(|built_in| **built_in == name)?;
+    built_in()?.scalar_functions().get(*name).cloned()
 }
 
 /// `value = ANY (array)` where the array is a column of a system table: a list, or the text of one, such as `{1,2}`.
@@ -364,7 +364,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "pg_indexes_size" | "pg_stat_get_numscans" => (DataType::Int64, Box::new(|_| ScalarValue::Int64(Some(0)))),
         "pg_database_size" => (
             DataType::Int64,
-            Box::new(move |_| ScalarValue::Int64(Some(own.engine.database().budget().in_use_bytes() as i64))),
+            Box::new(move |_| ScalarValue::Int64(Some(own.services.database.budget().in_use_bytes() as i64))),
         ),
         "pg_size_pretty" => (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(size_of(args)))),
         "has_any_column_privilege"

@@ -190,7 +190,7 @@ fn relation_row(binder: &Binder, relation: &Relation, database: &str) -> Row {
         "table_name": relation.name(),
         "table_type": if temporary { "LOCAL TEMPORARY" } else if table { "BASE TABLE" } else { "VIEW" },
         "is_insertable_into": yes_or_no(
-            table || relation.as_view().is_some_and(|view| crate::session::statements::is_updatable(binder, view)),
+            table || relation.as_view().is_some_and(|view| crate::catalog::through::is_updatable(binder, view)),
         ),
         "is_typed": "NO",
     }
@@ -208,8 +208,8 @@ fn views(binder: &Binder, database: &str) -> Vec<Row> {
                 CheckOption::Local => "LOCAL",
                 CheckOption::Cascaded => "CASCADED",
             },
-            "is_updatable": yes_or_no(crate::session::statements::is_updatable(binder, view)),
-            "is_insertable_into": yes_or_no(crate::session::statements::is_updatable(binder, view)),
+            "is_updatable": yes_or_no(crate::catalog::through::is_updatable(binder, view)),
+            "is_insertable_into": yes_or_no(crate::catalog::through::is_updatable(binder, view)),
         }),
         Relation::Table(_) | Relation::Sequence(_) | Relation::Partition(_) => None,
     };

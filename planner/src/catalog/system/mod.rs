@@ -4,6 +4,7 @@
 //! database (relations, columns, keys, settings) is made here from storage, with storage's oids.
 
 mod columns;
+mod dialect_rewrite;
 mod encodings;
 mod functions;
 mod information;
@@ -12,7 +13,6 @@ mod on_device;
 mod partitions;
 mod regnames;
 mod relations;
-mod respell;
 mod rewrite;
 mod rows;
 mod settings;
@@ -52,22 +52,22 @@ const OWN: [&str; 2] = [encodings::NAME, on_device::NAME];
 /// The predefined role that owns `public`.
 const DATABASE_OWNER: (&str, u32) = ("pg_database_owner", 6171);
 
-type Shipped = PgCatalogSchemaProvider<Arc<dyn CatalogProviderList>, EmptyContextProvider>;
+type BuiltIn = PgCatalogSchemaProvider<Arc<dyn CatalogProviderList>, EmptyContextProvider>;
 
 /// What PostgreSQL ships: read from the binary at first use.
-fn shipped() -> Result<&'static Shipped> {
-    static SHIPPED: OnceLock<std::result::Result<Shipped, String>> = OnceLock::new();
-    let made = SHIPPED.get_or_init(|| {
+fn built_in() -> Result<&'static BuiltIn> {
+    static BUILT_IN: OnceLock<std::result::Result<BuiltIn, String>> = OnceLock::new();
+    let made = BUILT_IN.get_or_init(|| {
         let empty: Arc<dyn CatalogProviderList> = Arc::new(MemoryCatalogProviderList::new());
         let tables = PgCatalogStaticTables::try_new().map_err(|error| error.to_string())?;
-        Shipped::try_new(empty, Arc::new(tables), EmptyContextProvider).map_err(|error| error.to_string())
+        BuiltIn::try_new(empty, Arc::new(tables), EmptyContextProvider).map_err(|error| error.to_string())
     });
     made.as_ref().map_err(SqlError::internal)
 }
 
 /// The rows of a table that PostgreSQL ships.
 fn shipped_batches(name: &str) -> Option<Vec<RecordBatch>> {
-    match shipped().ok()?.build_table_by_name(name).ok()?? {
+    match built_in().ok()?.build_table_by_name(name).ok()?? {
         PgCatalogTable::Static(table) => Some(table.data().to_vec()),
         _ => None,
     }
@@ -90,8 +90,8 @@ pub(crate) fn source(binder: &Binder, schema: Option<&str>, name: &str) -> Resul
 
 fn pg_catalog(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
     let told = |error: datafusion::error::DataFusionError| from_datafusion(&error);
-    let shipped = shipped()?.build_table_by_name(name).map_err(told)?;
-    let own = match &shipped {
+    let built_in = built_in()?.build_table_by_name(name).map_err(told)?;
+    let own = match &built_in {
         Some(table) => {
             let schema = columns::typed(name, &table.schema());
             let before = match table {
@@ -115,7 +115,7 @@ fn pg_catalog(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvide
     if let Some(own) = own.map_err(told)? {
         return Ok(Some(own));
     }
-    shipped
+    built_in
         .map(|table| table.try_into_table_provider().map_err(told))
         .transpose()
 }

@@ -1,7 +1,7 @@
-//! Statements that read the system catalogs are respelled for DataFusion; others never are.
+//! Statements that read the system catalogs are rewritten for DataFusion's dialect; others never are.
 
+use super::dialect_rewrite::rewrite_dialect;
 use super::regnames::RegType;
-use super::respell::respell;
 use crate::pg::rewrite::name_outputs;
 use crate::pg::walk::Visit;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, ObjectName, Statement, Visitor};
@@ -16,7 +16,7 @@ pub(crate) fn touches(statement: &Statement) -> bool {
 pub(crate) fn rewrite(mut statement: Statement) -> Statement {
     // First, so that columns are called by what the client wrote.
     name_outputs(&mut statement);
-    respell(&mut statement);
+    rewrite_dialect(&mut statement);
     statement
 }
 

@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
-use tenon_executor::held::compacted;
+use tenon_executor::memory_size::compacted;
 use tenon_executor::options::PlanOptions;
 
 /// The operators that keep batches and count them.

@@ -2,7 +2,6 @@
 
 use super::each_row;
 use super::session::Facts;
-use crate::catalog::bind::Names;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Builder};
@@ -187,12 +186,7 @@ impl SequenceFunction {
             }
             _ => {
                 let name = names.as_string_view().value(row);
-                let names = Names {
-                    snapshot,
-                    path: &self.facts.path,
-                    database: &self.facts.info.database,
-                };
-                names.textual(name)?
+                (self.facts.relation_named)(&self.facts, name)?
             }
         };
         match relation {

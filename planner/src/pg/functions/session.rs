@@ -19,8 +19,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tenon_storage::State;
 use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
+use tenon_storage::{Relation, State};
 use tokio_util::sync::CancellationToken;
 
 /// What a statement's functions may know of its session.
@@ -45,7 +45,12 @@ pub(crate) struct Facts {
     pub planning: planning::Statement,
     /// Whether the plan has a value of this statement in it, so that it cannot serve another.
     pub used: AtomicBool,
+    /// How a relation is found by its name in a string.
+    pub relation_named: RelationNamed,
 }
+
+/// Finds a relation of the snapshot along the path; 42P01 where there is none.
+pub(crate) type RelationNamed = for<'a> fn(&'a Facts, &str) -> Result<&'a Relation, SqlError>;
 
 impl Facts {
     /// The search path's schemas that exist; `all`: also those that are searched without being named there.

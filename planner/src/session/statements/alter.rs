@@ -342,7 +342,10 @@ pub(super) async fn add_check(
     let table = state
         .table(schema, name)
         .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
-    let (checks, segments) = (Checks::of(&binder, table.definition())?, table.segments().clone());
+    let (checks, segments) = (
+        Checks::of(session, &binder, table.definition())?,
+        table.segments().clone(),
+    );
     let violated = run::background(&session.engine, async move { checks.verify(&segments) }).await;
     violated.map_err(|error| match error.state {
         state::CHECK_VIOLATION => {

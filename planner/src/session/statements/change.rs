@@ -129,7 +129,7 @@ impl Target {
             .as_ref()
             .map_or_else(|| own.to_string(), |alias| fold(&alias.name));
         let factor = match &view {
-            Some(view) => view.factor(&alias, &POSITION_FIELDS),
+            Some(view) => updatable::factor(view, &alias, &POSITION_FIELDS),
             None => factor.clone(),
         };
         Ok(Target {
@@ -366,7 +366,7 @@ async fn run(
             .into_iter()
             .map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)))
             .collect();
-        let checks = Through::checks(change.target.view.as_ref(), binder, table.definition())?;
+        let checks = updatable::checks(session, change.target.view.as_ref(), binder, table.definition())?;
         let writer = match writer {
             Some(writer) => writer,
             None => session.transaction()?.lock().writer(&table),

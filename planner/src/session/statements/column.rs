@@ -346,7 +346,7 @@ pub(super) async fn rewrite(
     let transaction = session.transaction()?;
     let next = transaction.lock().retype(&place.schema, &place.name, columns)?;
     let plan = defaults::generate(&binder, next.definition(), plan, 0)?;
-    let checks = Checks::of(&session.binder(), next.definition())?;
+    let checks = Checks::of(session, &session.binder(), next.definition())?;
     let writer = transaction.lock().writer(&next);
     let writer = run::drain(&session.run(), plan, writer, |writer, batch| {
         Ok(writer.append(&insert::as_stored(&batch)?)?)

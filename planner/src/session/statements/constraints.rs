@@ -8,6 +8,7 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::parse::parse_expression;
 use crate::pg::rewrite::rewrite;
 use crate::pg::walk::VisitMut;
+use crate::session::Session;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
@@ -136,10 +137,10 @@ impl TableChecks {
 }
 
 impl Checks {
-    pub(super) fn of(binder: &Binder, definition: &Arc<TableDefinition>) -> Result<Checks> {
+    pub(super) fn of(session: &Session, binder: &Binder, definition: &Arc<TableDefinition>) -> Result<Checks> {
         Ok(Checks {
             definition: definition.clone(),
-            table: binder.engine.checks.of(binder, definition)?,
+            table: session.engine.checks.of(binder, definition)?,
             partition: None,
             views: Vec::new(),
         })
@@ -267,7 +268,7 @@ pub(super) fn physical(
         let message = format!("argument of CHECK must be type boolean, not type {name}");
         return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
     }
-    let condition = crate::pg::semantics::of_condition(condition, &schema, &binder.engine.state)
+    let condition = crate::pg::semantics::of_condition(condition, &schema, &binder.services.state)
         .map_err(|error| from_datafusion(&error))?;
     let condition = condition
         .cast_to(&DataType::Boolean, &schema)

@@ -200,7 +200,7 @@ async fn create_from_file(
     else {
         return Ok(None);
     };
-    let file = files::source(&session.engine, session.cancel(), &name, format)?;
+    let file = files::source(&session.engine.services, session.cancel(), &name, format)?;
     let fields: Vec<_> = file
         .columns
         .iter()
@@ -220,7 +220,7 @@ async fn create_from_file(
         transaction.lock().append(table.oid(), loaded.segments)?;
         Ok(loaded.rows)
     };
-    files::in_background(&session.engine, session.cancel(), load)
+    files::in_background(&session.engine.services, session.cancel(), load)
         .await
         .map(Some)
 }

@@ -120,7 +120,7 @@ pub(super) fn refuse_sets(binder: &Binder, expr: &ast::Expr, place: &str, places
             if call.over.is_some() {
                 return refused(SqlState("42P20"), "window");
             }
-            if self.0.engine.state.aggregate_functions().contains_key(&name) {
+            if self.0.services.state.aggregate_functions().contains_key(&name) {
                 return refused(state::GROUPING_ERROR, "aggregate");
             }
             if ["generate_series", "unnest", "generate_subscripts"].contains(&name.as_str()) {

@@ -218,7 +218,10 @@ async fn verify_rows(session: &Session, domain: &Domain) -> Result<()> {
         let Some(found) = state.table(&schema, &table) else {
             continue;
         };
-        let (checks, segments) = (Checks::of(&binder, found.definition())?, found.segments().clone());
+        let (checks, segments) = (
+            Checks::of(session, &binder, found.definition())?,
+            found.segments().clone(),
+        );
         let verified = run::background(&session.engine, async move { checks.verify(&segments) }).await;
         verified.map_err(|error| {
             let what = match error.state {

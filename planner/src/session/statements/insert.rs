@@ -482,7 +482,7 @@ pub(super) async fn run(
         }
         None => None,
     };
-    let checks = Through::checks(resolved.view.as_ref(), &binder, table.definition())?;
+    let checks = updatable::checks(session, resolved.view.as_ref(), &binder, table.definition())?;
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);

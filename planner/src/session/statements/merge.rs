@@ -89,7 +89,7 @@ pub(super) async fn run(
     if found.rows > 0 {
         let changed = found.changed.into_iter();
         let keep = changed.map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)));
-        let checks = Checks::of(&binder, table.definition())?;
+        let checks = Checks::of(session, &binder, table.definition())?;
         let writer = session.transaction()?.lock().writer(&table);
         change::replace(session, &table, keep.collect(), (writer, found.written), checks).await?;
     }

@@ -270,11 +270,6 @@ fn lock(session: &Session, names: &[ast::ObjectName]) -> Result<Outcome> {
     Ok(Outcome::Command("LOCK TABLE".into()))
 }
 
-/// Whether rows of its table can be changed through a view.
-pub(crate) fn is_updatable(binder: &crate::catalog::bind::Binder, view: &tenon_storage::View) -> bool {
-    updatable::of(binder, view, updatable::Use::Insert).is_ok()
-}
-
 /// A name's last part, folded.
 fn last(name: &ast::ObjectName) -> String {
     name.0

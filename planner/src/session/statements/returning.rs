@@ -179,7 +179,7 @@ fn all(schema: &DFSchema, relation: Option<&str>) -> Vec<Expr> {
 pub(super) fn describe(binder: &Binder, columns: &Columns, items: &[SelectItem]) -> Result<Vec<ColumnDesc>> {
     let plan = plan(binder, columns, items, Vec::new())?;
     Ok(describe_columns(
-        run::columns(&binder.engine, &binder.facts.planning, &plan)?.as_ref(),
+        run::columns(&binder.services.state, &binder.facts.planning, &plan)?.as_ref(),
     ))
 }
 

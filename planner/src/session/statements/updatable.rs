@@ -1,425 +1,20 @@
-//! Views through which rows of one table are changed: a plain SELECT of one table, or of one such view.
+//! Changes of rows through a view or a partition: the relation to change, with its table's rows beside its own columns,
+//! and what new rows must fulfil.
 
 use super::constraints::Checks;
-use crate::catalog::bind::{Binder, fold};
+use crate::catalog::bind::Binder;
+pub(super) use crate::catalog::through::{BASE, Through, Use, of, of_partition};
+use crate::catalog::through::{base, plain};
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::parse::{parse, parse_expression};
-use crate::pg::rewrite::function_name;
-use crate::pg::statement::Kind;
-use crate::pg::walk::{Visit, VisitMut};
+use crate::pg::walk::VisitMut;
+use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    Statement, TableAlias, TableFactor, TableWithJoins, Visitor, VisitorMut,
+    self, Expr, Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement, TableAlias, TableFactor,
+    TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{CheckOption, Partition, Relation, TableDefinition, TableVersion, View};
-
-/// What the view's table is called in the expressions below.
-pub(super) const BASE: &str = "\u{1}base";
-
-/// A view's columns and condition in terms of its table.
-#[derive(Clone)]
-pub(super) struct Through {
-    pub view: String,
-    pub table: Arc<TableVersion>,
-    pub columns: Vec<(String, Expr)>,
-    pub selection: Option<Expr>,
-    /// WITH CHECK OPTION: the views that have it, with their conditions.
-    pub checks: Vec<(String, Expr)>,
-    /// A partition's name and condition: new rows must be its own.
-    pub partition: Option<(String, Expr)>,
-    /// The relation whose rows they are: a partition, or a table.
-    pub oid: u32,
-}
-
-/// What the statement does, as errors say it.
-#[derive(Clone, Copy)]
-pub(super) enum Use {
-    Insert,
-    Update,
-    Delete,
-}
-
-impl Use {
-    fn words(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Use::Insert => ("insert into", "inserting into", "INSERT"),
-            Use::Update => ("update", "updating", "UPDATE"),
-            Use::Delete => ("delete from", "deleting from", "DELETE"),
-        }
-    }
-}
-
-fn refused(view: &str, what: Use, detail: &str) -> SqlError {
-    let (verb, gerund, event) = what.words();
-    let message = format!("cannot {verb} view \"{view}\"");
-    SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-        .detail(detail)
-        .hint(format!(
-            "To enable {gerund} the view, provide an INSTEAD OF {event} trigger or an unconditional ON {event} DO INSTEAD rule."
-        ))
-}
-
-fn base(column: &str) -> Expr {
-    Expr::CompoundIdentifier(vec![Ident::with_quote('"', BASE), Ident::with_quote('"', column)])
-}
-
-/// The table behind a view; 55000 where there is no single one.
-pub(super) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
-    let no = |detail: &str| Err(refused(&view.name, what, detail));
-    let Some(Kind::Sql(tree)) = parse(&view.sql)?.into_iter().next().map(|first| first.kind) else {
-        return Err(SqlError::internal("a view has no query"));
-    };
-    let Statement::Query(query) = *tree else {
-        return Err(SqlError::internal("a view has no query"));
-    };
-    let select = match query.body.as_ref() {
-        SetExpr::Select(select) => select,
-        SetExpr::SetOperation { .. } => {
-            return no("Views containing UNION, INTERSECT, or EXCEPT are not automatically updatable.");
-        }
-        _ => return no("Views that do not select from a single table or view are not automatically updatable."),
-    };
-    if let Some(detail) = obstacle(binder, &query, select) {
-        return no(detail);
-    }
-    let single = "Views that do not select from a single table or view are not automatically updatable.";
-    let [TableWithJoins { relation, joins }] = select.from.as_slice() else {
-        return no(single);
-    };
-    let TableFactor::Table {
-        name,
-        alias,
-        args: None,
-        sample,
-        ..
-    } = relation
-    else {
-        return no(single);
-    };
-    if !joins.is_empty() {
-        return no(single);
-    }
-    if sample.is_some() {
-        return no("Views containing TABLESAMPLE are not automatically updatable.");
-    }
-    let source = binder.names().relation(name)?;
-    let mut inner = match source {
-        Relation::Table(table) if table.definition().query.is_none() => Through {
-            view: view.name.clone(),
-            columns: table
-                .definition()
-                .columns
-                .iter()
-                .map(|column| (column.name.clone(), base(&column.name)))
-                .collect(),
-            table: table.clone(),
-            selection: None,
-            checks: Vec::new(),
-            partition: None,
-            oid: 0,
-        },
-        Relation::View(inner) => of(binder, inner, what)?,
-        Relation::Partition(partition) => of_partition(binder, partition)?,
-        _ => return no(single),
-    };
-    let known_as = alias
-        .as_ref()
-        .map_or_else(|| source.name().to_string(), |alias| fold(&alias.name));
-    let renamed: Vec<String> = alias
-        .iter()
-        .flat_map(|alias| &alias.columns)
-        .map(|column| fold(&column.name))
-        .collect();
-    for (column, name) in inner.columns.iter_mut().zip(renamed) {
-        column.0 = name;
-    }
-    let mut columns = Vec::new();
-    for item in &select.projection {
-        match item {
-            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
-                columns.extend(inner.columns.iter().map(|(_, expr)| expr.clone()));
-            }
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-                columns.push(inner.substituted(&known_as, expr));
-            }
-            _ => return no(single),
-        }
-    }
-    let own = select
-        .selection
-        .as_ref()
-        .map(|condition| inner.substituted(&known_as, condition));
-    // CASCADED asks for the conditions of the views below, too.
-    let mut checks = inner.checks;
-    match (view.check_option, &own) {
-        (CheckOption::None, _) => {}
-        (CheckOption::Local, Some(own)) => checks.push((view.name.clone(), own.clone())),
-        (CheckOption::Local, None) => {}
-        (CheckOption::Cascaded, _) => {
-            if let Some(all) = and(inner.selection.clone(), own.clone()) {
-                checks.push((view.name.clone(), all));
-            }
-        }
-    }
-    let names = view.schema.fields().iter().map(|field| field.name().clone());
-    Ok(Through {
-        view: view.name.clone(),
-        columns: names.zip(columns).collect(),
-        selection: and(inner.selection, own),
-        checks,
-        partition: inner.partition,
-        oid: 0,
-        table: inner.table,
-    })
-}
-
-fn and(first: Option<Expr>, second: Option<Expr>) -> Option<Expr> {
-    match (first, second) {
-        (Some(first), Some(second)) => Some(Expr::BinaryOp {
-            left: Box::new(Expr::Nested(Box::new(first))),
-            op: BinaryOperator::And,
-            right: Box::new(Expr::Nested(Box::new(second))),
-        }),
-        (first, second) => first.or(second),
-    }
-}
-
-/// Why rows of a query are not rows of its table.
-fn obstacle(binder: &Binder, query: &Query, select: &Select) -> Option<&'static str> {
-    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    if select.distinct.is_some() {
-        return Some("Views containing DISTINCT are not automatically updatable.");
-    }
-    if grouped {
-        return Some("Views containing GROUP BY are not automatically updatable.");
-    }
-    if select.having.is_some() {
-        return Some("Views containing HAVING are not automatically updatable.");
-    }
-    if query.with.is_some() {
-        return Some("Views containing WITH are not automatically updatable.");
-    }
-    if query.limit_clause.is_some() || query.fetch.is_some() {
-        return Some("Views containing LIMIT or OFFSET are not automatically updatable.");
-    }
-    struct Calls<'a>(&'a Binder, Option<&'static str>);
-    impl Visitor for Calls<'_> {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            if let Expr::Function(call) = expr {
-                let name = function_name(call);
-                if call.over.is_some() {
-                    self.1 = Some("Views that return window functions are not automatically updatable.");
-                } else if self.0.engine.state.aggregate_functions().contains_key(&name) {
-                    self.1 = Some("Views that return aggregate functions are not automatically updatable.");
-                } else if ["generate_series", "unnest", "generate_subscripts"].contains(&name.as_str()) {
-                    self.1 = Some("Views that return set-returning functions are not automatically updatable.");
-                }
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut calls = Calls(binder, None);
-    for item in &select.projection {
-        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _ = Visit::visit(expr, &mut calls);
-        }
-    }
-    calls.1
-}
-
-impl Through {
-    /// An expression over the columns, known under `alias`, as one over the table's.
-    fn substituted(&self, alias: &str, expr: &Expr) -> Expr {
-        struct Columns<'a> {
-            through: &'a Through,
-            alias: &'a str,
-            depth: usize,
-        }
-        impl VisitorMut for Columns<'_> {
-            type Break = ();
-            fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-                self.depth += 1;
-                ControlFlow::Continue(())
-            }
-            fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-                self.depth -= 1;
-                ControlFlow::Continue(())
-            }
-            fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-                let name = match expr {
-                    Expr::Identifier(name) if self.depth == 0 => Some(fold(name)),
-                    Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                        [.., qualifier, name] if fold(qualifier) == self.alias => Some(fold(name)),
-                        _ => None,
-                    },
-                    _ => None,
-                };
-                let found = name.and_then(|name| self.through.columns.iter().find(|(own, _)| *own == name));
-                if let Some((_, value)) = found {
-                    *expr = value.clone();
-                }
-                ControlFlow::Continue(())
-            }
-        }
-        let mut out = expr.clone();
-        let _ = VisitMut::visit(
-            &mut out,
-            &mut Columns {
-                through: self,
-                alias,
-                depth: 0,
-            },
-        );
-        out
-    }
-
-    /// The table's column that a column of the view is; 0A000 where it is computed.
-    pub(super) fn column(&self, name: &str, what: Use) -> Result<usize> {
-        let found = self.columns.iter().find(|(own, _)| own == name);
-        let (_, expr) = found.ok_or_else(|| {
-            let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.view);
-            SqlError::new(state::UNDEFINED_COLUMN, message)
-        })?;
-        plain(expr)
-            .and_then(|column| self.table.definition().column_index(&column))
-            .ok_or_else(|| {
-                let verb = what.words().0;
-                SqlError::unsupported_as(format!("cannot {verb} column \"{name}\" of view \"{}\"", self.view))
-                    .detail("View columns that are not columns of their base relation are not updatable.")
-            })
-    }
-
-    /// The view as a relation that shows its table's columns, too, under names that only we use, and what `more` names.
-    pub(super) fn factor(&self, alias: &str, more: &[&str]) -> TableFactor {
-        let item = |expr: Expr, name: String| SelectItem::ExprWithAlias {
-            expr,
-            alias: Ident::with_quote('"', name),
-        };
-        let definition = self.table.definition();
-        let mut items: Vec<SelectItem> = self
-            .columns
-            .iter()
-            .map(|(name, expr)| item(expr.clone(), name.clone()))
-            .collect();
-        items.extend(more.iter().map(|name| item(base(name), (*name).to_string())));
-        items.extend(
-            definition
-                .columns
-                .iter()
-                .map(|column| item(base(&column.name), hidden(&column.name))),
-        );
-        let quoted = |name: &str| ObjectNamePart::Identifier(Ident::with_quote('"', name));
-        let mut statement = super::select::over(
-            ObjectName(vec![quoted(&definition.schema_name), quoted(&definition.name)]),
-            items,
-        );
-        super::select::restrict(&mut statement, self.selection.clone());
-        if let Statement::Query(query) = &mut statement
-            && let SetExpr::Select(select) = query.body.as_mut()
-            && let Some(TableWithJoins {
-                relation: TableFactor::Table { alias, .. },
-                ..
-            }) = select.from.first_mut()
-        {
-            *alias = Some(named(BASE));
-        }
-        let Statement::Query(subquery) = statement else {
-            unreachable!("a SELECT is a query")
-        };
-        TableFactor::Derived {
-            lateral: false,
-            subquery,
-            alias: Some(named(alias)),
-            sample: None,
-        }
-    }
-
-    /// The table's checks with those of the views, or of the partition, that rows are written through.
-    pub(super) fn checks(through: Option<&Through>, binder: &Binder, table: &Arc<TableDefinition>) -> Result<Checks> {
-        let mut checks = Checks::of(binder, table)?;
-        let Some(through) = through else { return Ok(checks) };
-        if let Some((name, condition)) = &through.partition {
-            checks = checks.and_of_partition(binder, name, Through::over_table(condition))?;
-        }
-        for (view, condition) in &through.checks {
-            checks = checks.and_of_view(binder, view, Through::over_table(condition))?;
-        }
-        Ok(checks)
-    }
-
-    /// A condition over the view's table alone, for CHECK OPTION.
-    fn over_table(condition: &Expr) -> Expr {
-        struct Unqualified;
-        impl VisitorMut for Unqualified {
-            type Break = ();
-            fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-                if let Some(column) = plain(expr) {
-                    *expr = Expr::Identifier(Ident::with_quote('"', column));
-                }
-                ControlFlow::Continue(())
-            }
-        }
-        let mut out = condition.clone();
-        let _ = VisitMut::visit(&mut out, &mut Unqualified);
-        out
-    }
-}
-
-/// The name under which a view's relation shows a column of its table.
-pub(super) fn hidden(column: &str) -> String {
-    format!("\u{1}base {column}")
-}
-
-fn named(alias: &str) -> TableAlias {
-    TableAlias {
-        explicit: true,
-        name: Ident::with_quote('"', alias),
-        columns: Vec::new(),
-        at: None,
-    }
-}
-
-/// The column that an expression is.
-fn plain(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-            [qualifier, name] if qualifier.value == BASE => Some(name.value.clone()),
-            _ => None,
-        },
-        Expr::Nested(inner) => plain(inner),
-        _ => None,
-    }
-}
-
-/// The rows of a partition, in terms of its table.
-pub(super) fn of_partition(binder: &Binder, partition: &Partition) -> Result<Through> {
-    let table = binder.snapshot.table_by_oid(partition.root);
-    let table = table.ok_or_else(|| SqlError::internal("a partition has no table"))?;
-    let own = table.definition().columns.iter();
-    let whole = Through {
-        view: partition.name.clone(),
-        columns: own.map(|column| (column.name.clone(), base(&column.name))).collect(),
-        table: table.clone(),
-        selection: None,
-        checks: Vec::new(),
-        partition: None,
-        oid: partition.oid,
-    };
-    let condition = parse_expression(&crate::catalog::partitions::condition(&binder.snapshot, partition))?;
-    let condition = whole.substituted("", &condition);
-    Ok(Through {
-        columns: partition.columns.iter().map(|at| whole.columns[*at].clone()).collect(),
-        selection: Some(condition.clone()),
-        partition: Some((partition.name.clone(), condition)),
-        ..whole
-    })
-}
+use tenon_storage::{Relation, TableDefinition, TableVersion};
 
 /// What a statement changes: a table, or one through a view.
 pub(super) fn target(
@@ -445,5 +40,99 @@ pub(super) fn target(
             let message = format!("cannot change sequence \"{}\"", sequence.name);
             Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
         }
+    }
+}
+
+/// The view as a relation that shows its table's columns, too, under names that only we use, and what `more` names.
+pub(super) fn factor(through: &Through, alias: &str, more: &[&str]) -> TableFactor {
+    let item = |expr: Expr, name: String| SelectItem::ExprWithAlias {
+        expr,
+        alias: Ident::with_quote('"', name),
+    };
+    let definition = through.table.definition();
+    let mut items: Vec<SelectItem> = through
+        .columns
+        .iter()
+        .map(|(name, expr)| item(expr.clone(), name.clone()))
+        .collect();
+    items.extend(more.iter().map(|name| item(base(name), (*name).to_string())));
+    items.extend(
+        definition
+            .columns
+            .iter()
+            .map(|column| item(base(&column.name), hidden(&column.name))),
+    );
+    let quoted = |name: &str| ObjectNamePart::Identifier(Ident::with_quote('"', name));
+    let mut statement = super::select::over(
+        ObjectName(vec![quoted(&definition.schema_name), quoted(&definition.name)]),
+        items,
+    );
+    super::select::restrict(&mut statement, through.selection.clone());
+    if let Statement::Query(query) = &mut statement
+        && let SetExpr::Select(select) = query.body.as_mut()
+        && let Some(TableWithJoins {
+            relation: TableFactor::Table { alias, .. },
+            ..
+        }) = select.from.first_mut()
+    {
+        *alias = Some(named(BASE));
+    }
+    let Statement::Query(subquery) = statement else {
+        unreachable!("a SELECT is a query")
+    };
+    TableFactor::Derived {
+        lateral: false,
+        subquery,
+        alias: Some(named(alias)),
+        sample: None,
+    }
+}
+
+/// The table's checks with those of the views, or of the partition, that rows are written through.
+pub(super) fn checks(
+    session: &Session,
+    through: Option<&Through>,
+    binder: &Binder,
+    table: &Arc<TableDefinition>,
+) -> Result<Checks> {
+    let mut checks = Checks::of(session, binder, table)?;
+    let Some(through) = through else { return Ok(checks) };
+    if let Some((name, condition)) = &through.partition {
+        checks = checks.and_of_partition(binder, name, over_table(condition))?;
+    }
+    for (view, condition) in &through.checks {
+        checks = checks.and_of_view(binder, view, over_table(condition))?;
+    }
+    Ok(checks)
+}
+
+/// A condition over the view's table alone, for CHECK OPTION.
+fn over_table(condition: &Expr) -> Expr {
+    struct Unqualified;
+    impl VisitorMut for Unqualified {
+        type Break = ();
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Some(column) = plain(expr) {
+                *expr = Expr::Identifier(Ident::with_quote('"', column));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut out = condition.clone();
+    let _ = VisitMut::visit(&mut out, &mut Unqualified);
+    out
+}
+
+/// The name under which a view's relation shows a column of its table.
+pub(super) fn hidden(column: &str) -> String {
+    format!("\u{1}base {column}")
+}
+
+fn named(alias: &str) -> TableAlias {
+    TableAlias {
+        explicit: true,
+        name: Ident::with_quote('"', alias),
+        columns: Vec::new(),
+        at: None,
     }
 }

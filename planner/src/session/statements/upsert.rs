@@ -5,7 +5,7 @@
 //! `excluded.c` is a column of its own; what it gives replaces the rows that are there.
 
 use super::returning::Columns;
-use super::updatable::Through;
+use super::updatable::{self, Through};
 use super::{assign, conflict, defaults, insert, parameters, query, returning, select};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
@@ -159,7 +159,7 @@ impl Upsert<'_> {
             keep[there.segment].get_or_insert_with(|| vec![true; rows])[there.row] = false;
         }
         let keep: Vec<Option<BooleanArray>> = keep.into_iter().map(|rows| rows.map(BooleanArray::from)).collect();
-        let checks = Through::checks(self.through.as_ref(), binder, self.table.definition())?;
+        let checks = updatable::checks(session, self.through.as_ref(), binder, self.table.definition())?;
         let (transaction, table, written) = (session.transaction()?, self.table.clone(), written.to_vec());
         let replaces = !changed.is_empty();
         run::aside(&session.engine, async move {

@@ -56,7 +56,7 @@ impl Fill {
         loaded.schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let schema = DFSchema::try_from(loaded.schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;
         let physical = |expr: Expr| {
-            let planned = binder.engine.state.create_physical_expr(expr, &schema);
+            let planned = binder.services.state.create_physical_expr(expr, &schema);
             planned.map_err(|error| from_datafusion(&error))
         };
         let filter = filter.map(|condition| {

@@ -4,7 +4,6 @@ mod fill;
 mod options;
 mod sink;
 
-use super::updatable::Through;
 use super::{defaults, insert, query, select, updatable};
 use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
@@ -170,7 +169,7 @@ async fn from(
             Some(block) => sink::Place::Block(block.transaction.clone()),
             None => sink::Place::Database(session.engine.database().clone()),
         },
-        checks: Through::checks(through.as_ref(), &binder, table.definition())?,
+        checks: updatable::checks(session, through.as_ref(), &binder, table.definition())?,
         fill,
     };
     match place {
@@ -191,7 +190,7 @@ async fn from(
             }))
         }
         Place::File(path) => {
-            let path = files::allowed(&session.engine, path)?;
+            let path = files::allowed(&session.engine.services, path)?;
             let guessed = FileFormat::of_path(&path);
             let default = if guessed == Some(FileFormat::Csv) {
                 CopyFormat::Csv
@@ -210,7 +209,8 @@ async fn from(
                 guessed,
             };
             let cancel = session.cancel().clone();
-            let rows = files::in_background(&session.engine, &cancel, move || load.run(&path, &destination)).await?;
+            let rows =
+                files::in_background(&session.engine.services, &cancel, move || load.run(&path, &destination)).await?;
             Ok(Outcome::Command(format!("COPY {rows}")))
         }
         Place::Program => Err(SqlError::unsupported("COPY with PROGRAM")),
@@ -305,7 +305,8 @@ fn positions(table: &TableVersion, listed: &[String]) -> Result<Vec<usize>> {
 /// values are not all the same.
 fn constants(session: &Session, table: &TableVersion, filled: &[usize]) -> Result<(Vec<Option<ArrayRef>>, Vec<usize>)> {
     let binder = session.binder();
-    let context = SimplifyContext::builder().with_config_options(session.engine.state.config_options().clone());
+    let context =
+        SimplifyContext::builder().with_config_options(session.engine.services.state.config_options().clone());
     let simplifier = ExprSimplifier::new(context.build());
     let schema = DFSchema::empty();
     let definition = table.definition();

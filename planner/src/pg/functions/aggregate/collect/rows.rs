@@ -12,7 +12,7 @@ use datafusion::arrow::compute::{LexicographicalComparator, SortColumn, SortOpti
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 use std::cmp::Ordering;
-use tenon_executor::held::{compacted, held_bytes};
+use tenon_executor::memory_size::{array_bytes, compacted};
 
 /// Where a row lies: the number of its batch, and the row there.
 type Place = (usize, usize);
@@ -87,7 +87,7 @@ impl Batch {
 fn gathered_bytes(column: &ArrayRef) -> usize {
     match column.data_type() {
         DataType::Utf8View | DataType::BinaryView => column.len() * (size_of::<u128>() + 1),
-        _ => held_bytes(column),
+        _ => array_bytes(column),
     }
 }
 
@@ -139,7 +139,7 @@ impl Rows {
     /// Keeps rows that come as they are, of groups that `entries` tell: what other accumulators have gathered.
     pub fn add_gathered(&mut self, columns: Vec<ArrayRef>, entries: Vec<(u32, u32)>, total: usize) -> Result<()> {
         let batch = Batch {
-            column_bytes: columns.iter().map(|column| held_bytes(column)).sum(),
+            column_bytes: columns.iter().map(|column| array_bytes(column)).sum(),
             columns,
             entries,
         };
@@ -154,7 +154,7 @@ impl Rows {
         self.rows += batch.entries.len();
         self.bytes += batch.held_bytes();
         self.copied_bytes += batch.columns.iter().map(gathered_bytes).sum::<usize>();
-        self.value_bytes += held_bytes(&batch.columns[0]);
+        self.value_bytes += array_bytes(&batch.columns[0]);
         self.batches.push(batch);
         if self.order.distinct && self.rows >= self.distinct_at {
             self.drop_repeated()?;

@@ -1,0 +1,295 @@
+//! Accumulators of Tenon's own: counts, and sums of decimals and integers. `sum`, `avg` and `count` are made of them, and aggregates
+//! of the same argument share them. They keep what DataFusion's accumulators call their state, and hand that over at
+//! the end, so that the final value stays DataFusion's (or an extension's) business.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array, RecordBatch, UInt64Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Decimal128Type, Int16Type, Int32Type, Int64Type, Schema};
+use datafusion::common::Result;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_plan::PhysicalExpr;
+
+use crate::expr::{NarrowArithmetic, NarrowValues, accelerate};
+
+/// One value a group.
+#[derive(Clone)]
+pub enum Accumulator {
+    /// Rows, or rows whose argument is not null.
+    Count {
+        arg: Option<Arc<dyn PhysicalExpr>>,
+        counts: Vec<i64>,
+    },
+    /// Sum of the argument's unscaled values.
+    Sum {
+        arg: Arc<dyn PhysicalExpr>,
+        sums: Vec<i128>,
+    },
+}
+
+/// An aggregate in terms of accumulators, by their position.
+#[derive(Clone)]
+pub enum OwnAggregate {
+    Count(usize),
+    /// Null where the count is 0.
+    Sum {
+        sum: usize,
+        count: usize,
+        data_type: DataType,
+    },
+    Average {
+        sum: usize,
+        count: usize,
+        data_type: DataType,
+    },
+}
+
+impl OwnAggregate {
+    /// How to compute `aggregate` with accumulators, which are added to `accumulators`; `None` if they cannot.
+    pub fn of(
+        aggregate: &AggregateFunctionExpr,
+        input: &Schema,
+        accumulators: &mut Vec<Accumulator>,
+    ) -> Result<Option<Self>> {
+        let (args, states) = (aggregate.expressions(), aggregate.state_fields()?);
+        let [arg] = &args[..] else { return Ok(None) };
+        let types: Vec<&DataType> = states.iter().map(|f| f.data_type()).collect();
+        let counted = || Ok::<_, datafusion::error::DataFusionError>(arg.nullable(input)?.then(|| Arc::clone(arg)));
+        Ok(match (aggregate.fun().name(), &types[..]) {
+            ("count", [DataType::Int64]) => Some(Self::Count(count(accumulators, counted()?))),
+            ("sum", [data_type @ DataType::Decimal128(_, scale)]) if is_exact(arg, input, *scale)? => {
+                let count = count(accumulators, counted()?);
+                Some(Self::Sum {
+                    sum: sum(accumulators, arg)?,
+                    count,
+                    data_type: (*data_type).clone(),
+                })
+            }
+            ("avg", [DataType::UInt64, data_type @ DataType::Decimal128(_, scale)])
+                if is_exact(arg, input, *scale)? =>
+            {
+                let count = count(accumulators, counted()?);
+                Some(Self::Average {
+                    sum: sum(accumulators, arg)?,
+                    count,
+                    data_type: (*data_type).clone(),
+                })
+            }
+            _ => None,
+        })
+    }
+
+    /// The state columns of the first `groups` groups.
+    pub fn state(&self, accumulators: &[Accumulator], groups: usize) -> Result<Vec<ArrayRef>> {
+        let counts = |at: usize| match &accumulators[at] {
+            Accumulator::Count { counts, .. } => &counts[..groups],
+            Accumulator::Sum { .. } => &[],
+        };
+        let sums = |at: usize, count: usize, data_type: &DataType| -> Result<ArrayRef> {
+            let sums = match &accumulators[at] {
+                Accumulator::Sum { sums, .. } => sums[..groups].to_vec(),
+                Accumulator::Count { .. } => vec![],
+            };
+            let seen: NullBuffer = counts(count).iter().map(|&count| count > 0).collect();
+            let seen = Some(seen).filter(|n| n.null_count() > 0);
+            Ok(Arc::new(
+                Decimal128Array::new(sums.into(), seen).with_data_type(data_type.clone()),
+            ))
+        };
+        Ok(match self {
+            Self::Count(at) => vec![Arc::new(Int64Array::from(counts(*at).to_vec()))],
+            Self::Sum { sum, count, data_type } => vec![sums(*sum, *count, data_type)?],
+            Self::Average { sum, count, data_type } => {
+                let counted: UInt64Array = counts(*count).iter().map(|&c| Some(c as u64)).collect();
+                vec![Arc::new(counted), sums(*sum, *count, data_type)?]
+            }
+        })
+    }
+}
+
+/// Decimals of the sum's own scale, or integers.
+fn is_exact(arg: &Arc<dyn PhysicalExpr>, input: &Schema, scale: i8) -> Result<bool> {
+    Ok(match arg.data_type(input)? {
+        DataType::Decimal128(_, own) => own == scale,
+        DataType::Int16 | DataType::Int32 | DataType::Int64 => scale == 0,
+        _ => false,
+    })
+}
+
+fn count(accumulators: &mut Vec<Accumulator>, arg: Option<Arc<dyn PhysicalExpr>>) -> usize {
+    let found = accumulators
+        .iter()
+        .position(|c| matches!(c, Accumulator::Count { arg: other, .. } if *other == arg));
+    found.unwrap_or_else(|| {
+        accumulators.push(Accumulator::Count { arg, counts: vec![] });
+        accumulators.len() - 1
+    })
+}
+
+fn sum(accumulators: &mut Vec<Accumulator>, arg: &Arc<dyn PhysicalExpr>) -> Result<usize> {
+    let arg = accelerate(Arc::clone(arg))?;
+    let found = accumulators
+        .iter()
+        .position(|c| matches!(c, Accumulator::Sum { arg: other, .. } if **other == *arg));
+    Ok(found.unwrap_or_else(|| {
+        accumulators.push(Accumulator::Sum { arg, sums: vec![] });
+        accumulators.len() - 1
+    }))
+}
+
+impl Accumulator {
+    /// Adds a batch whose rows belong to `groups`, of which there are `count` now.
+    pub fn update(&mut self, batch: &RecordBatch, groups: &[usize], count: usize) -> Result<()> {
+        match self {
+            Self::Count { arg, counts } => {
+                counts.resize(count.max(counts.len()), 0);
+                let nulls = match arg {
+                    Some(arg) => arg.evaluate(batch)?.into_array(batch.num_rows())?.logical_nulls(),
+                    None => None,
+                };
+                match nulls {
+                    None if count == 1 => counts[0] += groups.len() as i64,
+                    None if count <= FEW_GROUPS => {
+                        let sums = few_sums(groups, std::iter::repeat_n(1, groups.len()));
+                        counts.iter_mut().zip(sums).for_each(|(count, sum)| *count += sum);
+                    }
+                    None => groups.iter().for_each(|&group| counts[group] += 1),
+                    Some(nulls) => nulls.valid_indices().for_each(|row| counts[groups[row]] += 1),
+                }
+            }
+            Self::Sum { arg, sums } => {
+                sums.resize(count.max(sums.len()), 0);
+                if let Some(narrow) = arg.downcast_ref::<NarrowArithmetic>()
+                    && let Some(NarrowValues {
+                        values,
+                        nulls,
+                        magnitude,
+                    }) = narrow.evaluate_narrow(batch)?
+                {
+                    // What a batch adds to a group is within 64 bits.
+                    let fits = magnitude.saturating_mul(values.len() as u128) < 1 << 62;
+                    if fits && nulls.is_none() && (2..=FEW_GROUPS).contains(&count) {
+                        let own = few_sums(groups, values.into_iter());
+                        let own = own.into_iter().map(i128::from);
+                        sums.iter_mut()
+                            .zip(own)
+                            .for_each(|(sum, own)| *sum = sum.wrapping_add(own));
+                        return Ok(());
+                    }
+                    add(
+                        sums,
+                        groups,
+                        values.iter().map(|&v| i128::from(v)),
+                        nulls.as_ref(),
+                        count,
+                    );
+                } else {
+                    let array = arg.evaluate(batch)?.into_array(batch.num_rows())?;
+                    let nulls = array.nulls().filter(|n| n.null_count() > 0);
+                    macro_rules! add_all {
+                        ($arrow:ty) => {{
+                            let values = array.as_primitive::<$arrow>().values();
+                            add(
+                                sums,
+                                groups,
+                                values.iter().map(|&v| i128::from(v)),
+                                nulls,
+                                count,
+                            );
+                        }};
+                    }
+                    match array.data_type() {
+                        DataType::Int16 => add_all!(Int16Type),
+                        DataType::Int32 => add_all!(Int32Type),
+                        DataType::Int64 => add_all!(Int64Type),
+                        _ => add_all!(Decimal128Type),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets all groups.
+    pub fn clear(&mut self) {
+        match self {
+            Self::Count { counts, .. } => counts.clear(),
+            Self::Sum { sums, .. } => sums.clear(),
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Count { counts, .. } => counts.capacity() * size_of::<i64>(),
+            Self::Sum { sums, .. } => sums.capacity() * size_of::<i128>(),
+        }
+    }
+}
+
+/// Groups that sums are gathered for in several places each.
+const FEW_GROUPS: usize = 16;
+/// Rows that follow each other add to different places: a sum that is read again right after it was written would have every
+/// row wait for the one before it.
+const PLACES: usize = 4;
+
+/// The sums of a batch's values by group, of which there are few.
+fn few_sums<T: Copy + Default + WrappingAdd>(groups: &[usize], values: impl Iterator<Item = T>) -> [T; FEW_GROUPS] {
+    let mut places = [[T::default(); FEW_GROUPS]; PLACES];
+    for (row, (&group, value)) in groups.iter().zip(values).enumerate() {
+        let sum = &mut places[row % PLACES][group % FEW_GROUPS];
+        *sum = sum.plus(value);
+    }
+    let [mut sums, others @ ..] = places;
+    for other in others {
+        sums.iter_mut()
+            .zip(other)
+            .for_each(|(sum, other)| *sum = sum.plus(other));
+    }
+    sums
+}
+
+trait WrappingAdd {
+    fn plus(self, other: Self) -> Self;
+}
+
+impl WrappingAdd for i64 {
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+}
+
+impl WrappingAdd for i128 {
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+}
+
+fn add(
+    sums: &mut [i128],
+    groups: &[usize],
+    values: impl Iterator<Item = i128>,
+    nulls: Option<&NullBuffer>,
+    count: usize,
+) {
+    match nulls {
+        None if count == 1 => sums[0] = values.fold(sums[0], i128::wrapping_add),
+        None if count <= FEW_GROUPS => {
+            let own = few_sums(groups, values);
+            sums.iter_mut()
+                .zip(own)
+                .for_each(|(sum, own)| *sum = sum.wrapping_add(own));
+        }
+        None => groups
+            .iter()
+            .zip(values)
+            .for_each(|(&group, v)| sums[group] = sums[group].wrapping_add(v)),
+        Some(nulls) => {
+            for (row, (&group, v)) in groups.iter().zip(values).enumerate() {
+                if nulls.is_valid(row) {
+                    sums[group] = sums[group].wrapping_add(v);
+                }
+            }
+        }
+    }
+}

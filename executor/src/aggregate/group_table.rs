@@ -1,0 +1,378 @@
+//! Group numbers: each distinct key, a row of integer keys, gets the next number.
+//!
+//! One integer key in a narrow range: an array indexed by the key. Otherwise open addressing over the group numbers, with
+//! keys compared in the array of all groups' integer keys. In front of that, several keys that are all small are packed into
+//! 16 bits, which index an array of the group numbers found before.
+
+/// Entries of the array form allowed whatever the groups, for each group, and at all.
+const DIRECT_ALWAYS: u64 = 1 << 16;
+const DIRECT_PER_GROUP: u64 = 64;
+/// For each group where the table is to stay small.
+const DIRECT_PER_GROUP_SMALL: u64 = 16;
+const DIRECT_MAX: u64 = 1 << 27;
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+pub struct GroupTable {
+    width: usize,
+    /// The integer keys of every group, group by group.
+    integers: Vec<i64>,
+    groups: usize,
+    /// Entries of the array form allowed for each group.
+    direct_per_group: u64,
+    form: Form,
+    /// Numbers plus one of keys whose integer keys fit `PACKED_BITS` together; empty until such a key comes.
+    packed: Vec<u32>,
+}
+
+const PACKED_BITS: usize = 16;
+
+/// Group numbers plus one; 0 is free.
+enum Form {
+    Direct { base: i64, slots: Vec<u32> },
+    Hashed { slots: Vec<u32>, shift: u32 },
+}
+
+impl GroupTable {
+    pub fn new(width: usize, small: bool) -> Self {
+        let form = match width {
+            1 => Form::Direct { base: 0, slots: vec![] },
+            _ => Form::Hashed {
+                slots: vec![0; 64],
+                shift: 58,
+            },
+        };
+        Self {
+            width,
+            integers: vec![],
+            groups: 0,
+            direct_per_group: if small {
+                DIRECT_PER_GROUP_SMALL
+            } else {
+                DIRECT_PER_GROUP
+            },
+            form,
+            packed: vec![],
+        }
+    }
+
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Forgets all keys, and keeps the tables' memory.
+    pub fn clear(&mut self) {
+        self.integers.clear();
+        self.groups = 0;
+        self.packed.fill(0);
+        match &mut self.form {
+            Form::Direct { slots, .. } => slots.clear(),
+            Form::Hashed { slots, .. } => slots.fill(0),
+        }
+    }
+
+    /// Lane `column` of every group.
+    pub fn integer(&self, column: usize) -> impl Iterator<Item = i64> + '_ {
+        self.integers.iter().skip(column).step_by(self.width).copied()
+    }
+
+    pub fn bytes(&self) -> usize {
+        let (Form::Direct { slots, .. } | Form::Hashed { slots, .. }) = &self.form;
+        slots.capacity() * size_of::<u32>()
+            + self.integers.capacity() * size_of::<i64>()
+            + self.packed.capacity() * size_of::<u32>()
+    }
+
+    /// Bytes that `assign` may allocate at once for these rows, where arrays grow: the old ones stay until then.
+    pub fn growth_bytes(&self, columns: &[Vec<i64>]) -> usize {
+        let rows = columns.first().map_or(0, Vec::len);
+        let integers = match self.integers.len() + rows * self.width > self.integers.capacity() {
+            true => (2 * self.integers.capacity()).max(self.integers.len() + rows * self.width),
+            false => 0,
+        };
+        // Each `rehash` quadruples; the tables before the last are gone by then.
+        let hashed = |slots: usize| {
+            let enough = |grown: &usize| (self.groups + rows) * 2 < *grown;
+            let grown = std::iter::successors(Some(slots), |slots| Some(slots * 4)).find(enough);
+            grown
+                .filter(|grown| *grown > slots)
+                .map_or(0, |grown| grown + grown / 4)
+        };
+        let slots = match (&self.form, columns) {
+            (Form::Direct { base, slots }, [integers]) => match span(*base, slots.len(), integers) {
+                Some((_, span)) if span < self.direct_slots(rows) => match span as usize + 1 > slots.len() {
+                    true => (2 * slots.capacity()).max(span as usize + 1),
+                    false => 0,
+                },
+                Some(_) => self.first_hashed_slots() + hashed(self.first_hashed_slots()),
+                None => 0,
+            },
+            (Form::Direct { .. }, _) => 0,
+            (Form::Hashed { slots, .. }, _) => hashed(slots.len()),
+        };
+        integers * size_of::<i64>() + slots * size_of::<u32>()
+    }
+
+    /// Entries that the array form may have after `rows` more.
+    fn direct_slots(&self, rows: usize) -> u64 {
+        DIRECT_ALWAYS
+            .max((self.groups + rows) as u64 * self.direct_per_group)
+            .min(DIRECT_MAX)
+    }
+
+    /// Appends the group number of each row; `columns` are the integer keys, column by column.
+    pub fn assign(&mut self, columns: &[Vec<i64>], out: &mut Vec<usize>) {
+        if let [integers] = columns {
+            if matches!(self.form, Form::Direct { .. }) && !self.widen(integers) {
+                self.become_hashed();
+            }
+            if let Form::Direct { base, slots } = &mut self.form {
+                for &integer in integers {
+                    let slot = &mut slots[integer.wrapping_sub(*base) as usize];
+                    if *slot == 0 {
+                        self.integers.push(integer);
+                        self.groups += 1;
+                        *slot = self.groups as u32;
+                    }
+                    out.push(*slot as usize - 1);
+                }
+                return;
+            }
+            self.assign_hashed(integers, out);
+            return;
+        }
+        let rows = columns.first().map_or(0, Vec::len);
+        let bits = PACKED_BITS / self.width.max(1);
+        let small = |column: &Vec<i64>| column.iter().fold(0, |all, &integer| all | integer as u64) >> bits == 0;
+        if columns.len() > 1 && bits > 0 && columns.iter().all(small) {
+            self.packed.resize(1 << PACKED_BITS, 0);
+            let mut keys = vec![0u16; rows];
+            for (at, column) in columns.iter().enumerate() {
+                keys.iter_mut()
+                    .zip(column)
+                    .for_each(|(key, &integer)| *key |= (integer as u16) << (at * bits));
+            }
+            for (row, &key) in keys.iter().enumerate() {
+                let number = match self.packed[usize::from(key)] {
+                    0 => {
+                        let number = self.assign_row(columns, row);
+                        self.packed[usize::from(key)] = number as u32 + 1;
+                        number
+                    }
+                    known => known as usize - 1,
+                };
+                out.push(number);
+            }
+            return;
+        }
+        for row in 0..rows {
+            let number = self.assign_row(columns, row);
+            out.push(number);
+        }
+    }
+
+    /// The group numbers of rows of one integer key, by hash. Rows of one group often follow each other.
+    fn assign_hashed(&mut self, integers: &[i64], out: &mut Vec<usize>) {
+        let mut last = None;
+        for integer in integers {
+            let number = match last {
+                Some((before, number)) if before == *integer => number,
+                _ => self.assign_lane(*integer),
+            };
+            last = Some((*integer, number));
+            out.push(number);
+        }
+    }
+
+    fn assign_lane(&mut self, integer: i64) -> usize {
+        if self.groups * 2 >= self.slots() {
+            self.rehash();
+        }
+        let Form::Hashed { slots, shift } = &mut self.form else {
+            return 0;
+        };
+        let last = slots.len() - 1;
+        let mut slot = (hash(std::iter::once(integer)) >> *shift) as usize;
+        loop {
+            let taken = slots[slot & last] as usize;
+            match taken {
+                0 => {
+                    self.integers.push(integer);
+                    self.groups += 1;
+                    slots[slot & last] = self.groups as u32;
+                    break self.groups - 1;
+                }
+                _ if self.integers[taken - 1] == integer => break taken - 1,
+                _ => slot += 1,
+            }
+        }
+    }
+
+    /// The group number of one row, by hash.
+    fn assign_row(&mut self, columns: &[Vec<i64>], row: usize) -> usize {
+        if self.groups * 2 >= self.slots() {
+            self.rehash();
+        }
+        let Form::Hashed { slots, shift } = &mut self.form else {
+            return 0;
+        };
+        let mut slot = (hash(columns.iter().map(|c| c[row])) >> *shift) as usize;
+        loop {
+            match slots[slot] {
+                0 => {
+                    self.integers.extend(columns.iter().map(|c| c[row]));
+                    self.groups += 1;
+                    slots[slot] = self.groups as u32;
+                    break self.groups - 1;
+                }
+                taken => {
+                    let known = &self.integers[(taken as usize - 1) * self.width..][..self.width];
+                    if known
+                        .iter()
+                        .zip(columns)
+                        .all(|(&integer, column)| integer == column[row])
+                    {
+                        break taken as usize - 1;
+                    }
+                    slot = (slot + 1) & (slots.len() - 1);
+                }
+            }
+        }
+    }
+
+    fn slots(&self) -> usize {
+        let (Form::Direct { slots, .. } | Form::Hashed { slots, .. }) = &self.form;
+        slots.len()
+    }
+
+    /// Makes room for `integers` in the array form; false if their range is too wide for it.
+    fn widen(&mut self, integers: &[i64]) -> bool {
+        let allowed = self.direct_slots(integers.len());
+        let Form::Direct { base, slots } = &mut self.form else {
+            return false;
+        };
+        let Some((min, span)) = span(*base, slots.len(), integers) else {
+            return true;
+        };
+        if span >= allowed {
+            return false;
+        }
+        let needed = span as usize + 1;
+        if slots.is_empty() {
+            *base = min;
+        } else if min < *base {
+            let lower = base.wrapping_sub(min) as usize;
+            slots.splice(0..0, std::iter::repeat_n(0, lower));
+            *base = min;
+        }
+        if slots.len() < needed {
+            slots.resize(needed, 0);
+        }
+        true
+    }
+
+    fn first_hashed_slots(&self) -> usize {
+        ((self.groups + 32) * 2).next_power_of_two()
+    }
+
+    fn become_hashed(&mut self) {
+        self.form = Form::Hashed {
+            slots: vec![0; self.first_hashed_slots()],
+            shift: 0,
+        };
+        self.fill();
+    }
+
+    fn rehash(&mut self) {
+        self.form = Form::Hashed {
+            slots: vec![0; self.slots() * 4],
+            shift: 0,
+        };
+        self.fill();
+    }
+
+    fn fill(&mut self) {
+        let Form::Hashed { slots, shift } = &mut self.form else {
+            return;
+        };
+        *shift = 64 - slots.len().trailing_zeros();
+        for (number, integers) in self.integers.chunks_exact(self.width).enumerate() {
+            let mut slot = (hash(integers.iter().copied()) >> *shift) as usize;
+            while slots[slot] != 0 {
+                slot = (slot + 1) & (slots.len() - 1);
+            }
+            slots[slot] = number as u32 + 1;
+        }
+    }
+}
+
+/// The smallest integer key of those in `slots` slots from `base` on and those in `integers`, and how far the largest is from it.
+fn span(base: i64, slots: usize, integers: &[i64]) -> Option<(i64, u64)> {
+    let (mut min, mut max) = crate::keys::key_range(integers, None)?;
+    if slots > 0 {
+        min = min.min(base);
+        max = max.max(base.wrapping_add(slots as i64 - 1));
+    }
+    Some((min, max.wrapping_sub(min) as u64))
+}
+
+fn hash(integers: impl Iterator<Item = i64>) -> u64 {
+    integers
+        .fold(0, |hash, integer| {
+            let mixed = (hash ^ integer as u64).wrapping_mul(MULTIPLIER);
+            mixed ^ mixed >> 32
+        })
+        .wrapping_mul(MULTIPLIER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+    use std::collections::HashMap;
+
+    #[test]
+    fn agrees_with_a_map() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        for _ in 0..100 {
+            let width = rng.random_range(1..4);
+            let mut group_table = GroupTable::new(width, rng.random_bool(0.5));
+            let mut reference: HashMap<Vec<i64>, usize> = HashMap::new();
+            for _ in 0..rng.random_range(1..8) {
+                if rng.random_ratio(1, 6) {
+                    group_table.clear();
+                    reference.clear();
+                }
+                // Ranges that widen both ways, and past the array form.
+                let span = [3i64, 1000, 1 << 20, 1 << 62][rng.random_range(0..4)];
+                let rows = rng.random_range(0..500);
+                let columns: Vec<Vec<i64>> = (0..width)
+                    .map(|_| (0..rows).map(|_| rng.random_range(-span..span)).collect())
+                    .collect();
+                let mut numbers = vec![];
+                let foreseen = group_table.bytes() + group_table.growth_bytes(&columns) + (4 << PACKED_BITS);
+                group_table.assign(&columns, &mut numbers);
+                assert!(
+                    group_table.bytes() <= foreseen,
+                    "{} bytes, {foreseen} were foreseen; seed {seed}",
+                    group_table.bytes()
+                );
+                for (row, &number) in numbers.iter().enumerate() {
+                    let key: Vec<i64> = columns.iter().map(|c| c[row]).collect();
+                    let next = reference.len();
+                    assert_eq!(number, *reference.entry(key).or_insert(next), "seed {seed}");
+                }
+            }
+            assert_eq!(group_table.groups(), reference.len());
+            for (key, number) in reference {
+                assert!(
+                    key.iter()
+                        .enumerate()
+                        .all(|(at, &integer)| group_table.integer(at).nth(number) == Some(integer)),
+                    "seed {seed}"
+                );
+            }
+        }
+    }
+}

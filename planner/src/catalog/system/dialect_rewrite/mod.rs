@@ -1,0 +1,193 @@
+//! Statements that read the system catalogs, spelled so that DataFusion can plan them: casts to regclass and its kin,
+//! arrays in the columns of system tables, and scalar subqueries, which DataFusion must be able to tell to give one row.
+
+mod regcasts;
+mod subqueries;
+
+use crate::catalog::bind::fold;
+use crate::pg::walk::VisitMut;
+use datafusion::sql::sqlparser::ast::{
+    self, AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, Value, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+pub(super) fn rewrite_dialect(statement: &mut Statement) {
+    let _ = statement.visit(&mut Respeller);
+    regcasts::show_outputs(statement);
+}
+
+struct Respeller;
+
+impl VisitorMut for Respeller {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            subqueries::count_existing(item);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            // Options, privileges and memberships: there are none of them here.
+            Expr::Function(function) if is_named(function, "array_to_string") && !of_value(function) => {
+                *expr = null_text();
+            }
+            Expr::Function(function) if subqueries::is_empty_array(function) => *expr = empty_array(),
+            Expr::Function(function) if is_named(function, "generate_subscripts") => {
+                let mut args = arguments(function);
+                args.truncate(1);
+                *expr = call("unnest", vec![call(super::functions::SUBSCRIPTS, args)]);
+            }
+            // An oidvector, which is text here.
+            Expr::Function(function) if is_named(function, "unnest") && of_arguments(function) => {
+                let mut args = arguments(function);
+                args.push(Expr::Value(Value::SingleQuotedString(" ".into()).into()));
+                *expr = call("unnest", vec![call("string_to_array", args)]);
+            }
+            Expr::Function(function) if is_named(function, "_pg_expandarray") => {
+                let args = arguments(function);
+                *expr = call("unnest", vec![call(super::functions::EXPANDED, args)]);
+            }
+            Expr::Function(function) if is_named(function, "pg_partition_ancestors") => {
+                let args = arguments(function);
+                *expr = call("unnest", vec![call(super::functions::ANCESTORS, args)]);
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                // `(record).field`.
+                if let [AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
+                    let name = Value::SingleQuotedString(fold(field));
+                    let root = std::mem::replace(root.as_mut(), null());
+                    *expr = call("get_field", vec![root, Expr::Value(name.into())]);
+                }
+            }
+            Expr::Function(function)
+                if of_column(function) && (is_named(function, "array_contains") || is_named(function, "array_has")) =>
+            {
+                function.name = ast::ObjectName::from(vec![ast::Ident::new(super::functions::TEXT_ARRAY_HAS)]);
+            }
+            Expr::AnyOp {
+                left,
+                compare_op: ast::BinaryOperator::Eq,
+                right,
+                ..
+            } if is_column(right) => {
+                let operands = [right, left].map(|operand| std::mem::replace(operand.as_mut(), null()));
+                *expr = call(super::functions::TEXT_ARRAY_HAS, operands.into());
+            }
+            Expr::Subquery(query) => match subqueries::known_null(query) {
+                Some(value) => *expr = value,
+                None => {
+                    let outside = subqueries::cast_outside(query);
+                    subqueries::first_row_only(query);
+                    if let Some(to) = outside {
+                        let value = std::mem::replace(expr, null());
+                        *expr = cast(value, to);
+                    }
+                }
+            },
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        regcasts::rewrite(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_named(function: &Function, name: &str) -> bool {
+    function
+        .name
+        .0
+        .last()
+        .and_then(|part| part.as_ident())
+        .is_some_and(|ident| ident.value.eq_ignore_ascii_case(name))
+}
+
+fn arguments(function: &Function) -> Vec<Expr> {
+    let FunctionArguments::List(list) = &function.args else {
+        return Vec::new();
+    };
+    let value = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    };
+    list.args.iter().filter_map(value).collect()
+}
+
+/// The array is made in the statement, not a column of a system table.
+fn of_value(function: &Function) -> bool {
+    match arguments(function).first() {
+        Some(Expr::Array(_)) => true,
+        Some(Expr::Function(made)) => !subqueries::builds_array(made),
+        _ => false,
+    }
+}
+
+/// The array is a column: those of system tables are texts such as `{1,2}`.
+fn of_column(function: &Function) -> bool {
+    let FunctionArguments::List(list) = &function.args else {
+        return false;
+    };
+    matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(array))) if is_column(array))
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+fn cast(expr: Expr, data_type: ast::DataType) -> Expr {
+    Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(expr),
+        data_type,
+        array: false,
+        format: None,
+    }
+}
+
+fn null_text() -> Expr {
+    cast(null(), ast::DataType::Text)
+}
+
+fn empty_array() -> Expr {
+    let text = Value::SingleQuotedString("{}".into());
+    cast(Expr::Value(text.into()), ast::DataType::Text)
+}
+
+fn call(name: &str, args: Vec<Expr>) -> Expr {
+    let list = ast::FunctionArgumentList {
+        duplicate_treatment: None,
+        args: args
+            .into_iter()
+            .map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)))
+            .collect(),
+        clauses: Vec::new(),
+    };
+    Expr::Function(Function {
+        name: ast::ObjectName::from(vec![ast::Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// Whether the argument is the column of a function's argument types.
+fn of_arguments(function: &Function) -> bool {
+    match arguments(function).as_slice() {
+        [Expr::Identifier(name)] => fold(name) == "proargtypes",
+        [Expr::CompoundIdentifier(parts)] => parts.last().is_some_and(|name| fold(name) == "proargtypes"),
+        _ => false,
+    }
+}

@@ -1,0 +1,108 @@
+//! Casts to the aliases of oid: `'t'::regclass` is an oid, and prints as a name.
+//!
+//! The cast becomes a call that gives the oid. Where the value is shown, as an output column or by a further cast to text,
+//! it becomes a call that gives the name.
+
+use super::super::regnames::RegType;
+use super::call;
+use crate::catalog::bind::fold;
+use crate::catalog::system::functions::{reg_name, reg_oid};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, Ident, ObjectName, SelectItem, SetExpr, Statement};
+
+/// The alias that a type name stands for.
+fn alias_of(data_type: &DataType) -> Option<RegType> {
+    match data_type {
+        DataType::Regclass => Some(RegType::Class),
+        DataType::Custom(name, _) => RegType::named(&name.0.last()?.as_ident().map(fold)?),
+        _ => None,
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Text | DataType::Varchar(_) | DataType::CharacterVarying(_) => true,
+        DataType::Custom(name, _) => {
+            let last = name.0.last().and_then(|part| part.as_ident()).map(fold);
+            matches!(last.as_deref(), Some("text" | "name" | "varchar"))
+        }
+        _ => false,
+    }
+}
+
+/// Rewrites a cast whose operand has been rewritten already.
+pub(super) fn rewrite(expr: &mut Expr) {
+    let Expr::Cast {
+        expr: operand,
+        data_type,
+        array: false,
+        ..
+    } = expr
+    else {
+        return;
+    };
+    if is_text(data_type) {
+        show(operand);
+    } else if let Some(alias) = alias_of(data_type) {
+        let operand = std::mem::replace(operand.as_mut(), super::null());
+        // The regproc columns of system tables hold names.
+        let function = if alias == RegType::Proc {
+            reg_name(alias)
+        } else {
+            reg_oid(alias)
+        };
+        *expr = call(&function, vec![operand]);
+    }
+}
+
+/// Turns the call that gives an oid into the one that gives its name.
+fn show(expr: &mut Expr) {
+    match expr {
+        Expr::Nested(inner) => show(inner),
+        Expr::Function(Function { name, .. }) => {
+            let Some(own) = name.0.last().and_then(|part| part.as_ident()).map(fold) else {
+                return;
+            };
+            if let Some(alias) = own.strip_prefix("to_").and_then(RegType::named) {
+                let found = std::mem::replace(expr, super::null());
+                *expr = call(&reg_name(alias), vec![found]);
+                return;
+            }
+            let aliases = [
+                RegType::Class,
+                RegType::Type,
+                RegType::Proc,
+                RegType::Namespace,
+                RegType::Role,
+            ];
+            if let Some(alias) = aliases.into_iter().find(|alias| reg_oid(*alias) == own) {
+                *name = ObjectName::from(vec![Ident::new(reg_name(alias))]);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Shows the output columns of a statement by name.
+pub(super) fn show_outputs(statement: &mut Statement) {
+    if let Statement::Query(query) = statement {
+        show_columns(&mut query.body);
+    }
+}
+
+fn show_columns(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            for item in &mut select.projection {
+                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                    show(expr);
+                }
+            }
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            show_columns(left);
+            show_columns(right);
+        }
+        SetExpr::Query(query) => show_columns(&mut query.body),
+        _ => {}
+    }
+}
