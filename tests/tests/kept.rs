@@ -40,7 +40,7 @@ async fn fill(client: &Client) -> Result<()> {
 
 /// One condition.
 fn condition(random: &mut StdRng) -> String {
-    let number = random.random_range(-2..45);
+    let number: i32 = random.random_range(-2..45);
     match random.random_range(0..16) {
         0..4 => format!("k = {number}"),
         4 => format!("k BETWEEN {} AND {number}", number - 5),
@@ -153,7 +153,7 @@ async fn texts(clients: usize) -> Result<()> {
 /// Changes rows, or what names mean.
 async fn change(client: &Client, random: &mut StdRng) -> Result<()> {
     let (table, _) = TABLES[random.random_range(0..TABLES.len())];
-    let number = random.random_range(-2..45);
+    let number: i32 = random.random_range(-2..45);
     let sql = match random.random_range(0..6) {
         0 => format!("INSERT INTO {table} (k, g) VALUES ({number}, 1) ON CONFLICT DO NOTHING"),
         1 => format!("DELETE FROM {table} WHERE k = {number}"),

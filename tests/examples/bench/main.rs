@@ -112,7 +112,7 @@ fn run_small(options: &Options) -> Result<()> {
     let cores = (options.threads < all).then(|| format!("0-{}", options.threads - 1));
     if let Some(cores) = &cores {
         let own = std::process::id().to_string();
-        small::told("taskset", &["-acp", cores, &own])?;
+        small::postgres::told("taskset", &["-acp", cores, &own])?;
     }
     let postgres = small::Postgres::start(cores.as_deref())?;
     let peer = postgres.dsn()?;

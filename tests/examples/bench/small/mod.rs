@@ -6,13 +6,13 @@
 
 mod fetch;
 mod pgbench;
-mod postgres;
+pub mod postgres;
 mod trivial;
 
 use std::fmt;
 
 use anyhow::Result;
-pub use postgres::{Postgres, told};
+pub use postgres::Postgres;
 
 /// How much of everything.
 #[derive(Clone, Debug)]
