@@ -12,6 +12,7 @@ mod drivers;
 mod estimates;
 mod fragments;
 mod gpu;
+mod kept;
 mod limits;
 mod oracle;
 mod pgtext;
@@ -21,6 +22,8 @@ mod raw;
 #[path = "../examples/bench/regret/mod.rs"]
 mod regret;
 mod slt;
+#[path = "../examples/bench/small/mod.rs"]
+mod small;
 mod tpch;
 mod types;
 mod wire;
@@ -46,10 +49,12 @@ fn main() {
     trials.extend(wire::trials());
     trials.extend(wire_fuzz::trials());
     trials.extend(cancel::trials());
+    trials.extend(kept::trials());
     trials.extend(limits::trials());
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
     trials.push(trial("bench::regret", small_regret));
+    trials.push(trial("bench::small", small_small));
     trials.push(trial("architecture::layers", architecture::layers));
     trials.push(trial("architecture::circles", architecture::circles));
     trials.push(trial("architecture::lengths", architecture::lengths));
@@ -96,6 +101,24 @@ async fn small_regret() -> anyhow::Result<()> {
         "{}",
         report.summary()
     );
+    Ok(())
+}
+
+/// The benchmark of small statements, small: both servers answer all of them, and alike.
+async fn small_small() -> anyhow::Result<()> {
+    let server = process::Server::start(&["--threads=2"])?;
+    let postgres = small::Postgres::start(None)?;
+    let sizes = small::Sizes {
+        scale: 1,
+        seconds: 1,
+        clients: vec![2],
+        statements: 50,
+        rows: 20_000,
+    };
+    let (peer, own) = (postgres.dsn()?, server.dsn());
+    let lines = tokio::task::spawn_blocking(move || small::run(&peer, &own, &sizes)).await??;
+    let measured = |line: &small::Line| line.postgres > 0.0 && line.tenon > 0.0;
+    anyhow::ensure!(lines.len() == 3 + 4 + 4 + 3 && lines.iter().all(measured), "{lines:?}");
     Ok(())
 }
 

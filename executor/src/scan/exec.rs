@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::RecordBatch;
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
@@ -26,10 +26,10 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
 };
 use parking_lot::Mutex;
-use tenon_storage::{MemoryBudget, Runs, TableVersion};
+use tenon_storage::{MemoryBudget, TableVersion};
 
 use super::filter::ScanFilter;
-use super::selection::{Dense, Selector, take_column};
+use super::selection::Selector;
 use super::statistics;
 use crate::index::{IndexScan, choose, semi_join};
 use crate::per_execution::PerExecution;
@@ -45,21 +45,21 @@ const ALONE_ROWS_MAX: usize = 48 * 1024;
 /// Reads columns of one version of a table.
 #[derive(Debug, Clone)]
 pub struct ScanExec {
-    table: Arc<TableVersion>,
+    pub(super) table: Arc<TableVersion>,
     alias: Option<Arc<str>>,
     /// Positions in the provider's schema: the table's columns, then segment number and row number.
-    columns: Vec<usize>,
-    schema: SchemaRef,
+    pub(super) columns: Vec<usize>,
+    pub(super) schema: SchemaRef,
     partitions: usize,
     batch_rows: usize,
-    limit: Option<usize>,
-    filters: Arc<[ScanFilter]>,
+    pub(super) limit: Option<usize>,
+    pub(super) filters: Arc<[ScanFilter]>,
     /// The filters as they were given: over the table's columns.
     given: Arc<[Arc<dyn PhysicalExpr>]>,
     full_schema: SchemaRef,
     /// Table columns with the runtime filter on each.
     runtime: Vec<(usize, Arc<RuntimeFilter>)>,
-    index: Option<Arc<IndexScan>>,
+    pub(super) index: Option<Arc<IndexScan>>,
     index_budget: Option<Arc<MemoryBudget>>,
     shared: Arc<PerExecution<Shared>>,
     statistics: Arc<Statistics>,
@@ -433,10 +433,10 @@ impl ExecutionPlan for ScanExec {
 
 /// Rows of one segment.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    segment: usize,
-    offset: usize,
-    rows: usize,
+pub(super) struct Run {
+    pub segment: usize,
+    pub offset: usize,
+    pub rows: usize,
 }
 
 /// What a partition looks at next.
@@ -568,7 +568,7 @@ impl Running {
             self.flush()?;
             for from in (0..run.rows).step_by(self.scan.batch_rows) {
                 let rows = (run.rows - from).min(self.scan.batch_rows);
-                let batch = self.slice(Run {
+                let batch = self.scan.slice(Run {
                     segment: run.segment,
                     offset: run.offset + from,
                     rows,
@@ -592,7 +592,7 @@ impl Running {
             self.selector.select(segment, offset, rows, pending)?;
             if before == 0 && pending.len() == rows {
                 self.pending = None;
-                let batch = self.slice(Run {
+                let batch = self.scan.slice(Run {
                     segment: run.segment,
                     offset,
                     rows,
@@ -627,59 +627,10 @@ impl Running {
         }
     }
 
-    fn slice(&self, run: Run) -> Result<RecordBatch> {
-        let segment = &self.scan.table.segments()[run.segment];
-        let own = self.scan.table.schema().fields().len();
-        let arrays = self.scan.columns.iter().map(|&column| -> ArrayRef {
-            if column < own {
-                segment.column_slice(column, run.offset, run.rows)
-            } else if column == own {
-                Arc::new(UInt32Array::from_value(run.segment as u32, run.rows))
-            } else {
-                Arc::new(UInt32Array::from_iter_values(
-                    (run.offset..run.offset + run.rows).map(|row| row as u32),
-                ))
-            }
-        });
-        self.batch(arrays.collect(), run.rows)
-    }
-
     fn gather(&mut self, segment: usize, rows: Vec<u32>) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
+        if !rows.is_empty() {
+            self.ready.push_back(self.scan.gather(segment, rows)?);
         }
-        let table = Arc::clone(&self.scan.table);
-        let own = table.schema().fields().len();
-        let read = &table.segments()[segment];
-        let mut columns = self.scan.columns.iter();
-        let copied = columns.any(|&column| column < own && read.is_plain(column));
-        let dense = copied.then(|| Dense::of(&rows)).flatten();
-        let runs = Runs::of(&rows);
-        let rows = UInt32Array::from(rows);
-        let arrays = self.scan.columns.iter().map(|&column| -> Result<ArrayRef> {
-            Ok(if column < own {
-                match (runs.as_ref().and_then(|runs| read.runs(column, runs)), &dense) {
-                    (Some(array), _) => array,
-                    (None, Some(dense)) if read.is_plain(column) => dense.pick(read, column)?,
-                    _ => take_column(read, column, &rows)?,
-                }
-            } else if column == own {
-                Arc::new(UInt32Array::from_value(segment as u32, rows.len()))
-            } else {
-                Arc::new(rows.clone())
-            })
-        });
-        let batch = self.batch(arrays.collect::<Result<_>>()?, rows.len())?;
-        self.ready.push_back(batch);
         Ok(())
-    }
-
-    fn batch(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(
-            Arc::clone(&self.scan.schema),
-            arrays,
-            &options,
-        )?)
     }
 }

@@ -1,6 +1,7 @@
 //! Reading tables: the `TableProvider` over one version of a table, and the scan node that it gives.
 
 mod exec;
+mod few;
 mod filter;
 #[cfg(test)]
 mod index_tests;

@@ -13,6 +13,7 @@ mod equi_joins;
 pub mod estimate;
 pub(crate) mod execution;
 mod expressions;
+pub(crate) mod few;
 mod filters;
 mod group_keys;
 mod index_joins;

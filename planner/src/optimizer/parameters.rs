@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// `$n`, which has a value only when the plan runs.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Parameter {
+pub(super) struct Parameter {
     /// From 0.
     index: usize,
     field: FieldRef,
@@ -101,7 +101,7 @@ fn call(index: usize, field: FieldRef) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![]))
 }
 
-fn parameter(expr: &Arc<dyn PhysicalExpr>) -> Option<&Parameter> {
+pub(super) fn parameter(expr: &Arc<dyn PhysicalExpr>) -> Option<&Parameter> {
     expr.downcast_ref::<ScalarFunctionExpr>()?.fun().inner().downcast_ref()
 }
 
@@ -116,7 +116,7 @@ pub(super) fn filled(node: Arc<dyn ExecutionPlan>, values: &[ScalarValue]) -> Re
 }
 
 /// The expression with its parameters' values, and what is constant by them computed.
-fn valued(expr: Arc<dyn PhysicalExpr>, values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
+pub(super) fn valued(expr: Arc<dyn PhysicalExpr>, values: &[ScalarValue]) -> Result<Arc<dyn PhysicalExpr>> {
     let valued = expr.transform_up(|expr| {
         if let Some(parameter) = parameter(&expr) {
             let Some(value) = values.get(parameter.index) else {

@@ -16,7 +16,7 @@ use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 tokio::task_local! {
@@ -43,12 +43,12 @@ pub(crate) async fn under<T>(statement: CancellationToken, planning: impl Future
 impl Statement {
     /// A statement that began at some time, under a session's settings.
     pub fn new(ended: CancellationToken, began: Instant, settings: &Settings) -> Self {
-        let timeout = settings.get("statement_timeout");
-        let timeout = timeout.and_then(|text| crate::pg::settings::milliseconds(&text));
-        let timeout = timeout.filter(|ms| *ms > 0).map(Duration::from_millis);
         Self {
             ended,
-            deadline: timeout.and_then(|timeout| began.checked_add(timeout)),
+            deadline: settings
+                .times()
+                .statement
+                .and_then(|timeout| began.checked_add(timeout)),
         }
     }
 }

@@ -21,21 +21,21 @@ use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::sequence::Taken;
 use crate::pg::outcome::ColumnDesc;
 pub use crate::pg::settings::SessionInfo;
-use crate::pg::settings::Settings;
+use crate::pg::settings::{Settings, Times};
 use crate::pg::statement::Statement;
 use crate::session::admission::Standing;
 use crate::session::engine::Engine;
-use crate::session::plan_cache::Slot;
+use crate::session::plan_cache::{Purpose, Slot};
 use crate::session::run::Watch;
 use crate::session::statements::CursorRows;
 use datafusion::arrow::datatypes::FieldRef;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
-use tenon_storage::Transaction;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::heap::Account;
+use tenon_storage::{State, Transaction};
 use tokio_util::sync::CancellationToken;
 
 /// Where the session's transaction block stands, as ReadyForQuery reports it.
@@ -114,6 +114,8 @@ pub struct Session {
     mentions_now: bool,
     /// What the running statement sees of the WITH before it.
     pub(crate) surroundings: crate::session::statements::with::Surroundings,
+    /// What the last statement's plan was made for, and in which state.
+    purpose: Mutex<Option<(Weak<State>, Purpose)>>,
     /// Sees the plans of the statement that EXPLAIN ANALYZE runs.
     pub(crate) watch: Option<Arc<Watch>>,
 }
@@ -152,6 +154,7 @@ impl Session {
             statement_start_us: 0,
             mentions_now: false,
             surroundings: Default::default(),
+            purpose: Mutex::default(),
             watch: None,
         }
     }
@@ -229,6 +232,21 @@ impl Session {
     /// A setting's value, as SHOW gives it: `statement_timeout`, `client_encoding`. None: unknown.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.settings.get(name)
+    }
+
+    /// The session's limits of time.
+    pub fn times(&self) -> Times {
+        self.settings.times()
+    }
+
+    /// `extra_float_digits` where it is 0 or less.
+    pub fn fewer_float_digits(&self) -> Option<i32> {
+        self.settings.fewer_float_digits()
+    }
+
+    /// Whether `bytea` is written with octal escapes.
+    pub fn escapes_bytea(&self) -> bool {
+        self.settings.escapes_bytea()
     }
 
     /// How the session reads and writes dates, times and intervals.

@@ -373,13 +373,14 @@ pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Ready> {
         } => {
             // What cannot be planned without its values may well be with them.
             let open = open(run, &plan).await.unwrap_or(None);
-            if let Some(open) = open.as_ref().filter(|open| !shares_state(open))
-                && keeper.slot.note_generic(Some(cost(open)), mode)
-            {
+            if let Some(open) = open.as_ref().filter(|open| !shares_state(open)) {
+                // Its scans choose their indexes by the values: what it costs is told only with some.
                 let plan = fresh(open, Some(&values)).map_err(told)?;
-                run.engine.plans.keep(keeper, open, None);
-                let task = execution::task(&run.state);
-                return Ok(Ready { plan, task });
+                if keeper.slot.note_generic(Some(cost(&plan)), mode) {
+                    run.engine.plans.keep(keeper, open, None);
+                    let task = execution::task(&run.state);
+                    return Ok(Ready { plan, task });
+                }
             }
             if open.is_none() {
                 keeper.slot.note_generic(None, mode);

@@ -103,10 +103,20 @@ impl Session {
 
     /// What a plan made now would be made for.
     pub(crate) fn purpose(&self) -> Purpose {
-        Purpose {
-            settings: self.settings.clone(),
-            path: self.path(&self.state()),
+        let state = self.state();
+        let mut last = self.purpose.lock();
+        if let Some((of, purpose)) = &*last
+            && of.as_ptr() == Arc::as_ptr(&state)
+            && purpose.settings.is_same(&self.settings)
+        {
+            return purpose.clone();
         }
+        let purpose = Purpose {
+            settings: self.settings.clone(),
+            path: self.path(&state).into(),
+        };
+        *last = Some((Arc::downgrade(&state), purpose.clone()));
+        purpose
     }
 
     /// Schemas in which names are looked up, those that exist.

@@ -299,48 +299,36 @@ impl Connection {
     pub(super) fn style(&self) -> Style {
         Style {
             conventions: self.session.conventions(),
-            extra_float_digits: self
-                .session
-                .setting("extra_float_digits")
-                .and_then(|digits| digits.parse().ok())
-                .filter(|digits| *digits <= 0),
-            escaped_bytea: self
-                .session
-                .setting("bytea_output")
-                .is_some_and(|format| format == "escape"),
+            extra_float_digits: self.session.fewer_float_digits(),
+            escaped_bytea: self.session.escapes_bytea(),
         }
-    }
-
-    /// A setting that is a limit of time; none where it is 0.
-    fn limit(&self, name: &str) -> Option<Duration> {
-        let text = self.session.setting(name)?;
-        let limit = tenon_planner::settings::milliseconds(&text).filter(|ms| *ms > 0)?;
-        Some(Duration::from_millis(limit))
     }
 
     /// The end of a client that leaves its session idle for too long.
     fn idle_limit(&self) -> Option<(Duration, SqlError)> {
-        let (name, state, message) = match self.session.transaction_status() {
+        let times = self.session.times();
+        let (limit, state, message) = match self.session.transaction_status() {
             TransactionStatus::Idle => (
-                "idle_session_timeout",
+                times.idle,
                 state::IDLE_SESSION_TIMEOUT,
                 "terminating connection due to idle-session timeout",
             ),
             TransactionStatus::InTransaction | TransactionStatus::Failed => (
-                "idle_in_transaction_session_timeout",
+                times.idle_in_transaction,
                 state::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
                 "terminating connection due to idle-in-transaction timeout",
             ),
         };
-        Some((self.limit(name)?, SqlError::new(state, message)))
+        Some((limit?, SqlError::new(state, message)))
     }
 
     /// Starts the clock of a statement and lets cancel requests reach it.
     pub(super) fn begin_statement(&mut self) -> (Arc<Running>, Entered) {
-        let deadline = self.limit("statement_timeout").map(|limit| Instant::now() + limit);
+        let times = self.session.times();
+        let deadline = times.statement.map(|limit| Instant::now() + limit);
         let (token, shutdown) = (self.session.cancel_token(), self.server.shutdown.clone());
         let running = Running::new(token, self.session.account().clone(), deadline, shutdown);
-        self.output.stalled_after = self.limit("tenon.client_stalled_timeout");
+        self.output.stalled_after = times.client_stalled;
         let entered = self.backend.enter(running.clone());
         (running, entered)
     }

@@ -8,6 +8,7 @@ use super::table::TableVersion;
 use arrow::datatypes::SchemaRef;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The schema that every database starts with.
 pub const PUBLIC: &str = "public";
@@ -172,7 +173,11 @@ impl SchemaEntry {
 pub struct State {
     pub(crate) schemas: BTreeMap<String, Arc<SchemaEntry>>,
     pub(crate) objects: BTreeMap<ObjectKey, Object>,
+    pub(super) meaning: u64,
 }
+
+/// The last number given to what names mean.
+static MEANINGS: AtomicU64 = AtomicU64::new(0);
 
 impl Default for State {
     fn default() -> Self {
@@ -183,6 +188,7 @@ impl Default for State {
         Self {
             schemas: [(PUBLIC.to_string(), Arc::new(public))].into(),
             objects: BTreeMap::new(),
+            meaning: 0,
         }
     }
 }
@@ -215,6 +221,17 @@ impl State {
 
     pub fn table_by_oid(&self, oid: u32) -> Option<&Arc<TableVersion>> {
         self.relation_by_oid(oid)?.as_table()
+    }
+
+    /// Says which name means what, the definitions of tables among it and their rows not: two states with the same number
+    /// differ in rows alone.
+    pub fn meaning(&self) -> u64 {
+        self.meaning
+    }
+
+    /// A name is about to mean something else.
+    pub(super) fn change_meaning(&mut self) {
+        self.meaning = MEANINGS.fetch_add(1, Ordering::Relaxed) + 1;
     }
 
     /// All relations of all schemas.
@@ -268,15 +285,21 @@ impl State {
         let Some(schema) = self.schemas.get_mut(relation.schema_name()) else {
             return false;
         };
-        Arc::make_mut(schema)
+        let before = Arc::make_mut(schema)
             .relations
-            .insert(relation.name().to_string(), relation);
+            .insert(relation.name().to_string(), relation.clone());
+        let definition = |relation: &Relation| relation.as_table().map(|table| Arc::clone(table.definition()));
+        match (before.as_ref().and_then(definition), definition(&relation)) {
+            (Some(before), Some(now)) if Arc::ptr_eq(&before, &now) => {}
+            _ => self.change_meaning(),
+        }
         true
     }
 
     pub(crate) fn remove(&mut self, schema: &str, name: &str) {
         if let Some(schema) = self.schemas.get_mut(schema) {
             Arc::make_mut(schema).relations.remove(name);
+            self.change_meaning();
         }
     }
 }

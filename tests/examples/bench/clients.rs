@@ -19,7 +19,7 @@ pub fn run(options: &Options) -> Result<()> {
     let texts = options.queries.iter().map(|&number| options.sql(number));
     let texts: Arc<[String]> = texts.collect::<Result<_>>()?;
     let (short, long) = (options.sql(6)?, options.sql(21)?);
-    let time = Duration::from_secs(options.seconds);
+    let time = options.time();
     let set = options.set.clone();
     served.run_with_clients(options.clients.max(BESIDE + 1), async |clients| {
         for client in &clients {

@@ -18,7 +18,7 @@ const PAIRS: usize = 4;
 const SETTLE: Duration = Duration::from_secs(5);
 
 pub fn run(options: &Options) -> Result<()> {
-    let rows = options.rows_max.next_power_of_two();
+    let rows = options.rows_max().next_power_of_two();
     let served = Served::empty(options, &[])?;
     served.run(async |client| {
         client.batch_execute("SET tenon.wait_for_compile = on").await?;

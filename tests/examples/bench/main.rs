@@ -3,7 +3,9 @@
 //! `bench tpch` times the 22 TPC-H queries, `bench growth` how their times grow with the scale factor (`--factors 1,3,10`),
 //! `bench copy` loads `lineitem` in several ways, `bench planning` times the planner, `bench regret` compares the join
 //! operator that was chosen with all others (`--seconds 120`, `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`),
-//! `bench join` times sums over a join of `--rows-max` rows a side, `bench clients` the queries of `--clients 16` at once.
+//! `bench join` times sums over a join of `--rows-max` rows a side, `bench clients` the queries of `--clients 16` at once,
+//! `bench small` many small statements and `--rows-max` rows fetched, beside PostgreSQL 15 (`--sf 5` for pgbench's tables,
+//! `--seconds 5` for each of its runs).
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
 //! out. For `tpch`: `--query N` (repeatable), `--set NAME=VALUE` (likewise), and `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
@@ -16,6 +18,7 @@ mod planning;
 mod raw;
 mod regret;
 mod served;
+mod small;
 mod tpch;
 
 use std::path::PathBuf;
@@ -43,9 +46,9 @@ pub struct Options {
     /// Of the queries.
     pub directory: PathBuf,
     /// Of `regret`: no case begins later, and none has fewer or more rows on its larger side.
-    pub seconds: u64,
+    pub seconds: Option<u64>,
     pub rows_min: usize,
-    pub rows_max: usize,
+    pub rows_max: Option<usize>,
     pub csv: Option<PathBuf>,
 }
 
@@ -54,6 +57,16 @@ impl Options {
     pub fn sql(&self, number: usize) -> Result<String> {
         let path = self.directory.join(format!("q{number:02}.sql"));
         std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+
+    /// Of `clients` and `regret`.
+    pub fn time(&self) -> Duration {
+        Duration::from_secs(self.seconds.unwrap_or(120))
+    }
+
+    /// Of `join` and `regret`.
+    pub fn rows_max(&self) -> usize {
+        self.rows_max.unwrap_or(16 << 20)
     }
 
     /// Where the tables lie as files, for DuckDB and for loads.
@@ -74,14 +87,44 @@ fn main() -> Result<()> {
         Some("regret") => run_regret(&options),
         Some("join") => join::run(&options),
         Some("clients") => clients::run(&options),
+        Some("small") => run_small(&options),
         _ => bail!(
             "usage: bench tpch|copy|planning [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]\n       \
              bench join [--rows-max N] [--runs 5] [--threads 2] [--explain]\n       \
              bench clients [--sf 1] [--clients 16] [--seconds 120] [--threads 2] [--set NAME=VALUE]...\n       \
+             bench small [--sf 1] [--seconds 5] [--rows-max 10000000] [--threads 2]\n       \
              bench growth [--factors 1,3,10] [--query N]... [--runs 5] [--threads 2]\n       \
              bench regret [--seconds 120] [--rows-min N] [--rows-max N] [--runs 5] [--threads 2] [--csv FILE]"
         ),
     }
+}
+
+/// Beside a PostgreSQL on as many cores.
+fn run_small(options: &Options) -> Result<()> {
+    let sizes = small::Sizes {
+        scale: options.factor.max(1.0) as usize,
+        seconds: options.seconds.unwrap_or(5),
+        clients: vec![1, 8, 64],
+        statements: 10_000,
+        rows: options.rows_max.unwrap_or(10_000_000),
+    };
+    let all = std::thread::available_parallelism()?.get();
+    let cores = (options.threads < all).then(|| format!("0-{}", options.threads - 1));
+    if let Some(cores) = &cores {
+        let own = std::process::id().to_string();
+        small::postgres::told("taskset", &["-acp", cores, &own])?;
+    }
+    let postgres = small::Postgres::start(cores.as_deref())?;
+    let peer = postgres.dsn()?;
+    Served::empty(options, &[])?.run_at(0, async |_, address| {
+        let own = format!(
+            "host={} port={} user=bench dbname=bench sslmode=disable",
+            address.ip(),
+            address.port()
+        );
+        tokio::task::spawn_blocking(move || small::run(&peer, &own, &sizes)).await??;
+        Ok(())
+    })
 }
 
 /// With what joins cost on this machine, and on its GPU if it has one.
@@ -90,8 +133,8 @@ fn run_regret(options: &Options) -> Result<()> {
     print!("{}", calibrate::report(Calibration::Auto));
     let gpu = !matches!(std::env::var("TENON_DEVICE").as_deref(), Ok("sim" | "none"));
     let limits = regret::Limits {
-        rows: options.rows_min..=options.rows_max,
-        time: Duration::from_secs(options.seconds),
+        rows: options.rows_min..=options.rows_max(),
+        time: options.time(),
         runs: options.runs,
         gpu: gpu && device::shared().is_ok(),
     };
@@ -117,9 +160,9 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
         explain: false,
         set: vec![],
         directory: PathBuf::from("tests/tpch"),
-        seconds: 120,
+        seconds: None,
         rows_min: 0,
-        rows_max: 16 << 20,
+        rows_max: None,
         csv: None,
     };
     while let Some(arg) = args.next() {
@@ -133,9 +176,9 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
             "--runs" => options.runs = value()?.parse()?,
             "--clients" => options.clients = value()?.parse()?,
             "--threads" => options.threads = value()?.parse()?,
-            "--seconds" => options.seconds = value()?.parse()?,
+            "--seconds" => options.seconds = Some(value()?.parse()?),
             "--rows-min" => options.rows_min = value()?.parse()?,
-            "--rows-max" => options.rows_max = value()?.parse()?,
+            "--rows-max" => options.rows_max = Some(value()?.parse()?),
             "--csv" => options.csv = Some(value()?.into()),
             "--no-peer" => options.peer = false,
             "--explain" => options.explain = true,

@@ -59,7 +59,12 @@ impl Served {
         self.run_at(count, async |clients, _| work(clients).await)
     }
 
-    fn run_at(self, count: usize, work: impl AsyncFnOnce(Vec<Arc<Client>>, SocketAddr) -> Result<()>) -> Result<()> {
+    /// The same, for clients that find the server by its address.
+    pub fn run_at(
+        self,
+        count: usize,
+        work: impl AsyncFnOnce(Vec<Arc<Client>>, SocketAddr) -> Result<()>,
+    ) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(count.max(2))
             .enable_all()

@@ -6,7 +6,7 @@ use tenon_storage::datetime::{Conventions, DateForm, DateOrder, IntervalForm, Zo
 
 impl Settings {
     /// What they say together, in a transaction that began at `now_us`.
-    pub(crate) fn conventions(&self, now_us: Option<i64>) -> Conventions {
+    pub(super) fn conventions_at(&self, now_us: Option<i64>) -> Conventions {
         let value = |name| self.get(name).unwrap_or_default();
         let (form, order) = split(&value("DateStyle"));
         let interval_form = match value("IntervalStyle").as_str() {

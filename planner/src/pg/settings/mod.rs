@@ -2,6 +2,7 @@
 
 mod check;
 mod dates;
+mod derived;
 mod known;
 mod units;
 
@@ -10,10 +11,11 @@ pub use units::{bytes, milliseconds};
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use check::Check;
+pub use derived::Times;
+use derived::Values;
 use known::{KNOWN, find};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
 
 /// What `server_version` says: the PostgreSQL release whose behaviour clients may expect.
 pub const SERVER_VERSION: &str = "15.12";
@@ -48,7 +50,7 @@ pub(crate) struct Shown {
 /// A session's settings. Cloning is cheap, and a clone is what ROLLBACK goes back to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Settings {
-    values: Arc<BTreeMap<String, String>>,
+    values: Arc<Values>,
 }
 
 impl Settings {
@@ -57,11 +59,12 @@ impl Settings {
         match find(name) {
             Some(known) => Some(
                 self.values
+                    .set()
                     .get(known.name)
                     .map_or(known.default, String::as_str)
                     .to_string(),
             ),
-            None => self.values.get(&name.to_lowercase()).cloned(),
+            None => self.values.set().get(&name.to_lowercase()).cloned(),
         }
     }
 
@@ -85,19 +88,19 @@ impl Settings {
 
     /// For the server itself: no check.
     pub(crate) fn put(&mut self, name: String, value: String) {
-        Arc::make_mut(&mut self.values).insert(name, value);
+        Arc::make_mut(&mut self.values).change().insert(name, value);
     }
 
     pub(crate) fn reset(&mut self, name: &str, to: &Settings) -> Result<()> {
         let name = match find(name) {
             Some(known) => known.name.to_string(),
-            None if self.values.contains_key(&name.to_lowercase()) => name.to_lowercase(),
+            None if self.values.set().contains_key(&name.to_lowercase()) => name.to_lowercase(),
             None => return Err(unrecognized(name)),
         };
-        match to.values.get(&name) {
+        match to.values.set().get(&name) {
             Some(value) => self.put(name, value.clone()),
             None => {
-                Arc::make_mut(&mut self.values).remove(&name);
+                Arc::make_mut(&mut self.values).change().remove(&name);
             }
         }
         Ok(())
@@ -123,17 +126,6 @@ impl Settings {
                 about: known.about,
             })
             .collect()
-    }
-
-    /// What the session asks of its joins.
-    pub(crate) fn join_options(&self) -> JoinOptions {
-        let value = |name| self.get(name).unwrap_or_default();
-        JoinOptions {
-            operator: JoinOperator::named(&value("tenon.join_operator")).unwrap_or_default(),
-            device: DeviceChoice::named(&value("tenon.device")).unwrap_or_default(),
-            gpu_memory_limit_bytes: bytes(&value("tenon.gpu_memory_limit")),
-            wait_for_compile: value("tenon.wait_for_compile") == "on",
-        }
     }
 
     /// The settings that clients are told, with their values.
@@ -211,6 +203,7 @@ fn split_names(list: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
 
     #[test]
     fn values_are_checked() {
@@ -226,6 +219,27 @@ mod tests {
         assert_eq!(settings.get("nothing"), None);
         settings.set("statement_timeout", "7000").unwrap();
         assert_eq!(settings.get("statement_timeout").as_deref(), Some("7s"));
+    }
+
+    /// What is made of the settings changes with them, and not for those who have a copy of before.
+    #[test]
+    fn what_follows_from_settings_follows_them() {
+        let seconds = |settings: &Settings| settings.times().statement.map(|limit| limit.as_secs());
+        let mut settings = Settings::default();
+        assert_eq!(seconds(&settings), None);
+        settings.set("statement_timeout", "7000").unwrap();
+        assert_eq!(seconds(&settings), Some(7));
+        let before = settings.clone();
+        assert!(before.plans_like(&settings));
+        settings.set("statement_timeout", "8000").unwrap();
+        assert_eq!((seconds(&before), seconds(&settings)), (Some(7), Some(8)));
+        assert!(before.plans_like(&settings) && before != settings);
+        settings.set("extra_float_digits", "0").unwrap();
+        assert!(!before.plans_like(&settings));
+        settings.reset("extra_float_digits", &before).unwrap();
+        assert!(before.plans_like(&settings));
+        settings.reset("statement_timeout", &Settings::default()).unwrap();
+        assert_eq!(seconds(&settings), None);
     }
 
     #[test]

@@ -8,9 +8,10 @@
 
 mod slot;
 
-pub(crate) use slot::{Mode, Slot};
+pub(crate) use slot::{Found, Mode, Slot};
 
 use crate::optimizer::execution::{fresh, shares_state};
+use crate::optimizer::few;
 use crate::pg::settings::Settings;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -18,26 +19,33 @@ use datafusion::datasource::{ViewTable, source_as_provider};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 use tenon_executor::scan::SegmentTable;
-use tenon_storage::{Relation, State, analyze_count};
+use tenon_storage::{State, analyze_count};
 
 /// Plans kept by all sessions together.
 const PLANS_MAX: usize = 1024;
 
 /// What a plan was made for, apart from the data and the values of parameters.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Purpose {
     pub settings: Settings,
     /// Schemas in which names are looked up.
-    pub path: Vec<String>,
+    pub path: Arc<[String]>,
+}
+
+impl PartialEq for Purpose {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path && self.settings.plans_like(&other.settings)
+    }
 }
 
 /// A plan that has not run, and what it depends on.
 #[derive(Debug)]
 pub(crate) struct KeptPlan {
     plan: Arc<dyn ExecutionPlan>,
+    /// Whether it may be evaluated at once.
+    few: bool,
     purpose: Purpose,
     /// What it has in place of its statement's parameters; None: it leaves them open.
     values: Option<Vec<ScalarValue>>,
@@ -50,9 +58,10 @@ pub(crate) struct KeptPlan {
 /// The data that a query reads.
 #[derive(Debug)]
 pub(crate) struct Basis {
-    /// oid and version of each table.
-    tables: Vec<(u32, u64)>,
-    catalog: u64,
+    /// Schema, name and version of each table.
+    tables: Vec<(String, String, u64)>,
+    /// What names mean.
+    meaning: u64,
 }
 
 /// One a server.
@@ -91,7 +100,7 @@ impl Basis {
         tables.dedup();
         Some(Self {
             tables,
-            catalog: catalog(state),
+            meaning: state.meaning(),
         })
     }
 
@@ -101,36 +110,27 @@ impl Basis {
     }
 
     fn holds_in(&self, state: &State) -> bool {
-        self.is_current(state) && catalog(state) == self.catalog
+        state.meaning() == self.meaning && self.is_current(state)
     }
 
     fn is_current(&self, state: &State) -> bool {
-        let found = |oid| state.table_by_oid(oid).map(|table| table.version());
-        self.tables.iter().all(|&(oid, version)| found(oid) == Some(version))
+        self.tables.iter().all(|(schema, name, version)| {
+            let found = state.table(schema, name);
+            found.is_some_and(|table| table.version() == *version)
+        })
     }
-}
-
-/// Which name means what. Of tables, the version says the rest.
-fn catalog(state: &State) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for relation in state.relations() {
-        (relation.schema_name(), relation.name(), relation.oid()).hash(&mut hasher);
-        if let Relation::View(view) = relation {
-            view.sql.hash(&mut hasher);
-        }
-        // Which rows a partition has follows from its table's version.
-    }
-    hasher.finish()
 }
 
 /// Tables that a plan reads, with those of its views and subqueries.
-fn collect(plan: &LogicalPlan, tables: &mut Vec<(u32, u64)>) -> Option<()> {
+fn collect(plan: &LogicalPlan, tables: &mut Vec<(String, String, u64)>) -> Option<()> {
     let mut known = true;
     let walked = plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node {
             let provider = source_as_provider(&scan.source)?;
             if let Some(table) = provider.downcast_ref::<SegmentTable>() {
-                tables.push((table.table().oid(), table.table().version()));
+                let table = table.table();
+                let definition = table.definition();
+                tables.push((definition.schema_name.clone(), table.name().to_owned(), table.version()));
             } else if let Some(view) = provider.downcast_ref::<ViewTable>() {
                 known &= collect(view.logical_plan(), tables).is_some();
             } else {
@@ -159,6 +159,7 @@ impl PlanCache {
         }
         let Ok(plan) = fresh(plan, None) else { return };
         let kept = Arc::new(KeptPlan {
+            few: few::is_candidate(&plan),
             plan,
             purpose: keeper.purpose,
             values,

@@ -5,9 +5,11 @@
 
 use super::{KeptPlan, Purpose};
 use crate::optimizer::execution::fresh;
+use crate::optimizer::few;
 use crate::pg::error::Result;
 use crate::pg::errors::from_datafusion;
 use crate::pg::settings::Settings;
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
@@ -76,6 +78,29 @@ impl History {
     }
 }
 
+/// A kept plan for a statement that is about to run.
+pub(crate) struct Found(Arc<KeptPlan>);
+
+impl Found {
+    fn values<'v>(&self, values: &'v [ScalarValue]) -> Option<&'v [ScalarValue]> {
+        self.0.values.is_none().then_some(values)
+    }
+
+    /// The rows, where they are few and can be had at once.
+    pub fn few(&self, values: &[ScalarValue]) -> Option<Result<Vec<RecordBatch>>> {
+        if !self.0.few {
+            return None;
+        }
+        let rows = few::rows(&self.0.plan, self.values(values));
+        rows.map_err(|error| from_datafusion(&error)).transpose()
+    }
+
+    /// A copy that runs with the values.
+    pub fn plan(&self, values: &[ScalarValue]) -> Result<Arc<dyn ExecutionPlan>> {
+        fresh(&self.0.plan, self.values(values)).map_err(|error| from_datafusion(&error))
+    }
+}
+
 impl Slot {
     /// Counts an execution; whether there has been one before, so that a plan is worth keeping.
     pub fn is_repeated(&self) -> bool {
@@ -107,14 +132,8 @@ impl Slot {
         custom.is_some_and(|kept| kept.values.as_deref() == Some(&[]) && kept.is_right(purpose, state))
     }
 
-    /// A kept plan, ready to run with the values, if one is right for this purpose and state.
-    pub fn find(
-        &self,
-        purpose: &Purpose,
-        values: &[ScalarValue],
-        mode: Mode,
-        state: &Arc<State>,
-    ) -> Option<Result<Arc<dyn ExecutionPlan>>> {
+    /// A kept plan, if one is right for this purpose and state.
+    pub fn find(&self, purpose: &Purpose, values: &[ScalarValue], mode: Mode, state: &Arc<State>) -> Option<Found> {
         let (custom, generic) = {
             let own = self.0.lock();
             if own.spills {
@@ -127,9 +146,7 @@ impl Slot {
         };
         let custom = custom.filter(|kept| kept.values.as_deref() == Some(values) && kept.is_right(purpose, state));
         let generic = || generic.filter(|kept| kept.is_right(purpose, state));
-        let kept = custom.or_else(generic)?;
-        let values = kept.values.is_none().then_some(values);
-        Some(fresh(&kept.plan, values).map_err(|error| from_datafusion(&error)))
+        custom.or_else(generic).map(Found)
     }
 
     /// Takes in a plan that is kept elsewhere.

@@ -40,7 +40,7 @@ impl Kept {
     }
 
     fn is_for(&self, binder: &Binder) -> bool {
-        self.purpose.settings == binder.facts.settings && self.purpose.path == binder.facts.path
+        self.purpose.settings == binder.facts.settings && *self.purpose.path == *binder.facts.path
     }
 }
 
@@ -69,7 +69,7 @@ impl KeptChecks {
                 objects: binder.snapshot.objects().clone(),
                 purpose: Purpose {
                     settings: binder.facts.settings.clone(),
-                    path: binder.facts.path.clone(),
+                    path: binder.facts.path.clone().into(),
                 },
                 checks: checks.clone(),
             });

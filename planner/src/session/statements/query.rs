@@ -8,13 +8,15 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::rewrite;
 use crate::pg::types::describe as describe_columns;
-use crate::session::plan_cache::{Basis, Keeper, Mode};
+use crate::session::plan_cache::{Basis, Found, Keeper, Mode};
 use crate::session::run::{self, Source};
 use crate::session::{Prepared, Session};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
+use futures::StreamExt;
 use std::sync::Arc;
 
 pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
@@ -76,9 +78,39 @@ pub(super) async fn run(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    let found = kept(session, prepared, params);
+    if let Some((columns, plan)) = &found
+        && let Some(batches) = at_once(session, plan, params)
+    {
+        let batches = batches?.into_iter().map(Ok);
+        return Ok(rows(columns.clone(), futures::stream::iter(batches).boxed()));
+    }
     let run = session.run();
-    let (columns, source) = ready(session, prepared, query, params)?;
+    let (columns, source) = match found {
+        Some((columns, plan)) => (columns, Source::Physical(plan.plan(params)?, prepared.slot.clone())),
+        None => made(session, prepared, query, params)?,
+    };
     Ok(rows(columns, run::start_source(&run, source).await?))
+}
+
+/// The rows of a kept plan that reads few, by this thread.
+fn at_once(session: &Session, plan: &Found, params: &[ScalarValue]) -> Option<Result<Vec<RecordBatch>>> {
+    // EXPLAIN ANALYZE wants to see the plan run.
+    if session.watch.is_some() {
+        return None;
+    }
+    if session.cancel().is_cancelled() {
+        return Some(Err(run::stopped(session.account())));
+    }
+    plan.few(params)
+}
+
+/// A query's columns and the plan that is kept for it.
+fn kept(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Option<(Vec<ColumnDesc>, Found)> {
+    let columns = prepared.columns.as_ref()?;
+    let mode = Mode::of(&session.settings);
+    let found = prepared.slot.find(&session.purpose(), params, mode, &session.state())?;
+    Some((columns.clone(), found))
 }
 
 /// A query's columns, and its plan: a kept one, or one to be made and, where that can be, kept.
@@ -88,10 +120,20 @@ pub(super) fn ready(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<(Vec<ColumnDesc>, Source)> {
-    let (state, purpose, mode) = (session.state(), session.purpose(), Mode::of(&session.settings));
-    if let (Some(kept), Some(columns)) = (prepared.slot.find(&purpose, params, mode, &state), &prepared.columns) {
-        return Ok((columns.clone(), Source::Physical(kept?, prepared.slot.clone())));
+    match kept(session, prepared, params) {
+        Some((columns, plan)) => Ok((columns, Source::Physical(plan.plan(params)?, prepared.slot.clone()))),
+        None => made(session, prepared, query, params),
     }
+}
+
+/// A query's columns, and its plan, which is to be made.
+fn made(
+    session: &mut Session,
+    prepared: &Prepared,
+    query: &ast::Query,
+    params: &[ScalarValue],
+) -> Result<(Vec<ColumnDesc>, Source)> {
+    let (state, purpose, mode) = (session.state(), session.purpose(), Mode::of(&session.settings));
     let cached = prepared
         .plan
         .lock()

@@ -1,7 +1,7 @@
 //! Commit: a transaction's changes on top of what others have committed.
 
 use super::super::state::{Relation, SchemaEntry, State};
-use super::Transaction;
+use super::{Touch, Transaction};
 use crate::error::{ErrorKind, Result, StorageError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +40,20 @@ impl Transaction {
         }
         self.base = current;
         Ok(())
+    }
+
+    /// Whether it has changed more than rows.
+    fn changes_meaning(&self) -> bool {
+        let rows_alone = |(oid, touch): (&u32, &Touch)| match (&touch.base, self.state.relation_by_oid(*oid)) {
+            (Some(Relation::Table(base)), Some(Relation::Table(own))) => {
+                Arc::ptr_eq(base.definition(), own.definition())
+            }
+            _ => false,
+        };
+        !(self.objects.is_empty()
+            && self.schemas_created.is_empty()
+            && self.schemas_dropped.is_empty()
+            && self.touched.iter().all(rows_alone))
     }
 
     /// The current state of others with this transaction's changes.
@@ -128,6 +142,10 @@ impl Transaction {
                 return Err(StorageError::serialization());
             }
             next.schemas.remove(name);
+        }
+        match self.changes_meaning() {
+            true => next.change_meaning(),
+            false => next.meaning = current.meaning,
         }
         Ok(next)
     }

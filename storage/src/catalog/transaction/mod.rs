@@ -87,6 +87,7 @@ impl Transaction {
             oid: self.database.new_oid(),
             relations: BTreeMap::new(),
         };
+        self.state_mut().change_meaning();
         self.state_mut().schemas.insert(name.to_string(), Arc::new(entry));
         if !self.schemas_dropped.remove(name) {
             self.schemas_created.insert(name.to_string());
@@ -119,6 +120,7 @@ impl Transaction {
             }
         }
         self.drop_objects_of(name);
+        self.state_mut().change_meaning();
         self.state_mut().schemas.remove(name);
         if !self.schemas_created.remove(name) {
             self.schemas_dropped.insert(name.to_string());

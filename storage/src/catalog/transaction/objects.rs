@@ -98,6 +98,7 @@ impl Transaction {
     pub fn put_object(&mut self, key: ObjectKey, object: Option<Object>) {
         let before = self.state.objects.get(&key).cloned();
         self.objects.entry(key.clone()).or_insert(before);
+        self.state_mut().change_meaning();
         let objects = &mut self.state_mut().objects;
         match object {
             Some(object) => objects.insert(key, object),

@@ -1,0 +1,264 @@
+//! Plans over few rows, evaluated at once by whoever asks: without tasks, streams, contexts, metrics and memory that is
+//! reserved, none of which pays for a thousand rows. Such a plan is not copied before it runs, since nothing of the run stays
+//! in it.
+//!
+//! A thread that serves clients does this, so that all of it must be bounded: a scan of few rows or by an index, and above
+//! it what takes the same short time for each row and makes values of fixed width.
+
+use super::parameters::{parameter, valued};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::cast::as_boolean_array;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NegativeExpr, NotExpr,
+    TryCastExpr,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::{SortExec, sort_batch};
+use std::sync::Arc;
+use tenon_executor::scan::ScanExec;
+
+/// Rows that a plan may read.
+const ROWS_MAX: usize = 4096;
+/// Nodes above each other.
+const DEPTH_MAX: usize = 8;
+/// Expressions of a plan, with their parts.
+const EXPRESSIONS_MAX: usize = 256;
+/// What a value that the statement gives may take, bytes.
+const VALUE_BYTES_MAX: usize = 1024;
+
+/// Functions that take a short time for each row, whatever it holds, and do not change.
+const FUNCTIONS: [&str; 9] = [
+    "checked_add",
+    "checked_subtract",
+    "checked_multiply",
+    "checked_divide",
+    "to_integer",
+    "decimal_from",
+    "decimal_to",
+    "parameter",
+    "abs",
+];
+
+/// Whether [`rows`] may evaluate such a plan, if it finds the rows few enough.
+pub(crate) fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let mut expressions = 0;
+    are_known(plan, DEPTH_MAX, &mut expressions).unwrap_or(false) && expressions <= EXPRESSIONS_MAX
+}
+
+fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usize) -> Result<bool> {
+    if depth == 0 {
+        return Ok(false);
+    }
+    let known = match plan.downcast_ref::<ScanExec>() {
+        Some(scan) => scan.runtime().is_empty(),
+        None => {
+            plan.is::<ProjectionExec>()
+                || plan.is::<FilterExec>()
+                || plan.is::<GlobalLimitExec>()
+                || plan.is::<LocalLimitExec>()
+                || plan.is::<CoalescePartitionsExec>()
+                || plan.is::<SortExec>()
+                || (plan.is::<PlaceholderRowExec>() && plan.schema().fields().is_empty())
+                || plan.is::<EmptyExec>()
+        }
+    };
+    // An empty plan may have several partitions, each with its rows.
+    let whole = !plan.is::<PlaceholderRowExec>() || plan.properties().partitioning.partition_count() == 1;
+    let schema = plan.children().first().map_or_else(
+        || match plan.downcast_ref::<ScanExec>() {
+            Some(scan) => Arc::clone(scan.full_schema()),
+            None => plan.schema(),
+        },
+        |input| input.schema(),
+    );
+    let mut short = known && whole;
+    let mut look = |expr: &Arc<dyn PhysicalExpr>| {
+        short = short && is_short(expr, &schema, expressions)?;
+        Ok(TreeNodeRecursion::Continue)
+    };
+    match plan.downcast_ref::<ScanExec>() {
+        // As they were given: over the table's columns.
+        Some(scan) => scan.given().iter().try_for_each(|expr| look(expr).map(drop))?,
+        None => plan.apply_expressions(&mut look).map(drop)?,
+    }
+    if !short {
+        return Ok(false);
+    }
+    for input in plan.children() {
+        if !are_known(input, depth - 1, expressions)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether an expression takes a short time for each row.
+fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, expressions: &mut usize) -> Result<bool> {
+    let mut short = true;
+    expr.apply(|expr| {
+        *expressions += 1;
+        let plain = expr.is::<Column>() || expr.downcast_ref::<Literal>().is_some_and(|l| is_small(l.value()));
+        let known = match (
+            expr.downcast_ref::<BinaryExpr>(),
+            expr.downcast_ref::<ScalarFunctionExpr>(),
+        ) {
+            (Some(binary), _) => is_short_operator(*binary.op()),
+            (None, Some(call)) => parameter(expr).is_some() || FUNCTIONS.contains(&call.name()),
+            (None, None) => {
+                expr.is::<IsNullExpr>()
+                    || expr.is::<IsNotNullExpr>()
+                    || expr.is::<NotExpr>()
+                    || expr.is::<NegativeExpr>()
+                    || expr.is::<InListExpr>()
+                    || expr.is::<CaseExpr>()
+                    || expr.is::<CastExpr>()
+                    || expr.is::<TryCastExpr>()
+            }
+        };
+        let fixed = |of: DataType| of.is_primitive() || matches!(of, DataType::Boolean | DataType::Null);
+        short = plain || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
+        Ok(match short {
+            true => TreeNodeRecursion::Continue,
+            false => TreeNodeRecursion::Stop,
+        })
+    })?;
+    Ok(short)
+}
+
+fn is_short_operator(op: Operator) -> bool {
+    use Operator::*;
+    matches!(
+        op,
+        Eq | NotEq | Lt | LtEq | Gt | GtEq | Plus | Minus | Multiply | Divide | Modulo | And | Or | IsDistinctFrom
+    ) || matches!(op, IsNotDistinctFrom | BitwiseAnd | BitwiseOr | BitwiseXor)
+}
+
+fn is_small(value: &ScalarValue) -> bool {
+    let of = value.data_type();
+    of.is_primitive() || matches!(of, DataType::Boolean | DataType::Null) || value.size() <= VALUE_BYTES_MAX
+}
+
+/// The rows of a plan that [`is_candidate`], with values for the parameters that it leaves open; None where they may be many.
+pub(crate) fn rows(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]>) -> Result<Option<Vec<RecordBatch>>> {
+    if !values.unwrap_or_default().iter().all(is_small) {
+        return Ok(None);
+    }
+    evaluate(plan, values)
+}
+
+fn evaluate(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]>) -> Result<Option<Vec<RecordBatch>>> {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        return match values {
+            Some(values) if !scan.given().is_empty() => {
+                read(&scan.with_filters_changed(|filter| with_values(&filter, Some(values)))?)
+            }
+            _ => read(scan),
+        };
+    }
+    if plan.is::<PlaceholderRowExec>() {
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(plan.schema(), vec![], &options)?;
+        return Ok(Some(vec![row]));
+    }
+    let [input] = plan.children()[..] else {
+        return Ok(plan.is::<EmptyExec>().then(Vec::new));
+    };
+    let Some(batches) = evaluate(input, values)? else {
+        return Ok(None);
+    };
+    let batches = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        project(projection, batches, values)?
+    } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        limited(self::filter(filter, batches, values)?, 0, filter.fetch())
+    } else if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
+        limited(batches, limit.skip(), limit.fetch())
+    } else if let Some(limit) = plan.downcast_ref::<LocalLimitExec>() {
+        limited(batches, 0, Some(limit.fetch()))
+    } else if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        let rows = concat_batches(&sort.input().schema(), &batches)?;
+        vec![sort_batch(&rows, sort.expr(), sort.fetch())?]
+    } else {
+        limited(batches, 0, plan.fetch())
+    };
+    Ok(Some(batches))
+}
+
+fn read(scan: &ScanExec) -> Result<Option<Vec<RecordBatch>>> {
+    match scan.rows_read_max() {
+        Some(rows) if rows <= ROWS_MAX => scan.read_few().map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn with_values(expr: &Arc<dyn PhysicalExpr>, values: Option<&[ScalarValue]>) -> Result<Arc<dyn PhysicalExpr>> {
+    match values {
+        Some(values) if expr.exists(|expr| Ok(parameter(expr).is_some()))? => valued(Arc::clone(expr), values),
+        _ => Ok(Arc::clone(expr)),
+    }
+}
+
+fn project(
+    projection: &ProjectionExec,
+    batches: Vec<RecordBatch>,
+    values: Option<&[ScalarValue]>,
+) -> Result<Vec<RecordBatch>> {
+    let exprs = projection
+        .expr()
+        .iter()
+        .map(|projected| with_values(&projected.expr, values));
+    let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    let schema = projection.schema();
+    let projected = batches.into_iter().map(|batch| {
+        let rows = batch.num_rows();
+        let columns = exprs.iter().map(|expr| expr.evaluate(&batch)?.into_array(rows));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&schema),
+            columns,
+            &options,
+        )?)
+    });
+    projected.collect()
+}
+
+fn filter(filter: &FilterExec, batches: Vec<RecordBatch>, values: Option<&[ScalarValue]>) -> Result<Vec<RecordBatch>> {
+    let predicate = with_values(filter.predicate(), values)?;
+    let filtered = batches.into_iter().map(|batch| {
+        let passes = predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
+        let batch = datafusion::arrow::compute::filter_record_batch(&batch, as_boolean_array(&passes)?)?;
+        Ok(match filter.projection() {
+            Some(columns) => batch.project(columns)?,
+            None => batch,
+        })
+    });
+    filtered.collect()
+}
+
+/// The rows after `skip`, at most `fetch`.
+fn limited(batches: Vec<RecordBatch>, mut skip: usize, fetch: Option<usize>) -> Vec<RecordBatch> {
+    let mut left = fetch.unwrap_or(usize::MAX);
+    let mut kept = vec![];
+    for batch in batches {
+        let from = skip.min(batch.num_rows());
+        let rows = (batch.num_rows() - from).min(left);
+        skip -= from;
+        left -= rows;
+        if rows > 0 {
+            kept.push(batch.slice(from, rows));
+        }
+    }
+    kept
+}

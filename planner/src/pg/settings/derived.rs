@@ -1,0 +1,150 @@
+//! What is made of a session's settings for each of its statements: made once, and anew where a setting changes.
+
+use super::{Settings, bytes, milliseconds};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
+use tenon_storage::datetime::Conventions;
+
+/// Settings that change no plan.
+const OF_NO_PLAN: [&str; 6] = [
+    "application_name",
+    "client_min_messages",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "statement_timeout",
+    "tenon.client_stalled_timeout",
+];
+
+/// Settings that have been set, by their names.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    set: BTreeMap<String, String>,
+    derived: OnceLock<Derived>,
+}
+
+#[derive(Debug)]
+struct Derived {
+    joins: JoinOptions,
+    conventions: Conventions,
+    times: Times,
+    floats: Option<i32>,
+    escaped_bytea: bool,
+    of_plans: BTreeMap<String, String>,
+}
+
+/// Limits of time; None: there is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    pub statement: Option<Duration>,
+    pub idle: Option<Duration>,
+    pub idle_in_transaction: Option<Duration>,
+    pub client_stalled: Option<Duration>,
+}
+
+impl Values {
+    pub fn set(&self) -> &BTreeMap<String, String> {
+        &self.set
+    }
+
+    pub fn change(&mut self) -> &mut BTreeMap<String, String> {
+        self.derived = OnceLock::new();
+        &mut self.set
+    }
+}
+
+impl Clone for Values {
+    /// For a change: what follows from the values is made anew.
+    fn clone(&self) -> Self {
+        Self {
+            set: self.set.clone(),
+            derived: OnceLock::new(),
+        }
+    }
+}
+
+impl PartialEq for Values {
+    fn eq(&self, other: &Self) -> bool {
+        self.set == other.set
+    }
+}
+
+impl Eq for Values {}
+
+impl Hash for Values {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.set.hash(state);
+    }
+}
+
+impl Settings {
+    fn derived(&self) -> &Derived {
+        self.values.derived.get_or_init(|| {
+            let value = |name| self.get(name).unwrap_or_default();
+            let limit = |name| {
+                milliseconds(&value(name))
+                    .filter(|ms| *ms > 0)
+                    .map(Duration::from_millis)
+            };
+            let mut of_plans = self.values.set.clone();
+            of_plans.retain(|name, _| !OF_NO_PLAN.contains(&name.as_str()));
+            Derived {
+                joins: JoinOptions {
+                    operator: JoinOperator::named(&value("tenon.join_operator")).unwrap_or_default(),
+                    device: DeviceChoice::named(&value("tenon.device")).unwrap_or_default(),
+                    gpu_memory_limit_bytes: bytes(&value("tenon.gpu_memory_limit")),
+                    wait_for_compile: value("tenon.wait_for_compile") == "on",
+                },
+                conventions: self.conventions_at(None),
+                times: Times {
+                    statement: limit("statement_timeout"),
+                    idle: limit("idle_session_timeout"),
+                    idle_in_transaction: limit("idle_in_transaction_session_timeout"),
+                    client_stalled: limit("tenon.client_stalled_timeout"),
+                },
+                floats: value("extra_float_digits").parse().ok().filter(|digits| *digits <= 0),
+                escaped_bytea: value("bytea_output") == "escape",
+                of_plans,
+            }
+        })
+    }
+
+    /// What the session asks of its joins.
+    pub(crate) fn join_options(&self) -> JoinOptions {
+        self.derived().joins
+    }
+
+    /// How the session reads and writes dates, times and intervals; `now_us`: what `now` means in a text.
+    pub(crate) fn conventions(&self, now_us: Option<i64>) -> Conventions {
+        Conventions {
+            now_us,
+            ..self.derived().conventions.clone()
+        }
+    }
+
+    pub(crate) fn times(&self) -> Times {
+        self.derived().times
+    }
+
+    /// `extra_float_digits` where it is 0 or less.
+    pub(crate) fn fewer_float_digits(&self) -> Option<i32> {
+        self.derived().floats
+    }
+
+    /// Whether `bytea` is written with octal escapes.
+    pub(crate) fn escapes_bytea(&self) -> bool {
+        self.derived().escaped_bytea
+    }
+
+    /// Whether both are one, so that nothing was set between them.
+    pub(crate) fn is_same(&self, other: &Settings) -> bool {
+        Arc::ptr_eq(&self.values, &other.values)
+    }
+
+    /// Whether a plan made under the one is right under the other.
+    pub(crate) fn plans_like(&self, other: &Settings) -> bool {
+        Arc::ptr_eq(&self.values, &other.values) || self.derived().of_plans == other.derived().of_plans
+    }
+}

@@ -1,0 +1,221 @@
+//! Plans that are kept and evaluated at once, against plans made anew: random statements over tables that change meanwhile.
+
+use crate::process::{Server, sql_state};
+use crate::trial;
+use anyhow::{Result, ensure};
+use libtest_mimic::Trial;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+/// Rows of the tables: one that is read by its index, small ones, one of no row.
+const TABLES: [(&str, usize); 4] = [("big", 6000), ("small", 40), ("single", 1), ("empty", 0)];
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("kept::texts", || texts(1)),
+        trial("kept::texts_by_two", || texts(2)),
+        trial("kept::prepared", prepared),
+    ]
+}
+
+fn seed() -> u64 {
+    let given = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(|| rand::rng().random());
+    println!("TENON_SEED={seed}");
+    seed
+}
+
+async fn fill(client: &Client) -> Result<()> {
+    for (name, rows) in TABLES {
+        let sql = format!(
+            "CREATE TABLE {name} (k int PRIMARY KEY, g bigint, v text, f double precision, n numeric(10,2), d date, s smallint);
+             INSERT INTO {name} SELECT g, CASE WHEN g % 5 > 0 THEN g % 7 END, 'v' || g % 11, g / 4.0, g / 8.0,
+             date '2024-01-01' + g % 9, g % 3 FROM generate_series(1, {rows}) AS g"
+        );
+        client.batch_execute(&sql).await?;
+    }
+    Ok(())
+}
+
+/// One condition.
+fn condition(random: &mut StdRng) -> String {
+    let number: i32 = random.random_range(-2..45);
+    match random.random_range(0..16) {
+        0..4 => format!("k = {number}"),
+        4 => format!("k BETWEEN {} AND {number}", number - 5),
+        5 => format!("k > {}", 5990 + number),
+        6 => format!("g = {}", number % 8),
+        7 => format!("v = 'v{}'", number.rem_euclid(13)),
+        8 => format!("v <> 'it''s {number}' AND k < {number}"),
+        9 => format!("f = {}.{}", number, [0, 25, 5, 3][random.random_range(0..4)]),
+        10 => format!("n = {}.{}", number, [0, 125, 5, 12][random.random_range(0..4)]),
+        11 => format!("d = '2024-01-0{}' AND k < 60", random.random_range(1..10)),
+        12 => format!("k IN ({number}, 7) OR g IS NULL AND k <= {number}"),
+        13 => format!("s = {} AND k < {number}", [0, 1, 70_000][random.random_range(0..3)]),
+        14 => format!("k = {number} AND k / (g - 3) >= {}", random.random_range(-1..2)),
+        _ => format!(
+            "NOT (k >= {number}) AND g < {}",
+            [3, 3_000_000_000_i64][random.random_range(0..2)]
+        ),
+    }
+}
+
+fn query(random: &mut StdRng) -> String {
+    let columns = [
+        "*",
+        "k",
+        "g, k, g",
+        "v, d",
+        "k + g",
+        "g * 2 AS twice, n",
+        "CASE WHEN g > 3 THEN k ELSE -k END, f",
+        "g IS NULL, k = 5",
+        "upper(v), k",
+        "count(*)",
+        "sum(g), min(v)",
+        "7, 'x', k",
+    ];
+    let columns = columns[random.random_range(0..columns.len())];
+    let (table, _) = TABLES[random.random_range(0..TABLES.len())];
+    let mut sql = format!("SELECT {columns} FROM {table} WHERE {}", condition(random));
+    if random.random_bool(0.2) {
+        sql += &format!(" AND {}", condition(random));
+    }
+    let grouped = columns.contains('(') && !columns.starts_with("upper");
+    if !grouped && random.random_bool(0.5) {
+        sql += [
+            " ORDER BY k",
+            " ORDER BY k DESC LIMIT 3",
+            " ORDER BY k LIMIT 2 OFFSET 1",
+        ][random.random_range(0..3)];
+    }
+    sql
+}
+
+/// The names of columns and the rows, in any order where the statement leaves it open; or the error's SQLSTATE.
+async fn answer(client: &Client, sql: &str) -> Vec<Vec<String>> {
+    let messages = match client.simple_query(sql).await {
+        Ok(messages) => messages,
+        Err(error) => return vec![vec![sql_state(&error)]],
+    };
+    let mut rows = vec![];
+    let mut names = vec![];
+    for message in messages {
+        match message {
+            SimpleQueryMessage::RowDescription(columns) => {
+                names = columns.iter().map(|column| column.name().to_owned()).collect();
+            }
+            SimpleQueryMessage::Row(row) => {
+                let value = |at| row.get(at).unwrap_or("NULL").to_owned();
+                rows.push((0..row.len()).map(value).collect());
+            }
+            _ => {}
+        }
+    }
+    if !sql.contains("ORDER BY") {
+        rows.sort();
+    }
+    rows.insert(0, names);
+    rows
+}
+
+/// The same texts again and again, and with other literals, beside texts that nobody has sent before.
+async fn texts(clients: usize) -> Result<()> {
+    let server = Server::start(&["--threads=2"])?;
+    let mut random = StdRng::seed_from_u64(seed());
+    let fresh = server.connect().await?;
+    fill(&fresh).await?;
+    let mut others = vec![];
+    for _ in 0..clients {
+        others.push(server.connect().await?);
+    }
+    let mut asked: Vec<String> = (0..40).map(|_| query(&mut random)).collect();
+    for round in 0..500 {
+        let at = random.random_range(0..asked.len());
+        if random.random_bool(0.3) {
+            asked[at] = query(&mut random);
+        }
+        let sql = &asked[at];
+        let expected = answer(&fresh, &format!("{sql} /* {round} */")).await;
+        for _ in 0..2 {
+            let client = &others[random.random_range(0..clients)];
+            let found = answer(client, sql).await;
+            ensure!(found == expected, "{sql}\nfound {found:?}\nexpected {expected:?}");
+        }
+        if random.random_bool(0.1) {
+            change(&fresh, &mut random).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Changes rows, or what names mean.
+async fn change(client: &Client, random: &mut StdRng) -> Result<()> {
+    let (table, _) = TABLES[random.random_range(0..TABLES.len())];
+    let number: i32 = random.random_range(-2..45);
+    let sql = match random.random_range(0..6) {
+        0 => format!("INSERT INTO {table} (k, g) VALUES ({number}, 1) ON CONFLICT DO NOTHING"),
+        1 => format!("DELETE FROM {table} WHERE k = {number}"),
+        2 => format!("UPDATE {table} SET g = g + 1, v = 'v1' WHERE k < {number}"),
+        3 => format!("ALTER TABLE {table} ALTER COLUMN s TYPE int"),
+        4 => format!(
+            "ALTER TABLE {table} ALTER COLUMN g TYPE {}",
+            ["int", "bigint", "numeric"][number as usize % 3]
+        ),
+        _ => format!("ALTER TABLE {table} RENAME TO other; ALTER TABLE other RENAME TO {table}"),
+    };
+    Ok(client.batch_execute(&sql).await?)
+}
+
+/// Prepared statements with plans for any values, beside the same values in a text.
+async fn prepared() -> Result<()> {
+    let server = Server::start(&["--threads=2"])?;
+    let mut random = StdRng::seed_from_u64(seed());
+    let (client, fresh) = (server.connect().await?, server.connect().await?);
+    fill(&fresh).await?;
+    let mut round = 0;
+    for (table, _) in TABLES {
+        for text in [
+            "SELECT k::text, v FROM $t WHERE k = $1 AND g < $2",
+            "SELECT (k + $1)::text, v FROM $t WHERE k < $2 ORDER BY k DESC LIMIT 4",
+            "SELECT k::text, CASE WHEN g = $2 THEN 'yes' ELSE v END FROM $t WHERE k BETWEEN $1 AND $2 ORDER BY k",
+            "SELECT k::text, v FROM $t WHERE k / ($1 - 3) = $2 AND k < 50 ORDER BY k",
+        ] {
+            let sql = text.replace("$t", table);
+            client.batch_execute(&format!("PREPARE p(int, int) AS {sql}")).await?;
+            for mode in ["auto", "force_generic_plan", "force_custom_plan"] {
+                client.batch_execute(&format!("SET plan_cache_mode = {mode}")).await?;
+                for _ in 0..9 {
+                    let values = [random.random_range(-2..9), random.random_range(-2..60)];
+                    let [first, second] = values.map(|value: i32| format!("({value})"));
+                    let text = sql.replace("$1", &first).replace("$2", &second);
+                    round += 1;
+                    let expected = answer(&fresh, &format!("{text} /* {round} */")).await;
+                    // The name of a column may follow from the text.
+                    let found = answer(
+                        &client,
+                        &format!(
+                            "EXECUTE p{} -- ORDER BY",
+                            format!("{values:?}").replace('[', "(").replace(']', ")")
+                        ),
+                    )
+                    .await;
+                    let rows = |mut answer: Vec<Vec<String>>| {
+                        answer.sort();
+                        answer.retain(|row| !row.iter().any(|cell| cell == "v"));
+                        answer
+                    };
+                    let (found, expected) = (rows(found), rows(expected));
+                    ensure!(
+                        found == expected,
+                        "{text}\n{mode}: found {found:?}\nexpected {expected:?}"
+                    );
+                }
+            }
+            client.batch_execute("DEALLOCATE p").await?;
+            change(&fresh, &mut random).await?;
+        }
+    }
+    Ok(())
+}
