@@ -25,6 +25,8 @@ pub fn trials() -> Vec<Trial> {
         trial("bounds::many_connections", many_connections),
         trial("bounds::spilling", spilling),
         trial("bounds::moving_frames", moving_frames),
+        trial("bounds::frames_of_all_before", frames_of_all_before),
+        trial("bounds::lists_and_beginnings", lists_and_beginnings),
         trial("bounds::wide_rows", wide_rows),
         trial("bounds::sqlsmith", sqlsmith),
     ]
@@ -615,6 +617,68 @@ async fn moving_frames() -> Result<()> {
             "SELECT sum(r + length(w)) FROM (SELECT row_number() OVER (ORDER BY x) AS r, nth_value(s, 2) OVER (ORDER BY x ROWS \
              BETWEEN CURRENT ROW AND 5 FOLLOWING) AS w FROM t) q",
             "720037799968",
+        ),
+    ];
+    go_through_files(&directory.path().display().to_string(), &statements).await?;
+    Ok(())
+}
+
+/// Frames that begin or end with a partition that does not fit, by offsets of RANGE and GROUPS; `nth_value` from its beginning, to its
+/// end, and over all of it.
+async fn frames_of_all_before() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let statements = [
+        (
+            "SELECT sum(w) FROM (SELECT count(*) OVER (ORDER BY k RANGE BETWEEN 10 PRECEDING AND UNBOUNDED FOLLOWING) AS w FROM t) q",
+            "720016800202",
+        ),
+        (
+            "SELECT sum(w) FROM (SELECT count(*) OVER (ORDER BY k RANGE BETWEEN UNBOUNDED PRECEDING AND 10 FOLLOWING) AS w FROM t) q",
+            "720016800202",
+        ),
+        (
+            "SELECT sum(w), sum(v) FROM (SELECT count(*) OVER (ORDER BY k GROUPS BETWEEN 2 PRECEDING AND UNBOUNDED FOLLOWING) AS w, \
+             last_value(x) OVER (ORDER BY k GROUPS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS v FROM t) q",
+            "720004000078",
+        ),
+        (
+            "SELECT count(w) FROM (SELECT nth_value(s, 3) OVER (ORDER BY x) AS w FROM t) q",
+            "1199998",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT nth_value(s, 3) OVER (PARTITION BY x % 3 ORDER BY x ROWS BETWEEN CURRENT ROW AND \
+             UNBOUNDED FOLLOWING) AS w, nth_value(s, 4) OVER (PARTITION BY x % 3 ORDER BY x ROWS BETWEEN UNBOUNDED PRECEDING \
+             AND UNBOUNDED FOLLOWING) AS v FROM t) q WHERE w <> v OR w IS NULL",
+            "1199997",
+        ),
+    ];
+    go_through_files(&directory.path().display().to_string(), &statements).await?;
+    Ok(())
+}
+
+/// Lists of each group's values, the first rows of an order where these are many, rows that a query reads twice.
+async fn lists_and_beginnings() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let statements = [
+        (
+            "SELECT sum(length(l)) FROM (SELECT string_agg(s, ',') AS l FROM t GROUP BY k % 1000) q",
+            "39599000",
+        ),
+        (
+            "SELECT sum(cardinality(l)) FROM (SELECT array_agg(s || 'x') AS l, count(*) FROM t GROUP BY k % 1000) q",
+            "1200000",
+        ),
+        (
+            "SELECT count(*) || max(s) FROM (SELECT s FROM t ORDER BY s LIMIT 900000) q",
+            "900000c051326d1b571b18b19f698ae6a2e4f9",
+        ),
+        (
+            "WITH q AS MATERIALIZED (SELECT s, x FROM t) SELECT count(*) FROM q a JOIN q b USING (x) WHERE a.s = b.s",
+            "1200000",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT s, x FROM t INTERSECT ALL SELECT s, x FROM t) q",
+            "1200000",
         ),
     ];
     go_through_files(&directory.path().display().to_string(), &statements).await?;

@@ -7,6 +7,7 @@ use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
+use crate::optimizer::spill::collected::CollectedLists;
 use crate::optimizer::spill::inputs::SpillInputs;
 use crate::optimizer::spill::ordered_sets::NumberedOrderedSets;
 use crate::optimizer::spill::windows::CountedWindows;
@@ -109,6 +110,7 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         }
     }
     rules.push(Arc::new(TenonWindows));
+    rules.push(Arc::new(CollectedLists));
     rules.push(Arc::new(Pieces));
     rules.push(Arc::new(SpillInputs));
     planning::checked(rules, || Arc::new(planning::Checkpoint))

@@ -6,10 +6,21 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A thread books what it took or gave back once it comes to this, bytes: shared counters would cost more than the
-/// allocation itself.
-const BATCH_BYTES: usize = 64 << 10;
+/// allocation itself. Where statements may hold much it is more than a batch's column, which comes and goes.
+static BATCH_BYTES: AtomicUsize = AtomicUsize::new(BATCH_BYTES_MIN);
+const BATCH_BYTES_MIN: usize = 64 << 10;
+const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Of what statements may hold, the part that a thread may have without having booked it.
+const BATCH_PART: usize = 4096;
+
+/// Statements may hold so much together.
+pub(super) fn limited(bytes: usize) {
+    let batch = (bytes / BATCH_PART).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
+    BATCH_BYTES.store(batch, Ordering::Relaxed);
+}
 
 struct Local {
     /// Kept alive by whoever entered it.
@@ -110,7 +121,7 @@ fn count(bytes: isize) {
             return;
         }
         let pending = local.pending.get() + bytes;
-        if pending.unsigned_abs() < BATCH_BYTES {
+        if pending.unsigned_abs() < BATCH_BYTES.load(Ordering::Relaxed) {
             local.pending.set(pending);
             return;
         }

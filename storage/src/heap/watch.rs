@@ -1,6 +1,6 @@
 //! The sum over all accounts, its limit, and the thread that stops statements where it is passed.
 
-use super::{Account, pages, rest};
+use super::{Account, allocator, pages, rest};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
@@ -43,6 +43,7 @@ static ACCOUNTS: LazyLock<Mutex<HashMap<usize, Weak<Account>>>> = LazyLock::new(
 /// From now on statements may hold so much together.
 pub fn limit(bytes: usize) {
     LIMIT_BYTES.store(bytes, Ordering::Relaxed);
+    allocator::limited(bytes);
     pages::keep(if bytes < KEEPS_FROM { 0 } else { bytes / 4 });
     WATCHER.get_or_init(|| {
         let thread = std::thread::Builder::new().name("tenon-memory".into());

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Operators that can go through files share a fifth alike, repartitions an eighth. The others have what these leave.
 /// The merges of sorts would take all of that for reading many files at a time: they share three eighths, and read fewer
 /// files in more steps. Where much is free they get more, as a sort merges what it held when it was the only one.
-/// Aggregations take some megabytes for each column of texts however few groups they hold.
+/// Aggregations take some megabytes for each column of texts however few groups they hold; those of sorted rows need them while
+/// the sorts and merges below have all that is there.
 #[derive(Debug)]
 pub(crate) struct SharePool {
     bytes: usize,
@@ -26,6 +27,9 @@ const MERGE_BYTES_MIN: usize = 6 << 20;
 /// An aggregation may have one part in so many.
 const AGGREGATIONS: usize = 6;
 
+/// An aggregation of sorted rows has one part in so many whatever others have.
+const SORTED_AGGREGATIONS: usize = 10;
+
 /// DataFusion tells the merges of its sorts by their names only.
 fn is_merge(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("ExternalSorterMerge")
@@ -34,6 +38,11 @@ fn is_merge(consumer: &MemoryConsumer) -> bool {
 /// An aggregation of groups that can go through files.
 fn is_aggregation(consumer: &MemoryConsumer) -> bool {
     consumer.name().contains("AggregateStream[") && consumer.can_spill()
+}
+
+/// An aggregation of sorted rows: it holds the group at hand.
+fn is_sorted_aggregation(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with("Ordered") && consumer.name().contains("AggregateStream[")
 }
 
 /// A repartition hands most of its batches on at once; the others go to files.
@@ -117,6 +126,10 @@ impl MemoryPool for SharePool {
             false => self.bytes,
         };
         let wanted = held.saturating_add(additional);
+        if is_sorted_aggregation(consumer) && wanted <= self.bytes / SORTED_AGGREGATIONS {
+            self.of(consumer).grow(reservation, additional);
+            return Ok(());
+        }
         let too_much = is_aggregation(consumer) && wanted > self.bytes / AGGREGATIONS;
         if too_much || self.reserved().saturating_add(additional) > limit {
             let name = consumer.name();
@@ -169,6 +182,10 @@ mod tests {
         assert!(sorts[0].try_grow(5 * MIB).is_err());
         drop(aggregations);
         drop((sorts, merges, repartitions, join));
+        let others = ["join", "OrderedPartialAggregateStream[0]"].map(|name| MemoryConsumer::new(name).register(&pool));
+        assert!(others[0].try_grow(80 * MIB).is_ok() && others[0].try_grow(1).is_err());
+        assert!(fits(&others[1], 80 / SORTED_AGGREGATIONS));
+        drop(others);
         assert_eq!(pool.reserved(), 0);
     }
 }

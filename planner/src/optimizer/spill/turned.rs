@@ -3,7 +3,7 @@
 //! Where a frame ends with its partition, no row has its value before the last one is read: DataFusion keeps whole partitions.
 //! From the other end of the partition such a frame begins with it, and grows as rows go by.
 
-use datafusion::common::Result;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_window::nth_value::{first_value_udwf, last_value_udwf};
 use datafusion::logical_expr::expr::{NullTreatment, Sort, WindowFunction};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition};
@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use std::sync::Arc;
 
 /// Aggregates that are the same whichever row comes first.
-const UNORDERED: [&str; 9] = [
+pub(super) const UNORDERED: [&str; 9] = [
     "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or",
 ];
 
@@ -51,17 +51,16 @@ pub(super) fn turned(function: &WindowFunction) -> Option<WindowFunction> {
     let mut turned = function.clone();
     let grows = |units, to| WindowFrame::new_bounds(units, unbounded(frame), to);
     let params = &mut turned.params;
-    let by_rows = grows(WindowFrameUnits::Rows, WindowFrameBound::CurrentRow);
     match Kind::of(function)? {
         // One value for all rows of a partition goes through files as it is.
         Kind::Aggregate if whole => return None,
         Kind::First if whole => {
-            params.window_frame = by_rows;
+            params.window_frame = up_to();
             return Some(turned);
         }
         Kind::Last if whole => {
             turned.fun = first_value_udwf().into();
-            params.window_frame = by_rows;
+            params.window_frame = up_to();
         }
         kind => {
             params.window_frame = grows(frame.units, mirrored(frame)?);
@@ -109,6 +108,15 @@ pub(crate) fn from_the_end(window: &WindowAggExec) -> Result<Option<Arc<dyn Exec
         Some(order) => Arc::new(sorted(order.clone(), found)),
         None => found,
     }))
+}
+
+/// All rows up to each.
+pub(super) fn up_to() -> WindowFrame {
+    WindowFrame::new_bounds(
+        WindowFrameUnits::Rows,
+        WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
+        WindowFrameBound::CurrentRow,
+    )
 }
 
 /// Before all rows, in a frame's units.

@@ -2,12 +2,13 @@
 //!
 //! The values of `ntile`, `percent_rank` and `cume_dist` depend on how many rows a partition has, so that DataFusion keeps whole
 //! partitions. Here they are computed of what rows can be given as they go by, and of the count of the partition's rows, which
-//! are read from a file once more. Frames that reach to the end of their partition are turned: [`super::turned`].
+//! are read from a file once more. Frames that reach to the end of their partition are turned: [`super::turned`]; those of RANGE and
+//! GROUPS with offsets come in steps: [`super::prefixes`].
 
-use super::turned;
+use super::{prefixes, turned};
 use crate::pg::functions::window::Framed;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_window::rank::rank_udwf;
@@ -34,12 +35,25 @@ impl OptimizerRule for CountedWindows {
             return Ok(Transformed::no(plan));
         }
         plan.transform_up_with_subqueries(|node| match &node {
-            LogicalPlan::Window(window) => match counted(window, config)? {
-                Some(plan) => Ok(Transformed::yes(plan)),
-                None => Ok(Transformed::no(node)),
+            LogicalPlan::Window(window) => match prefixes::staged(window, config)? {
+                Some(plan) => Ok(Transformed::yes(
+                    plan.transform_up(|node| by_rows(node, config)).data()?,
+                )),
+                None => by_rows(node, config),
             },
             _ => Ok(Transformed::no(node)),
         })
+    }
+}
+
+/// A node of window functions that are computed as rows go by, where they can be.
+fn by_rows(node: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Window(window) = &node else {
+        return Ok(Transformed::no(node));
+    };
+    match counted(window, config)? {
+        Some(plan) => Ok(Transformed::yes(plan)),
+        None => Ok(Transformed::no(node)),
     }
 }
 

@@ -1,19 +1,23 @@
-//! Rows that are made once and read as often as the query names them: WITH ... AS MATERIALIZED, or over volatile functions.
+//! Rows that are made once and read as often as the query names them: WITH ... AS MATERIALIZED, or over volatile functions. They
+//! lie in memory, or where that is too little and the plan may, in files.
 
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties, execute_stream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties, SpillManager,
+    execute_stream,
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use futures::{StreamExt, TryStreamExt};
@@ -21,16 +25,44 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use tenon_executor::hostile;
+use tenon_executor::options::PlanOptions;
 use tenon_executor::per_execution::{MadeOnce, PerExecution};
 
 /// The rows, shared by all copies of the node in a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Rows(PerExecution<MadeOnce<Made>>);
 
-#[derive(Debug)]
 struct Made {
-    batches: Vec<RecordBatch>,
+    /// Of each partition.
+    parts: Vec<Part>,
+    files: SpillManager,
     _reservation: MemoryReservation,
+}
+
+enum Part {
+    Held(Vec<RecordBatch>),
+    /// None: it has no rows.
+    Written(Option<Arc<dyn SpillFile>>),
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Made({} parts)", self.parts.len())
+    }
+}
+
+impl Made {
+    fn read(&self, partition: usize) -> Result<SendableRecordBatchStream> {
+        let schema = Arc::clone(self.files.schema());
+        let batches = match self.parts.get(partition) {
+            Some(Part::Written(Some(file))) => return self.files.read_spill_as_stream(Arc::clone(file), None),
+            Some(Part::Held(batches)) => batches.clone(),
+            Some(Part::Written(None)) | None => Vec::new(),
+        };
+        let batches = futures::stream::iter(batches.into_iter().map(Ok));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
 }
 
 #[derive(Debug)]
@@ -189,28 +221,62 @@ impl ExecutionPlan for MaterializedExec {
         let renamed = schema.clone();
         let partitions = self.properties.output_partitioning().partition_count();
         let batches = async move {
-            let made = shared.get_or_make(make(input, context)).await?;
+            let made = shared.get_or_make(make(input, partitions, context)).await?;
             // The copies of the plan may differ in what they call their columns.
-            let batches = made.batches.iter().skip(partition).step_by(partitions);
-            let batches = batches.map(move |batch| Ok(batch.clone().with_schema(renamed.clone())?));
-            Ok::<_, datafusion::error::DataFusionError>(futures::stream::iter(batches.collect::<Vec<_>>()))
+            let batches = made.read(partition)?;
+            Ok::<_, DataFusionError>(batches.map(move |batch| Ok(batch?.with_schema(renamed.clone())?)))
         };
         let stream = futures::stream::once(batches).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
     }
 }
 
-async fn make(input: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Made> {
-    let reservation = MemoryConsumer::new("WITH").register(context.memory_pool());
+async fn make(input: Arc<dyn ExecutionPlan>, partitions: usize, context: Arc<TaskContext>) -> Result<Made> {
+    let options = context.session_config().options().extensions.get::<PlanOptions>();
+    let spills = options.is_some_and(|plan| plan.spill);
+    let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+    let files = SpillManager::new(context.runtime_env(), metrics, input.schema());
+    let reservation = MemoryConsumer::new("WITH")
+        .with_can_spill(spills)
+        .register(context.memory_pool());
     let mut stream = execute_stream(input, context)?;
-    let mut batches = Vec::new();
+    let mut held = vec![Vec::new(); partitions];
+    let mut written = Vec::new();
+    let mut at = 0;
     while let Some(batch) = stream.next().await {
         let batch = batch?;
-        reservation.try_grow(batch.get_array_memory_size())?;
-        batches.push(batch);
+        let part = at % partitions;
+        at += 1;
+        if written.is_empty() {
+            let fits = reservation.try_grow(batch.get_array_memory_size());
+            if fits.is_ok() && !(spills && hostile::through_files()) {
+                held[part].push(batch);
+                continue;
+            }
+            if !spills {
+                fits?;
+            }
+            for batches in &mut held {
+                let mut file = files.create_in_progress_file("WITH")?;
+                for batch in batches.drain(..) {
+                    file.append_batch(&batch)?;
+                }
+                written.push(file);
+            }
+            reservation.free();
+        }
+        written[part].append_batch(&batch)?;
     }
+    let parts = match written.is_empty() {
+        true => held.into_iter().map(Part::Held).collect(),
+        false => {
+            let parts = written.iter_mut().map(|file| Ok(Part::Written(file.finish()?)));
+            parts.collect::<Result<_>>()?
+        }
+    };
     Ok(Made {
-        batches,
+        parts,
+        files,
         _reservation: reservation,
     })
 }

@@ -247,9 +247,14 @@ impl Frames {
 
     /// The rows on which a row's value depends, itself among them.
     pub fn extent(&self, row: usize) -> Range<usize> {
+        self.around(row, self.of(row))
+    }
+
+    /// Some rows, the row itself, and those that say where its frame lies.
+    pub fn around(&self, row: usize, rows: Range<usize>) -> Range<usize> {
         let by_peers = self.frame.units != Units::Rows || matches!(self.frame.exclude, Exclude::Group | Exclude::Ties);
-        let (frame, own) = (self.of(row), if by_peers { self.peers(row) } else { row..row + 1 });
-        frame.start.min(own.start)..frame.end.max(own.end)
+        let own = if by_peers { self.peers(row) } else { row..row + 1 };
+        rows.start.min(own.start)..rows.end.max(own.end)
     }
 
     pub fn excludes(&self) -> bool {

@@ -1,32 +1,29 @@
 //! A function of each row's frame, over any frame. The call's arguments are the function's own, the FILTER, the columns of
 //! ORDER BY, and the two offsets.
 
+use super::aggregation::{Aggregation, aggregate_of};
 use super::frame::{Bound, Frame, Frames, Units};
 use super::{fail, range};
-use crate::pg::bounds;
-use crate::pg::functions::aggregate;
 use crate::pg::types::type_name;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array, new_empty_array};
-use datafusion::arrow::compute::{SortOptions, cast, filter, take};
-use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type, Schema};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt64Array, new_empty_array};
+use datafusion::arrow::compute::{SortOptions, cast, take};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, Expr, ExprSchemable, PartitionEvaluator, Signature, SortExpr, Volatility, WindowFrame,
+    AggregateUDF, Expr, ExprSchemable, PartitionEvaluator, Signature, SortExpr, Volatility, WindowFrame,
     WindowFunctionDefinition, WindowUDF, WindowUDFImpl, lit,
 };
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
-use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What is computed of a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Function {
+pub(crate) enum Function {
     Aggregate(Arc<AggregateUDF>),
     FirstValue,
     LastValue,
@@ -34,7 +31,7 @@ pub(super) enum Function {
 }
 
 /// The parts of a call.
-pub(super) struct Call {
+pub(crate) struct Call {
     pub function: Function,
     pub args: Vec<Expr>,
     pub filter: Option<Expr>,
@@ -141,13 +138,63 @@ impl Framed {
 
     /// Whether no row depends on all those before it, or after.
     pub fn moves(&self) -> bool {
-        self.frame.start != Bound::UnboundedPreceding && self.frame.end != Bound::UnboundedFollowing
+        let begins = self.frame.start == Bound::UnboundedPreceding;
+        let ends = self.frame.end == Bound::UnboundedFollowing;
+        match self.function {
+            Function::Aggregate(_) => !begins && !ends,
+            // It depends on the one row that it picks, and that moves with the other end of the frame.
+            Function::FirstValue | Function::NthValue => !begins,
+            Function::LastValue => !ends,
+        }
     }
 
     /// For each of some rows of a partition, those on which its value depends.
     pub fn extents(&self, values: &[ArrayRef], rows: usize) -> Result<Vec<Range<usize>>> {
-        let frames = frames(self.frame, &values[self.own(values).len()..], &self.order, rows)?;
-        Ok((0..rows).map(|row| frames.extent(row)).collect())
+        let own = self.own(values);
+        let frames = frames(self.frame, &values[own.len()..], &self.order, rows)?;
+        let extent = |row: usize| {
+            let whole = frames.extent(row);
+            Ok(match (&self.function, self.picked(own, &frames, row)?) {
+                (Function::Aggregate(_), _) | (_, None) => whole,
+                (Function::FirstValue | Function::NthValue, Some(picked)) => {
+                    whole.start..frames.around(row, picked..picked + 1).end
+                }
+                (Function::LastValue, Some(picked)) if self.frame.start == Bound::UnboundedPreceding => {
+                    frames.around(row, picked..picked + 1).start..whole.end
+                }
+                (Function::LastValue, Some(_)) => whole,
+            })
+        };
+        (0..rows).map(extent).collect()
+    }
+
+    /// The row whose value the function gives; None where there is none.
+    fn picked(&self, own: &[ArrayRef], frames: &Frames, row: usize) -> Result<Option<usize>> {
+        match self.function {
+            Function::Aggregate(_) => Ok(None),
+            _ => picked(&self.function, own, frames, row),
+        }
+    }
+
+    /// What a call of the function was planned of. Its rows may be sorted by something else that gives the same order.
+    pub fn call(&self, params: &WindowFunctionParams) -> Option<Call> {
+        let (own, rest) = params.args.split_at_checked(self.arguments)?;
+        let [filter, keys @ .., from, to] = rest else {
+            return None;
+        };
+        let all = *filter == lit(true);
+        let keys = keys.iter().zip(&self.order);
+        Some(Call {
+            function: self.function.clone(),
+            args: own.to_vec(),
+            filter: (!all).then(|| filter.clone()),
+            partition_by: params.partition_by.clone(),
+            order_by: keys
+                .map(|(key, options)| key.clone().sort(!options.descending, options.nulls_first))
+                .collect(),
+            frame: self.frame,
+            offsets: [from.clone(), to.clone()],
+        })
     }
 }
 
@@ -244,29 +291,6 @@ impl WindowUDFImpl for Framed {
     }
 }
 
-/// The aggregate over columns that hold its arguments; constants stay what they are. And the types in which it takes them.
-fn aggregate_of(
-    function: &Arc<AggregateUDF>,
-    exprs: &[Arc<dyn PhysicalExpr>],
-    fields: &[FieldRef],
-) -> Result<(AggregateFunctionExpr, Vec<DataType>)> {
-    let mut fields = fields.to_vec();
-    let function = aggregate::for_types(function, &mut fields);
-    let columns = exprs.iter().zip(&fields).enumerate();
-    let columns = columns.map(|(at, (expr, field))| match expr.downcast_ref::<Literal>() {
-        Some(literal) if literal.value().data_type() == *field.data_type() => Arc::clone(expr),
-        _ => Arc::new(Column::new(field.name(), at)) as Arc<dyn PhysicalExpr>,
-    });
-    let columns = columns.collect();
-    let types = fields.iter().map(|field| field.data_type().clone()).collect();
-    let schema = Arc::new(Schema::new(fields));
-    let built = AggregateExprBuilder::new(function, columns)
-        .schema(schema)
-        .alias("framed")
-        .build()?;
-    Ok((built, types))
-}
-
 #[derive(Debug)]
 struct Evaluator {
     function: Function,
@@ -308,159 +332,37 @@ fn frames(frame: Frame, values: &[ArrayRef], order: &[SortOptions], rows: usize)
 impl Evaluator {
     /// The first, last or n-th value of each frame.
     fn picked(&self, own: &[ArrayRef], frames: &Frames, rows: usize) -> Result<ArrayRef> {
-        let mut places: Vec<Option<u64>> = Vec::with_capacity(rows);
-        for row in 0..rows {
-            let parts = frames.parts(row);
-            let length: usize = parts.iter().map(Range::len).sum();
-            let nth = match self.function {
-                Function::NthValue => {
-                    let numbers = own[1].as_primitive::<Int64Type>();
-                    match numbers.is_valid(row).then(|| numbers.value(row)) {
-                        Some(number) if number > 0 => Some(number as usize - 1),
-                        Some(_) => return Err(fail("22016", "argument of nth_value must be greater than zero")),
-                        None => None,
-                    }
-                }
-                Function::LastValue => length.checked_sub(1),
-                _ => Some(0),
-            };
-            places.push(nth.and_then(|nth| nth_of(&parts, nth)));
-        }
+        let places = (0..rows).map(|row| picked(&self.function, own, frames, row));
+        let places = places.map(|place| Ok(place?.map(|place| place as u64)));
+        let places: Vec<Option<u64>> = places.collect::<Result<_>>()?;
         Ok(take(&own[0], &UInt64Array::from(places), None)?)
     }
 }
 
-fn nth_of(parts: &[Range<usize>], mut nth: usize) -> Option<u64> {
+/// The first, last or n-th row of a row's frame.
+fn picked(function: &Function, own: &[ArrayRef], frames: &Frames, row: usize) -> Result<Option<usize>> {
+    let parts = frames.parts(row);
+    let nth = match function {
+        Function::NthValue => {
+            let numbers = own[1].as_primitive::<Int64Type>();
+            match numbers.is_valid(row).then(|| numbers.value(row)) {
+                Some(number) if number > 0 => Some(number as usize - 1),
+                Some(_) => return Err(fail("22016", "argument of nth_value must be greater than zero")),
+                None => None,
+            }
+        }
+        Function::LastValue => parts.iter().map(Range::len).sum::<usize>().checked_sub(1),
+        _ => Some(0),
+    };
+    Ok(nth.and_then(|nth| nth_of(&parts, nth)))
+}
+
+fn nth_of(parts: &[Range<usize>], mut nth: usize) -> Option<usize> {
     for part in parts {
         if nth < part.len() {
-            return Some((part.start + nth) as u64);
+            return Some(part.start + nth);
         }
         nth -= part.len();
     }
     None
-}
-
-/// An aggregate over the frames of one partition.
-struct Aggregation<'a> {
-    aggregate: &'a AggregateFunctionExpr,
-    /// The arguments in the rows that the FILTER admits.
-    columns: Vec<ArrayRef>,
-    /// How many admitted rows there are before each row.
-    before: Vec<usize>,
-    state: Box<dyn Accumulator>,
-    /// Whether the state takes rows out again, and is then as if they had never been in.
-    forgets: bool,
-}
-
-impl<'a> Aggregation<'a> {
-    fn new(
-        aggregate: &'a AggregateFunctionExpr,
-        columns: Vec<ArrayRef>,
-        admitted: &BooleanArray,
-        rows: usize,
-    ) -> Result<Self> {
-        let mut before = Vec::with_capacity(rows + 1);
-        let mut count = 0;
-        before.push(0);
-        for row in 0..rows {
-            count += usize::from(admitted.is_valid(row) && admitted.value(row));
-            before.push(count);
-        }
-        let columns = match count == rows {
-            true => columns,
-            false => columns
-                .iter()
-                .map(|column| Ok(filter(column, admitted)?))
-                .collect::<Result<_>>()?,
-        };
-        let exact = columns.iter().all(|column| !column.data_type().is_floating());
-        let sliding = match exact && aggregate.fun().name() != "array_agg" {
-            true => aggregate.create_sliding_accumulator().ok(),
-            false => None,
-        };
-        let sliding = sliding.filter(|state| state.supports_retract_batch());
-        let forgets = sliding.is_some();
-        let state = match sliding {
-            Some(state) => state,
-            None => aggregate.create_accumulator()?,
-        };
-        Ok(Self {
-            aggregate,
-            columns,
-            before,
-            state,
-            forgets,
-        })
-    }
-
-    fn results(mut self, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
-        let rows = self.before.len() - 1;
-        let mut held = 0..0;
-        let mut last: Option<([Range<usize>; 3], ScalarValue)> = None;
-        let mut results = Vec::with_capacity(rows);
-        for row in 0..rows {
-            // A frame may be as long as its partition, and so may each value.
-            bounds::check(0)?;
-            let parts = frames
-                .parts(row)
-                .map(|part| self.before[part.start]..self.before[part.end]);
-            if let Some((known, value)) = &last
-                && *known == parts
-            {
-                results.push(value.clone());
-                continue;
-            }
-            let value = match frames.excludes() {
-                true => self.afresh(&parts)?,
-                false => {
-                    let [whole, ..] = &parts;
-                    self.moved(&mut held, whole.clone())?;
-                    self.state.evaluate()?
-                }
-            };
-            results.push(value.clone());
-            last = Some((parts, value));
-        }
-        let results = ScalarValue::iter_to_array(results)?;
-        match results.data_type() == data_type {
-            true => Ok(results),
-            false => Ok(cast(&results, data_type)?),
-        }
-    }
-
-    /// The aggregate of some rows alone.
-    fn afresh(&self, parts: &[Range<usize>]) -> Result<ScalarValue> {
-        let mut state = self.aggregate.create_accumulator()?;
-        for part in parts.iter().filter(|part| part.start < part.end) {
-            state.update_batch(&self.slices(part))?;
-        }
-        state.evaluate()
-    }
-
-    fn slices(&self, rows: &Range<usize>) -> Vec<ArrayRef> {
-        let slice = |column: &ArrayRef| column.slice(rows.start, rows.len());
-        self.columns.iter().map(slice).collect()
-    }
-
-    /// Makes the state that of the rows `wanted`; `held` are those that it has.
-    fn moved(&mut self, held: &mut Range<usize>, wanted: Range<usize>) -> Result<()> {
-        let grows = held.start <= wanted.start && held.end <= wanted.end && wanted.start <= held.end;
-        if !grows || held.start != wanted.start && !self.forgets {
-            if held.start < held.end {
-                self.state = match self.forgets {
-                    true => self.aggregate.create_sliding_accumulator()?,
-                    false => self.aggregate.create_accumulator()?,
-                };
-            }
-            *held = wanted.start..wanted.start;
-        }
-        if held.start < wanted.start {
-            self.state.retract_batch(&self.slices(&(held.start..wanted.start)))?;
-        }
-        if held.end < wanted.end {
-            self.state.update_batch(&self.slices(&(held.end..wanted.end)))?;
-        }
-        *held = wanted;
-        Ok(())
-    }
 }
