@@ -5,7 +5,7 @@ use super::state::State;
 use super::transaction::Transaction;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
-use crate::store::{Disk, Position, Recovered, Store};
+use crate::store::{Disk, Position, Recovered, Store, is_kept};
 use parking_lot::{Mutex, RwLock};
 use std::path::Path;
 use std::sync::Arc;
@@ -113,7 +113,8 @@ impl Database {
         budget: Arc<MemoryBudget>,
     ) -> Result<(Arc<Database>, Recovered)> {
         let (store, state, next_oid, recovered) = Store::open(directory, disk, &budget)?;
-        let state = Arc::new(state);
+        let (state, store) = (Arc::new(state), Arc::new(store));
+        store.sequences.belongs_to(&store);
         let database = Database {
             current: RwLock::new(Visible {
                 state: state.clone(),
@@ -126,7 +127,7 @@ impl Database {
             }),
             next_oid: AtomicU32::new(next_oid),
             budget,
-            store: Some(Arc::new(store)),
+            store: Some(store),
         };
         Ok((Arc::new(database), recovered))
     }
@@ -140,8 +141,10 @@ impl Database {
         self.store.as_ref()
     }
 
-    pub(crate) fn sequence_log(&self) -> Option<Arc<SequenceLog>> {
-        self.store.as_ref().map(|store| store.sequences.clone())
+    /// Where the values of a schema's sequences are written; None: nowhere.
+    pub(crate) fn sequence_log(&self, schema: &str) -> Option<Arc<SequenceLog>> {
+        let store = self.store.as_ref().filter(|_| is_kept(schema));
+        store.map(|store| store.sequences.clone())
     }
 
     /// What is committed now.

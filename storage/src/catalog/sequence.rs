@@ -1,13 +1,14 @@
 //! Sequences. Their counters stand outside of transactions: a value taken stays taken when its statement is rolled back.
 
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::store::Store;
 use crate::types::SqlType;
 use arrow::datatypes::{Schema, SchemaRef};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Values that PostgreSQL writes to its log ahead of their use: `log_cnt` counts those that are left.
 const LOGGED_AHEAD: i64 = 32;
@@ -62,6 +63,7 @@ pub struct Counter {
 pub(crate) struct SequenceLog {
     pending: Mutex<BTreeMap<u32, (i64, bool)>>,
     is_pending: AtomicBool,
+    store: OnceLock<Weak<Store>>,
 }
 
 impl SequenceLog {
@@ -78,6 +80,10 @@ impl SequenceLog {
         let mut pending = self.pending.lock();
         self.is_pending.store(false, Ordering::Release);
         std::mem::take(&mut pending)
+    }
+
+    pub(crate) fn belongs_to(&self, store: &Arc<Store>) {
+        let _ = self.store.set(Arc::downgrade(store));
     }
 
     pub(crate) fn is_pending(&self) -> bool {
@@ -126,6 +132,17 @@ impl Sequence {
 
     pub(crate) fn with_log(self, log: Option<Arc<SequenceLog>>) -> Self {
         Self { log, ..self }
+    }
+
+    /// Makes the values durable that were taken: to be called before anybody is told of them.
+    pub fn settle(&self) -> Result<()> {
+        let Some(log) = self.log.as_ref().filter(|log| log.is_pending()) else {
+            return Ok(());
+        };
+        match log.store.get().and_then(Weak::upgrade) {
+            Some(store) => store.settle(),
+            None => Ok(()),
+        }
     }
 
     /// From where the sequence goes on if the process dies now and no more is written, and whether that value is taken.

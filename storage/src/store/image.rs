@@ -1,6 +1,7 @@
 //! The catalog as it is written: the whole of it in a checkpoint (`Image`), what a commit changed of it in the log (`Delta`).
 //! Rows stand in both as the numbers of their segments.
 
+use super::is_kept;
 use crate::catalog::{
     CheckOption, Composite, Domain, Function, Object, ObjectKey, Partition, Relation, Role, SchemaEntry, Sequence,
     SequenceDef, SequenceOwner, State, TableDefinition, TableVersion, View,
@@ -14,9 +15,6 @@ use arrow::ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-/// Schemas of temporary tables, which go with their session.
-const TEMPORARY: &str = "pg_temp_";
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum RelationImage {
@@ -89,10 +87,6 @@ pub(super) struct Image {
     schemas: BTreeMap<String, u32>,
     relations: BTreeMap<u32, RelationImage>,
     pub next_oid: u32,
-}
-
-pub(super) fn is_kept(schema: &str) -> bool {
-    !schema.starts_with(TEMPORARY)
 }
 
 fn numbers(table: &TableVersion) -> Vec<u64> {

@@ -46,6 +46,14 @@ const CHECKPOINT_BYTES: u64 = 256 << 20;
 /// Rows of logs of which less than such a part is in use are copied, and the logs removed.
 const GARBAGE_PART: u64 = 2;
 
+/// Schemas of temporary tables, which go with their session.
+const TEMPORARY: &str = "pg_temp_";
+
+/// Whether what is in a schema outlives the process.
+pub(crate) fn is_kept(schema: &str) -> bool {
+    !schema.starts_with(TEMPORARY)
+}
+
 /// A directory in use.
 pub struct Store {
     directory: PathBuf,
@@ -110,7 +118,7 @@ impl Store {
     }
 
     fn write_rows_of(&self, relation: &Relation, before: Option<&Relation>) -> Result<()> {
-        let (Relation::Table(table), true) = (relation, image::is_kept(relation.schema_name())) else {
+        let (Relation::Table(table), true) = (relation, is_kept(relation.schema_name())) else {
             return Ok(());
         };
         if let Some(Relation::Table(before)) = before
@@ -157,11 +165,6 @@ impl Store {
             Some(position) => self.log.sync(position),
             None => Ok(()),
         }
-    }
-
-    /// Whether `settle` has something to do.
-    pub fn is_unsettled(&self) -> bool {
-        self.sequences.is_pending()
     }
 
     /// Returns when all up to `position` is durable.
@@ -268,7 +271,7 @@ impl Store {
 fn kept_segments(state: &State) -> impl Iterator<Item = &Arc<Segment>> {
     let tables = state
         .relations()
-        .filter(|relation| image::is_kept(relation.schema_name()));
+        .filter(|relation| is_kept(relation.schema_name()));
     tables
         .filter_map(Relation::as_table)
         .flat_map(|table| table.segments().iter())

@@ -24,7 +24,7 @@ impl Transaction {
                 ..Touch::default()
             },
         );
-        let sequence = Sequence::new(oid, schema, name, def, owner).with_log(self.database.sequence_log());
+        let sequence = Sequence::new(oid, schema, name, def, owner).with_log(self.database.sequence_log(schema));
         let sequence = Arc::new(sequence);
         self.put(Relation::Sequence(sequence.clone()));
         Ok(sequence)

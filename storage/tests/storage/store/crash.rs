@@ -169,9 +169,7 @@ fn sequences_give_no_value_twice() {
                 database.checkpoint().unwrap();
             }
         }
-        // The end of a statement.
-        database.store().unwrap().settle().unwrap();
-        assert!(!database.store().unwrap().is_unsettled());
+        sequence.settle().unwrap();
         drop(state);
         drop(database);
         disk.restart();
