@@ -21,6 +21,7 @@ mod raw;
 #[path = "../examples/bench/regret/mod.rs"]
 mod regret;
 mod slt;
+mod store;
 mod tpch;
 mod types;
 mod wire;
@@ -49,6 +50,7 @@ fn main() {
     trials.extend(limits::trials());
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
+    trials.extend(store::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.push(trial("architecture::layers", architecture::layers));
     trials.push(trial("architecture::circles", architecture::circles));

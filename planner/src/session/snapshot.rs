@@ -211,7 +211,9 @@ impl Session {
 /// Commits. Where that waits for a disk, the thread's other tasks go on elsewhere meanwhile, so that those who commit at the
 /// same time share a sync.
 pub(super) fn commit(transaction: Transaction) -> Result<()> {
-    let Some(published) = transaction.publish()? else { return Ok(()) };
+    let Some(published) = transaction.publish()? else {
+        return Ok(());
+    };
     match published.is_durable() {
         true => published.wait()?,
         false => tokio::task::block_in_place(|| published.wait())?,

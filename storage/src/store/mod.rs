@@ -269,9 +269,7 @@ impl Store {
 
 /// The segments of all tables that are kept.
 fn kept_segments(state: &State) -> impl Iterator<Item = &Arc<Segment>> {
-    let tables = state
-        .relations()
-        .filter(|relation| is_kept(relation.schema_name()));
+    let tables = state.relations().filter(|relation| is_kept(relation.schema_name()));
     tables
         .filter_map(Relation::as_table)
         .flat_map(|table| table.segments().iter())
