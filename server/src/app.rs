@@ -59,7 +59,10 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         // The address first: a port in use must not cost the time of the demo data.
         let reserved = server.bind(&config.listen).await?;
-        if let Some(factor) = config.demo {
+        let found = server.engine.database().snapshot();
+        if config.demo.is_some() && found.table("public", "lineitem").is_some() {
+            println!("TPC-H: the tables that the store has");
+        } else if let Some(factor) = config.demo {
             let (database, threads) = (server.engine.database().clone(), config.threads);
             let loading = tokio::task::spawn_blocking(move || demo::load(&database, factor, threads));
             let (rows, time) = tokio::select! {
@@ -71,6 +74,9 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
                 "TPC-H at scale factor {factor}: {rows} rows in {:.1} s",
                 time.as_secs_f64()
             );
+        }
+        if config.store.is_none() {
+            println!("Tables are kept in memory only: without --store DIR they go when the server stops");
         }
         let addresses = server.listen(reserved)?;
         for address in &addresses {
@@ -89,6 +95,9 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
             _ = interrupt.recv() => tracing::info!("SIGINT: the server stops"),
         }
         server.stop().await;
+        let database = server.engine.database().clone();
+        // The next start reads no log.
+        tokio::task::spawn_blocking(move || database.checkpoint()).await??;
         anyhow::Ok(())
     })
 }

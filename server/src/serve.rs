@@ -64,6 +64,7 @@ impl Server {
             target_partitions: config.target_partitions,
             query_threads: config.threads,
             max_concurrent_queries: config.max_concurrent_queries,
+            store: config.store.clone(),
             spill: config.spill_directory.clone().map(|directory| Spill {
                 directory,
                 limit_bytes: config.spill_limit_bytes as u64,

@@ -14,6 +14,7 @@ use crate::parse::Invalid;
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::datatypes::{DataType, TimeUnit, TimestampMicrosecondType};
 use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
@@ -36,8 +37,18 @@ pub struct EnumType {
     positions: HashMap<String, i64>,
 }
 
+/// An enum type as a store keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StoredEnum {
+    pub oid: u32,
+    pub array_oid: u32,
+    pub schema_name: String,
+    pub name: String,
+    pub labels: Vec<EnumLabel>,
+}
+
 /// A label, as pg_enum has it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EnumLabel {
     pub oid: u32,
     pub label: String,
@@ -63,7 +74,50 @@ static VERSIONS: RwLock<Vec<&'static EnumType>> = RwLock::new(Vec::new());
 impl EnumType {
     /// A new version of a type.
     pub fn register(oid: u32, array_oid: u32, schema: &str, name: &str, labels: Vec<EnumLabel>) -> &'static EnumType {
+        EnumType::add(&mut VERSIONS.write(), oid, array_oid, schema, name, labels)
+    }
+
+    /// The version of this number again, which values of an earlier process name. None: the number is another's.
+    pub(crate) fn restore(version: u32, own: StoredEnum) -> Option<&'static EnumType> {
         let mut versions = VERSIONS.write();
+        // Numbers that nothing names any more stay nobody's.
+        while versions.len() < version as usize {
+            EnumType::add(&mut versions, 0, 0, "", "", Vec::new());
+        }
+        if let Some(known) = versions.get(version as usize) {
+            let same = known.oid == own.oid
+                && known
+                    .labels
+                    .iter()
+                    .map(|label| label.oid)
+                    .eq(own.labels.iter().map(|label| label.oid));
+            return same.then_some(*known);
+        }
+        let StoredEnum {
+            oid,
+            array_oid,
+            schema_name,
+            name,
+            labels,
+        } = own;
+        Some(EnumType::add(
+            &mut versions,
+            oid,
+            array_oid,
+            &schema_name,
+            &name,
+            labels,
+        ))
+    }
+
+    fn add(
+        versions: &mut Vec<&'static EnumType>,
+        oid: u32,
+        array_oid: u32,
+        schema: &str,
+        name: &str,
+        labels: Vec<EnumLabel>,
+    ) -> &'static EnumType {
         let positions = labels.iter().zip(0..).map(|(own, at)| (own.label.clone(), at));
         let own: &'static EnumType = Box::leak(Box::new(EnumType {
             version: versions.len() as u32,

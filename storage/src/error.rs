@@ -41,6 +41,8 @@ pub enum ErrorKind {
     Unsupported,
     UndefinedFile,
     Io,
+    DiskFull,
+    DataCorrupted,
     Canceled,
     Internal,
 }
@@ -85,6 +87,8 @@ impl ErrorKind {
             ErrorKind::Unsupported => "0A000",
             ErrorKind::UndefinedFile => "58P01",
             ErrorKind::Io => "58030",
+            ErrorKind::DiskFull => "53100",
+            ErrorKind::DataCorrupted => "XX001",
             ErrorKind::Canceled => "57014",
             ErrorKind::Internal => "XX000",
         }

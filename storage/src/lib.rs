@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | what a SQL type is in Arrow | `types` |
 //! | what a query sees, what a commit merges | `catalog::state`, `catalog::transaction` |
+//! | what outlives the process, and how it is found again | `store` |
 //! | how PRIMARY KEY and unique indexes are enforced | `catalog::unique` |
 //! | what an index is declared to be | `catalog::index` |
 //! | how rows become a segment | `writer`, then `segment::build` |
@@ -36,12 +37,14 @@ pub mod parse;
 pub mod quote;
 pub mod segment;
 pub mod statistics;
+pub mod store;
 pub mod threads;
 pub mod types;
 pub mod writer;
 
 pub use arena::RegionObserver;
 pub use array_type::ArrayType;
+pub use catalog::database::Published;
 pub use catalog::{
     Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, Domain, ExpressionIndex, Function,
     FunctionArgument, FunctionResult, Generated, Index, IndexDef, IndexKind, IndexSlot, Object, ObjectKey, OnCommit,
@@ -57,5 +60,6 @@ pub use segment::{
     TextColumn,
 };
 pub use statistics::{Bound, ColumnStatistics, Distribution, Sketch, TableStatistics, analyze_count};
+pub use store::{RealDisk, Recovered, Store};
 pub use types::SqlType;
 pub use writer::TableWriter;

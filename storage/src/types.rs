@@ -5,6 +5,7 @@ use crate::datetime::{IntervalRange, TIMETZ_BYTES};
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
 /// Key of the Arrow field metadata that names the declared SQL type where the Arrow type alone does not.
@@ -384,6 +385,41 @@ impl fmt::Display for SqlType {
             SqlType::Array(of) => of.fmt(f),
             other => f.write_str(other.base_name()),
         }
+    }
+}
+
+/// As text: `Display`'s, but that an enum is its oid and version, and so are an array's items.
+impl Serialize for SqlType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&stored(*self))
+    }
+}
+
+impl<'de> Deserialize<'de> for SqlType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SqlType, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        from_stored(&text).ok_or_else(|| serde::de::Error::custom(format!("no type is stored as \"{text}\"")))
+    }
+}
+
+fn stored(of: SqlType) -> String {
+    match of {
+        SqlType::Enum(of) => format!("enum {} {}", of.oid, of.version()),
+        SqlType::Array(of) => stored(of.element()) + &"[]".repeat(of.dimensions()),
+        other => other.to_string(),
+    }
+}
+
+fn from_stored(text: &str) -> Option<SqlType> {
+    if let Some(item) = text.strip_suffix("[]") {
+        return Some(SqlType::Array(ArrayType::of_items(from_stored(item)?)));
+    }
+    match text.strip_prefix("enum ") {
+        Some(own) => {
+            let (oid, version) = own.split_once(' ')?;
+            SqlType::of_oid(oid.parse().ok()?, version.parse().ok()?)
+        }
+        None => text.parse().ok(),
     }
 }
 

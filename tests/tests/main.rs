@@ -24,6 +24,7 @@ mod regret;
 mod slt;
 #[path = "../examples/bench/small/mod.rs"]
 mod small;
+mod store;
 mod tpch;
 mod types;
 mod wire;
@@ -53,6 +54,7 @@ fn main() {
     trials.extend(limits::trials());
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
+    trials.extend(store::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.push(trial("bench::small", small_small));
     trials.push(trial("architecture::layers", architecture::layers));

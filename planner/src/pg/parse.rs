@@ -468,7 +468,7 @@ fn utility(words: &[String]) -> Option<Utility> {
     Some(match (word(0), word(1)) {
         ("VACUUM", "ANALYZE") => return None,
         ("VACUUM", _) => Utility::Nothing("VACUUM"),
-        ("CHECKPOINT", _) => Utility::Nothing("CHECKPOINT"),
+        ("CHECKPOINT", _) => Utility::Checkpoint,
         ("REINDEX", _) => Utility::Nothing("REINDEX"),
         ("CLUSTER", _) => Utility::Nothing("CLUSTER"),
         ("LISTEN", _) => Utility::Nothing("LISTEN"),

@@ -35,6 +35,8 @@ pub(crate) enum Kind {
 pub(crate) enum Utility {
     /// Accepted, and nothing to do: its command tag.
     Nothing(&'static str),
+    /// Has the store, if there is one, begin a new log.
+    Checkpoint,
     Discard,
     /// Refused with 0A000.
     Unsupported(&'static str),

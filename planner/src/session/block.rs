@@ -10,6 +10,7 @@
 //! ```
 
 use super::Session;
+use super::snapshot::commit;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::settings::Settings;
 use parking_lot::Mutex;
@@ -188,7 +189,7 @@ impl Session {
         let mut transaction = block.transaction.lock().clone();
         let committed = self
             .end_temporary_rows(&mut transaction)
-            .and_then(|()| Ok(transaction.commit()?));
+            .and_then(|()| commit(transaction));
         match committed {
             Ok(()) => {
                 for (name, value) in block.locals.into_iter().rev() {

@@ -11,7 +11,7 @@ use crate::session::plan_cache::PlanCache;
 use crate::session::statements::KeptChecks;
 use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
 use tenon_executor::pinned::Pinned;
 use tenon_storage::datetime::Conventions;
-use tenon_storage::{Database, MemoryBudget, heap, threads};
+use tenon_storage::{Database, MemoryBudget, RealDisk, heap, threads};
 use tokio::runtime::{Handle, Runtime};
 
 /// How a server is set up.
@@ -41,6 +41,8 @@ pub struct EngineOptions {
     pub max_concurrent_queries: usize,
     /// Where queries go on that have too little memory; None: they fail.
     pub spill: Option<Spill>,
+    /// The directory in which tables outlive the process; None: they do not.
+    pub store: Option<PathBuf>,
 }
 
 /// Files of queries that have too little memory.
@@ -63,6 +65,7 @@ impl Default for EngineOptions {
             query_threads: cores,
             max_concurrent_queries: (2 * cores).max(8),
             spill: None,
+            store: None,
         }
     }
 }
@@ -96,6 +99,29 @@ pub const STACK_BYTES: usize = 64 << 20;
 /// How long a thread without work is kept: what it was prepared with is not given back.
 const THREAD_REST: Duration = Duration::from_secs(3600);
 
+/// The database in a directory; tells what was found.
+fn opened(directory: &Path, budget: Arc<MemoryBudget>) -> Result<Arc<Database>> {
+    let (database, found) = Database::open(directory, Arc::new(RealDisk), budget)?;
+    let seconds = found.took.as_secs_f64();
+    tracing::info!(
+        "store {}: {} tables, {} rows, {} MiB and {} commits of the log read in {seconds:.1} s ({:.0} MB/s)",
+        directory.display(),
+        found.tables,
+        found.rows,
+        found.bytes >> 20,
+        found.commits,
+        found.bytes as f64 / 1e6 / seconds.max(1e-9)
+    );
+    if found.torn_bytes > 0 {
+        tracing::warn!(
+            "store {}: the log ended in {} bytes of a change that was not finished, and not acknowledged",
+            directory.display(),
+            found.torn_bytes
+        );
+    }
+    Ok(database)
+}
+
 impl Engine {
     /// Fails where threads cannot be started or an allowed directory does not exist.
     pub fn new(mut options: EngineOptions) -> Result<Arc<Engine>> {
@@ -122,10 +148,14 @@ impl Engine {
         });
         let budget = MemoryBudget::new(options.memory_limit_bytes);
         budget.observe(Pinned::start());
+        let database = match &options.store {
+            Some(directory) => opened(directory, budget)?,
+            None => Database::new(budget),
+        };
         let task = task(&state);
         let services = Services {
             state,
-            database: Database::new(budget),
+            database,
             allowed_directories: options.allowed_directories.clone(),
             gpu_memory_limit_bytes: options.gpu_memory_limit_bytes,
             threads: runtime.handle().clone(),

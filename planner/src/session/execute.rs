@@ -51,6 +51,13 @@ impl Session {
                 let message = "VACUUM cannot run inside a transaction block";
                 return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
             }
+            Kind::Utility(Utility::Checkpoint) => {
+                if let Err(error) = tokio::task::block_in_place(|| self.engine.database().checkpoint()) {
+                    self.fail_transaction();
+                    return Err(error.into());
+                }
+                return Ok(Outcome::Command("CHECKPOINT".into()));
+            }
             Kind::Utility(Utility::Nothing(tag)) => return Ok(Outcome::Command((*tag).into())),
             Kind::Utility(Utility::Unsupported(what)) => {
                 self.fail_transaction();

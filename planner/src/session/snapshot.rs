@@ -37,7 +37,7 @@ impl Session {
         {
             let mut transaction = single.lock().clone();
             self.end_temporary_rows(&mut transaction)?;
-            transaction.commit()?;
+            commit(transaction)?;
         } else if !ok && let Some(block) = &mut self.block {
             block.failed = true;
         }
@@ -217,4 +217,17 @@ impl Session {
         }
         Ok(known)
     }
+}
+
+/// Commits. Where that waits for a disk, the thread's other tasks go on elsewhere meanwhile, so that those who commit at the
+/// same time share a sync.
+pub(super) fn commit(transaction: Transaction) -> Result<()> {
+    let Some(published) = transaction.publish()? else {
+        return Ok(());
+    };
+    match published.is_durable() {
+        true => published.wait()?,
+        false => tokio::task::block_in_place(|| published.wait())?,
+    }
+    Ok(())
 }

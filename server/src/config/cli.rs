@@ -113,6 +113,11 @@ pub struct SettingArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     spill_limit: Option<String>,
 
+    /// Directory in which tables outlive the process; it is made if it is not there. Without one the server forgets [default: none]
+    #[arg(long, value_name = "DIR", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
+
     /// Directory whose files SQL may read (COPY t FROM 'file'); may be given more than once [default: none]
     #[arg(long, value_name = "DIR", help_heading = "Settings")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -184,6 +189,7 @@ impl SettingArgs {
         "client_stalled_timeout",
         "spill_dir",
         "spill_limit",
+        "store",
         "data_dir",
         "password_file",
         "insecure_trust",

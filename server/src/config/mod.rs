@@ -35,6 +35,8 @@ pub struct Config {
     pub spill_directory: Option<PathBuf>,
     /// Bytes of disk for it, all together.
     pub spill_limit_bytes: usize,
+    /// Where tables outlive the process.
+    pub store: Option<PathBuf>,
     pub data_directories: Vec<PathBuf>,
     pub password_file: Option<PathBuf>,
     pub insecure_trust: bool,
@@ -148,6 +150,7 @@ impl Config {
             spill_limit_bytes: layers
                 .get("spill_limit", "a size such as 16GiB", |text| value::size(text, 0))?
                 .unwrap_or(100 << 30),
+            store: layers.path("store")?,
             data_directories: layers.directories()?,
             password_file: layers.get("password_file", "a path", |text| Some(PathBuf::from(text)))?,
             insecure_trust: layers

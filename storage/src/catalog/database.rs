@@ -1,43 +1,155 @@
 //! The current state, replaced whole by each commit.
 
+use super::sequence::SequenceLog;
 use super::state::State;
 use super::transaction::Transaction;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
+use crate::store::{Disk, Position, Recovered, Store, is_kept};
 use parking_lot::{Mutex, RwLock};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// First oid of user objects, as in PostgreSQL.
-const OID_FIRST: u32 = 16_384;
+pub(crate) const OID_FIRST: u32 = 16_384;
 
 /// All data of a server.
 #[derive(Debug)]
 pub struct Database {
-    current: RwLock<Arc<State>>,
-    /// Held by the one committing transaction; readers of `current` never wait for a merge.
-    commit: Mutex<()>,
+    /// What everybody sees.
+    current: RwLock<Visible>,
+    /// The newest commit, which may not be durable yet; held by the one committing transaction. Readers of `current` never wait
+    /// for a merge.
+    tip: Mutex<Tip>,
     next_oid: AtomicU32,
     budget: Arc<MemoryBudget>,
+    store: Option<Arc<Store>>,
+}
+
+#[derive(Debug, Default)]
+struct Visible {
+    state: Arc<State>,
+    /// Of the last commit in it.
+    number: u64,
+}
+
+#[derive(Debug, Default)]
+struct Tip {
+    state: Arc<State>,
+    number: u64,
+    /// Up to where the store must be durable for it.
+    position: Option<Position>,
+}
+
+/// A commit that may not be durable yet. Nobody sees it before it is.
+#[must_use = "nobody sees the commit before `wait`"]
+pub struct Published {
+    database: Arc<Database>,
+    state: Arc<State>,
+    number: u64,
+    position: Option<Position>,
+}
+
+impl Published {
+    /// Whether `wait` returns at once.
+    pub fn is_durable(&self) -> bool {
+        match (&self.database.store, self.position) {
+            (Some(store), Some(position)) => store.is_durable(position),
+            _ => true,
+        }
+    }
+
+    /// Returns when the commit is durable and all see it.
+    pub fn wait(self) -> Result<()> {
+        if let (Some(store), Some(position)) = (&self.database.store, self.position) {
+            store.sync(position)?;
+        }
+        let mut current = self.database.current.write();
+        // Each commit's state has those before it.
+        if current.number < self.number {
+            *current = Visible {
+                state: self.state.clone(),
+                number: self.number,
+            };
+        }
+        drop(current);
+        self.checkpoint_if_due();
+        Ok(())
+    }
+
+    fn checkpoint_if_due(&self) {
+        let due = self.database.store.as_ref().is_some_and(|store| store.take_due());
+        if due {
+            let database = self.database.clone();
+            let checkpoint = move || {
+                if let Err(error) = database.checkpoint() {
+                    tracing::error!("checkpoint: {error}");
+                }
+            };
+            let started = std::thread::Builder::new().name("checkpoint".into()).spawn(checkpoint);
+            if let Err(error) = started {
+                tracing::error!("checkpoint: {error}");
+            }
+        }
+    }
 }
 
 impl Database {
     pub fn new(budget: Arc<MemoryBudget>) -> Arc<Database> {
         Arc::new(Database {
             current: RwLock::default(),
-            commit: Mutex::new(()),
+            tip: Mutex::default(),
             next_oid: AtomicU32::new(OID_FIRST),
             budget,
+            store: None,
         })
+    }
+
+    /// The database in a directory, which is made if it is not there.
+    pub fn open(
+        directory: &Path,
+        disk: Arc<dyn Disk>,
+        budget: Arc<MemoryBudget>,
+    ) -> Result<(Arc<Database>, Recovered)> {
+        let (store, state, next_oid, recovered) = Store::open(directory, disk, &budget)?;
+        let (state, store) = (Arc::new(state), Arc::new(store));
+        store.sequences.belongs_to(&store);
+        let database = Database {
+            current: RwLock::new(Visible {
+                state: state.clone(),
+                number: 0,
+            }),
+            tip: Mutex::new(Tip {
+                state,
+                number: 0,
+                position: None,
+            }),
+            next_oid: AtomicU32::new(next_oid),
+            budget,
+            store: Some(store),
+        };
+        Ok((Arc::new(database), recovered))
     }
 
     pub fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
     }
 
+    /// Where the database outlives the process.
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        self.store.as_ref()
+    }
+
+    /// Where the values of a schema's sequences are written; None: nowhere.
+    pub(crate) fn sequence_log(&self, schema: &str) -> Option<Arc<SequenceLog>> {
+        let store = self.store.as_ref().filter(|_| is_kept(schema));
+        store.map(|store| store.sequences.clone())
+    }
+
     /// What is committed now.
     pub fn snapshot(&self) -> Arc<State> {
-        self.current.read().clone()
+        self.current.read().state.clone()
     }
 
     pub fn begin(self: &Arc<Self>) -> Transaction {
@@ -48,11 +160,33 @@ impl Database {
         self.next_oid.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Replaces the current state by what `next` makes of it; one caller at a time.
-    pub(crate) fn publish(&self, next: impl FnOnce(&Arc<State>) -> Result<Arc<State>>) -> Result<()> {
-        let _guard = self.commit.lock();
-        let state = next(&self.snapshot())?;
-        *self.current.write() = state;
-        Ok(())
+    /// Replaces the newest state by what `next` makes of it; one caller at a time.
+    pub(crate) fn publish(self: &Arc<Self>, next: impl FnOnce(&Arc<State>) -> Result<Arc<State>>) -> Result<Published> {
+        let mut tip = self.tip.lock();
+        let state = next(&tip.state)?;
+        if let Some(store) = &self.store {
+            let next_oid = self.next_oid.load(Ordering::Relaxed);
+            // One of which the store keeps nothing is seen with those before it.
+            tip.position = store.commit(&tip.state, &state, next_oid)?.or(tip.position);
+        }
+        tip.state = state.clone();
+        tip.number += 1;
+        Ok(Published {
+            database: self.clone(),
+            state,
+            number: tip.number,
+            position: tip.position,
+        })
+    }
+
+    /// Writes a checkpoint: a start after it reads no log before it. Nothing where there is no store.
+    pub fn checkpoint(&self) -> Result<()> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let mut last = store.checkpointing();
+        let (state, number) = {
+            let tip = self.tip.lock();
+            (tip.state.clone(), store.rotate()?)
+        };
+        store.checkpoint(&mut last, number, &state, self.next_oid.load(Ordering::Relaxed))
     }
 }

@@ -4,6 +4,7 @@
 use super::table::TableDefinition;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::types::SqlType;
+use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,7 @@ const INDEX_COLUMNS_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 63;
 
 /// What an index is there for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexKind {
     /// A PRIMARY KEY's.
     Primary,
@@ -28,7 +29,7 @@ pub enum IndexKind {
 
 /// `a DESC NULLS LAST` and an operator class. What it says is shown, but changes no answer: any order of the keys finds
 /// the same rows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnOrder {
     pub descending: bool,
     pub nulls_first: bool,
@@ -37,7 +38,7 @@ pub struct ColumnOrder {
 }
 
 /// An index of a table, the primary key's among them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Index {
     pub oid: u32,
     pub name: String,
@@ -49,6 +50,7 @@ pub struct Index {
     /// NULLs are equal to each other where the index is unique.
     pub nulls_not_distinct: bool,
     /// Shared with the versions of the table before and after.
+    #[serde(skip)]
     pub slot: Arc<IndexSlot>,
 }
 
@@ -82,7 +84,7 @@ impl fmt::Debug for IndexSlot {
 
 /// An index whose keys are expressions, or that holds some of the rows only. No query reads it. A unique one is the
 /// planner's to check, which can evaluate expressions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExpressionIndex {
     pub oid: u32,
     pub name: String,

@@ -2,10 +2,11 @@
 
 use crate::enum_type::EnumType;
 use crate::types::SqlType;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// How an object is found.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ObjectKey {
     /// A domain, a composite type or an enum.
     Type {
@@ -64,7 +65,7 @@ impl Object {
 }
 
 /// A name that sessions can act under. It owns nothing, and nothing is withheld from it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Role {
     pub oid: u32,
     pub name: String,
@@ -72,7 +73,7 @@ pub struct Role {
 }
 
 /// A type with conditions of its own. Columns have its base type, and the conditions as theirs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Domain {
     pub oid: u32,
     pub schema_name: String,
@@ -88,7 +89,7 @@ pub struct Domain {
 }
 
 /// A type of records.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Composite {
     pub oid: u32,
     pub schema_name: String,
@@ -98,7 +99,7 @@ pub struct Composite {
 }
 
 /// A function. One in SQL is put in the place of its calls, others cannot be called.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Function {
     pub oid: u32,
     pub schema_name: String,
@@ -115,7 +116,7 @@ pub struct Function {
     pub volatility: char,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FunctionArgument {
     pub name: Option<String>,
     /// As declared.
@@ -123,7 +124,7 @@ pub struct FunctionArgument {
     pub default: Option<String>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum FunctionResult {
     /// One value of this type, as declared.
     Scalar(String),

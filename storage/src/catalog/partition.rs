@@ -3,23 +3,24 @@
 
 use super::table::{Check, ColumnDef, TableDefinition};
 use arrow::datatypes::{Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// PARTITION BY.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Partitioning {
     pub strategy: PartitionStrategy,
     pub keys: Vec<PartitionKey>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionStrategy {
     Range,
     List,
     Hash,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartitionKey {
     /// SQL text over the columns of the root; a column by its quoted name.
     pub expression: String,
@@ -28,7 +29,7 @@ pub struct PartitionKey {
 }
 
 /// Which rows of its parent a partition holds. Values are SQL text of the key's type, without quotes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PartitionBound {
     /// Those that are in no other partition.
     Default,
@@ -45,7 +46,7 @@ pub enum PartitionBound {
     },
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RangeValue {
     Min,
     Value(String),
@@ -53,7 +54,7 @@ pub enum RangeValue {
 }
 
 /// A part of a table, with a name of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Partition {
     pub oid: u32,
     pub schema_name: String,
@@ -71,7 +72,13 @@ pub struct Partition {
     pub not_null: Vec<usize>,
     /// Its columns in its own order, as those of the root.
     pub columns: Vec<usize>,
+    /// What is read from a store takes it from its root (`aligned`).
+    #[serde(skip, default = "no_columns")]
     pub schema: SchemaRef,
+}
+
+fn no_columns() -> SchemaRef {
+    Arc::new(Schema::empty())
 }
 
 impl Partition {

@@ -1,16 +1,20 @@
 //! Sequences. Their counters stand outside of transactions: a value taken stays taken when its statement is rolled back.
 
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::store::Store;
 use crate::types::SqlType;
 use arrow::datatypes::{Schema, SchemaRef};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Values that PostgreSQL writes to its log ahead of their use: `log_cnt` counts those that are left.
 const LOGGED_AHEAD: i64 = 32;
 
 /// What CREATE SEQUENCE asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceDef {
     /// `int2`, `int4` or `int8`.
     pub sql_type: SqlType,
@@ -34,7 +38,7 @@ impl SequenceDef {
 }
 
 /// The column that a sequence belongs to: it goes with the column.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceOwner {
     pub table_oid: u32,
     pub column: String,
@@ -49,6 +53,42 @@ pub struct Counter {
     pub log_count: i64,
     /// False: `last_value` is the next to be given.
     pub is_called: bool,
+    /// A store knows values up to this one as given; None: it knows of those that the sequence was written with.
+    pub(crate) covered: Option<i64>,
+}
+
+/// What a store has to write of sequences: for each that gave values which it does not know, the value from which the sequence
+/// goes on, and whether that one is taken.
+#[derive(Debug, Default)]
+pub(crate) struct SequenceLog {
+    pending: Mutex<BTreeMap<u32, (i64, bool)>>,
+    is_pending: AtomicBool,
+    store: OnceLock<Weak<Store>>,
+}
+
+impl SequenceLog {
+    fn note(&self, oid: u32, value: i64, is_called: bool) {
+        self.pending.lock().insert(oid, (value, is_called));
+        self.is_pending.store(true, Ordering::Release);
+    }
+
+    /// Takes what is to be written.
+    pub(crate) fn take(&self) -> BTreeMap<u32, (i64, bool)> {
+        if !self.is_pending() {
+            return BTreeMap::new();
+        }
+        let mut pending = self.pending.lock();
+        self.is_pending.store(false, Ordering::Release);
+        std::mem::take(&mut pending)
+    }
+
+    pub(crate) fn belongs_to(&self, store: &Arc<Store>) {
+        let _ = self.store.set(Arc::downgrade(store));
+    }
+
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Acquire)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -60,12 +100,14 @@ pub struct Sequence {
     pub owner: Option<SequenceOwner>,
     /// Shared with the versions of the sequence before and after, unless ALTER SEQUENCE restarted it.
     pub(super) counter: Arc<Mutex<Counter>>,
+    /// Where the database has a store.
+    pub(super) log: Option<Arc<SequenceLog>>,
     /// The columns that `SELECT * FROM sequence` shows.
     pub schema: SchemaRef,
 }
 
 impl Sequence {
-    pub(super) fn new(oid: u32, schema: &str, name: &str, def: SequenceDef, owner: Option<SequenceOwner>) -> Self {
+    pub(crate) fn new(oid: u32, schema: &str, name: &str, def: SequenceDef, owner: Option<SequenceOwner>) -> Self {
         let fields = [
             SqlType::Int8.field("last_value", false),
             SqlType::Int8.field("log_cnt", false),
@@ -79,10 +121,50 @@ impl Sequence {
                 last_value: def.start,
                 log_count: 0,
                 is_called: false,
+                covered: None,
             })),
+            log: None,
             def,
             owner,
             schema: Arc::new(Schema::new(fields.to_vec())),
+        }
+    }
+
+    pub(crate) fn with_log(self, log: Option<Arc<SequenceLog>>) -> Self {
+        Self { log, ..self }
+    }
+
+    /// Makes the values durable that were taken: to be called before anybody is told of them.
+    pub fn settle(&self) -> Result<()> {
+        let Some(log) = self.log.as_ref().filter(|log| log.is_pending()) else {
+            return Ok(());
+        };
+        match log.store.get().and_then(Weak::upgrade) {
+            Some(store) => store.settle(),
+            None => Ok(()),
+        }
+    }
+
+    /// From where the sequence goes on if the process dies now and no more is written, and whether that value is taken.
+    pub(crate) fn known(&self) -> (i64, bool) {
+        let counter = self.counter.lock();
+        match counter.covered {
+            Some(value) => (value, true),
+            None => (counter.last_value, counter.is_called),
+        }
+    }
+
+    /// Goes on where an earlier process left it.
+    pub(crate) fn resumed(self, (last_value, is_called): (i64, bool)) -> Self {
+        let counter = Counter {
+            last_value,
+            log_count: 0,
+            is_called,
+            covered: None,
+        };
+        Self {
+            counter: Arc::new(Mutex::new(counter)),
+            ..self
         }
     }
 
@@ -92,6 +174,7 @@ impl Sequence {
             last_value: at,
             log_count: 0,
             is_called: false,
+            covered: None,
         };
         Self {
             counter: Arc::new(Mutex::new(counter)),
@@ -115,6 +198,19 @@ impl Sequence {
             (true, left @ 1..) => left - 1,
             _ => self.left_after(value).min(LOGGED_AHEAD),
         };
+        if let Some(log) = &self.log {
+            let before = counter.last_value;
+            let ahead = |covered: i64| match self.def.increment > 0 {
+                true => (before..=covered).contains(&value),
+                false => (covered..=before).contains(&value),
+            };
+            if !counter.covered.is_some_and(ahead) {
+                let covered = value.saturating_add(LOGGED_AHEAD.saturating_mul(self.def.increment));
+                let covered = covered.clamp(self.def.min.min(value), self.def.max.max(value));
+                counter.covered = Some(covered);
+                log.note(self.oid, covered, true);
+            }
+        }
         counter.is_called = true;
         counter.last_value = value;
         Ok(value)
@@ -166,7 +262,11 @@ impl Sequence {
             last_value: value,
             log_count: 0,
             is_called,
+            covered: None,
         };
+        if let Some(log) = &self.log {
+            log.note(self.oid, value, is_called);
+        }
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use super::partition::{Partition, Partitioning};
 use super::sequence::Sequence;
 use super::table::TableVersion;
 use arrow::datatypes::SchemaRef;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +30,7 @@ pub struct View {
 }
 
 /// WITH CHECK OPTION: which new rows a view refuses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckOption {
     #[default]
     None,
@@ -194,6 +195,14 @@ impl Default for State {
 }
 
 impl State {
+    /// One without any schema.
+    pub(crate) fn empty() -> State {
+        State {
+            schemas: BTreeMap::new(),
+            objects: BTreeMap::new(),
+        }
+    }
+
     pub fn schemas(&self) -> impl Iterator<Item = (&str, &Arc<SchemaEntry>)> {
         self.schemas.iter().map(|(name, schema)| (name.as_str(), schema))
     }

@@ -12,6 +12,7 @@ use crate::statistics::{Distribution, TableStatistics};
 use crate::types::SqlType;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +25,7 @@ const COMPACT_ROWS_MAX: usize = 1 << 16;
 pub const COLUMNS_MAX: usize = 1600;
 
 /// A column as CREATE TABLE declares it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ColumnDef {
     pub name: String,
     pub sql_type: SqlType,
@@ -38,7 +39,7 @@ pub struct ColumnDef {
 }
 
 /// Where a column's values come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Generated {
     /// `AS (expression) STORED`: `default` holds the expression, over the other columns.
     Stored,
@@ -49,7 +50,7 @@ pub enum Generated {
 }
 
 /// What becomes of a temporary table at the end of a transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnCommit {
     #[default]
     PreserveRows,
@@ -93,7 +94,7 @@ pub struct TableDef {
 }
 
 /// A CHECK constraint. The planner evaluates it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     pub name: String,
     /// The condition as SQL text.
@@ -108,8 +109,8 @@ pub struct RowLocation {
     pub row: usize,
 }
 
-/// All of a table except its rows.
-#[derive(Clone, Debug)]
+/// All of a table except its rows. What is read from a store goes through `checked`, which makes what is not written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TableDefinition {
     pub oid: u32,
     pub schema_name: String,
@@ -128,9 +129,15 @@ pub struct TableDefinition {
     /// False for a materialized view that has no rows yet.
     pub is_populated: bool,
     /// The columns as Arrow fields (`SqlType::field`); not nullable where NOT NULL.
+    #[serde(skip, default = "no_columns")]
     pub schema: SchemaRef,
     /// One a string column, shared with the versions of the table before and after.
+    #[serde(skip)]
     pub(crate) dictionaries: Vec<Option<Arc<Dictionary>>>,
+}
+
+fn no_columns() -> SchemaRef {
+    Arc::new(Schema::empty())
 }
 
 impl TableDefinition {

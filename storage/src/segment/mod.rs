@@ -70,6 +70,23 @@ impl Segment {
         }))
     }
 
+    /// `build` of rows that a store has under this number, which becomes the segment's again.
+    pub(crate) fn restore(
+        id: u64,
+        columns: &[Vec<&ArrayRef>],
+        dictionaries: &[Option<Arc<Dictionary>>],
+        rows: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Arc<Segment>> {
+        let (columns, bytes) = build::build(columns, dictionaries, rows, budget)?;
+        Ok(Arc::new(Segment {
+            id,
+            rows,
+            columns,
+            bytes,
+        }))
+    }
+
     /// This segment with one column more, sharing the others.
     pub(crate) fn with_column(&self, array: &ArrayRef, budget: &Arc<MemoryBudget>) -> Result<Arc<Segment>> {
         let (added, bytes) = build::build(&[vec![array]], &[None], self.rows, budget)?;
@@ -216,6 +233,11 @@ pub enum Form<'a> {
     Narrow(&'a NarrowColumn),
     Text(&'a TextColumn),
     Dictionary(&'a DictionaryColumn),
+}
+
+/// No new segment gets this number or a smaller one.
+pub(crate) fn never_again(id: u64) {
+    NEXT_ID.fetch_max(id.saturating_add(1), Ordering::Relaxed);
 }
 
 fn new_id() -> u64 {

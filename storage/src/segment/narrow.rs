@@ -170,6 +170,34 @@ macro_rules! wide {
 wide!(i16, i32, i64, i128);
 
 impl NarrowColumn {
+    /// The values of differences from a base.
+    pub(crate) fn decoded(
+        data_type: DataType,
+        base: i128,
+        differences: Differences,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        if !Frame::is_for(&data_type) {
+            return Err(StorageError::internal(format!(
+                "columns of {data_type} are not made narrow"
+            )));
+        }
+        let rows = match &differences {
+            Differences::None(rows) => *rows,
+            Differences::U8(of) => of.len(),
+            Differences::U16(of) => of.len(),
+            Differences::U32(of) => of.len(),
+            Differences::U64(of) => of.len(),
+        };
+        let column = NarrowColumn {
+            data_type,
+            base,
+            differences,
+            nulls,
+        };
+        Ok(column.decode(Rows::Run { offset: 0, rows }))
+    }
+
     pub(super) fn with_nulls(self, nulls: Option<NullBuffer>) -> Self {
         Self { nulls, ..self }
     }

@@ -102,7 +102,7 @@ impl TextColumn {
         self.nulls.as_ref()
     }
 
-    pub(super) fn data_type(&self) -> &DataType {
+    pub(crate) fn data_type(&self) -> &DataType {
         &self.data_type
     }
 

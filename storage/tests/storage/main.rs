@@ -6,4 +6,5 @@ mod files;
 mod indexes;
 mod parse;
 mod segments;
+mod store;
 mod transactions;

@@ -162,6 +162,10 @@ impl ScalarUDFImpl for SequenceFunction {
             out.append_value(value.map_err(to_datafusion)?);
             found = Some((row, sequence));
         }
+        if let Some((_, sequence)) = found {
+            // Once for all rows: the next process gives none of these values again.
+            sequence.settle().map_err(|error| to_datafusion(error.into()))?;
+        }
         Ok(ColumnarValue::Array(Arc::new(out.finish())))
     }
 }

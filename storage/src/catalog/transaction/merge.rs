@@ -1,5 +1,6 @@
 //! Commit: a transaction's changes on top of what others have committed.
 
+use super::super::database::Published;
 use super::super::state::{Relation, SchemaEntry, State};
 use super::{Touch, Transaction};
 use crate::error::{ErrorKind, Result, StorageError};
@@ -10,16 +11,29 @@ impl Transaction {
     /// Makes the changes visible to all. On error nothing is changed; a SerializationFailure may succeed when retried
     /// from the beginning.
     pub fn commit(self) -> Result<()> {
-        if !self.is_dirty() {
-            return Ok(());
+        match self.publish()? {
+            Some(published) => published.wait(),
+            None => Ok(()),
         }
-        self.database.publish(|current| {
+    }
+
+    /// `commit`, which leaves it to the caller to wait until the changes are durable; None: there are none.
+    pub fn publish(self) -> Result<Option<Published>> {
+        if !self.is_dirty() {
+            return Ok(None);
+        }
+        if let Some(store) = self.database.store() {
+            // Here, where nobody waits for it: others commit meanwhile.
+            store.write_rows(&self.base, &self.state)?;
+        }
+        let published = self.database.publish(|current| {
             if Arc::ptr_eq(current, &self.base) {
                 Ok(self.state.clone())
             } else {
                 Ok(Arc::new(self.merge(current)?))
             }
-        })
+        });
+        published.map(Some)
     }
 
     /// Moves the transaction onto what is committed now, keeping its changes: a new snapshot for the next statement.

@@ -83,15 +83,20 @@ impl Transaction {
             let message = format!("schema \"{name}\" already exists");
             return Err(StorageError::new(ErrorKind::DuplicateSchema, message));
         }
+        // One that the transaction dropped comes back as it was: others see no change.
+        let oid = match self.schemas_dropped.remove(name) {
+            true => self.base.schema(name).map(|schema| schema.oid),
+            false => {
+                self.schemas_created.insert(name.to_string());
+                None
+            }
+        };
         let entry = SchemaEntry {
-            oid: self.database.new_oid(),
+            oid: oid.unwrap_or_else(|| self.database.new_oid()),
             relations: BTreeMap::new(),
         };
         self.state_mut().change_meaning();
         self.state_mut().schemas.insert(name.to_string(), Arc::new(entry));
-        if !self.schemas_dropped.remove(name) {
-            self.schemas_created.insert(name.to_string());
-        }
         Ok(())
     }
 

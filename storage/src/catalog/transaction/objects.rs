@@ -24,7 +24,8 @@ impl Transaction {
                 ..Touch::default()
             },
         );
-        let sequence = Arc::new(Sequence::new(oid, schema, name, def, owner));
+        let sequence = Sequence::new(oid, schema, name, def, owner).with_log(self.database.sequence_log(schema));
+        let sequence = Arc::new(sequence);
         self.put(Relation::Sequence(sequence.clone()));
         Ok(sequence)
     }

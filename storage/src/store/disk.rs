@@ -1,0 +1,69 @@
+//! What the store asks of the file system, in one place: tests put a disk that fails in its stead.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Changes files and makes them durable.
+pub trait Disk: Send + Sync {
+    /// A new, empty file.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// A file that is there, to be written on.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+}
+
+/// A file that is written.
+pub trait DiskFile: Send + Sync {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+    /// Returns when what was written survives a loss of power.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// The machine's own.
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(RealFile(OpenOptions::new().write(true).open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+}
+
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}

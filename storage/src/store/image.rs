@@ -1,0 +1,377 @@
+//! The catalog as it is written: the whole of it in a checkpoint (`Image`), what a commit changed of it in the log (`Delta`).
+//! Rows stand in both as the numbers of their segments.
+
+use super::is_kept;
+use crate::catalog::{
+    CheckOption, Composite, Domain, Function, Object, ObjectKey, Partition, Relation, Role, SchemaEntry, Sequence,
+    SequenceDef, SequenceOwner, State, TableDefinition, TableVersion, View,
+};
+use crate::enum_type::{EnumType, StoredEnum};
+use crate::error::{ErrorKind, Result, StorageError};
+use crate::segment::Segment;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum RelationImage {
+    Table {
+        definition: Arc<TableDefinition>,
+        segments: Vec<u64>,
+    },
+    View(ViewImage),
+    Sequence(SequenceImage),
+    Partition(Partition),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ViewImage {
+    oid: u32,
+    schema_name: String,
+    name: String,
+    sql: String,
+    /// As an Arrow IPC stream without rows.
+    columns: Vec<u8>,
+    check_option: CheckOption,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SequenceImage {
+    oid: u32,
+    schema_name: String,
+    name: String,
+    def: SequenceDef,
+    owner: Option<SequenceOwner>,
+    pub value: i64,
+    pub is_called: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum ObjectImage {
+    Domain(Arc<Domain>),
+    Composite(Arc<Composite>),
+    Enum(u32, StoredEnum),
+    Function(Arc<Function>),
+    Role(Arc<Role>),
+    Comment(Arc<str>),
+}
+
+/// A table whose rows alone changed: it keeps so many of its first segments, and these follow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct RowsChange {
+    oid: u32,
+    kept: usize,
+    then: Vec<u64>,
+}
+
+/// What a commit changed. Enums come first: what follows names their versions.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Delta {
+    objects: Vec<(ObjectKey, ObjectImage)>,
+    objects_gone: Vec<ObjectKey>,
+    schemas: Vec<(String, u32)>,
+    schemas_gone: Vec<String>,
+    relations: Vec<RelationImage>,
+    relations_gone: Vec<u32>,
+    rows: Vec<RowsChange>,
+    next_oid: u32,
+}
+
+/// The whole catalog.
+#[derive(Debug, Default)]
+pub(super) struct Image {
+    objects: BTreeMap<ObjectKey, ObjectImage>,
+    schemas: BTreeMap<String, u32>,
+    relations: BTreeMap<u32, RelationImage>,
+    pub next_oid: u32,
+}
+
+fn numbers(table: &TableVersion) -> Vec<u64> {
+    table.segments().iter().map(|segment| segment.id()).collect()
+}
+
+impl RelationImage {
+    fn of(relation: &Relation) -> Result<RelationImage> {
+        Ok(match relation {
+            Relation::Table(table) => RelationImage::Table {
+                definition: table.definition().clone(),
+                segments: numbers(table),
+            },
+            Relation::View(view) => RelationImage::View(ViewImage {
+                oid: view.oid,
+                schema_name: view.schema_name.clone(),
+                name: view.name.clone(),
+                sql: view.sql.clone(),
+                columns: StreamWriter::try_new(Vec::new(), &view.schema)?.into_inner()?,
+                check_option: view.check_option,
+            }),
+            Relation::Sequence(sequence) => {
+                let (value, is_called) = sequence.known();
+                RelationImage::Sequence(SequenceImage {
+                    oid: sequence.oid,
+                    schema_name: sequence.schema_name.clone(),
+                    name: sequence.name.clone(),
+                    def: sequence.def.clone(),
+                    owner: sequence.owner.clone(),
+                    value,
+                    is_called,
+                })
+            }
+            Relation::Partition(partition) => RelationImage::Partition((**partition).clone()),
+        })
+    }
+
+    fn oid(&self) -> u32 {
+        match self {
+            RelationImage::Table { definition, .. } => definition.oid,
+            RelationImage::View(view) => view.oid,
+            RelationImage::Sequence(sequence) => sequence.oid,
+            RelationImage::Partition(partition) => partition.oid,
+        }
+    }
+}
+
+impl ObjectImage {
+    fn of(object: &Object) -> ObjectImage {
+        match object {
+            Object::Domain(own) => ObjectImage::Domain(own.clone()),
+            Object::Composite(own) => ObjectImage::Composite(own.clone()),
+            Object::Enum(own) => {
+                let stored = StoredEnum {
+                    oid: own.oid,
+                    array_oid: own.array_oid,
+                    schema_name: own.schema_name.clone(),
+                    name: own.name.clone(),
+                    labels: own.labels.clone(),
+                };
+                ObjectImage::Enum(own.version(), stored)
+            }
+            Object::Function(own) => ObjectImage::Function(own.clone()),
+            Object::Role(own) => ObjectImage::Role(own.clone()),
+            Object::Comment(own) => ObjectImage::Comment(own.clone()),
+        }
+    }
+
+    fn object(self) -> Result<Object> {
+        Ok(match self {
+            ObjectImage::Domain(own) => Object::Domain(own),
+            ObjectImage::Composite(own) => Object::Composite(own),
+            ObjectImage::Enum(version, own) => {
+                let name = own.name.clone();
+                let taken = || corrupted(format!("enum {name}: another type has its version {version}"));
+                Object::Enum(EnumType::restore(version, own).ok_or_else(taken)?)
+            }
+            ObjectImage::Function(own) => Object::Function(own),
+            ObjectImage::Role(own) => Object::Role(own),
+            ObjectImage::Comment(own) => Object::Comment(own),
+        })
+    }
+}
+
+impl Delta {
+    /// What leads from one state to the next.
+    pub(super) fn between(old: &State, new: &State, next_oid: u32) -> Result<Delta> {
+        let mut delta = Delta {
+            next_oid,
+            ..Delta::default()
+        };
+        for (key, object) in &new.objects {
+            if !old.objects.get(key).is_some_and(|before| before.is(object)) {
+                delta.objects.push((key.clone(), ObjectImage::of(object)));
+            }
+        }
+        let gone = old.objects.keys().filter(|key| !new.objects.contains_key(key));
+        delta.objects_gone = gone.cloned().collect();
+        let mut before: HashMap<u32, &Relation> = HashMap::new();
+        let mut after: Vec<&Relation> = Vec::new();
+        for (name, schema) in old.schemas().filter(|(name, _)| is_kept(name)) {
+            match new.schema(name) {
+                Some(now) if Arc::ptr_eq(now, schema) => continue,
+                Some(_) => {}
+                None => delta.schemas_gone.push(name.to_string()),
+            }
+            before.extend(schema.relations.values().map(|relation| (relation.oid(), relation)));
+        }
+        for (name, schema) in new.schemas().filter(|(name, _)| is_kept(name)) {
+            match old.schema(name) {
+                Some(then) if Arc::ptr_eq(then, schema) => continue,
+                Some(then) if then.oid == schema.oid => {}
+                _ => delta.schemas.push((name.to_string(), schema.oid)),
+            }
+            after.extend(schema.relations.values());
+        }
+        for relation in after {
+            match (before.remove(&relation.oid()), relation) {
+                (Some(Relation::Table(then)), Relation::Table(now)) if then.version() == now.version() => {}
+                (Some(Relation::Table(then)), Relation::Table(now))
+                    if Arc::ptr_eq(then.definition(), now.definition()) =>
+                {
+                    delta.rows.push(RowsChange::between(then.segments(), now));
+                }
+                (Some(Relation::View(then)), Relation::View(now)) if Arc::ptr_eq(then, now) => {}
+                (Some(Relation::Sequence(then)), Relation::Sequence(now)) if Arc::ptr_eq(then, now) => {}
+                (Some(Relation::Partition(then)), Relation::Partition(now)) if Arc::ptr_eq(then, now) => {}
+                _ => delta.relations.push(RelationImage::of(relation)?),
+            }
+        }
+        delta.relations_gone = before.into_keys().collect();
+        Ok(delta)
+    }
+
+    /// Whether nothing that is kept changed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+            && self.objects_gone.is_empty()
+            && self.schemas.is_empty()
+            && self.schemas_gone.is_empty()
+            && self.relations.is_empty()
+            && self.relations_gone.is_empty()
+            && self.rows.is_empty()
+    }
+}
+
+impl RowsChange {
+    fn between(then: &[Arc<Segment>], now: &TableVersion) -> RowsChange {
+        let same = then.iter().zip(now.segments().iter());
+        let kept = same.take_while(|(then, now)| then.id() == now.id()).count();
+        RowsChange {
+            oid: now.oid(),
+            kept,
+            then: now.segments()[kept..].iter().map(|segment| segment.id()).collect(),
+        }
+    }
+}
+
+impl Image {
+    /// A database in which nothing was made yet.
+    pub(super) fn new(next_oid: u32) -> Result<Image> {
+        let mut image = Image::default();
+        image.apply(Delta::between(&State::empty(), &State::default(), next_oid)?);
+        Ok(image)
+    }
+
+    pub(super) fn apply(&mut self, delta: Delta) -> usize {
+        for key in &delta.objects_gone {
+            self.objects.remove(key);
+        }
+        self.objects.extend(delta.objects);
+        for name in &delta.schemas_gone {
+            self.schemas.remove(name);
+        }
+        self.schemas.extend(delta.schemas);
+        for oid in &delta.relations_gone {
+            self.relations.remove(oid);
+        }
+        self.relations
+            .extend(delta.relations.into_iter().map(|relation| (relation.oid(), relation)));
+        let mut unknown = 0;
+        for change in delta.rows {
+            match self.relations.get_mut(&change.oid) {
+                Some(RelationImage::Table { segments, .. }) if segments.len() >= change.kept => {
+                    segments.truncate(change.kept);
+                    segments.extend(change.then);
+                }
+                _ => unknown += 1,
+            }
+        }
+        self.next_oid = self.next_oid.max(delta.next_oid);
+        unknown
+    }
+
+    /// A sequence goes on from a value.
+    pub(super) fn advance(&mut self, oid: u32, value: i64, is_called: bool) {
+        // One of a transaction that did not commit is in no image.
+        if let Some(RelationImage::Sequence(sequence)) = self.relations.get_mut(&oid) {
+            (sequence.value, sequence.is_called) = (value, is_called);
+        }
+    }
+
+    /// The numbers of all segments.
+    pub(super) fn segments(&self) -> impl Iterator<Item = u64> {
+        let tables = self.relations.values().filter_map(|relation| match relation {
+            RelationImage::Table { segments, .. } => Some(segments),
+            _ => None,
+        });
+        tables.flatten().copied()
+    }
+
+    pub(super) fn tables(&self) -> usize {
+        let is_table = |relation: &&RelationImage| matches!(relation, RelationImage::Table { .. });
+        self.relations.values().filter(is_table).count()
+    }
+
+    /// The state, where `rows` gives the segments of these numbers of a table.
+    pub(super) fn state(
+        self,
+        log: &Arc<crate::catalog::sequence::SequenceLog>,
+        mut rows: impl FnMut(&Arc<TableDefinition>, &[u64]) -> Result<Vec<Arc<Segment>>>,
+    ) -> Result<State> {
+        let mut state = State::empty();
+        for (key, object) in self.objects {
+            state.objects.insert(key, object.object()?);
+        }
+        for (name, oid) in self.schemas {
+            let entry = SchemaEntry {
+                oid,
+                relations: BTreeMap::new(),
+            };
+            state.schemas.insert(name, Arc::new(entry));
+        }
+        let mut partitions = Vec::new();
+        for relation in self.relations.into_values() {
+            let relation = match relation {
+                RelationImage::Table { definition, segments } => {
+                    let definition = Arc::unwrap_or_clone(definition).checked()?;
+                    let segments = rows(&definition, &segments)?;
+                    Relation::Table(TableVersion::new(definition, segments))
+                }
+                RelationImage::View(view) => Relation::View(Arc::new(View {
+                    oid: view.oid,
+                    schema_name: view.schema_name,
+                    name: view.name,
+                    sql: view.sql,
+                    schema: columns(&view.columns)?,
+                    check_option: view.check_option,
+                })),
+                RelationImage::Sequence(own) => {
+                    let known = (own.value, own.is_called);
+                    let sequence = Sequence::new(own.oid, &own.schema_name, &own.name, own.def, own.owner);
+                    let sequence = sequence.with_log(Some(log.clone())).resumed(known);
+                    Relation::Sequence(Arc::new(sequence))
+                }
+                RelationImage::Partition(partition) => {
+                    partitions.push(partition);
+                    continue;
+                }
+            };
+            put(&mut state, relation)?;
+        }
+        for partition in partitions {
+            let root = state.table_by_oid(partition.root).cloned();
+            let root = root.ok_or_else(|| corrupted(format!("partition {} has no table", partition.name)))?;
+            let columns = &root.definition().columns;
+            let partition = partition.aligned(columns, root.definition());
+            put(&mut state, Relation::Partition(Arc::new(partition)))?;
+        }
+        Ok(state)
+    }
+}
+
+fn put(state: &mut State, relation: Relation) -> Result<()> {
+    let name = format!("{}.{}", relation.schema_name(), relation.name());
+    match state.put(relation) {
+        true => Ok(()),
+        false => Err(corrupted(format!("relation {name} is in no schema"))),
+    }
+}
+
+fn columns(bytes: &[u8]) -> Result<SchemaRef> {
+    Ok(StreamReader::try_new(bytes, None)?.schema())
+}
+
+pub(super) fn corrupted(what: impl Into<String>) -> StorageError {
+    StorageError::new(ErrorKind::DataCorrupted, what)
+}

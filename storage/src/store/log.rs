@@ -1,0 +1,222 @@
+//! The log: records in files with growing numbers, one behind the other. Who needs his record to be durable waits for a
+//! sync that began after it was written; all who wait meanwhile share the next one (group commit).
+
+use super::disk::{Disk, DiskFile};
+use super::record::{self, FileKind, HEADING_BYTES, Kind, Place};
+use crate::error::{ErrorKind, Result, StorageError};
+use parking_lot::{Condvar, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How far the log is written, or durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    file: u64,
+    offset: u64,
+}
+
+pub(super) struct Log {
+    directory: PathBuf,
+    disk: Arc<dyn Disk>,
+    tail: Mutex<Tail>,
+    durable: Mutex<Durable>,
+    synced: Condvar,
+}
+
+struct Tail {
+    number: u64,
+    file: Arc<dyn DiskFile>,
+    /// Where the next record goes.
+    offset: u64,
+}
+
+struct Durable {
+    upto: Position,
+    /// Somebody syncs.
+    running: bool,
+    /// Why nothing can be made durable any more: after a sync that failed nobody knows what the disk holds.
+    failed: Option<String>,
+}
+
+impl Log {
+    pub(super) fn path_in(directory: &Path, number: u64) -> PathBuf {
+        directory.join(format!("log-{number:016}"))
+    }
+
+    /// A new log of this number.
+    pub(super) fn create(directory: &Path, disk: Arc<dyn Disk>, number: u64) -> Result<Log> {
+        let file = created(directory, &*disk, number)?;
+        Ok(Log::at(directory, disk, number, file, HEADING_BYTES))
+    }
+
+    /// The log of this number, which is there, goes on at `offset`.
+    pub(super) fn reopen(directory: &Path, disk: Arc<dyn Disk>, number: u64, offset: u64) -> Result<Log> {
+        let path = Log::path_in(directory, number);
+        let file = disk.open(&path).map_err(|error| record::failed(&path, &error))?;
+        let cut = file.set_len(offset).and_then(|()| file.sync());
+        cut.map_err(|error| record::failed(&path, &error))?;
+        Ok(Log::at(directory, disk, number, file, offset))
+    }
+
+    fn at(directory: &Path, disk: Arc<dyn Disk>, number: u64, file: Arc<dyn DiskFile>, offset: u64) -> Log {
+        let upto = Position { file: number, offset };
+        Log {
+            directory: directory.into(),
+            disk,
+            tail: Mutex::new(Tail { number, file, offset }),
+            durable: Mutex::new(Durable {
+                upto,
+                running: false,
+                failed: None,
+            }),
+            synced: Condvar::new(),
+        }
+    }
+
+    /// The newest file's number and size.
+    pub(super) fn newest(&self) -> (u64, u64) {
+        let tail = self.tail.lock();
+        (tail.number, tail.offset)
+    }
+
+    pub(super) fn end(&self) -> Position {
+        let (file, offset) = self.newest();
+        Position { file, offset }
+    }
+
+    /// Writes a record. On error the log is as it was.
+    pub(super) fn append(&self, kind: Kind, payload: &[&[u8]]) -> Result<(Place, Position)> {
+        let mut tail = self.tail.lock();
+        let synced = {
+            let durable = self.durable.lock();
+            refuse(&durable)?;
+            match durable.upto.file == tail.number {
+                true => durable.upto.offset,
+                false => HEADING_BYTES,
+            }
+        };
+        let bytes: u64 = payload.iter().map(|part| part.len() as u64).sum();
+        let header = record::header(kind, synced, payload);
+        let write = || {
+            let mut at = tail.offset;
+            for part in [&header[..]].iter().chain(payload) {
+                tail.file.write_at(part, at)?;
+                at += part.len() as u64;
+            }
+            Ok(())
+        };
+        if let Err(error) = write() {
+            // The next record goes over what this one left; should the file be read before, that is a torn end.
+            let _ = tail.file.set_len(tail.offset);
+            return Err(record::failed(&Log::path_in(&self.directory, tail.number), &error));
+        }
+        let place = Place {
+            file: tail.number,
+            offset: tail.offset,
+            bytes,
+        };
+        tail.offset = record::next(tail.offset, bytes);
+        let position = Position {
+            file: tail.number,
+            offset: tail.offset,
+        };
+        Ok((place, position))
+    }
+
+    /// Returns when the log is durable up to `upto`.
+    pub(super) fn sync(&self, upto: Position) -> Result<()> {
+        let mut durable = self.durable.lock();
+        loop {
+            if durable.upto >= upto {
+                return Ok(());
+            }
+            refuse(&durable)?;
+            if !durable.running {
+                break;
+            }
+            self.synced.wait(&mut durable);
+        }
+        durable.running = true;
+        drop(durable);
+        let (file, target) = {
+            let tail = self.tail.lock();
+            let (file, offset) = (tail.number, tail.offset);
+            (tail.file.clone(), Position { file, offset })
+        };
+        let result = file.sync();
+        let mut durable = self.durable.lock();
+        durable.running = false;
+        self.synced.notify_all();
+        match result {
+            Ok(()) => {
+                durable.upto = durable.upto.max(target);
+                Ok(())
+            }
+            Err(error) => Err(self.lost(&mut durable, target.file, &error)),
+        }
+    }
+
+    /// Whether the log is durable up to there.
+    pub(super) fn is_durable(&self, upto: Position) -> bool {
+        self.durable.lock().upto >= upto
+    }
+
+    /// Goes on in a new file, whose number it gives; all before it is durable then.
+    pub(super) fn rotate(&self) -> Result<u64> {
+        let mut tail = self.tail.lock();
+        refuse(&self.durable.lock())?;
+        if let Err(error) = tail.file.sync() {
+            return Err(self.lost(&mut self.durable.lock(), tail.number, &error));
+        }
+        let number = tail.number + 1;
+        let file = created(&self.directory, &*self.disk, number)?;
+        *tail = Tail {
+            number,
+            file,
+            offset: HEADING_BYTES,
+        };
+        let mut durable = self.durable.lock();
+        durable.upto = Position {
+            file: number,
+            offset: HEADING_BYTES,
+        };
+        self.synced.notify_all();
+        Ok(number)
+    }
+
+    fn lost(&self, durable: &mut Durable, number: u64, error: &std::io::Error) -> StorageError {
+        let failed = record::failed(&Log::path_in(&self.directory, number), error);
+        durable.failed = Some(failed.message.clone());
+        tracing::error!("{failed}: nothing more is committed until the server starts again");
+        self.synced.notify_all();
+        failed
+    }
+}
+
+fn refuse(durable: &Durable) -> Result<()> {
+    match &durable.failed {
+        None => Ok(()),
+        Some(why) => {
+            let message = "the store takes no more changes since a write to disk failed";
+            Err(StorageError::new(ErrorKind::Io, message)
+                .detail(why.clone())
+                .hint("Restart the server."))
+        }
+    }
+}
+
+/// A new file of the log, durable with its name.
+fn created(directory: &Path, disk: &dyn Disk, number: u64) -> Result<Arc<dyn DiskFile>> {
+    let path = Log::path_in(directory, number);
+    let create = || {
+        let file = disk.create(&path)?;
+        file.write_at(&record::heading(FileKind::Log, number), 0)?;
+        file.sync()?;
+        disk.sync_directory(directory)?;
+        Ok(file)
+    };
+    create().map_err(|error: std::io::Error| {
+        let _ = disk.remove(&path);
+        record::failed(&path, &error)
+    })
+}

@@ -1,0 +1,276 @@
+//! What outlives the process: a directory with a log of all changes and checkpoints of the catalog.
+//!
+//! ```text
+//! lock                   held by the one server that uses the directory
+//! log-N                  records, in order: the rows of segments, then the commits that name them
+//! checkpoint-N           the whole catalog as it was when log-N began, and where each segment lies
+//! ```
+//! A segment is written once, with the transaction that made it, and read from where it lies: checkpoints name places, and
+//! copy no rows but those of logs that are mostly garbage. A commit writes the segments that are new and what it changed of
+//! the catalog (`image`), and is acknowledged and seen by others when that is durable (`log`). After a crash the newest
+//! checkpoint is read, then the logs from its number on, then the rows (`recover`); a record that is not whole ends the
+//! last log, unless a later one says that it had been durable: then the file is damaged, and that is told by name and place.
+//!
+//! The design is that of log-structured storage (Rosenblum and Ousterhout 1992, sections 3 and 5), with redo-only commits, as
+//! no change reaches the disk before its transaction ends.
+
+mod disk;
+mod image;
+mod log;
+mod record;
+mod recover;
+mod rows;
+
+pub use disk::{Disk, DiskFile, RealDisk};
+pub use log::Position;
+pub use recover::Recovered;
+
+use crate::catalog::sequence::SequenceLog;
+use crate::catalog::{Relation, State};
+use crate::error::{Result, StorageError};
+use crate::segment::Segment;
+use image::Delta;
+use log::Log;
+use parking_lot::Mutex;
+use record::{FileKind, HEADING_BYTES, Kind, Place};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// A checkpoint is due when the log has grown by so much since the last one.
+const CHECKPOINT_BYTES: u64 = 256 << 20;
+/// Rows of logs of which less than such a part is in use are copied, and the logs removed.
+const GARBAGE_PART: u64 = 2;
+
+/// Schemas of temporary tables, which go with their session.
+const TEMPORARY: &str = "pg_temp_";
+
+/// Whether what is in a schema outlives the process.
+pub(crate) fn is_kept(schema: &str) -> bool {
+    !schema.starts_with(TEMPORARY)
+}
+
+/// A directory in use.
+pub struct Store {
+    directory: PathBuf,
+    disk: Arc<dyn Disk>,
+    log: Log,
+    /// Where the segments lie that were written.
+    stored: Mutex<HashMap<u64, Stored>>,
+    pub(crate) sequences: Arc<SequenceLog>,
+    /// Held by who makes a checkpoint: the number of the log that the newest begins with.
+    checkpointed: Mutex<u64>,
+    is_due: AtomicBool,
+    _lock: File,
+}
+
+struct Stored {
+    place: Place,
+    segment: Weak<Segment>,
+}
+
+/// What a checkpoint's record holds.
+#[derive(Serialize, Deserialize)]
+struct Checkpoint {
+    catalog: Delta,
+    places: Vec<(u64, Place)>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Store({})", self.directory.display())
+    }
+}
+
+impl Store {
+    fn checkpoint_path(directory: &Path, number: u64) -> PathBuf {
+        directory.join(format!("checkpoint-{number:016}"))
+    }
+
+    /// Writes what leads from one state to the next; None: nothing that is kept changed. The caller waits with `sync`.
+    pub(crate) fn commit(&self, old: &State, new: &State, next_oid: u32) -> Result<Option<Position>> {
+        let delta = Delta::between(old, new, next_oid)?;
+        if delta.is_empty() {
+            return Ok(None);
+        }
+        self.write_rows(old, new)?;
+        self.write_sequences()?;
+        let delta = serde_json::to_vec(&delta).map_err(StorageError::internal)?;
+        let (_, position) = self.log.append(Kind::Commit, &[&delta])?;
+        let (_, bytes) = self.log.newest();
+        if bytes > CHECKPOINT_BYTES {
+            self.is_due.store(true, Ordering::Relaxed);
+        }
+        Ok(Some(position))
+    }
+
+    /// Writes the rows of tables that are not written yet: those of a transaction may be before it commits.
+    pub(crate) fn write_rows(&self, old: &State, new: &State) -> Result<()> {
+        for relation in new.relations() {
+            let before = old.relation(relation.schema_name(), relation.name());
+            self.write_rows_of(relation, before)?;
+        }
+        Ok(())
+    }
+
+    fn write_rows_of(&self, relation: &Relation, before: Option<&Relation>) -> Result<()> {
+        let (Relation::Table(table), true) = (relation, is_kept(relation.schema_name())) else {
+            return Ok(());
+        };
+        if let Some(Relation::Table(before)) = before
+            && before.version() == table.version()
+        {
+            return Ok(());
+        }
+        for segment in table.segments().iter() {
+            if !self.stored.lock().contains_key(&segment.id()) {
+                self.write_segment(segment)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_segment(&self, segment: &Arc<Segment>) -> Result<()> {
+        let rows = rows::encode(segment)?;
+        let (place, _) = self.log.append(Kind::Segment, &[&segment.id().to_le_bytes(), &rows])?;
+        let stored = Stored {
+            place,
+            segment: Arc::downgrade(segment),
+        };
+        self.stored.lock().insert(segment.id(), stored);
+        Ok(())
+    }
+
+    fn write_sequences(&self) -> Result<Option<Position>> {
+        let values = self.sequences.take();
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let values: Vec<(u32, i64, bool)> = values
+            .into_iter()
+            .map(|(oid, (value, called))| (oid, value, called))
+            .collect();
+        let values = serde_json::to_vec(&values).map_err(StorageError::internal)?;
+        let (_, position) = self.log.append(Kind::Sequences, &[&values])?;
+        Ok(Some(position))
+    }
+
+    /// Makes the values durable that sequences gave.
+    pub fn settle(&self) -> Result<()> {
+        match self.write_sequences()? {
+            Some(position) => self.log.sync(position),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns when all up to `position` is durable.
+    pub fn sync(&self, position: Position) -> Result<()> {
+        self.log.sync(position)
+    }
+
+    pub fn is_durable(&self, position: Position) -> bool {
+        self.log.is_durable(position)
+    }
+
+    /// Whether the log has grown so far that a checkpoint should be made. Says so once.
+    pub(crate) fn take_due(&self) -> bool {
+        self.is_due.swap(false, Ordering::Relaxed)
+    }
+
+    /// Begins a new log, before which everything is durable: the caller holds off commits meanwhile.
+    pub(crate) fn rotate(&self) -> Result<u64> {
+        self.log.rotate()
+    }
+
+    /// Holds off other checkpoints.
+    pub(crate) fn checkpointing(&self) -> parking_lot::MutexGuard<'_, u64> {
+        self.checkpointed.lock()
+    }
+
+    /// Writes the catalog as it was when log `number` began, and removes what nobody needs any more.
+    pub(crate) fn checkpoint(&self, last: &mut u64, number: u64, state: &State, next_oid: u32) -> Result<()> {
+        self.collect(number, state)?;
+        let catalog = Delta::between(&State::empty(), state, next_oid)?;
+        let places = {
+            let mut stored = self.stored.lock();
+            stored.retain(|_, own| own.segment.strong_count() > 0);
+            let place = |segment: &Arc<Segment>| {
+                let own = stored.get(&segment.id());
+                own.map(|own| (segment.id(), own.place))
+                    .ok_or_else(|| StorageError::internal("a committed segment was not written"))
+            };
+            kept_segments(state).map(place).collect::<Result<Vec<_>>>()?
+        };
+        // The places of rows that were copied just now lie in the newest log.
+        self.log.sync(self.log.end())?;
+        let record = serde_json::to_vec(&Checkpoint { catalog, places }).map_err(StorageError::internal)?;
+        let path = Store::checkpoint_path(&self.directory, number);
+        let new = path.with_extension("new");
+        let write = || {
+            if new.exists() {
+                self.disk.remove(&new)?;
+            }
+            let file = self.disk.create(&new)?;
+            file.write_at(&record::heading(FileKind::Checkpoint, number), 0)?;
+            file.write_at(&record::header(Kind::Checkpoint, 0, &[&record]), HEADING_BYTES)?;
+            file.write_at(&record, HEADING_BYTES + record::HEADER_BYTES as u64)?;
+            file.sync()?;
+            self.disk.rename(&new, &path)?;
+            self.disk.sync_directory(&self.directory)
+        };
+        write().map_err(|error| record::failed(&path, &error))?;
+        *last = number;
+        self.sweep(number)
+    }
+
+    /// Copies the rows that are in use out of logs that are mostly garbage.
+    fn collect(&self, number: u64, state: &State) -> Result<()> {
+        let mut used: BTreeMap<u64, u64> = BTreeMap::new();
+        for segment in kept_segments(state) {
+            if let Some(own) = self.stored.lock().get(&segment.id()) {
+                *used.entry(own.place.file).or_default() += own.place.bytes;
+            }
+        }
+        let mostly_garbage = |(file, bytes): (&u64, &u64)| {
+            let size = std::fs::metadata(Log::path_in(&self.directory, *file)).map_or(0, |data| data.len());
+            (*file < number && bytes * GARBAGE_PART < size).then_some(*file)
+        };
+        let old: BTreeSet<u64> = used.iter().filter_map(mostly_garbage).collect();
+        for segment in kept_segments(state) {
+            let place = self.stored.lock().get(&segment.id()).map(|own| own.place);
+            if place.is_some_and(|place| old.contains(&place.file)) {
+                self.write_segment(segment)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the checkpoints and logs before `number` in which nothing lies that is in use.
+    fn sweep(&self, number: u64) -> Result<()> {
+        let used: BTreeSet<u64> = self.stored.lock().values().map(|own| own.place.file).collect();
+        let files = recover::Files::of(&self.directory)?;
+        let logs = files
+            .logs
+            .into_iter()
+            .filter(|log| *log < number && !used.contains(log));
+        let logs = logs.map(|log| Log::path_in(&self.directory, log));
+        let checkpoints = files.checkpoints.into_iter().filter(|own| *own < number);
+        let checkpoints = checkpoints.map(|own| Store::checkpoint_path(&self.directory, own));
+        for path in checkpoints.chain(logs) {
+            self.disk.remove(&path).map_err(|error| record::failed(&path, &error))?;
+        }
+        Ok(())
+    }
+}
+
+/// The segments of all tables that are kept.
+fn kept_segments(state: &State) -> impl Iterator<Item = &Arc<Segment>> {
+    let tables = state.relations().filter(|relation| is_kept(relation.schema_name()));
+    tables
+        .filter_map(Relation::as_table)
+        .flat_map(|table| table.segments().iter())
+}
