@@ -1,5 +1,7 @@
 //! Rows picked from arrays, and arrays put one behind the other.
 //!
+//! More than 400 lines because views, lists and structs are gathered by the same walk, and its tests stand beside it.
+//!
 //! Views (of strings and byte strings) name the buffers that their bytes lie in by a list. Arrow's `take` copies that list
 //! and its `concat` appends lists to each other, so that over a chain of joins they multiply with the batches of each.
 //! Here rows that are picked share the list that they came with, and what is put together lists every buffer once; where

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::device::Device;
 use crate::error::Result;
 use crate::memory::{DeviceBuffer, Element};
-use crate::primitives::{fill::iota, map::map};
+use crate::primitives::{expression::Expression, fill::iota, map::map};
 use crate::stream::Stream;
 
 /// Bytes a second that the floor assumes: what a copy reaches on an H100.
@@ -127,11 +127,9 @@ impl Bench {
 
     /// Pseudo-random numbers below `limit`: those of [`Self::random_u64`] modulo it.
     pub fn random_below(&self, items: u64, limit: u64, salt: u64) -> Result<DeviceBuffer<u32>> {
-        self.numbers(
-            items,
-            &format!("{RANDOM} % literal.template get<u64>(1)"),
-            &[salt, limit],
-        )
+        let text = format!("{RANDOM} % literal.template get<u64>(1)");
+        // SAFETY: it computes with its argument and literals.
+        self.numbers(items, unsafe { Expression::new(&text) }, &[salt, limit])
     }
 
     /// All numbers below `items`, a power of two, each once, in a random order: [`permuted`].
@@ -142,7 +140,12 @@ impl Bench {
     }
 
     /// An expression of `map` over the numbers 0 to `items`, the number being `x`.
-    pub fn numbers<T: Element>(&self, items: u64, expression: &str, literals: &[u64]) -> Result<DeviceBuffer<T>> {
+    pub fn numbers<T: Element>(
+        &self,
+        items: u64,
+        expression: Expression<'_>,
+        literals: &[u64],
+    ) -> Result<DeviceBuffer<T>> {
         let mut numbers = self.stream.alloc::<u64>(items)?;
         iota(&self.stream, numbers.view_mut(), 0)?;
         let mut output = self.stream.alloc::<T>(items)?;
@@ -156,15 +159,25 @@ impl Bench {
 }
 
 /// A mixing function (splitmix64) as an expression of `map`.
-pub const RANDOM: &str = "[](u64 z) { z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull; \
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull; return z ^ z >> 31; }((x + literal.template get<u64>(0)) * 0x9e3779b97f4a7c15ull)";
+// SAFETY: it computes with its argument and literals.
+pub const RANDOM: Expression<'static> = unsafe {
+    Expression::new(
+        "[](u64 z) { z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull; \
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull; return z ^ z >> 31; }((x + literal.template get<u64>(0)) * 0x9e3779b97f4a7c15ull)",
+    )
+};
 
 /// Invertible steps within the bits of the mask: adding, multiplying by odd numbers, folding the upper half down.
-pub const PERMUTE: &str = "[](u64 z, u64 mask, u64 half) { \
+// SAFETY: it computes with its argument and literals.
+pub const PERMUTE: Expression<'static> = unsafe {
+    Expression::new(
+        "[](u64 z, u64 mask, u64 half) { \
     z = z * 0x9e3779b97f4a7c15ull & mask; z ^= z >> half; \
     z = z * 0xbf58476d1ce4e5b9ull & mask; z ^= z >> half; \
     z = z * 0x94d049bb133111ebull & mask; return z ^ z >> half; \
-    }(x + literal.template get<u64>(0), literal.template get<u64>(1), literal.template get<u64>(2))";
+    }(x + literal.template get<u64>(0), literal.template get<u64>(1), literal.template get<u64>(2))",
+    )
+};
 
 /// What [`Bench::permutation`] has at this place.
 pub fn permuted(index: u64, items: u64, salt: u64) -> u64 {

@@ -1,5 +1,8 @@
 //! Decimal arithmetic and comparison in 64 bits.
 //!
+//! More than 400 lines because the operators, their limits of 64 bits and the tree that they are put into are one
+//! rewriting.
+//!
 //! DataFusion computes decimals in 128 bits, each operation checked. Sums and products of money fit 64 bits nearly
 //! always, and whether they do is cheap to see: each batch is loaded as `i64` with its largest magnitude, the
 //! magnitudes are carried through the expression, and if no step can pass 2^62 the whole batch is computed with plain

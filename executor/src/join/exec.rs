@@ -7,12 +7,9 @@
 //! below the probe side start.
 //! Limits: below 2^32 rows a side.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -27,20 +24,17 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr, PlanProperties,
     SendableRecordBatchStream, StatisticsArgs,
 };
-use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use super::choice::Choice;
 use super::expected::Expected;
-use super::listeners::Audience;
-use super::materialized::{Worker, spawn};
+use super::partition::{PartitionState, Shared};
 use super::path::Operator;
-use super::prepare::{Preparation, Prepared};
-use super::probe::Prober;
+use super::prepare::Preparation;
 use super::spec::JoinSpec;
 use crate::explain::Chosen;
 use crate::options::JoinOptions;
-use crate::per_execution::{MadeOnce, PerExecution};
+use crate::per_execution::PerExecution;
 use crate::runtime_filter::RuntimeFilter;
 
 #[derive(Debug)]
@@ -50,23 +44,29 @@ pub struct JoinExec {
     spec: Arc<JoinSpec>,
     /// Filters to fill from the build side, by key.
     filters: Vec<(usize, Arc<RuntimeFilter>)>,
-    /// Rows that the planner expects.
-    estimate: Option<usize>,
-    /// What the choice will be, as far as the plan tells.
-    planned: Option<Choice>,
-    /// Rows of the build and the probe side that the plan expects.
-    inputs: Option<[usize; 2]>,
-    /// What the plan tells of the inputs.
-    expected: Option<Expected>,
-    /// What it was when the join last ran.
+    foreseen: Foreseen,
+    /// What the choice was when the join last ran.
     chosen: Arc<Mutex<Option<Choice>>>,
     shared: PerExecution<Shared>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
 
+/// What is known of a join before it runs.
+#[derive(Debug, Clone, Default)]
+struct Foreseen {
+    /// Rows that the planner expects.
+    estimate: Option<usize>,
+    /// Rows of the build and the probe side that the plan expects.
+    inputs: Option<[usize; 2]>,
+    /// What the choice will be, as far as the plan tells.
+    planned: Option<Choice>,
+    /// What the plan tells of the inputs.
+    expected: Option<Expected>,
+}
+
 impl JoinExec {
-    /// `join_schema` is the schema of the join's columns before `output` picks from them.
+    /// `schema` is that of the spec's output.
     pub fn new(
         build: Arc<dyn ExecutionPlan>,
         probe: Arc<dyn ExecutionPlan>,
@@ -79,10 +79,7 @@ impl JoinExec {
             probe,
             spec: Arc::new(spec),
             filters: vec![],
-            estimate: None,
-            planned: None,
-            inputs: None,
-            expected: None,
+            foreseen: Foreseen::default(),
             chosen: Arc::default(),
             shared: PerExecution::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -110,11 +107,28 @@ impl JoinExec {
         };
         let fields: Vec<_> = columns.iter().map(|&c| self.schema().field(c).clone()).collect();
         let schema = Schema::new_with_metadata(fields, self.schema().metadata().clone());
-        let (build, probe) = (Arc::clone(&self.build), Arc::clone(&self.probe));
-        let mut join = Self::new(build, probe, spec, Arc::new(schema)).with_filters(self.filters.clone());
-        join.estimate = self.estimate;
-        join.inputs = self.inputs;
-        join
+        self.anew(self.inputs(), Arc::new(spec), Arc::new(schema))
+    }
+
+    /// Its inputs: build, then probe.
+    fn inputs(&self) -> [Arc<dyn ExecutionPlan>; 2] {
+        [Arc::clone(&self.build), Arc::clone(&self.probe)]
+    }
+
+    /// A join that has not run, with all that is known of this one.
+    fn anew(&self, [build, probe]: [Arc<dyn ExecutionPlan>; 2], spec: Arc<JoinSpec>, schema: SchemaRef) -> Self {
+        let properties = properties(schema, &probe, &spec);
+        Self {
+            build,
+            probe,
+            spec,
+            filters: self.filters.clone(),
+            foreseen: self.foreseen.clone(),
+            chosen: Arc::default(),
+            shared: PerExecution::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            properties,
+        }
     }
 
     /// The same join that also fills these runtime filters.
@@ -125,32 +139,32 @@ impl JoinExec {
 
     /// The same join with its choice foreseen, for EXPLAIN. Fails where the options ask for what cannot be.
     pub fn planned(&self, options: &JoinOptions, cores: usize) -> Result<Self> {
-        let mut expected = Expected::of(&self.spec, &self.build, &self.probe, self.estimate);
-        if let Some([build, probe]) = self.inputs {
+        let mut expected = Expected::of(&self.spec, &self.build, &self.probe, self.foreseen.estimate);
+        if let Some([build, probe]) = self.foreseen.inputs {
             (expected.build.rows, expected.probe.rows) = (Some(build), Some(probe));
         }
         let choice = expected.choose(&self.spec, &self.build.schema(), options, cores)?;
-        let mut join = self.with_inputs(Arc::clone(&self.build), Arc::clone(&self.probe));
-        join.planned = Some(choice);
-        join.expected = Some(expected);
+        let mut join = self.anew(self.inputs(), Arc::clone(&self.spec), self.schema());
+        join.foreseen.planned = Some(choice);
+        join.foreseen.expected = Some(expected);
         Ok(join)
     }
 
     /// The same join, expected to put out `rows` rows, of as many as `inputs` says on the build and the probe side.
     pub fn with_estimates(mut self, rows: usize, inputs: Option<[usize; 2]>) -> Self {
-        self.estimate = Some(rows);
-        self.inputs = inputs;
+        self.foreseen.estimate = Some(rows);
+        self.foreseen.inputs = inputs;
         self
     }
 
     /// What runs: as chosen when the join last ran, else as foreseen.
     pub fn choice(&self) -> Option<Choice> {
-        self.chosen.lock().clone().or_else(|| self.planned.clone())
+        self.chosen.lock().clone().or_else(|| self.foreseen.planned.clone())
     }
 
     /// The choice in words; what was planned too, where the join ran otherwise.
     fn account(&self) -> Option<String> {
-        let (ran, planned) = (self.chosen.lock().clone(), self.planned.as_ref());
+        let (ran, planned) = (self.chosen.lock().clone(), self.foreseen.planned.as_ref());
         match (ran, planned) {
             (Some(ran), Some(planned))
                 if (ran.path.operator, ran.path.on_gpu) != (planned.path.operator, planned.path.on_gpu) =>
@@ -174,21 +188,7 @@ impl JoinExec {
     }
 
     pub fn with_inputs(&self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Self {
-        let properties = properties(self.schema(), &probe, &self.spec);
-        Self {
-            build,
-            probe,
-            spec: Arc::clone(&self.spec),
-            filters: self.filters.clone(),
-            estimate: self.estimate,
-            planned: self.planned.clone(),
-            inputs: self.inputs,
-            expected: self.expected,
-            chosen: Arc::default(),
-            shared: PerExecution::default(),
-            metrics: ExecutionPlanMetricsSet::new(),
-            properties,
-        }
+        self.anew([build, probe], Arc::clone(&self.spec), self.schema())
     }
 }
 
@@ -270,26 +270,21 @@ impl ExecutionPlan for JoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let shared = self.shared.get_or_make(&context, Shared::default);
-        let state = PartitionState {
-            from: Preparation {
-                build: Arc::clone(&self.build),
-                probe: Arc::clone(&self.probe),
-                spec: Arc::clone(&self.spec),
-                schema: self.schema(),
-                filters: self.filters.clone(),
-                chosen: Arc::clone(&self.chosen),
-                context,
-                expected: self.expected,
-                partition,
-                partitions: self.properties.output_partitioning().partition_count(),
-                metrics: self.metrics.clone(),
-                listeners: shared.audience.join(),
-            },
-            shared,
-            metrics: BaselineMetrics::new(&self.metrics, partition),
-            phase: Phase::Start,
-            ready: VecDeque::new(),
+        let from = Preparation {
+            build: Arc::clone(&self.build),
+            probe: Arc::clone(&self.probe),
+            spec: Arc::clone(&self.spec),
+            schema: self.schema(),
+            filters: self.filters.clone(),
+            chosen: Arc::clone(&self.chosen),
+            context,
+            expected: self.foreseen.expected,
+            partition,
+            partitions: self.properties.output_partitioning().partition_count(),
+            metrics: self.metrics.clone(),
+            listeners: shared.audience.join(),
         };
+        let state = PartitionState::new(from, shared, BaselineMetrics::new(&self.metrics, partition));
         let stream = futures::stream::try_unfold(state, |mut state| async move {
             Ok(state.next().await?.map(|batch| (batch, state)))
         });
@@ -309,7 +304,7 @@ impl ExecutionPlan for JoinExec {
 
     fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
-        let ([build, probe], Some(rows), None) = (inputs, self.estimate, args.partition()) else {
+        let ([build, probe], Some(rows), None) = (inputs, self.foreseen.estimate, args.partition()) else {
             return Ok(Arc::new(statistics));
         };
         statistics.num_rows = Precision::Inexact(rows);
@@ -345,97 +340,5 @@ impl Chosen for JoinExec {
 
     fn reason(&self) -> Option<String> {
         self.account()
-    }
-}
-
-/// What the partitions of an execution share.
-#[derive(Default)]
-struct Shared {
-    prepared: MadeOnce<Prepared>,
-    audience: Audience,
-}
-
-/// One output partition under way.
-///
-/// ```text
-/// Start --pipelined----> Probing --(last to end, and build rows are owed)--> Finishing --> End
-///   |                       `--(others, or none are owed)---------------------------------> End
-///   |--no probe row can come out---------------------------------------------------------> End
-///   `--materialized---> Working (a worker's batches: sink, combine, finalize) -----------> End
-/// ```
-struct PartitionState {
-    from: Preparation,
-    shared: Arc<Shared>,
-    metrics: BaselineMetrics,
-    phase: Phase,
-    ready: VecDeque<RecordBatch>,
-}
-
-enum Phase {
-    Start,
-    Probing(Prober, SendableRecordBatchStream),
-    /// Build rows from this one on are still owed.
-    Finishing(Prober, usize),
-    Working(Worker),
-    End,
-}
-
-impl PartitionState {
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            if let Some(batch) = self.ready.pop_front() {
-                self.metrics.record_output(batch.num_rows());
-                return Ok(Some(batch));
-            }
-            match &mut self.phase {
-                Phase::Start => self.start().await?,
-                Phase::Probing(prober, input) => match input.try_next().await? {
-                    Some(batch) => {
-                        let _timer = self.metrics.elapsed_compute().timer();
-                        prober.probe(&batch, &mut self.ready)?;
-                    }
-                    None => self.end_probing(),
-                },
-                Phase::Finishing(prober, from) if *from < prober.build.rows => {
-                    let _timer = self.metrics.elapsed_compute().timer();
-                    *from = prober.finish(*from, &mut self.ready)?;
-                }
-                Phase::Finishing(..) => self.phase = Phase::End,
-                Phase::Working(worker) => match worker.next().await? {
-                    Some(batch) => self.ready.push_back(batch),
-                    None => self.phase = Phase::End,
-                },
-                Phase::End => return Ok(None),
-            }
-        }
-    }
-
-    async fn start(&mut self) -> Result<()> {
-        let (from, shared) = (&self.from, Arc::clone(&self.shared));
-        self.phase = match shared.prepared.get_or_make(from.prepare()).await? {
-            Prepared::Materialized(join) => Phase::Working(spawn(Arc::clone(join), &from.metrics, from.partition)),
-            Prepared::Pipelined(build, _) => {
-                let none = build.rows == 0 && from.spec.drops_unmatched_probe_rows();
-                if none || from.partition >= from.probe.output_partitioning().partition_count() {
-                    Phase::End
-                } else {
-                    let prober = Prober::new(Arc::clone(&from.spec), Arc::clone(&from.schema), Arc::clone(build));
-                    Phase::Probing(prober, from.probe.execute(from.partition, Arc::clone(&from.context))?)
-                }
-            }
-        };
-        Ok(())
-    }
-
-    /// The partition that comes last sees to the build rows: all the others' marks are set by then.
-    fn end_probing(&mut self) {
-        let last = match self.shared.prepared.get() {
-            Some(Prepared::Pipelined(_, probing)) => probing.fetch_sub(1, Ordering::AcqRel) == 1,
-            _ => false,
-        };
-        self.phase = match std::mem::replace(&mut self.phase, Phase::End) {
-            Phase::Probing(prober, _) if last && prober.build.matches.is_some() => Phase::Finishing(prober, 0),
-            _ => Phase::End,
-        };
     }
 }

@@ -1,6 +1,8 @@
 //! `SELECT ... FROM outer JOIN inner ON inner.k = outer.x AND inner.n BETWEEN outer.low AND outer.high [AND ...]` with an
 //! index on `inner (k, n)`: indexed nested loops (He 2008, section 4.2) on the CPU, for outer sides of few rows.
 //!
+//! More than 400 lines because the node and its one running loop share their fields.
+//!
 //! Each outer row is looked up in the index; the rows found pass the inner table's own filters and the rest of the
 //! join's condition. Pieces of about `PAIRS_MAX` pairs hold whole outer rows, so that all that an outer row meets is
 //! known when its piece is put out. Every join kind whose inner rows need not be seen without a partner.

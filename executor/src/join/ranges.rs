@@ -14,7 +14,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::materialized::normalized_keys::has_normalized_keys;
+use super::normalized_keys::has_normalized_keys;
 
 /// One end of a range.
 #[derive(Debug, Clone)]

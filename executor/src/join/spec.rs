@@ -7,8 +7,8 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 
 use super::choice::Choice;
+use super::condition::CompiledFilter;
 use super::cost::Predicate;
-use super::materialized::CompiledFilter;
 use super::path::Operator;
 use super::ranges::RangeCondition;
 

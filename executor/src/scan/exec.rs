@@ -1,5 +1,7 @@
 //! `SELECT columns FROM table WHERE filters`: the scan.
 //!
+//! More than 400 lines because the node, its plan-time changes and its running loop share their fields.
+//!
 //! Partitions draw morsels (runs of one segment's rows) from a shared queue, so that an uneven filter leaves no core
 //! idle; each partition sees its morsels in table order. A morsel's filters leave a selection of row numbers, and only
 //! then are the output columns gathered (`selection`). Without filters, batches are slices of the segment. A scan by an

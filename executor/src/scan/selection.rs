@@ -1,5 +1,7 @@
 //! Which rows of a chunk pass: static filters, then runtime filters, then the costly static filters.
 //!
+//! More than 400 lines because the order of filters and what each costs are one decision.
+//!
 //! A segment whose bounds exclude every row is skipped, and a conjunct that its bounds prove is not evaluated. A filter
 //! over one dictionary column is answered once for each dictionary value. A runtime filter that keeps more than three
 //! quarters of what it has seen is dropped for the rest of this partition.

@@ -60,10 +60,7 @@ fn program(residual: &Residual, mode: Mode) -> Program {
 
 /// Specialisations in use.
 pub fn programs() -> Vec<Program> {
-    let some = Residual {
-        body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
-        ..Residual::default()
-    };
+    let some = Residual::to_compile();
     let mut programs = with_condition(&some);
     programs.push(program(&Residual::none(), Mode::Write));
     programs

@@ -79,10 +79,7 @@ fn program(key: Option<&str>, probes: u32, mode: Mode, residual: &Residual) -> P
 
 /// Specialisations in use.
 pub fn programs() -> Vec<Program> {
-    let some = Residual {
-        body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
-        ..Residual::default()
-    };
+    let some = Residual::to_compile();
     let mut programs = with_condition(&some);
     programs.extend(with_condition(&Residual::none()));
     programs

@@ -33,21 +33,50 @@ impl ResidualParams {
 
 /// A generated condition.
 ///
-/// `body` is C++ that sees `const ResidualParams& p`, `u32 build_row`, `u32 probe_row`, and returns a `bool`: true only
+/// Its body is C++ that sees `const ResidualParams& p`, `u32 build_row`, `u32 probe_row`, and returns a `bool`: true only
 /// where SQL's condition is true, neither false nor null. Literals are parameters, so that one compiled shape serves
-/// many queries. The caller keeps the buffers alive, and answers for their lengths.
+/// many queries.
 #[derive(Clone, Debug, Default)]
 pub struct Residual {
-    pub body: String,
-    /// Functions that the body calls.
-    pub functions: String,
-    pub buffers: Vec<DevicePtr<u8>>,
-    pub literals: Vec<u64>,
-    /// Where `p.fail()` writes a 1; a body that calls it needs one.
-    pub failed: Option<DevicePtrMut<u32>>,
+    body: String,
+    functions: String,
+    buffers: Vec<DevicePtr<u8>>,
+    literals: Vec<u64>,
+    failed: Option<DevicePtrMut<u32>>,
 }
 
 impl Residual {
+    /// A condition that reads `buffers` and `literals`, by functions that its body calls. `failed` is where `p.fail()`
+    /// writes a 1.
+    ///
+    /// # Safety
+    /// The body reads nothing but its arguments, within `buffers` for every pair of rows of the joins that it is given to,
+    /// and writes nothing but by `p.fail()`, for which `failed` is there. The buffers and `failed` are kept until the
+    /// streams of those joins have passed their kernels, and nobody else writes to them meanwhile.
+    pub unsafe fn new(
+        body: impl Into<String>,
+        functions: impl Into<String>,
+        buffers: Vec<DevicePtr<u8>>,
+        literals: Vec<u64>,
+        failed: Option<DevicePtrMut<u32>>,
+    ) -> Residual {
+        Residual {
+            body: body.into(),
+            functions: functions.into(),
+            buffers,
+            literals,
+            failed,
+        }
+    }
+
+    /// A condition to compile programs with, and never to launch one: it has no buffers.
+    pub(in crate::join) fn to_compile() -> Residual {
+        Residual {
+            body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
+            ..Residual::default()
+        }
+    }
+
     /// Every pair fulfils it.
     pub fn none() -> Residual {
         Residual {

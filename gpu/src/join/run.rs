@@ -8,6 +8,7 @@ use crate::cpu::Stop;
 use crate::error::Result;
 use crate::memory::DeviceBuffer;
 use crate::number::Reduction;
+use crate::primitives::expression::Expression;
 use crate::primitives::read::read;
 use crate::primitives::scan::exclusive_scan;
 use crate::primitives::select::{self, Predicate};
@@ -279,7 +280,8 @@ fn flags_of<'a>(build: &'a mut Option<DeviceBuffer<u8>>, probe: &'a mut Option<D
 /// The rows whose flag is set, or is not.
 fn rows_where(stream: &Stream, flags: &DeviceBuffer<u8>, set: bool) -> Result<DeviceBuffer<u32>> {
     let predicate = Predicate {
-        expression: if set { "x != 0" } else { "x == 0" },
+        // SAFETY: it reads its argument.
+        expression: unsafe { Expression::new(if set { "x != 0" } else { "x == 0" }) },
         literals: &[],
     };
     let mut rows = stream.alloc::<u32>(flags.len())?;

@@ -1,6 +1,7 @@
 //! Data-parallel primitives over device buffers: one file each, a safe function over one kernel family.
 
 pub mod bitonic;
+pub mod expression;
 pub mod fill;
 pub mod gather;
 pub mod gather_bits;

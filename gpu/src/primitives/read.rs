@@ -1,5 +1,6 @@
 //! Reading a few numbers of device memory.
 
+use super::expression::Expression;
 use super::map::map;
 use crate::error::Result;
 use crate::memory::{DeviceView, DeviceViewMut, Element};
@@ -20,4 +21,5 @@ pub fn read<T: Element>(stream: &Stream, source: DeviceView<'_, T>) -> Result<Ve
 }
 
 /// The expression that leaves a number as it is.
-pub(super) const COPY: &str = "x";
+// SAFETY: it reads its argument.
+pub(super) const COPY: Expression<'static> = unsafe { Expression::new("x") };

@@ -1,6 +1,8 @@
 //! Select and compact, partition in two, unique and run-length encode: one stable pass with decoupled look-back
 //! (Merrill and Garland 2016), after the count, scan and write of He 2008, sections 3.1.4 and 4.2.
 //!
+//! More than 400 lines because all selections are one kernel, whose choices and outputs are put together here.
+//!
 //! Every function writes how many items it chose to the one element of `count`. Outputs may be shorter than that: what
 //! does not fit is left out, and `count` still tells the full number. Elements have 1, 2, 4, 8 or 16 bytes; for wide
 //! records select the indexes and gather. Reads each input once; allocates 8 bytes a tile of 32 KiB.
@@ -9,6 +11,7 @@ use crate::compile::{Program, Source};
 use crate::error::{GpuError, Result};
 use crate::launch::LaunchConfig;
 use crate::memory::{DevicePtr, DevicePtrMut, DeviceView, DeviceViewMut, Element};
+use crate::primitives::expression::Expression;
 use crate::primitives::fill::{Index, bits_type, fill};
 use crate::primitives::map::LITERALS_MAX;
 use crate::stream::Stream;
@@ -42,10 +45,10 @@ enum Choice<'a> {
     Changes,
 }
 
-/// A condition on an item `x`, in C++; literal `i` of type `L` is `literal.template get<L>(i)`.
+/// A condition on an item `x`.
 #[derive(Clone, Copy, Debug)]
 pub struct Predicate<'a> {
-    pub expression: &'a str,
+    pub expression: Expression<'a>,
     /// Bits of 64-bit values, at most [`LITERALS_MAX`].
     pub literals: &'a [u64],
 }
@@ -147,7 +150,8 @@ pub fn programs() -> Vec<Program> {
         },
     ));
     let less = Predicate {
-        expression: "x < literal.template get<f64>(0)",
+        // SAFETY: it reads its argument and a literal.
+        expression: unsafe { Expression::new("x < literal.template get<f64>(0)") },
         literals: &[],
     };
     programs.push(program("f64", &Choice::Where(less), items));
@@ -158,7 +162,8 @@ pub fn programs() -> Vec<Program> {
 
 /// Flags taken as items.
 const NONZERO: Predicate<'static> = Predicate {
-    expression: "x != 0",
+    // SAFETY: it reads its argument.
+    expression: unsafe { Expression::new("x != 0") },
     literals: &[],
 };
 

@@ -1,5 +1,7 @@
 //! Split: items of equal partition side by side (Patidar & Narayanan 2009, section 3; He 2008, section 3.1.4).
 //!
+//! More than 400 lines because the forms of a split share its passes, and their checks stand beside them.
+//!
 //! Partitions come from bits of the key or from a generated function of it, and may be any number: up to 256 take one
 //! pass over the data, each further factor of up to 256 another (least significant digit first, so every pass is
 //! stable). The partition's offsets come out beside the items, or nothing but the index: the gather index (for each
@@ -15,6 +17,7 @@ use crate::compile::{Program, Source};
 use crate::error::{GpuError, Result};
 use crate::launch::LaunchConfig;
 use crate::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceView, DeviceViewMut};
+use crate::primitives::expression::Expression;
 use crate::primitives::fill::Index;
 use crate::primitives::radix::{Buffers, Code, Digits, Outputs, Radix, RadixTuning};
 use crate::primitives::sort::{Payload, SortKey, check_index, same_len};
@@ -55,10 +58,9 @@ pub enum Partition<'a> {
     /// The number that these bits of the key make, from the least significant: `2^range.len()` partitions. Raw bits:
     /// signed and float keys count as unsigned numbers.
     Bits(Range<u32>),
-    /// A C++ expression of type `u32` over `key`; literal `i` of type `L` is `literal.template get<L>(i)`. Numbers at
-    /// or above `partitions` count as the last partition.
+    /// An expression of type `u32` over `key`. Numbers at or above `partitions` count as the last partition.
     Function {
-        expression: &'a str,
+        expression: Expression<'a>,
         literals: &'a [u64],
         partitions: u32,
     },
@@ -130,7 +132,7 @@ impl Partition<'_> {
                     first_bit: 0,
                     last_bit: (*partitions as u64).next_power_of_two().trailing_zeros(),
                     code_max: partitions - 1,
-                    custom: Some(custom_code(expression)),
+                    custom: Some(custom_code(*expression)),
                 })
             }
         }
@@ -159,7 +161,7 @@ impl Partition<'_> {
 }
 
 /// The header `code.cuh` of a partition function.
-fn custom_code(expression: &str) -> String {
+fn custom_code(expression: Expression<'_>) -> String {
     format!(
         "template <class Literals>\nTENON_DEVICE u32 custom_code(KEY key, const Literals& literal) {{\n    \
          (void)literal;\n    return (u32)({expression});\n}}\n"
@@ -191,7 +193,8 @@ fn program(radix: &Radix, place: &str) -> Program {
 pub fn programs() -> Vec<Program> {
     let by_bits = Partition::Bits(0..12).radix::<u128>(0, &SplitOptions::default());
     let by_function = Partition::Function {
-        expression: "((u64)key * literal.template get<u64>(0)) >> 58",
+        // SAFETY: it reads its argument and a literal.
+        expression: unsafe { Expression::new("((u64)key * literal.template get<u64>(0)) >> 58") },
         literals: &[],
         partitions: 64,
     }

@@ -19,3 +19,11 @@ mod sort_columns;
 mod sort_others;
 mod split;
 mod transfer;
+
+use tenon_gpu::primitives::expression::Expression;
+
+/// An expression of this program's own.
+fn expression(text: &str) -> Expression<'_> {
+    // SAFETY: all that is given here computes with its arguments and literals alone.
+    unsafe { Expression::new(text) }
+}

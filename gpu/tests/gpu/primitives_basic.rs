@@ -7,6 +7,8 @@ use tenon_gpu::primitives::{
 };
 use tenon_gpu::testing::{self, SIZES};
 
+use crate::expression;
+
 #[test]
 fn fill_and_iota() {
     let device = testing::device();
@@ -39,15 +41,8 @@ fn map_of_an_expression_with_literals() {
             let input = stream.upload(&host).unwrap();
             let mut output = stream.alloc::<f64>(items).unwrap();
             for factor in [0.5f64, 3.25] {
-                let expression = "(f64)x * literal.template get<f64>(0) + 1.0";
-                map(
-                    &stream,
-                    input.view(),
-                    output.view_mut(),
-                    expression,
-                    &[factor.to_bits()],
-                )
-                .unwrap();
+                let scaled = expression("(f64)x * literal.template get<f64>(0) + 1.0");
+                map(&stream, input.view(), output.view_mut(), scaled, &[factor.to_bits()]).unwrap();
                 let expected: Vec<f64> = host.iter().map(|&x| x as f64 * factor + 1.0).collect();
                 assert_eq!(stream.download(output.view()).unwrap(), expected);
             }
@@ -55,15 +50,8 @@ fn map_of_an_expression_with_literals() {
         let before = device.compiled();
         let mut output = stream.alloc::<f64>(3).unwrap();
         let input = stream.upload(&[1i64, 2, 3]).unwrap();
-        let expression = "(f64)x * literal.template get<f64>(0) + 1.0";
-        map(
-            &stream,
-            input.view(),
-            output.view_mut(),
-            expression,
-            &[2.0f64.to_bits()],
-        )
-        .unwrap();
+        let scaled = expression("(f64)x * literal.template get<f64>(0) + 1.0");
+        map(&stream, input.view(), output.view_mut(), scaled, &[2.0f64.to_bits()]).unwrap();
         assert_eq!(device.compiled(), before, "another literal must not compile again");
     }
     assert_eq!(device.pool().in_use(), 0);
@@ -75,9 +63,15 @@ fn an_expression_that_does_not_compile_shows_its_line() {
     let stream = device.stream().unwrap();
     let input = stream.upload(&[1u32]).unwrap();
     let mut output = stream.alloc::<u32>(1).unwrap();
-    let error = map(&stream, input.view(), output.view_mut(), "x + unheard_of", &[])
-        .unwrap_err()
-        .to_string();
+    let error = map(
+        &stream,
+        input.view(),
+        output.view_mut(),
+        expression("x + unheard_of"),
+        &[],
+    )
+    .unwrap_err()
+    .to_string();
     assert!(error.contains("map.cu"), "{error}");
     assert!(error.contains("return x + unheard_of;"), "{error}");
 }

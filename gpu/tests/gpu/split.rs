@@ -5,6 +5,8 @@ use tenon_gpu::primitives::sort::{RadixTuning, SortKey};
 use tenon_gpu::primitives::split::{Partition, SplitOptions, split_indices, split_keys, split_pairs, split_places};
 use tenon_gpu::{Stream, testing};
 
+use crate::expression;
+
 /// Items by partition, each in input order, and the offsets.
 fn reference(parts: &[u64], partitions: u64) -> (Vec<u32>, Vec<u64>) {
     let mut order: Vec<u32> = (0..parts.len() as u32).collect();
@@ -180,12 +182,13 @@ fn of_several_passes() {
 #[test]
 fn by_a_function_into_any_number() {
     run("split by function", |stream, rng| {
-        let expression = "(u32)(((u64)key * literal.template get<u64>(0) >> 32) * literal.template get<u64>(1) >> 32)";
+        let text =
+            expression("(u32)(((u64)key * literal.template get<u64>(0) >> 32) * literal.template get<u64>(1) >> 32)");
         let factor = rng.random::<u64>() | 1;
         for partitions in [1u32, 2, 10, 64, 200, 256, 257, 3000] {
             let literals = [factor, partitions as u64];
             let partition = Partition::Function {
-                expression,
+                expression: text,
                 literals: &literals,
                 partitions,
             };
@@ -197,7 +200,7 @@ fn by_a_function_into_any_number() {
         }
         // Numbers that are too large are the last partition; skew: one partition holds all.
         let partition = Partition::Function {
-            expression: "key",
+            expression: expression("key"),
             literals: &[],
             partitions: 5,
         };
@@ -206,7 +209,7 @@ fn by_a_function_into_any_number() {
         check(stream, &vec![2u32; 3000], &partition, |k| k as u64, Some(SMALL));
         // Floats reach the function as floats.
         let partition = Partition::Function {
-            expression: "key < 0.5 ? 0u : 1u",
+            expression: expression("key < 0.5 ? 0u : 1u"),
             literals: &[],
             partitions: 2,
         };
@@ -239,7 +242,7 @@ fn wrong_requests_are_errors() {
         let short = Some(offsets.view_mut());
         assert!(split_keys(stream, &partition, keys.view(), out.view_mut(), short, &options).is_err());
         let partition = Partition::Function {
-            expression: "key",
+            expression: expression("key"),
             literals: &[],
             partitions: 0,
         };

@@ -20,7 +20,8 @@ use tenon_storage::{ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, Sq
 use crate::gpu_error::to_datafusion;
 use crate::index::IndexData;
 use crate::join::cost::{Cpu, FAR_ROWS, Hashing, NEAR_ROWS, Rate};
-use crate::join::materialized::{normalized_keys::normalize, tested};
+use crate::join::materialized::tested;
+use crate::join::normalized_keys::normalize;
 use crate::join::packing::Packing;
 use crate::join::table::{KeyTable, SHARED_ROWS_MIN};
 use crate::keys::key_range;

@@ -12,9 +12,9 @@ use tenon_gpu::join::sort_merge::Ascending;
 use tenon_gpu::primitives::sort::SortKey;
 
 use super::keys::KeyedRows;
-use super::normalized_keys::NormalizedKeys;
 use super::range::RangeKeys;
 use crate::gpu_error::to_datafusion;
+use crate::join::normalized_keys::NormalizedKeys;
 use crate::join::path::Operator;
 
 /// A normalized key that every operator takes.

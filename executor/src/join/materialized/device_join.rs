@@ -18,12 +18,12 @@ use tenon_gpu::memory::{DeviceBuffer, DeviceView};
 use tenon_gpu::{Device, DeviceKind, GpuError, Result, Stream};
 
 use super::attempt::{Bounds, Found, Wanted};
-use super::condition::CompiledFilter;
 use super::keys::KeyedRows;
-use super::normalized_keys::NormalizedKeys;
 use super::task::{Condition, Task};
 use super::triton;
 use crate::gpu_error::reserve_host;
+use crate::join::condition::CompiledFilter;
+use crate::join::normalized_keys::NormalizedKeys;
 use crate::join::path::Operator;
 
 /// Comparisons of one step of a nested loop: some 10 ms of a GPU, a tenth of a second of the simulator.
@@ -76,7 +76,9 @@ impl Run<'_> {
         let (mut inputs, mut residual) = (None, Residual::none());
         if let Some(filter) = self.filter {
             let inputs = inputs.insert(filter.upload(stream, &mut found.bytes_in)?);
-            residual = filter.residual(inputs);
+            // SAFETY: the inputs are kept until the flag has been read behind all kernels, or, after an error, go back to the
+            // pool in the order of the stream.
+            residual = unsafe { filter.residual(inputs) };
         }
         let found = self.by_operator(stream, residual, bounds, found)?;
         match inputs {

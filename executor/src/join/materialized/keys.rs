@@ -15,8 +15,8 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
 use tenon_gpu::cpu::Stop;
 
-use super::normalized_keys::{NormalizedKeys, normalize};
 use crate::gather::pick;
+use crate::join::normalized_keys::{NormalizedKeys, normalize};
 use crate::keys::{all_valid, hashed_keys};
 
 /// One side's keys and their rows.

@@ -1,8 +1,8 @@
 //! Joins of two inputs that are both materialized, by any operator and any condition.
 //!
 //! ```text
-//! start     both sides -> normalized keys of equality or of a range (keys, range, normalized_keys): a task
-//! find      the task -> an operator on the device (on_device, attempt, device_join, triton, condition)
+//! start     both sides -> normalized keys of equality or of a range (keys, range): a task
+//! find      the task -> an operator on the device (on_device, attempt, device_join, triton)
 //!                    -> or on the CPU (pass, cpu_operators)
 //! sink      candidate pairs -> compared where normalized keys do not decide, and tested by the filter (checks, residual)
 //!                    -> marks of matched rows, and pairs -> output columns by row number, in bounded batches
@@ -22,7 +22,8 @@ mod account;
 mod attempt;
 mod checks;
 mod chunks;
-mod condition;
+#[cfg(test)]
+mod condition_tests;
 mod cpu_operators;
 mod device_join;
 mod emitted;
@@ -30,7 +31,6 @@ mod finalize;
 mod find;
 mod join;
 mod keys;
-pub mod normalized_keys;
 mod on_device;
 mod pass;
 mod range;
@@ -43,7 +43,6 @@ mod worker;
 
 pub use account::Account;
 pub use chunks::ChunkLimits;
-pub use condition::CompiledFilter;
 pub use join::{MaterializedJoin, Setting};
 pub use residual::tested;
 pub use start::start;

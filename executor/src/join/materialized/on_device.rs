@@ -10,13 +10,13 @@ use tenon_gpu::{Device, GpuError};
 use super::attempt::{Bounds, Found, Wanted, device_bytes};
 use super::checks::Checks;
 use super::chunks::PairSender;
-use super::condition::CompiledFilter;
 use super::device_join::find;
 use super::emitted::EmittedPairs;
 use super::join::MaterializedJoin;
 use super::task::{Condition, Task};
 use crate::device;
 use crate::gpu_error::{reserve_host, to_datafusion};
+use crate::join::condition::CompiledFilter;
 use crate::join::kind::{has_pairs, tracks_build};
 use crate::join::path::Operator;
 

@@ -7,7 +7,7 @@ use tenon_gpu::cpu::Stop;
 use tenon_storage::heap;
 
 use super::keys::KeyedRows;
-use super::normalized_keys::{NormalizedKeys, PIECE, normalize};
+use crate::join::normalized_keys::{NormalizedKeys, PIECE, normalize};
 use crate::join::ranges::{End, RangeCondition};
 use crate::keys::all_valid;
 

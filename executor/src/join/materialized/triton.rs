@@ -13,8 +13,8 @@ use tenon_gpu::{Device, DeviceKind, GpuError, Result};
 
 use super::attempt::{Bounds, Found, Wanted, device_bytes};
 use super::keys::KeyedRows;
-use super::normalized_keys::NormalizedKeys;
 use crate::gpu_error::reserve_host;
+use crate::join::normalized_keys::NormalizedKeys;
 
 /// Rows of a chunk on the simulator, whose kernels are slow: what runs on after a cancel.
 const SIMULATED_CHUNK_ROWS: u64 = 16 << 10;

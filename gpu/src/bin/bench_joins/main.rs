@@ -30,6 +30,13 @@ use tenon_gpu::{Device, DeviceConfig, GpuError, Result};
 use fuzz::FuzzOptions;
 use report::Report;
 use sweeps::Limits;
+use tenon_gpu::primitives::expression::Expression;
+
+/// An expression of this program's own.
+fn expression(text: &str) -> Expression<'_> {
+    // SAFETY: all that is given here computes with its arguments and literals alone.
+    unsafe { Expression::new(text) }
+}
 
 #[derive(Default)]
 struct Arguments {

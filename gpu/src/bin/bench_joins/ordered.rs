@@ -18,6 +18,7 @@ use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Keys, Matcher, Pairs, Resid
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::{Result, Stream};
 
+use crate::expression;
 use crate::from_host::{self, By, concat, pairs, pinned_copy, print_bus, timed};
 use crate::report::Report;
 use crate::workload::{Host, Inputs, Workload, rows};
@@ -237,7 +238,7 @@ fn bands(bench: &Bench, report: &mut Report, full: u64) -> Result<()> {
     let items = rows(bench, full);
     let keys = |salt: u64| {
         let number = format!("{RANDOM} % literal.template get<u64>(1)");
-        bench.numbers::<u32>(items, &number, &[salt, items])
+        bench.numbers::<u32>(items, expression(&number), &[salt, items])
     };
     let (build_keys, probe_keys) = (keys(11)?, keys(12)?);
     let host = (stream.download(build_keys.view())?, stream.download(probe_keys.view())?);

@@ -8,6 +8,7 @@ use tenon_gpu::join::Keys;
 use tenon_gpu::join::hash::{Column, HashOptions, Materialise, WideColumn, WideSide, join_materialised, join_wide};
 use tenon_gpu::memory::DeviceBuffer;
 
+use crate::expression;
 use crate::report::Report;
 use crate::sweeps::{Limits, steps};
 use crate::workload::{Host, Inputs, Spread, Workload};
@@ -61,7 +62,7 @@ fn sweep(bench: &Bench, report: &mut Report, limits: Limits, sweep: &str, worklo
     let host = inputs.download(stream)?;
     // Column `j` of row `i` is `i + j`.
     let columns = |rows: u64| {
-        let column = |j: usize| bench.numbers::<u32>(rows, "x + literal.template get<u64>(0)", &[j as u64]);
+        let column = |j: usize| bench.numbers::<u32>(rows, expression("x + literal.template get<u64>(0)"), &[j as u64]);
         (0..most).map(column).collect::<Result<Vec<_>>>()
     };
     let (build, probe) = (columns(inputs.build.0.len())?, columns(inputs.probe.0.len())?);

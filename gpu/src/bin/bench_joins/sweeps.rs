@@ -10,6 +10,7 @@ use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Residual, RunLimits, Side};
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::primitives::map::map;
 
+use crate::expression;
 use crate::he::{OPERATORS, Operator, check, join};
 use crate::materialised;
 use crate::report::Report;
@@ -155,7 +156,7 @@ fn table(
     let host = inputs.download(stream)?;
     let spread = |keys: &DeviceBuffer<u32>| {
         let mut spread = stream.alloc::<u32>(keys.len())?;
-        map(stream, keys.view(), spread.view_mut(), number, &[])?;
+        map(stream, keys.view(), spread.view_mut(), expression(number), &[])?;
         Result::Ok(spread)
     };
     let (build, probe) = (spread(&inputs.build.0)?, spread(&inputs.probe.0)?);

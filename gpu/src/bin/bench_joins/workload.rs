@@ -10,6 +10,8 @@ use tenon_gpu::join::hash::Column;
 use tenon_gpu::memory::{DeviceBuffer, DeviceView, Element};
 use tenon_gpu::{Result, Stream};
 
+use crate::expression;
+
 /// How probe keys spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
@@ -145,12 +147,12 @@ impl<K: Word> Inputs<K> {
         Ok(Inputs {
             name: workload.name(),
             build: (
-                bench.numbers(build, &of_build, &[salt, build - 1, half, distinct])?,
-                bench.numbers(build, "x", &[])?,
+                bench.numbers(build, expression(&of_build), &[salt, build - 1, half, distinct])?,
+                bench.numbers(build, expression("x"), &[])?,
             ),
             probe: (
-                bench.numbers(probe, &of_probe, &[salt + 77, range, exponent.to_bits()])?,
-                bench.numbers(probe, "x", &[])?,
+                bench.numbers(probe, expression(&of_probe), &[salt + 77, range, exponent.to_bits()])?,
+                bench.numbers(probe, expression("x"), &[])?,
             ),
             distinct,
         })

@@ -15,6 +15,8 @@ use tenon_gpu::{Result, cpu};
 
 use tenon_gpu::bench::{Bench, random_at, size_text};
 
+use crate::expression;
+
 const ROWS: [&str; 9] = [
     "tune.scan",
     "tune.select",
@@ -106,7 +108,7 @@ fn shapes(bench: &Bench, full: u64) -> Result<()> {
         let mut outputs = buffers(sets, |_| stream.alloc(items))?;
         let mut count = stream.alloc::<u64>(1)?;
         let odd = Predicate {
-            expression: "(x & 1) != 0",
+            expression: expression("(x & 1) != 0"),
             literals: &[],
         };
         for (threads, blocks) in SELECT_SHAPES {
@@ -131,7 +133,7 @@ fn shapes(bench: &Bench, full: u64) -> Result<()> {
             stream,
             places.view(),
             below.view_mut(),
-            "x % literal.template get<u32>(0)",
+            expression("x % literal.template get<u32>(0)"),
             &limit,
         )?;
         let mut output = stream.alloc::<u64>(items)?;
@@ -153,12 +155,12 @@ fn selects(bench: &Bench, full: u64) -> Result<()> {
     let mut flags = Vec::new();
     for input in &inputs {
         let mut set = stream.alloc::<u8>(items)?;
-        map(stream, input.view(), set.view_mut(), "(u8)(x & 1)", &[])?;
+        map(stream, input.view(), set.view_mut(), expression("(u8)(x & 1)"), &[])?;
         flags.push(set);
     }
     let mut count = stream.alloc::<u64>(1)?;
     let odd = Predicate {
-        expression: "(x & 1) != 0",
+        expression: expression("(x & 1) != 0"),
         literals: &[],
     };
     bench.row(&format!("select.u32.50%.{size}"), items, items * 6, |run| {
@@ -213,7 +215,7 @@ fn histograms(bench: &Bench, full: u64) -> Result<()> {
     }
     // One bin holds everything.
     let mut same = stream.alloc_zeroed::<u32>(items)?;
-    map(stream, inputs[0].view(), same.view_mut(), "x & 0u", &[])?;
+    map(stream, inputs[0].view(), same.view_mut(), expression("x & 0u"), &[])?;
     let mut counts = stream.alloc::<u64>(256)?;
     bench.row(&format!("histogram.256.u32.skewed.{size}"), items, items * 4, |_| {
         histogram_digit(stream, same.view(), 0, counts.view_mut())
@@ -235,7 +237,13 @@ fn runs(bench: &Bench, full: u64) -> Result<()> {
     let sorted = buffers(sets, |s| {
         let (mut starts, mut sorted) = (bench.random_u32(items, s as u64)?, stream.alloc::<u32>(items)?);
         let random = bench.random_u32(items, s as u64)?;
-        map(stream, random.view(), starts.view_mut(), "(u32)((x & 7) == 0)", &[])?;
+        map(
+            stream,
+            random.view(),
+            starts.view_mut(),
+            expression("(u32)((x & 7) == 0)"),
+            &[],
+        )?;
         inclusive_scan::<u32, u32>(stream, starts.view(), sorted.view_mut(), Reduction::Sum)?;
         Ok(sorted)
     })?;
@@ -307,7 +315,7 @@ fn searches(bench: &Bench, full: u64) -> Result<()> {
         stream,
         numbers.view(),
         sorted.view_mut(),
-        "x * 32 + (x * 0x9e3779b97f4a7c15ull >> 60)",
+        expression("x * 32 + (x * 0x9e3779b97f4a7c15ull >> 60)"),
         &[],
     )?;
     let random = bench.random_u64(items, 5)?;
@@ -316,7 +324,7 @@ fn searches(bench: &Bench, full: u64) -> Result<()> {
         stream,
         random.view(),
         probes.view_mut(),
-        "x % literal.template get<u64>(0)",
+        expression("x % literal.template get<u64>(0)"),
         &[items * 32],
     )?;
     let mut output = stream.alloc::<u32>(items)?;

@@ -5,6 +5,8 @@ use tenon_gpu::primitives::{fill::fill, map::map};
 
 use tenon_gpu::bench::{Bench, random_at, size_text};
 
+use crate::expression;
+
 pub fn run(bench: &Bench) -> Result<()> {
     for full in [16 << 20, 128 << 20] {
         let (stream, items, size) = (&bench.stream, bench.items(full), size_text(full));
@@ -26,14 +28,14 @@ pub fn run(bench: &Bench) -> Result<()> {
         })?;
         bench.row(&format!("map.u32.{size}"), items, items * 8, |run| {
             let (input, output) = (inputs[run % sets].view(), outputs[run % sets].view_mut());
-            map(stream, input, output, "x * 2654435761u + 1u", &[])
+            map(stream, input, output, expression("x * 2654435761u + 1u"), &[])
         })?;
         if bench.wants("map") {
             map(
                 stream,
                 inputs[0].view(),
                 outputs[0].view_mut(),
-                "x * 2654435761u + 1u",
+                expression("x * 2654435761u + 1u"),
                 &[],
             )?;
             let checked = stream.download(outputs[0].view())?;

@@ -11,6 +11,8 @@ use tenon_gpu::{Result, cpu};
 
 use tenon_gpu::bench::{Bench, permuted, random_at, size_text};
 
+use crate::expression;
+
 const FULL: u64 = 16 << 20;
 
 pub fn run(bench: &Bench) -> Result<()> {
@@ -43,14 +45,14 @@ pub fn run(bench: &Bench) -> Result<()> {
     let mut rows: Vec<(&str, Option<f64>, Option<f64>)> = Vec::new();
     let name = |what: &str, side: &str| format!("he.{what}.{side}.{}", size_text(FULL));
 
-    let expression = "x ^ x >> 7";
+    let mixed = expression("x ^ x >> 7");
     let gpu = bench.row(&name("map", "gpu"), items, items * 16, |run| {
-        map(stream, tuples[run % sets].view(), output.view_mut(), expression, &[])
+        map(stream, tuples[run % sets].view(), output.view_mut(), mixed, &[])
     })?;
     let cpu = bench.cpu_row(&name("map", "cpu"), items, items * 16, || {
         cpu::map::map(&host, &mut host_output, |x| x ^ x >> 7)
     });
-    map(stream, tuples[0].view(), output.view_mut(), expression, &[])?;
+    map(stream, tuples[0].view(), output.view_mut(), mixed, &[])?;
     assert!(stream.download(output.view())? == host_output, "map");
     rows.push(("map", gpu, cpu));
 

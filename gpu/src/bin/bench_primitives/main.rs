@@ -24,6 +24,13 @@ use tenon_gpu::registry::compile_all_kernels;
 use tenon_gpu::{Device, DeviceConfig, GpuError, Result};
 
 use tenon_gpu::bench::{Bench, print_head};
+use tenon_gpu::primitives::expression::Expression;
+
+/// An expression of this program's own.
+fn expression(text: &str) -> Expression<'_> {
+    // SAFETY: all that is given here computes with its arguments and literals alone.
+    unsafe { Expression::new(text) }
+}
 
 fn run(small: bool, filter: Option<String>) -> Result<()> {
     let device = Device::open_from_env(DeviceConfig::default())?;

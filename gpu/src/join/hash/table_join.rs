@@ -62,10 +62,7 @@ fn program(kind: TableKind, residual: &Residual, mode: Mode) -> Program {
 
 /// Specialisations that the tests compile.
 pub(super) fn programs() -> Vec<Program> {
-    let condition = Residual {
-        body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
-        ..Residual::default()
-    };
+    let condition = Residual::to_compile();
     let mut programs = with_condition(&Residual::none());
     programs.extend(with_condition(&condition));
     programs

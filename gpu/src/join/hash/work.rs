@@ -95,10 +95,7 @@ fn program(layout: Layout, shape: JoinShape, values: (&str, &str), residual: &Re
 
 /// Specialisations that the tests compile.
 pub(super) fn programs() -> Vec<Program> {
-    let condition = Residual {
-        body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
-        ..Residual::default()
-    };
+    let condition = Residual::to_compile();
     let none = Residual::none();
     let mut programs = with_condition(&condition);
     programs.extend(with_condition(&none));

@@ -1,4 +1,6 @@
 //! The launches of a radix sort or split.
+//!
+//! More than 400 lines because the passes of sort and split are one launch with its cases.
 
 use crate::compile::{Program, Source};
 use crate::error::{GpuError, Result};

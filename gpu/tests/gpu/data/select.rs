@@ -8,6 +8,8 @@ use tenon_gpu::primitives::select::*;
 
 use super::{sizes, upload_at, with_stream};
 
+use crate::expression;
+
 /// Checks select, partition and unique of items made by `make`, few distinct ones in runs.
 fn check<T: Element + PartialEq + Debug>(
     stream: &Stream,
@@ -162,7 +164,7 @@ fn by_predicate() {
             let limit = rng.random_range(-120i64..120);
             let literals = [limit as u64];
             let predicate = Predicate {
-                expression: "x < literal.template get<i64>(0)",
+                expression: expression("x < literal.template get<i64>(0)"),
                 literals: &literals,
             };
             let holds = |x: &i32| (*x as i64) < limit;
@@ -216,7 +218,7 @@ fn lengths_that_differ_are_errors() {
         assert!(unique(stream, wide.view(), wide_output.view_mut(), count.view_mut()).is_err());
         let literals = [0; 9];
         let predicate = Predicate {
-            expression: "x > 0",
+            expression: expression("x > 0"),
             literals: &literals,
         };
         assert!(select_where(stream, input.view(), predicate, output.view_mut(), count.view_mut()).is_err());

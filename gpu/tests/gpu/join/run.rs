@@ -143,14 +143,13 @@ fn condition(case: &Case, build_values: &DeviceBuffer<u32>, probe_values: &Devic
     if !case.has_residual {
         return Residual::none();
     }
-    Residual {
-        body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
-        buffers: vec![
-            DevicePtr::new(build_values.ptr().0),
-            DevicePtr::new(probe_values.ptr().0),
-        ],
-        ..Residual::default()
-    }
+    let body = "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);";
+    let buffers = vec![
+        DevicePtr::new(build_values.ptr().0),
+        DevicePtr::new(probe_values.ptr().0),
+    ];
+    // SAFETY: both buffers have a value for each row, and outlive the join.
+    unsafe { Residual::new(body, "", buffers, vec![], None) }
 }
 
 /// The CPU's operators give pairs; the condition and the kinds are made of those. The operator is also stopped once

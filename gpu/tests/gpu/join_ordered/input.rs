@@ -121,12 +121,10 @@ pub fn residual<K: Element>(modulus: Option<u32>, build: &Uploaded<K>, probe: &U
         return Residual::none();
     };
     let address = |buffer: &DeviceBuffer<u32>| DevicePtr::new(buffer.ptr().0);
-    Residual {
-        body: "return (p.value<u32>(0, build_row) + p.value<u32>(1, probe_row)) % p.literal<u64>(0) != 0;".into(),
-        buffers: vec![address(&build.numbers), address(&probe.numbers)],
-        literals: vec![modulus as u64],
-        ..Residual::default()
-    }
+    let body = "return (p.value<u32>(0, build_row) + p.value<u32>(1, probe_row)) % p.literal<u64>(0) != 0;";
+    let buffers = vec![address(&build.numbers), address(&probe.numbers)];
+    // SAFETY: both buffers have a number for each row, and outlive the join.
+    unsafe { Residual::new(body, "", buffers, vec![modulus as u64], None) }
 }
 
 /// That condition on the host.

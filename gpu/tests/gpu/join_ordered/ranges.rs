@@ -320,17 +320,15 @@ fn bands_of_floats_are_decided_by_the_condition() {
                 let floats: Vec<f64> = input.keys.iter().map(|&key| value(key)).collect();
                 stream.upload(&floats).unwrap()
             });
-            let condition = Residual {
-                body: "f64 b = p.value<f64>(0, build_row), q = p.value<f64>(1, probe_row);\n    return b + \
-                       p.literal<f64>(0) <= q && q <= b + p.literal<f64>(1);"
-                    .into(),
-                buffers: floats
-                    .iter()
-                    .map(|f| tenon_gpu::memory::DevicePtr::new(f.ptr().0))
-                    .collect(),
-                literals: vec![low.to_bits(), high.to_bits()],
-                ..Residual::default()
-            };
+            let body = "f64 b = p.value<f64>(0, build_row), q = p.value<f64>(1, probe_row);\n    return b + \
+                        p.literal<f64>(0) <= q && q <= b + p.literal<f64>(1);";
+            let buffers = floats
+                .iter()
+                .map(|f| tenon_gpu::memory::DevicePtr::new(f.ptr().0))
+                .collect();
+            let literals = vec![low.to_bits(), high.to_bits()];
+            // SAFETY: both buffers have a float for each row, and outlive the join.
+            let condition = unsafe { Residual::new(body, "", buffers, literals, None) };
             let kind = Band::Float { low, high };
             let matcher = band(stream, device_build.side(), false, device_probe.side(), kind, condition).unwrap();
             check(stream, &matcher, &pairs, 300, 400, rng, &format!("{kind:?}"));

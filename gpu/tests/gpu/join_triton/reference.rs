@@ -125,12 +125,11 @@ impl Case {
             Ok(())
         };
         let residual = match self.residual {
-            true => Residual {
-                body: "return (build_row + probe_row) % p.template literal<u64>(0) == 0;".into(),
-                buffers: vec![DevicePtr::null()],
-                literals: vec![2],
-                ..Residual::default()
-            },
+            true => {
+                let body = "return (build_row + probe_row) % p.template literal<u64>(0) == 0;";
+                // SAFETY: the body reads no buffer.
+                unsafe { Residual::new(body, "", vec![DevicePtr::null()], vec![2], None) }
+            }
             false => Residual::none(),
         };
         let result = triton_join(

@@ -21,6 +21,9 @@ use super::case::{self, Case};
 use super::expected::Outcome;
 
 /// Makes a matcher; none if it does not take the case.
+/// The condition beyond the keys.
+const LESS: &str = "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);";
+
 type Operator = for<'a> fn(&Stream, Side<'a>, Side<'a>, Residual) -> Result<Option<Box<dyn Matcher + 'a>>>;
 
 const MATCHERS: [(&str, Operator); 5] = [
@@ -161,14 +164,12 @@ impl OnDevice {
         if !wanted {
             return Residual::none();
         }
-        Residual {
-            body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
-            buffers: vec![
-                DevicePtr::new(self.values.ptr().0),
-                DevicePtr::new(probe.values.ptr().0),
-            ],
-            ..Residual::default()
-        }
+        let buffers = vec![
+            DevicePtr::new(self.values.ptr().0),
+            DevicePtr::new(probe.values.ptr().0),
+        ];
+        // SAFETY: both buffers have a value for each row, and outlive the join.
+        unsafe { Residual::new(LESS, "", buffers, vec![], None) }
     }
 }
 
@@ -215,11 +216,11 @@ fn triton(stream: &Stream, case: &Case) -> Result<Outcome> {
     let values = (stream.upload(&case.build.values)?, stream.upload(&case.probe.values)?);
     let residual = match case.has_residual {
         false => Residual::none(),
-        true => Residual {
-            body: "return p.value<u32>(0, build_row) <= p.value<u32>(1, probe_row);".into(),
-            buffers: vec![DevicePtr::new(values.0.ptr().0), DevicePtr::new(values.1.ptr().0)],
-            ..Residual::default()
-        },
+        true => {
+            let buffers = vec![DevicePtr::new(values.0.ptr().0), DevicePtr::new(values.1.ptr().0)];
+            // SAFETY: both buffers have a value for each row, and outlive the join.
+            unsafe { Residual::new(LESS, "", buffers, vec![], None) }
+        }
     };
     let options = TritonOptions {
         memory_bytes: Some(case.memory_bytes),

@@ -1,9 +1,6 @@
 //! A join's filter as C++ for the kernels that find pairs (`crate::codegen`): what reads one side alone is evaluated on the
 //! host, what reads both is translated. What has no device form stays on the host as a whole, with the reason.
 
-#[cfg(test)]
-mod tests;
-
 use arrow::array::{ArrayRef, new_empty_array};
 use arrow::buffer::Buffer;
 use datafusion::common::JoinSide;
@@ -16,11 +13,11 @@ use crate::codegen::{FUNCTIONS, Inputs, Translated, Translator};
 
 /// A filter that the device can test.
 pub struct CompiledFilter {
-    body: String,
-    literals: Vec<u64>,
-    buffers: Vec<Buffer>,
+    pub(super) body: String,
+    pub(super) literals: Vec<u64>,
+    pub(super) buffers: Vec<Buffer>,
     /// Whether the body may find that it has no value.
-    fails: bool,
+    pub(super) fails: bool,
     /// Bytes of columns that were made for the device.
     made_bytes: usize,
 }
@@ -88,15 +85,17 @@ impl CompiledFilter {
     }
 
     /// The condition over what `upload` gave.
-    pub fn residual(&self, uploaded: &mut Uploaded) -> Residual {
+    ///
+    /// # Safety
+    /// `uploaded` is this filter's, and is kept until the stream has passed the kernels of the join, whose sides are those
+    /// that the filter was translated for.
+    pub unsafe fn residual(&self, uploaded: &mut Uploaded) -> Residual {
         let inputs = uploaded.inputs.iter();
-        Residual {
-            body: self.body.clone(),
-            functions: FUNCTIONS.into(),
-            buffers: inputs.map(|input| DevicePtr::new(input.ptr().0)).collect(),
-            literals: self.literals.clone(),
-            failed: uploaded.failed.as_mut().map(|flag| DevicePtrMut::new(flag.ptr_mut().0)),
-        }
+        let buffers = inputs.map(|input| DevicePtr::new(input.ptr().0)).collect();
+        let failed = uploaded.failed.as_mut().map(|flag| DevicePtrMut::new(flag.ptr_mut().0));
+        // SAFETY: the translator reads within the columns for all rows of the sides, and calls `fail` where it says so;
+        // the rest is the caller's promise.
+        unsafe { Residual::new(&self.body, FUNCTIONS, buffers, self.literals.clone(), failed) }
     }
 }
 
