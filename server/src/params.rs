@@ -1,4 +1,6 @@
 //! Bound parameters: wire bytes, text or binary, to the scalar that the plan expects.
+//!
+//! More than 400 lines because it is a table of types, a few lines each.
 
 use crate::encode::datetime::{EPOCH_DAYS, EPOCH_US};
 use crate::encode::{Format, oid};

@@ -1,4 +1,6 @@
 //! The SQL types of columns and how each is stored: the one mapping between `SqlType` and Arrow fields.
+//!
+//! More than 400 lines because it is the one mapping of types, a few lines for each.
 
 use crate::array_type::ArrayType;
 use crate::datetime::{IntervalRange, TIMETZ_BYTES};

@@ -1,6 +1,8 @@
 //! What one client does must not take the server from the others: readers that stall, open cursors, many connections, and
 //! statements that ask for more memory than there is. `TENON_BOUNDS_SECONDS` makes the random trials longer, and
 //! `TENON_BOUNDS_CONNECTIONS` gives them more clients.
+//!
+//! More than 400 lines because each bound is one trial, told from begin to end.
 
 use crate::process::{Server, failing, rows, sql_state, value};
 use crate::raw::RawClient;

@@ -1,4 +1,6 @@
 //! The wire under bad input, lost clients, cancels and time limits: a clear error or a quiet end, and the server lives.
+//!
+//! More than 400 lines because each fault is one trial, told from begin to end.
 
 use crate::process::{Server, failing, rows, sql_state, value};
 use crate::raw::{RawClient, error_state};

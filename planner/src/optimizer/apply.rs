@@ -1,5 +1,7 @@
 //! A subquery that is run for each row of an input, with the row's values in it: what no join says.
 //!
+//! More than 400 lines because the node, its keeper of results and its running loop share their fields.
+//!
 //! The subquery's references to the row are placeholders. Its physical plan is made once where placeholders can be filled
 //! into it, and otherwise for each row's values again. Rows of equal values share a run.
 

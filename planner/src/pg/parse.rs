@@ -1,4 +1,6 @@
 //! SQL text to statements: one token pass, cut at the semicolons, each piece parsed on its own.
+//!
+//! More than 400 lines because it is one pass over a statement's tokens, whose steps depend on their order.
 
 pub(crate) mod analyze;
 pub(crate) mod copy;

@@ -1,4 +1,6 @@
 //! Running a plan: on the query threads, a bounded number at a time, its batches forwarded with back-pressure.
+//!
+//! More than 400 lines because a query's ways to run share what is tried, kept and given up.
 
 use crate::optimizer::execution::{self, fresh, shares_state};
 use crate::optimizer::parameters::{is_fillable, opened};

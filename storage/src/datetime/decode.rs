@@ -1,4 +1,6 @@
 //! Texts of dates, times and timestamps: ISO 8601 fast, all other forms token by token.
+//!
+//! More than 400 lines because PostgreSQL reads all forms of dates and times by one loop over their tokens.
 
 use super::civil::{MICROS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
 use super::tokens::{Kind, Token, tokens};

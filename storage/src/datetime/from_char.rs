@@ -1,4 +1,6 @@
 //! `to_timestamp` and `to_date`: texts read by a pattern.
+//!
+//! More than 400 lines because the fields of a pattern check each other.
 
 use super::civil::{civil_from_days, days_from_civil, days_in_month};
 use super::decode::EPOCH_JULIAN;

@@ -1,4 +1,6 @@
 //! Arrays as text, `{1,NULL,"a b"}` and `{{1,2},{3,4}}`, and in their binary form.
+//!
+//! More than 400 lines because texts and the binary form give the same dimensions, checked alike.
 
 use super::column::{FieldError, parse_column};
 use super::wire::decode_column;

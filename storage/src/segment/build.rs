@@ -1,5 +1,7 @@
 //! Gathers the rows of many batches into one segment: plans each column's form and size, takes one region for all,
 //! then fills the columns and computes their statistics in parallel.
+//!
+//! More than 400 lines because the plan of a segment's sizes and what fills it must agree.
 
 use super::column::{Codes, ColumnData, DictionaryColumn, SegmentColumn};
 use super::dictionary::{Dictionary, code_strings};

@@ -1,4 +1,6 @@
 //! COPY FROM against a parser that reads one character at a time, and its errors word by word.
+//!
+//! More than 400 lines because it has a plain parser beside the trials.
 
 use arrow::array::*;
 use arrow::datatypes::Int32Type;

@@ -1,4 +1,6 @@
 //! Segments against plain arrays: values, statistics, dictionaries, memory.
+//!
+//! More than 400 lines because the trials share one reference of plain arrays.
 
 use arrow::array::*;
 use arrow::compute::{concat, concat_batches};

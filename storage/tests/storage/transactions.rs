@@ -1,4 +1,6 @@
 //! Transactions: what each sees, what survives together, what conflicts; primary keys.
+//!
+//! More than 400 lines because it lists which changes conflict, pair by pair.
 
 use arrow::array::*;
 use arrow::datatypes::{Int32Type, Schema};

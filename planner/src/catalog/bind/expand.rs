@@ -1,5 +1,7 @@
 //! What has to be told to DataFusion with the names of columns, which the parsed tree alone does not know.
 //!
+//! More than 400 lines because one walk over a query knows the names that all these rewrites need.
+//!
 //! - `JOIN ... USING` and NATURAL: the merged column is the first of both, in a FULL JOIN whichever is there, in a RIGHT
 //!   JOIN the second; `*` shows merged columns first. They become `ON`, and references to merged columns what they mean,
 //!   also those under the name that `USING (...) AS name` gives them.

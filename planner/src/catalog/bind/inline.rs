@@ -1,5 +1,8 @@
 //! Domains and functions in SQL. A cast to a domain becomes one to its base type with the domain's conditions around it; a
 //! call of a function becomes what the function computes.
+//!
+//! More than 400 lines because casts to domains and calls of functions are met in one walk, and either may hold the
+//! other.
 
 use super::{Binder, fold, hygiene, outer_aggregates, parts};
 use crate::pg::error::{Result, SqlError, state};

@@ -1,5 +1,7 @@
 //! What stands in FROM beside tables and subqueries: functions, samples, aliases that name some columns only, and
 //! the queries of WITH that run once.
+//!
+//! More than 400 lines because it is one planner of FROM, an item after the other.
 
 use super::fold;
 use crate::pg::error::{SqlError, state};

@@ -1,5 +1,7 @@
 //! The functions that catalog queries call. Those about this database's objects read the snapshot; the rest come from
 //! `datafusion-pg-catalog`.
+//!
+//! More than 400 lines because it is a table of functions, a few lines each.
 
 use super::regnames::RegType;
 use super::relations::{indexed, is_constraint, relations};

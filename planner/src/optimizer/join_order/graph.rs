@@ -1,4 +1,6 @@
 //! The join graph: relations, equalities between them (closed transitively), and other predicates.
+//!
+//! More than 400 lines because equivalences, estimates and filters of the graph change together.
 
 use std::sync::Arc;
 

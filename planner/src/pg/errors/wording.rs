@@ -1,5 +1,7 @@
 //! DataFusion's and Arrow's sentences, recognised and told in PostgreSQL's words with their SQLSTATE.
 //!
+//! More than 400 lines because it is a table of sentences.
+//!
 //! The texts below are those of the DataFusion version in Cargo.toml; one that is no longer recognised falls to a
 //! general state of its class, never to a wrong one.
 

@@ -1,5 +1,7 @@
 //! Functions given by Rust functions over the values of one row, and the choice among those of one name as PostgreSQL makes
 //! it: by exact types first; text before others where a literal has no type of its own.
+//!
+//! More than 400 lines because the choice among overloads needs all their forms of arguments.
 
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;

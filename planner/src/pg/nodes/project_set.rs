@@ -1,5 +1,7 @@
 //! Rows of set-returning functions, side by side: for each row of the input as many rows as its longest set has, the
 //! shorter ones filled up with NULL.
+//!
+//! More than 400 lines because the logical node, the physical one and the loop over sets share their fields.
 
 use crate::pg::functions::sets::{SetFunctionRef, SetRows};
 use async_trait::async_trait;

@@ -1,5 +1,7 @@
 //! Integer literals: `int4` where they fit, as in PostgreSQL. DataFusion reads each as `int8`.
 //!
+//! More than 400 lines because it lists the places that want a bare literal.
+//!
 //! A literal becomes a cast, which the optimizer folds. Places where DataFusion wants a bare literal (positions in
 //! ORDER BY and GROUP BY, LIMIT, arguments of functions that look at them while planning) get it back.
 

@@ -1,4 +1,6 @@
 //! PostgreSQL spellings that DataFusion's planner does not know.
+//!
+//! More than 400 lines because it is a table of spellings, a few lines each.
 
 use super::names::function_name;
 use crate::pg::functions::array::quantified;

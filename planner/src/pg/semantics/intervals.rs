@@ -1,6 +1,8 @@
 //! Intervals compare by their length: a month has 30 days, a day 24 hours. So `1 month` equals `30 days`, in
 //! comparisons, groups, orders and joins, though the two are shown as they are.
 //!
+//! More than 400 lines because comparisons, groups, orders and joins of intervals are rewritten by one rule.
+//!
 //! An analyzer rule after type coercion: wherever two intervals are compared, their lengths take their place. A group or
 //! a set of distinct rows shows one of its equal intervals.
 

@@ -1,4 +1,6 @@
 //! From physical nodes to what EXPLAIN shows of them.
+//!
+//! More than 400 lines because what a node shows depends on the nodes above and below it, which one walk knows.
 
 use super::cost::{Work, estimate};
 use super::expr::text;

@@ -1,7 +1,7 @@
 //! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
 
 use super::constraints::{self, Checks};
-use super::{column, create, defaults, partition};
+use super::{column, create, declared, defaults, partition, view};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -59,7 +59,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
             Action::Column(column, change) => column::change(session, &place, &fold(column), change).await?,
             Action::SetSchema(to) => set_schema(session, &relation, &mut place, &fold(to))?,
             Action::CheckOption(value) => {
-                let option = create::check_option_named(value.as_deref())?.unwrap_or_default();
+                let option = view::check_option_named(value.as_deref())?.unwrap_or_default();
                 let transaction = session.transaction()?;
                 transaction
                     .lock()
@@ -178,7 +178,7 @@ async fn one(
             column_def,
             ..
         } => {
-            let (column, declared) = create::column_definition(session, column_def, place)?;
+            let (column, declared) = declared::column_definition(session, column_def, place)?;
             let state = session.state();
             let exists = state
                 .table(schema, name)
@@ -279,7 +279,7 @@ async fn one(
 async fn constraint_added(session: &mut Session, schema: &str, name: &str, constraint: &TableConstraint) -> Result<()> {
     match constraint {
         TableConstraint::ForeignKey(_) => {
-            create::not_enforced(session, "FOREIGN KEY");
+            declared::not_enforced(session, "FOREIGN KEY");
             Ok(())
         }
         TableConstraint::Unique(unique) => {

@@ -1,5 +1,7 @@
 //! UPDATE and DELETE.
 //!
+//! More than 400 lines because UPDATE and DELETE find and replace rows by the same steps.
+//!
 //! Each is planned as a SELECT that reads, beside what the statement asks for, where each target row is (segment and
 //! row number). The rows found are taken out of the table, and UPDATE's new rows are added. A row that the joined tables
 //! match several times is changed once, by the first match, as in PostgreSQL.

@@ -1,9 +1,11 @@
 //! ALTER TABLE: a column added, of another type, or with another source of values.
+//!
+//! More than 400 lines because the forms of ALTER TABLE on a column rewrite the table by the same steps.
 
 use super::constraints::{self, Checks};
-use super::create::Declared;
+use super::declared::{self, Declared};
 use super::drop::depended_on;
-use super::{alter, create, defaults, generated, insert, partition, query, select, sequence};
+use super::{alter, defaults, generated, insert, partition, query, select, sequence};
 use crate::catalog::bind::Target;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{ColumnChange, SequenceOptions};
@@ -152,7 +154,7 @@ pub(super) async fn change(session: &mut Session, place: &Target, column: &str, 
                 let message = "identity column type must be smallint, integer, or bigint";
                 return Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message));
             }
-            let sequence = create::own_sequence(session, place, own, options, true)?;
+            let sequence = declared::own_sequence(session, place, own, options, true)?;
             sequence.create(session, &table)?;
             let generated = if *always {
                 Generated::Always

@@ -1,4 +1,6 @@
 //! INSERT, and what all writers of rows share: defaults, conversion to the columns' types, the write itself.
+//!
+//! More than 400 lines because what all writers of rows share is told where INSERT uses it.
 
 use super::constraints::Checks;
 use super::returning::Columns;

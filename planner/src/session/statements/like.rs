@@ -1,7 +1,7 @@
 //! `CREATE TABLE ... (LIKE table INCLUDING ...)`: what a new table takes from others, where the parser has left its mark
 //! (`parse::like`).
 
-use super::create::OwnSequence;
+use super::declared::OwnSequence;
 use super::sequence;
 use crate::catalog::bind::{Binder, Target};
 use crate::pg::error::{Result, SqlError, state};

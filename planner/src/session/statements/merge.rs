@@ -1,5 +1,7 @@
 //! MERGE.
 //!
+//! More than 400 lines because the clauses of MERGE become one SELECT, put together step by step.
+//!
 //! It is planned as a SELECT over the source's rows with the target's rows that match them: where the target's row is
 //! (segment and row number), the number of the first WHEN whose condition holds, and what that one writes.
 

@@ -11,6 +11,7 @@ mod constraints;
 mod copy;
 mod create;
 mod cursor;
+mod declared;
 mod defaults;
 mod domain;
 mod drop;
@@ -33,6 +34,7 @@ mod returning;
 mod role;
 pub(crate) use cursor::CursorRows;
 pub(crate) use kept_checks::KeptChecks;
+mod schema;
 mod sequence;
 mod set;
 mod stars;
@@ -41,6 +43,7 @@ mod types;
 mod unique;
 mod updatable;
 mod upsert;
+mod view;
 pub(crate) mod with;
 
 use crate::pg::error::{Result, SqlError, state};
@@ -122,7 +125,7 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
         Kind::Analyze(analyze) => return analyze::run(session, analyze).await,
         Kind::Fetch(fetch) => return cursor::fetch(session, fetch).await,
         Kind::Definition(definition) => return define(session, definition).await,
-        Kind::Schema(create, elements) => return create::schema_with(session, create, elements).await,
+        Kind::Schema(create, elements) => return schema::schema_with(session, create, elements).await,
         Kind::Utility(Utility::Discard) => return set::discard(session, prepared.sql()),
         _ => return Err(SqlError::internal("no statement")),
     };
@@ -155,12 +158,12 @@ async fn run_tree(
         ast::Statement::Insert(insert) => insert::run(session, prepared, insert, params).await,
         ast::Statement::CreateTable(create) => create::table(session, prepared, create, params).await,
         ast::Statement::CreateView(view) if view.materialized => materialized::create(session, view).await,
-        ast::Statement::CreateView(view) => create::view(session, view),
+        ast::Statement::CreateView(view) => view::view(session, view),
         ast::Statement::CreateSchema {
             schema_name,
             if_not_exists,
             ..
-        } => create::schema(session, schema_name, *if_not_exists),
+        } => schema::schema(session, schema_name, *if_not_exists),
         ast::Statement::Drop {
             object_type,
             if_exists,

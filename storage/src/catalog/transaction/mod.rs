@@ -1,5 +1,7 @@
 //! A transaction: the state it began with plus its own changes, merged into the current state by commit.
 //!
+//! More than 400 lines because each change and its rule for merging are told together.
+//!
 //! Merge rules. Rows appended to a table survive beside rows that others appended. Everything else (DELETE, UPDATE,
 //! TRUNCATE, DROP, ALTER) needs the table to be as it was at the beginning, else SerializationFailure (40001) and
 //! nothing is changed. A name that another transaction has taken meanwhile gives the error of the statement itself.

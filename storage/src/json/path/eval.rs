@@ -1,4 +1,6 @@
 //! What a jsonpath gives of a value.
+//!
+//! More than 400 lines because the steps of a path call each other.
 
 use super::{Expr, Method, Operator, Path, PathError, Result, Step, arithmetic, moment};
 use crate::datetime::Zone;

@@ -1,4 +1,6 @@
 //! `.datetime()`: dates and times among the values of a jsonpath, read strictly by a template, compared with each other.
+//!
+//! More than 400 lines because the kinds of dates and times are read by one template and compared with each other.
 
 use super::{PathError, Result};
 use crate::datetime::arithmetic::{date_to_stamp, make_date};

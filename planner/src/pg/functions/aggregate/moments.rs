@@ -1,5 +1,7 @@
 //! `sum`, `avg` and the variances of exact numbers in any precision: counts, sums and sums of squares as numerics.
 //!
+//! More than 400 lines because the aggregates share one state, its merge and its spilled form.
+//!
 //! Sums and averages of integers and decimals have ways of their own, which take 128 bits; what is left for this one are
 //! numerics of any precision, and all variances. The result's digits are PostgreSQL's.
 

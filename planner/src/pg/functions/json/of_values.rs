@@ -1,4 +1,6 @@
 //! SQL values as JSON: `to_json`, the builders, and the aggregates, which build from what `array_agg` has gathered.
+//!
+//! More than 400 lines because one writer of values serves scalars, builders and aggregates.
 
 use super::call::invalid;
 use super::{is_json, is_jsonb, pairs};

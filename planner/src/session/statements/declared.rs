@@ -1,0 +1,227 @@
+//! Columns as they are declared: type, default, constraints, a sequence of their own.
+
+use super::{constraints, defaults, sequence};
+use crate::catalog::bind::{Target, fold};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::parse::definition::SequenceOptions;
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{self, CheckConstraint, ColumnOption, Ident};
+use tenon_storage::{ColumnDef, Generated, IndexDef, SequenceDef, SequenceOwner, SqlType, TableVersion, quote};
+
+/// A sequence that a column is declared with: serial or an identity.
+pub(super) struct OwnSequence {
+    pub column: String,
+    pub name: String,
+    pub def: SequenceDef,
+    pub identity: bool,
+}
+
+impl OwnSequence {
+    pub(super) fn create(self, session: &Session, table: &TableVersion) -> Result<()> {
+        let owner = SequenceOwner {
+            table_oid: table.oid(),
+            column: self.column,
+            identity: self.identity,
+        };
+        let schema = &table.definition().schema_name;
+        session
+            .transaction()?
+            .lock()
+            .create_sequence(schema, &self.name, self.def, Some(owner))?;
+        Ok(())
+    }
+}
+
+/// The constraints that a column is declared with.
+#[derive(Default)]
+pub(super) struct Declared {
+    pub primary_key: bool,
+    pub primary_key_name: Option<String>,
+    pub unique: Option<IndexDef>,
+    pub checks: Vec<(Option<Ident>, CheckConstraint)>,
+    pub sequence: Option<OwnSequence>,
+}
+
+/// A column of a table that is, or will be, at `place`.
+pub(super) fn column_definition(
+    session: &mut Session,
+    column: &ast::ColumnDef,
+    place: &Target,
+) -> Result<(ColumnDef, Declared)> {
+    let name = fold(&column.name);
+    let mut declared = Declared::default();
+    let serial = match &column.data_type {
+        ast::DataType::Custom(own, _) => sequence::serial_type(&super::last(own)),
+        _ => None,
+    };
+    let domain = session.binder().domain_of(&column.data_type);
+    let own_type = match (serial, &domain) {
+        (Some(serial), _) => serial,
+        (None, Some(domain)) => domain.base,
+        (None, None) => session.binder().sql_type(&column.data_type)?,
+    };
+    let mut out = ColumnDef::new(name, own_type);
+    out.domain = domain.map(|domain| (domain.schema_name.clone(), domain.name.clone()));
+    if serial.is_some() {
+        let own = own_sequence(session, place, &out, &SequenceOptions::default(), false)?;
+        let sequence = quoted_name(session, place, &own.name);
+        out.default = Some(format!("nextval({}::regclass)", quote::literal(&sequence)));
+        out.not_null = true;
+        declared.sequence = Some(own);
+    }
+    let mut is_null = false;
+    for option in &column.options {
+        match &option.option {
+            ColumnOption::Null if serial.is_none() && out.generated.is_none() => is_null = true,
+            ColumnOption::Null => return Err(conflicting_null(&out.name, place)),
+            ColumnOption::NotNull => out.not_null = true,
+            ColumnOption::Default(expr) => {
+                if out.default.is_some() {
+                    let message = format!(
+                        "multiple default values specified for column \"{}\" of table \"{}\"",
+                        out.name, place.name
+                    );
+                    return Err(SqlError::new(state::SYNTAX_ERROR, message));
+                }
+                defaults::check(session, expr, &out)?;
+                out.default = Some(expr.to_string());
+            }
+            ColumnOption::PrimaryKey(_) => {
+                declared.primary_key = true;
+                declared.primary_key_name = option.name.as_ref().map(fold);
+            }
+            ColumnOption::ForeignKey(_) => not_enforced(session, "FOREIGN KEY"),
+            ColumnOption::Unique(_) => {
+                let name = option.name.as_ref().map(fold);
+                declared.unique = Some(constraints::unique_index(vec![out.name.clone()], name));
+            }
+            ColumnOption::Check(check) => declared.checks.push((option.name.clone(), check.clone())),
+            ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
+            ColumnOption::Generated {
+                generated_as,
+                sequence_options,
+                generation_expr,
+                ..
+            } => {
+                let what = if generation_expr.is_some() {
+                    "generation expression"
+                } else {
+                    "identity"
+                };
+                match (out.generated, &out.default) {
+                    (Some(Generated::Stored), _) if generation_expr.is_some() => {
+                        let message = format!(
+                            "multiple generation clauses specified for column \"{}\" of table \"{}\"",
+                            out.name, place.name
+                        );
+                        return Err(SqlError::new(state::SYNTAX_ERROR, message));
+                    }
+                    (Some(_), _) if generation_expr.is_none() && out.default.is_none() => {
+                        let message = format!(
+                            "multiple identity specifications for column \"{}\" of table \"{}\"",
+                            out.name, place.name
+                        );
+                        return Err(SqlError::new(state::SYNTAX_ERROR, message));
+                    }
+                    (None, None) => {}
+                    _ => return Err(both(&out, place, what)),
+                }
+                match generation_expr {
+                    Some(expr) => {
+                        out.default = Some(expr.to_string());
+                        out.generated = Some(Generated::Stored);
+                    }
+                    None => {
+                        if !matches!(own_type, SqlType::Int2 | SqlType::Int4 | SqlType::Int8) {
+                            let message = "identity column type must be smallint, integer, or bigint";
+                            return Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message));
+                        }
+                        let options = SequenceOptions::of_identity(sequence_options.as_deref().unwrap_or_default());
+                        declared.sequence = Some(own_sequence(session, place, &out, &options, true)?);
+                        out.not_null = true;
+                        out.generated = Some(match generated_as {
+                            ast::GeneratedAs::ByDefault => Generated::ByDefault,
+                            _ => Generated::Always,
+                        });
+                    }
+                }
+            }
+            other => return Err(SqlError::unsupported(format!("column option {other}"))),
+        }
+        if out.generated.is_some() && out.generated != Some(Generated::Stored) && out.default.is_some() {
+            return Err(both(&out, place, "identity"));
+        }
+    }
+    if is_null && (out.not_null || declared.primary_key) {
+        return Err(conflicting_null(&out.name, place));
+    }
+    Ok((out, declared))
+}
+
+fn conflicting_null(column: &str, place: &Target) -> SqlError {
+    let message = format!(
+        "conflicting NULL/NOT NULL declarations for column \"{column}\" of table \"{}\"",
+        place.name
+    );
+    SqlError::new(state::SYNTAX_ERROR, message)
+}
+
+/// 42601 for a column with two sources of values.
+fn both(column: &ColumnDef, place: &Target, what: &str) -> SqlError {
+    let first = match column.generated {
+        Some(Generated::Stored) if what == "identity" => "identity and generation expression",
+        Some(Generated::Always | Generated::ByDefault) if what != "identity" => "identity and generation expression",
+        _ if what == "identity" => "default and identity",
+        _ => "default and generation expression",
+    };
+    let message = format!(
+        "both {first} specified for column \"{}\" of table \"{}\"",
+        column.name, place.name
+    );
+    SqlError::new(state::SYNTAX_ERROR, message)
+}
+
+/// The sequence of a serial or identity column.
+pub(super) fn own_sequence(
+    session: &Session,
+    place: &Target,
+    column: &ColumnDef,
+    options: &SequenceOptions,
+    identity: bool,
+) -> Result<OwnSequence> {
+    let mut options = options.clone();
+    let word = column.sql_type.base_name();
+    options.data_type = Some(parse_type(word)?);
+    Ok(OwnSequence {
+        column: column.name.clone(),
+        name: sequence::free_name(session, &place.schema, &place.name, &column.name),
+        def: sequence::definition(&options, None)?.0,
+        identity,
+    })
+}
+
+fn parse_type(word: &str) -> Result<ast::DataType> {
+    Ok(match word.parse::<SqlType>()? {
+        SqlType::Int2 => ast::DataType::SmallInt(None),
+        SqlType::Int4 => ast::DataType::Integer(None),
+        _ => ast::DataType::BigInt(None),
+    })
+}
+
+/// A relation's name as a DEFAULT shows it: with its schema where the search path does not find it there.
+fn quoted_name(session: &Session, place: &Target, name: &str) -> String {
+    let binder = session.binder();
+    let first = crate::catalog::bind::created_in(&binder.facts.path);
+    if first == Some(&place.schema) {
+        quote::identifier(name)
+    } else {
+        format!("{}.{}", quote::identifier(&place.schema), quote::identifier(name))
+    }
+}
+
+pub(super) fn not_enforced(session: &mut Session, what: &str) {
+    session.warn(
+        crate::pg::error::SqlState("01000"),
+        format!("{what} constraints are accepted and not enforced"),
+    );
+}
