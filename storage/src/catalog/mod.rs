@@ -1,6 +1,7 @@
 //! What exists: schemas, tables, views, and the transactions that change them.
 
 pub mod database;
+pub mod declaration;
 pub mod index;
 pub mod objects;
 pub mod partition;
@@ -11,10 +12,11 @@ pub mod transaction;
 mod unique;
 
 pub use database::Database;
+pub use declaration::{Check, ColumnDef, Generated, OnCommit, TableDef};
 pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name};
 pub use objects::{Composite, Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Role};
 pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};
 pub use state::{CheckOption, Relation, SchemaEntry, State, View};
-pub use table::{Check, ColumnDef, Generated, OnCommit, RowLocation, TableDef, TableDefinition, TableVersion};
+pub use table::{RowLocation, TableDefinition, TableVersion};
 pub use transaction::Transaction;

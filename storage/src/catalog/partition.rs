@@ -1,7 +1,8 @@
 //! Declared partitions. The rows of a partitioned table lie in the one table at the root; a partition is a name for those
 //! that its bound, and the bounds of the partitions that it is part of, let in. The planner makes conditions of the bounds.
 
-use super::table::{Check, ColumnDef, TableDefinition};
+use super::declaration::{Check, ColumnDef};
+use super::table::TableDefinition;
 use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

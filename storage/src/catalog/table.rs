@@ -1,6 +1,7 @@
 //! A table: its definition, and one immutable version of its rows.
 
-use super::index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind};
+use super::declaration::{Check, ColumnDef, OnCommit, TableDef};
+use super::index::{ColumnOrder, ExpressionIndex, Index, IndexKind};
 use super::partition::Partitioning;
 use super::unique;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -9,7 +10,6 @@ use crate::segment::Segment;
 use crate::segment::dictionary::Dictionary;
 use crate::statistics::lazy::LazyStatistics;
 use crate::statistics::{Distribution, TableStatistics};
-use crate::types::SqlType;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
@@ -23,83 +23,6 @@ const COMPACT_ROWS_MAX: usize = 1 << 16;
 
 /// Most columns that a table has, as in PostgreSQL.
 pub const COLUMNS_MAX: usize = 1600;
-
-/// A column as CREATE TABLE declares it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ColumnDef {
-    pub name: String,
-    pub sql_type: SqlType,
-    pub not_null: bool,
-    /// The DEFAULT expression as SQL text; the planner evaluates it.
-    pub default: Option<String>,
-    /// Set where the values are not the client's to give.
-    pub generated: Option<Generated>,
-    /// The domain that it was declared with: schema and name. Its conditions are checked as the domain says now.
-    pub domain: Option<(String, String)>,
-}
-
-/// Where a column's values come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Generated {
-    /// `AS (expression) STORED`: `default` holds the expression, over the other columns.
-    Stored,
-    /// `ALWAYS AS IDENTITY`: from a sequence, unless INSERT says OVERRIDING SYSTEM VALUE.
-    Always,
-    /// `BY DEFAULT AS IDENTITY`.
-    ByDefault,
-}
-
-/// What becomes of a temporary table at the end of a transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OnCommit {
-    #[default]
-    PreserveRows,
-    DeleteRows,
-    Drop,
-}
-
-impl ColumnDef {
-    pub fn new(name: impl Into<String>, sql_type: SqlType) -> Self {
-        Self {
-            name: name.into(),
-            sql_type,
-            not_null: false,
-            default: None,
-            generated: None,
-            domain: None,
-        }
-    }
-
-    pub fn not_null(mut self) -> Self {
-        self.not_null = true;
-        self
-    }
-}
-
-/// What CREATE TABLE asks for.
-#[derive(Clone, Debug, Default)]
-pub struct TableDef {
-    pub columns: Vec<ColumnDef>,
-    /// Names of the PRIMARY KEY columns; they become NOT NULL.
-    pub primary_key: Vec<String>,
-    /// The key's constraint name; `{table}_pkey` where None.
-    pub primary_key_name: Option<String>,
-    /// UNIQUE constraints.
-    pub unique: Vec<IndexDef>,
-    pub checks: Vec<Check>,
-    pub on_commit: OnCommit,
-    /// A materialized view's query.
-    pub query: Option<String>,
-    pub partitioning: Option<Partitioning>,
-}
-
-/// A CHECK constraint. The planner evaluates it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Check {
-    pub name: String,
-    /// The condition as SQL text.
-    pub condition: String,
-}
 
 /// A row of a table version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! ALTER TABLE: columns and constraints.
 
+use super::super::declaration::{Check, ColumnDef};
 use super::super::index::{ExpressionIndex, IndexKind};
-use super::super::table::{Check, ColumnDef, TableDefinition, TableVersion};
+use super::super::table::{TableDefinition, TableVersion};
 use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::array::{Array, ArrayRef};

@@ -13,12 +13,13 @@ mod objects;
 mod partition;
 
 use super::database::Database;
+use super::declaration::TableDef;
 use super::index::default_name;
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
 use super::sequence::Sequence;
 use super::state::{CheckOption, PUBLIC, Relation, SchemaEntry, State, View};
-use super::table::{TableDef, TableDefinition, TableVersion, compact};
+use super::table::{TableDefinition, TableVersion, compact};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
 use crate::writer::{TableWriter, filter_segment};
