@@ -184,7 +184,7 @@ impl Selector {
             if let Some(runs) = segment.run_length(runtime.column) {
                 let (of, values) = runs.within(offset, rows);
                 let mut lanes = vec![];
-                append_exact(&values, &mut lanes)?;
+                append_integer_keys(&values, &mut lanes)?;
                 let pass = set.passing(lanes.len(), |run| lanes[run]);
                 let pass = runs.lengths(of, offset, rows).zip(pass.iter());
                 chosen.keep_chunk(&of_runs(pass, rows));
