@@ -28,6 +28,63 @@ const LISTED_MAX: usize = 32;
 /// Most bytes of a new buffer; views hold 32-bit offsets.
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
+/// Most buffers that a column lists, whatever the number of batches that its rows came in.
+pub const LISTS_MAX: usize = LISTED_MAX;
+
+/// Of a batch's strings, bytes up to which they move where they lie in many buffers: longer ones are few for each buffer.
+const MOVED_BYTES_MAX: usize = 4 << 20;
+
+/// A batch whose columns of views list every buffer once, and at most `LISTS_MAX` where their strings are short.
+pub fn listed_once(batch: RecordBatch) -> Result<RecordBatch> {
+    if !batch.columns().iter().any(|column| listed_buffers(column) > LISTED_MAX) {
+        return Ok(batch);
+    }
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        _ if listed_buffers(column) <= LISTED_MAX => Ok(Arc::clone(column)),
+        DataType::Utf8View => relisted::<StringViewType>(column),
+        _ => relisted::<BinaryViewType>(column),
+    });
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = columns.collect::<Result<_>>()?;
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
+}
+
+fn relisted<T: ByteViewType>(column: &ArrayRef) -> Result<ArrayRef> {
+    match column.as_byte_view::<T>().total_buffer_bytes_used() > MOVED_BYTES_MAX {
+        true => Ok(Arc::clone(column)),
+        false => concat_views::<T>(std::slice::from_ref(column)),
+    }
+}
+
+/// How many buffers a column of views lists.
+pub fn listed_buffers(column: &dyn Array) -> usize {
+    match column.data_type() {
+        DataType::Utf8View => column.as_string_view().data_buffers().len(),
+        DataType::BinaryView => column.as_binary_view().data_buffers().len(),
+        _ => 0,
+    }
+}
+
+/// Holds, in debug builds, that lists do not grow with the batches that fed an operator: what it gives lists no more than
+/// what one of its sources does, or than what `listed_once` leaves.
+pub fn debug_assert_listed(columns: &[ArrayRef], sources: impl IntoIterator<Item = usize>) {
+    if cfg!(debug_assertions) {
+        let most = sources.into_iter().fold(LISTED_MAX, usize::max);
+        for column in columns {
+            let used = match column.data_type() {
+                DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
+                DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
+                _ => 0,
+            };
+            let listed = listed_buffers(column);
+            debug_assert!(
+                listed <= most || used > MOVED_BYTES_MAX,
+                "a column lists {listed} buffers, its sources at most {most}"
+            );
+        }
+    }
+}
+
 /// The rows of `array` whose numbers are `rows`; null where a number is.
 pub fn pick(array: &ArrayRef, rows: &UInt32Array) -> Result<ArrayRef> {
     match array.data_type() {
@@ -197,6 +254,12 @@ fn concat_views<T: ByteViewType>(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn views_of<T: ByteViewType>(views: Vec<u128>, buffers: Vec<Buffer>, arrays: &[ArrayRef]) -> ArrayRef {
+    debug_assert!(
+        buffers.len() <= LISTED_MAX || buffers.iter().map(Buffer::len).sum::<usize>() > BUFFER_BYTES_MAX,
+        "{} arrays became one that lists {} buffers",
+        arrays.len(),
+        buffers.len()
+    );
     // SAFETY: each view is one of an array's, and names in this list the bytes that it named in the array's.
     Arc::new(unsafe { GenericByteViewArray::<T>::new_unchecked(views.into(), buffers, nulls_of(arrays)) })
 }

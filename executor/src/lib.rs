@@ -5,7 +5,7 @@ mod codegen;
 pub mod device;
 pub mod explain;
 pub mod expr;
-mod gather;
+pub mod gather;
 mod gpu_error;
 pub mod index;
 pub mod join;

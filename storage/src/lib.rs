@@ -8,7 +8,7 @@
 //! | how PRIMARY KEY and unique indexes are enforced | `catalog::unique` |
 //! | what an index is declared to be | `catalog::index` |
 //! | how rows become a segment | `writer`, then `segment::build` |
-//! | how strings become codes | `segment::dictionary` |
+//! | how strings become codes, and rows that repeat runs | `segment::dictionary`, `segment::run_length` |
 //! | where the bytes are, and who is told of them | `arena` |
 //! | what the memory limit counts | `memory` |
 //! | what running statements hold, and who is stopped where that is too much | `heap` |
@@ -56,8 +56,8 @@ pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{
-    Codes, DictionaryColumn, Differences, Form, NarrowColumn, Runs, SEGMENT_ROWS_MAX, Segment, SegmentColumn,
-    TextColumn,
+    Codes, DictionaryColumn, Differences, Expanded, Form, NarrowColumn, RunLengthColumn, Runs, SEGMENT_ROWS_MAX,
+    Segment, SegmentColumn, TextColumn,
 };
 pub use statistics::{Bound, ColumnStatistics, Distribution, Sketch, TableStatistics, analyze_count};
 pub use store::{RealDisk, Recovered, Store};

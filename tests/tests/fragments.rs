@@ -55,16 +55,30 @@ impl Fuzzer {
              w text, x bool);\n"
         );
         let nulls = if self.one_in(3) { 0.0 } else { 0.15 };
+        // Some columns have the same value for long: those are kept as runs, or as one value.
+        let stays: Vec<f64> = COLUMNS.map(|_| self.pick(&[0.0, 0.0, 0.0, 0.99, 1.0])).to_vec();
+        let mut before: Option<Vec<String>> = None;
         for start in (0..rows).step_by(1000) {
             let values: Vec<String> = (start..rows.min(start + 1000))
-                .map(|row| self.row(row, nulls))
+                .map(|row| {
+                    let mut values = self.row(row, nulls);
+                    for (at, stays) in stays.iter().enumerate() {
+                        if let Some(before) = &before
+                            && self.0.random_bool(*stays)
+                        {
+                            values[at].clone_from(&before[at]);
+                        }
+                    }
+                    before = Some(values.clone());
+                    format!("({})", values.join(", "))
+                })
                 .collect();
             let _ = writeln!(sql, "INSERT INTO {name} VALUES {};", values.join(", "));
         }
         sql
     }
 
-    fn row(&mut self, row: usize, nulls: f64) -> String {
+    fn row(&mut self, row: usize, nulls: f64) -> Vec<String> {
         let skewed = |random: &mut StdRng, most: f64| (random.random::<f64>().powi(3) * most) as i64;
         let rng = &mut self.0;
         let a = skewed(rng, 700.0) - 20;
@@ -100,7 +114,7 @@ impl Fuzzer {
                 true => "NULL".to_string(),
                 false => value,
             });
-        format!("({})", values.collect::<Vec<_>>().join(", "))
+        values.collect()
     }
 
     /// A condition over a table.

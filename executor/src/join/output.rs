@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOption
 use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 
-use crate::gather::pick;
+use crate::gather::{debug_assert_listed, listed_buffers, pick};
 
 /// Rows of one side, all of the same length on both.
 pub enum Rows<'a> {
@@ -64,6 +64,15 @@ pub fn gather(
             _ => return internal_err!("a join's output column {position} has no source"),
         });
     }
+    let source = |ColumnIndex { index, side }: &ColumnIndex| match side {
+        JoinSide::Left => build.0.column(*index),
+        JoinSide::Right => probe.0.column(*index),
+        JoinSide::None => None,
+    };
+    debug_assert_listed(
+        &columns,
+        indices.iter().filter_map(source).map(|column| listed_buffers(column)),
+    );
     let options = RecordBatchOptions::new().with_row_count(Some(count));
     Ok(RecordBatch::try_new_with_options(
         Arc::clone(schema),

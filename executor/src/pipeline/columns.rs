@@ -303,8 +303,24 @@ impl Held {
 
     /// `codes`: where there are codes, these.
     fn load(stream: &Stream, segment: &Segment, column: usize, codes: bool) -> Result<Held> {
+        match segment.form(column) {
+            // Runs are told apart by rows on the device: each row gets its value.
+            Form::RunLength(own) => {
+                let expanded = own.expanded();
+                let held = Self::of_form(stream, expanded.form(), (segment, column), codes);
+                // What is copied goes with this.
+                stream.synchronize()?;
+                held
+            }
+            form => Self::of_form(stream, form, (segment, column), codes),
+        }
+    }
+
+    /// A segment's column that is kept as `form`.
+    fn of_form(stream: &Stream, form: Form<'_>, (segment, column): (&Segment, usize), codes: bool) -> Result<Held> {
         let refused = || GpuError::Invalid("a column that pipelines do not read".into());
-        // SAFETY: these are buffers of the segment, which its table keeps until `table_column` has waited for the copies.
+        // SAFETY: these are buffers of the segment, which its table keeps until `table_column` has waited for the copies, or
+        // of what `load` made, which waits itself.
         let put = |bytes: &[u8]| unsafe { stream.upload_later(bytes) };
         let made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
             Ok(Held {
@@ -315,7 +331,7 @@ impl Held {
                 width,
             })
         };
-        match segment.form(column) {
+        match form {
             Form::Narrow(own) => {
                 let (values, width) = match own.differences() {
                     Differences::None(_) => (&[][..], 0),
@@ -332,6 +348,8 @@ impl Held {
                 let (values, width) = match &own.codes {
                     Codes::U8(codes) => (codes.inner().as_slice(), 1),
                     Codes::U16(codes) => (codes.inner().as_slice(), 2),
+                    // Of a column with more values than have codes on the device.
+                    Codes::U32(_) => return Err(refused()),
                 };
                 made(values, own.nulls.as_ref(), 0, width)
             }
@@ -341,7 +359,7 @@ impl Held {
             }),
             Form::Plain(array) => {
                 let nulls = array.nulls();
-                if let Some(width) = width(&segment.form(column)) {
+                if let Some(width) = width(&form) {
                     let (data, bytes) = (array.to_data(), width.bytes() as usize);
                     let values = &data.buffers()[0].as_slice()[data.offset() * bytes..][..array.len() * bytes];
                     return made(values, nulls, 0, width.code());
@@ -363,6 +381,7 @@ impl Held {
                     _ => Err(refused()),
                 }
             }
+            Form::RunLength(_) => Err(refused()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::DataType;
-use tenon_storage::{Bound, Codes, Differences, Form, Segment, TableVersion};
+use tenon_storage::{Bound, Codes, DictionaryColumn, Differences, Form, Segment, TableVersion};
 
 use crate::codegen::{Given, Range, Translated};
 
@@ -61,20 +61,20 @@ impl Stored {
     }
 
     fn texts(table: &TableVersion, column: usize) -> Self {
-        let mut texts: Option<&Arc<StringViewArray>> = None;
+        let mut largest: Option<&DictionaryColumn> = None;
         for segment in table.segments().iter() {
-            match segment.form(column) {
+            match coded(segment.form(column)) {
                 // Later segments know more values, and the same codes for those of earlier ones.
-                Form::Dictionary(own) if texts.is_none_or(|texts| own.values.len() > texts.len()) => {
-                    texts = Some(&own.values);
+                Some(own) if largest.is_none_or(|largest| own.values_len() > largest.values_len()) => {
+                    largest = Some(own);
                 }
-                Form::Dictionary(_) => {}
-                _ if table.rows() <= CODED_ROWS_MAX => return Self::Few(few(table, column)),
-                _ => return Self::Text,
+                Some(_) => {}
+                None if table.rows() <= CODED_ROWS_MAX => return Self::Few(few(table, column)),
+                None => return Self::Text,
             }
         }
-        match texts {
-            Some(texts) => Self::Code(Arc::clone(texts) as ArrayRef),
+        match largest.filter(|largest| largest.values_len() <= CODES_MAX) {
+            Some(largest) => Self::Code(Arc::new(largest.values()) as ArrayRef),
             None => Self::Text,
         }
     }
@@ -113,6 +113,18 @@ impl Stored {
     }
 }
 
+/// The codes that a form has, a row for each run of them where there are runs.
+fn coded(form: Form<'_>) -> Option<&DictionaryColumn> {
+    match form {
+        Form::Dictionary(own) => Some(own),
+        Form::RunLength(own) => coded(own.values_form()),
+        _ => None,
+    }
+}
+
+/// Most values of a column that is in codes on the device, whose codes have at most 16 bits: what is computed of each value
+/// costs more than it saves where they are more.
+const CODES_MAX: usize = 1 << 16;
 /// Rows of a table whose texts get codes on their way to the device.
 const CODED_ROWS_MAX: u64 = 4096;
 
@@ -146,10 +158,12 @@ pub fn bytes(table: &TableVersion, column: usize) -> u64 {
     let of = |segment: &Arc<Segment>| {
         let rows = segment.rows() as u64;
         match segment.form(column) {
-            Form::Dictionary(own) => match own.codes {
+            form if coded(form).is_some() => coded(form).map_or(0, |own| match own.codes {
                 Codes::U8(_) => rows,
                 Codes::U16(_) => 2 * rows,
-            },
+                Codes::U32(_) => segment.plain_bytes(column) as u64,
+            }),
+            Form::RunLength(_) if width(&segment.form(column)).is_none() => segment.plain_bytes(column) as u64,
             Form::Text(own) => 4 * rows + own.data().len() as u64,
             Form::Plain(array) if width(&segment.form(column)).is_none() => array.get_array_memory_size() as u64,
             form => rows * width(&form).map_or(0, Width::bytes),
@@ -184,6 +198,7 @@ impl Width {
 /// None: these are no numbers that the device takes.
 pub fn width(form: &Form<'_>) -> Option<Width> {
     match form {
+        Form::RunLength(runs) => width(&runs.values_form()),
         Form::Narrow(column) => Some(Width::U(match column.differences() {
             Differences::None(_) => 0,
             Differences::U8(_) => 1,

@@ -13,3 +13,6 @@ mod statistics;
 pub use exec::{MORSEL_ROWS, ScanExec, ScanOptions};
 pub use provider::{POSITION_FIELDS, SegmentTable};
 pub(crate) use selection::{Selector, take_column};
+
+#[cfg(test)]
+mod tests;

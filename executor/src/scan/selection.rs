@@ -3,16 +3,16 @@
 //! More than 400 lines because the order of filters and what each costs are one decision.
 //!
 //! A segment whose bounds exclude every row is skipped, and a conjunct that its bounds prove is not evaluated. A filter
-//! over one dictionary column is answered once for each dictionary value. A runtime filter that keeps more than three
+//! over one dictionary column is answered once for each dictionary value, one over a column of runs once for each run. A runtime filter that keeps more than three
 //! quarters of what it has seen is dropped for the rest of this partition.
 
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, StringViewArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, UInt32Array};
 use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::{Date32Type, Int32Type, Int64Type};
 use datafusion::common::{DataFusionError, Result, internal_err};
-use tenon_storage::{Bound, Codes, DictionaryColumn, Differences, NarrowColumn, Segment};
+use tenon_storage::{Bound, Codes, DictionaryColumn, Differences, NarrowColumn, RunLengthColumn, Segment};
 
 use super::filter::{Cost, ScanFilter};
 use super::ranges::{NarrowRange, pass};
@@ -31,11 +31,45 @@ pub struct Selector {
     runtime: Vec<Runtime>,
     /// Per filter: whether this segment's bounds prove it.
     proven: Vec<bool>,
-    /// Per filter: answers for each dictionary value, with the dictionary that they are for.
-    answers: Vec<Option<(Arc<StringViewArray>, Vec<bool>)>>,
+    answers: Vec<Answers>,
     dictionaries: Vec<Option<DictionaryColumn>>,
     segment: Option<u64>,
     segment_passes: bool,
+}
+
+/// What a filter says of the values of a dictionary.
+#[derive(Clone, Default)]
+struct Answers {
+    dictionary_id: u64,
+    /// For each of the first values.
+    of: Vec<bool>,
+    /// Rows that were asked about before there were answers.
+    rows: usize,
+}
+
+impl Answers {
+    /// Answers for all values that the column's codes index; None while these are more than the rows there were to ask about.
+    fn for_rows(&mut self, filter: &ScanFilter, column: &DictionaryColumn, rows: usize) -> Result<Option<&[bool]>> {
+        if self.dictionary_id != column.dictionary_id() {
+            *self = Self {
+                dictionary_id: column.dictionary_id(),
+                ..Self::default()
+            };
+        }
+        // A later segment's values begin with an earlier one's.
+        let (known, len) = (self.of.len(), column.values_len());
+        if known < len {
+            self.rows += rows;
+            if self.rows < len - known {
+                return Ok(None);
+            }
+            let values = Arc::new(column.values().slice(known, len - known)) as ArrayRef;
+            let answers = filter.evaluate(vec![values], len - known)?;
+            self.of
+                .extend((0..answers.len()).map(|at| answers.is_valid(at) && answers.value(at)));
+        }
+        Ok(Some(&self.of))
+    }
 }
 
 struct Runtime {
@@ -67,7 +101,7 @@ impl Selector {
             filters,
             runtime,
             proven: vec![false; count],
-            answers: vec![None; count],
+            answers: vec![Answers::default(); count],
             dictionaries: vec![None; count],
             segment: None,
             segment_passes: true,
@@ -149,6 +183,16 @@ impl Selector {
                 runtime.kept += chosen.len();
                 continue;
             }
+            if let Some(runs) = segment.run_length(runtime.column) {
+                let (of, values) = runs.within(offset, rows);
+                let mut lanes = vec![];
+                append_integer_keys(&values, &mut lanes)?;
+                let pass = set.passing(lanes.len(), |run| lanes[run]);
+                let pass = runs.lengths(of, offset, rows).zip(pass.iter());
+                chosen.keep_chunk(&of_runs(pass, rows));
+                runtime.kept += chosen.len();
+                continue;
+            }
             let picked = chosen.pick();
             let column = segment.column(runtime.column);
             if let Some(values) = column.as_primitive_opt::<Int64Type>() {
@@ -206,31 +250,28 @@ impl Selector {
             return Ok(());
         }
         let filter = &self.filters[at];
-        if filter.cost() != Cost::Fallible
+        let fallible = filter.cost() == Cost::Fallible;
+        if !fallible
             && let Some(dictionary) = &self.dictionaries[at]
             && dictionary.nulls.is_none()
+            && let Some(answers) = self.answers[at].for_rows(filter, dictionary, chosen.len())?
         {
-            let current = self.answers[at]
-                .as_ref()
-                .filter(|(values, _)| Arc::ptr_eq(values, &dictionary.values));
-            if current.is_none() {
-                let values = Arc::clone(&dictionary.values) as ArrayRef;
-                let answers = filter.evaluate(vec![values], dictionary.values.len())?;
-                let answers = (0..answers.len())
-                    .map(|i| answers.is_valid(i) && answers.value(i))
-                    .collect();
-                self.answers[at] = Some((Arc::clone(&dictionary.values), answers));
-            }
-            if let Some((_, answers)) = &self.answers[at] {
-                let picked = chosen.pick();
-                match &dictionary.codes {
-                    Codes::U8(codes) => picked.retain(|&row| answers[usize::from(codes[row as usize])]),
-                    Codes::U16(codes) => picked.retain(|&row| answers[usize::from(codes[row as usize])]),
-                }
+            let picked = chosen.pick();
+            match &dictionary.codes {
+                Codes::U8(codes) => picked.retain(|&row| answers[usize::from(codes[row as usize])]),
+                Codes::U16(codes) => picked.retain(|&row| answers[usize::from(codes[row as usize])]),
+                Codes::U32(codes) => picked.retain(|&row| answers[codes[row as usize] as usize]),
             }
             return Ok(());
         }
-        let over_chunk = filter.cost() != Cost::Fallible && chosen.len() * SPARSE > chosen.rows;
+        if !fallible
+            && let [column] = filter.columns()
+            && let Some(runs) = segment.run_length(*column)
+        {
+            chosen.keep_chunk(&pass_runs(filter, runs, chosen.offset, chosen.rows)?);
+            return Ok(());
+        }
+        let over_chunk = !fallible && chosen.len() * SPARSE > chosen.rows;
         if over_chunk {
             let columns = filter
                 .columns()
@@ -305,6 +346,21 @@ pub fn take_column(segment: &Segment, column: usize, rows: &UInt32Array) -> Resu
             .take(column, rows)
             .map_err(|error| DataFusionError::External(Box::new(error))),
     }
+}
+
+/// Which of the `rows` rows from `offset` pass, asked once for each run.
+fn pass_runs(filter: &ScanFilter, column: &RunLengthColumn, offset: usize, rows: usize) -> Result<BooleanArray> {
+    let (runs, values) = column.within(offset, rows);
+    let pass = filter.evaluate(vec![values], runs.len())?;
+    let pass = pass.iter().map(|pass| pass == Some(true));
+    Ok(of_runs(column.lengths(runs, offset, rows).zip(pass), rows))
+}
+
+/// For each run, how long it is and what each of its rows gets.
+fn of_runs(runs: impl Iterator<Item = (usize, bool)>, rows: usize) -> BooleanArray {
+    let mut bits = BooleanBufferBuilder::new(rows);
+    runs.for_each(|(length, pass)| bits.append_n(length, pass));
+    BooleanArray::new(bits.finish(), None)
 }
 
 /// Which of the `rows` rows from `offset` have values in the set. Nulls hold any value, as elsewhere.

@@ -11,7 +11,6 @@ use crate::optimizer::{self, deep};
 use crate::pg::nodes::{Apply, ApplyKind, Binding, Materialized, ProjectSet, applies};
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
-use datafusion::arrow::compute::{concat_batches, take};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::metadata::FieldMetadata;
@@ -33,6 +32,7 @@ use futures::StreamExt;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use tenon_executor::gather::{concat_batches, pick};
 use tokio::sync::mpsc::Sender;
 
 pub(crate) struct ApplyPlanner;
@@ -550,8 +550,8 @@ impl Running {
         let mut columns = input
             .columns()
             .iter()
-            .map(|column| take(column, &rows, None))
-            .collect::<Result<Vec<_>, _>>()?;
+            .map(|column| pick(column, &rows))
+            .collect::<Result<Vec<_>>>()?;
         match self.kind {
             ApplyKind::Mark => columns.push(Arc::new(BooleanArray::from(marks))),
             ApplyKind::Inner | ApplyKind::Left => columns.extend(self.beside(columns.len(), beside)?),
@@ -579,6 +579,7 @@ impl Running {
             Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
         });
         let batches = batches.collect::<Result<Vec<_>>>()?;
-        Ok(concat_batches(&schema, &batches)?.columns().to_vec())
+        let all = concat_batches(&batches)?.unwrap_or_else(|| RecordBatch::new_empty(schema));
+        Ok(all.columns().to_vec())
     }
 }

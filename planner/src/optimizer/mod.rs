@@ -87,10 +87,10 @@ pub async fn physical(plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<d
     let options = JoinOptions::of(session.config());
     let plan = joins::choose(plan, &options, session.config().target_partitions())?;
     let plan_options = session.config_options().extensions.get::<PlanOptions>();
-    match plan_options.is_some_and(|plan| plan.spill) {
-        true => Ok(plan),
-        false => offload::place(plan, &options),
-    }
+    pieces::listed(match plan_options.is_some_and(|plan| plan.spill) {
+        true => plan,
+        false => offload::place(plan, &options)?,
+    })
 }
 
 /// The plan with its joins ordered, and without the columns that the new order no longer carries for nothing.

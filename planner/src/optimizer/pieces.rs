@@ -1,10 +1,15 @@
 //! Where an operator works for long on each batch that it is given, its input looks up from the work before each: a
 //! statement that is stopped ends there. By grouping sets each row is worked on once for every set, so that batches come in
 //! pieces.
+//!
+//! DataFusion's operators that put batches together list the buffers of a column of views (strings, byte strings) once for each
+//! batch that had some, so that what reads their rows clones ever longer lists. Above these operators each batch lists its
+//! buffers once, and few of them.
 
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
@@ -20,6 +25,8 @@ use datafusion::physical_plan::{
     StatisticsArgs,
 };
 use futures::{StreamExt, TryStreamExt, stream};
+use tenon_executor::gather::listed_once;
+use tenon_executor::pipeline::OffloadExec;
 use tenon_executor::window::WindowExec;
 
 use crate::pg::bounds;
@@ -70,7 +77,48 @@ impl PhysicalOptimizerRule for Pieces {
     }
 }
 
-/// Its input's rows, so many at a time at most.
+/// The operators by whose output lists of buffers would grow.
+const GATHERING: [&str; 12] = [
+    "FilterExec",
+    "CoalesceBatchesExec",
+    "RepartitionExec",
+    "SortExec",
+    "SortPreservingMergeExec",
+    "PartialSortExec",
+    "BoundedWindowAggExec",
+    "WindowAggExec",
+    "HashJoinExec",
+    "NestedLoopJoinExec",
+    "SortMergeJoinExec",
+    "CrossJoinExec",
+];
+
+/// The plan with lists of buffers that do not grow. What the device may do in the place of an operator is left as it is.
+pub(super) fn listed(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let children = plan.children().into_iter().cloned();
+    let new = match plan.is::<OffloadExec>() {
+        true => children.collect(),
+        false => children.map(listed).collect::<Result<Vec<_>>>()?,
+    };
+    let changed = new.iter().zip(plan.children()).any(|(new, old)| !Arc::ptr_eq(new, old));
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    let plan = match changed {
+        true => plan.replace_children(new, options)?,
+        false => plan,
+    };
+    let schema = plan.schema();
+    let views = |field: &Arc<Field>| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
+    let gathers = GATHERING.contains(&plan.name()) || plan.is::<OffloadExec>();
+    Ok(match gathers && schema.fields().iter().any(views) {
+        true => Arc::new(PiecesExec {
+            input: plan,
+            rows: usize::MAX,
+        }),
+        false => plan,
+    })
+}
+
+/// Its input's rows, so many at a time at most, whose columns list few buffers.
 #[derive(Debug)]
 struct PiecesExec {
     input: Arc<dyn ExecutionPlan>,
@@ -120,7 +168,8 @@ impl ExecutionPlan for PiecesExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.rows;
-        let batches = self.input.execute(partition, context)?.map_ok(move |batch| {
+        let batches = self.input.execute(partition, context)?;
+        let batches = batches.map(|batch| listed_once(batch?)).map_ok(move |batch| {
             let total = batch.num_rows();
             let starts = (0..total.max(1)).step_by(rows);
             stream::iter(starts.map(move |start| Ok(batch.slice(start, rows.min(total - start)))))

@@ -30,6 +30,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use tenon_executor::gather::debug_assert_listed;
 use tenon_executor::per_execution;
 use tenon_storage::heap::{self, Account, Attempt};
 use tokio::runtime::Handle;
@@ -317,6 +318,7 @@ async fn attempt(
 
 /// Hands a batch on, without a turn where the client keeps it waiting. Says whether anybody is there to take it.
 async fn forward(place: &mut Place<'_>, batches: &mpsc::Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
+    debug_assert_listed(batch.columns(), []);
     let room = match place.account().bytes() >= HELD_BYTES_LARGE {
         true => BATCHES_AHEAD,
         false => 1,

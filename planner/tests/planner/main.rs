@@ -7,5 +7,6 @@ mod explain;
 mod hard_queries;
 mod indexes;
 mod kept_plans;
+mod lists;
 mod planning;
 mod semantics;

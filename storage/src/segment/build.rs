@@ -4,10 +4,12 @@
 //! More than 400 lines because the plan of a segment's sizes and what fills it must agree.
 
 use super::column::{Codes, ColumnData, DictionaryColumn, SegmentColumn};
-use super::dictionary::{Dictionary, code_strings};
+use super::dictionary::{Dictionary, code_bytes, code_strings};
 use super::narrow::Frame;
 use super::nested;
+use super::run_length::{self, RunLengthColumn};
 use super::text::{self, TextColumn};
+use super::views::{copy_offsets, copy_views, data_sizes};
 use crate::arena::{Carver, Piece, padded};
 use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
@@ -22,16 +24,18 @@ use std::sync::{Arc, LazyLock};
 /// Fewer rows are built by one thread.
 const PARALLEL_ROWS_MIN: usize = 1 << 14;
 /// Fewer rows are kept as arrays are, which costs nothing to read: `TENON_TEST_ENCODED_ROWS` changes it in tests.
-static ENCODED_ROWS_MIN: LazyLock<usize> = LazyLock::new(|| {
+const ENCODED_ROWS_MIN: usize = 1 << 10;
+/// Rows that a run has on average where runs are tried; in tests that change the other, 2, whether they save bytes or not.
+const RUN_ROWS_MIN: usize = 16;
+
+static TESTED_ROWS_MIN: LazyLock<Option<usize>> = LazyLock::new(|| {
     let given = std::env::var("TENON_TEST_ENCODED_ROWS").ok();
-    given.and_then(|rows| rows.parse().ok()).unwrap_or(1 << 10)
+    given.and_then(|rows| rows.parse().ok())
 });
-/// Most bytes of one buffer of string data; views hold 32-bit offsets.
-const DATA_BYTES_MAX: usize = 1 << 30;
 
 /// A column's arrays and the form that its segment gives them.
-struct Plan<'a> {
-    arrays: Vec<&'a ArrayRef>,
+struct Plan {
+    arrays: Vec<ArrayRef>,
     data_type: DataType,
     nulls: bool,
     form: Form,
@@ -52,10 +56,14 @@ enum Form {
     /// Byte strings one behind the other, and how many bytes they have.
     Offsets(usize),
     Codes {
-        dictionary_id: u64,
-        codes: Vec<u16>,
-        values: Arc<StringViewArray>,
+        /// Those of the dictionary, and how many it has at least.
+        codes: Vec<u32>,
+        width: usize,
+        len: usize,
+        dictionary: Arc<Dictionary>,
     },
+    /// The rows at which runs end, and what becomes of one row for each.
+    RunLength(Vec<u32>, Box<Plan>),
     /// Lists: the rows as one array, and the buffers that it holds.
     Nested(ArrayData),
 }
@@ -68,9 +76,12 @@ pub(super) fn build(
     rows: usize,
     budget: &Arc<MemoryBudget>,
 ) -> Result<(Vec<SegmentColumn>, usize)> {
-    let plan = |(arrays, dictionary): (&Vec<_>, &Option<_>)| Plan::new(arrays, dictionary.as_ref(), rows, budget);
+    let plan = |(arrays, dictionary): (&Vec<&ArrayRef>, &Option<_>)| {
+        let arrays = arrays.iter().map(|array| Arc::clone(array)).collect();
+        Plan::new(arrays, dictionary.as_ref(), rows, budget)
+    };
     let parallel = rows >= PARALLEL_ROWS_MIN;
-    let plans: Vec<Plan<'_>> = match parallel {
+    let plans: Vec<Plan> = match parallel {
         true => columns.par_iter().zip(dictionaries).map(plan).collect::<Result<_>>()?,
         false => columns.iter().zip(dictionaries).map(plan).collect::<Result<_>>()?,
     };
@@ -80,7 +91,7 @@ pub(super) fn build(
         .iter()
         .map(|plan| plan.sizes(rows).into_iter().map(|size| carver.carve(size)).collect());
     let pieces = pieces.collect::<Result<Vec<Vec<Piece>>>>()?;
-    let fill = |(plan, pieces): (Plan<'_>, Vec<Piece>)| plan.fill(pieces, rows);
+    let fill = |(plan, pieces): (Plan, Vec<Piece>)| plan.fill(pieces, rows);
     let columns = match parallel {
         true => plans.into_par_iter().zip(pieces).map(fill).collect::<Result<_>>()?,
         false => plans.into_iter().zip(pieces).map(fill).collect::<Result<_>>()?,
@@ -88,20 +99,85 @@ pub(super) fn build(
     Ok((columns, carver.finish(budget)))
 }
 
-impl<'a> Plan<'a> {
+impl Plan {
     fn new(
-        arrays: &[&'a ArrayRef],
+        arrays: Vec<ArrayRef>,
         dictionary: Option<&Arc<Dictionary>>,
         rows: usize,
         budget: &Arc<MemoryBudget>,
-    ) -> Result<Plan<'a>> {
+    ) -> Result<Plan> {
         let data_type = arrays.first().map_or(DataType::Null, |array| array.data_type().clone());
         if arrays.iter().any(|array| *array.data_type() != data_type) {
             return Err(StorageError::internal("arrays of one column differ in type"));
         }
+        let encoded = rows >= TESTED_ROWS_MIN.unwrap_or(ENCODED_ROWS_MIN);
+        match encoded.then(|| Plan::of_runs(&arrays, &data_type, dictionary, rows, budget)) {
+            Some(Ok(Some(plan))) => Ok(plan),
+            Some(Err(error)) => Err(error),
+            _ => Plan::of_rows(arrays, data_type, dictionary, (rows, encoded), budget),
+        }
+    }
+
+    /// Runs of equal rows. None: they do not save half of the bytes, or there are none.
+    fn of_runs(
+        arrays: &[ArrayRef],
+        data_type: &DataType,
+        dictionary: Option<&Arc<Dictionary>>,
+        rows: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Option<Plan>> {
+        let tested = TESTED_ROWS_MIN.is_some();
+        let runs_max = rows / if tested { 2 } else { RUN_ROWS_MIN };
+        let Some(starts) = run_length::starts(arrays, runs_max) else {
+            return Ok(None);
+        };
+        let runs = starts.len();
+        let values = run_length::values(arrays, &starts)?;
+        let null_count: usize = arrays.iter().map(|array| array.null_count()).sum();
+        // Without a difference, the frame alone says it all.
+        if runs == 1 && null_count == 0 && Frame::is_for(data_type) {
+            return Ok(None);
+        }
+        let mut inner = Plan::of_rows(values, data_type.clone(), dictionary, (rows, true), budget)?;
+        let of_a_row = match &inner.form {
+            Form::Fixed(width) | Form::Codes { width, .. } => 8 * width,
+            Form::Narrow(_, frame) => 8 * frame.bytes(1).unwrap_or(0),
+            Form::Bits => 1,
+            // At least.
+            Form::Text(_) => 8 * size_of::<u32>(),
+            _ => return Ok(None),
+        };
+        let as_rows = rows * (of_a_row + usize::from(null_count > 0)) / 8;
+        let as_runs = runs * size_of::<u32>() + inner.sizes(runs).iter().sum::<usize>();
+        if 2 * as_runs > as_rows && !tested {
+            return Ok(None);
+        }
+        let of_runs = inner.statistics.take();
+        let of_runs = of_runs.map_or_else(|| inner.statistics_of_arrays(), Ok)?;
+        let ends = starts.into_iter().skip(1).chain([rows as u32]).collect();
+        Ok(Some(Plan {
+            arrays: vec![],
+            data_type: data_type.clone(),
+            nulls: false,
+            form: Form::RunLength(ends, Box::new(inner)),
+            statistics: Some(of_runs.of_runs(rows as u64, null_count as u64)),
+        }))
+    }
+
+    fn statistics_of_arrays(&self) -> Result<ColumnStatistics> {
+        Ok(ColumnStatistics::of_array(&together(&self.arrays)?))
+    }
+
+    /// Of a segment of `rows` rows, of which `arrays` has all, or one for each run.
+    fn of_rows(
+        arrays: Vec<ArrayRef>,
+        data_type: DataType,
+        dictionary: Option<&Arc<Dictionary>>,
+        (rows, encoded): (usize, bool),
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Plan> {
         let nulls = arrays.iter().any(|array| array.null_count() > 0);
         let mut statistics = None;
-        let encoded = rows >= *ENCODED_ROWS_MIN;
         let form = match &data_type {
             DataType::Boolean => Form::Bits,
             DataType::Utf8View => {
@@ -111,26 +187,26 @@ impl<'a> Plan<'a> {
                         statistics = Some(of_codes);
                         form
                     }
-                    None => texts::<StringViewType>(arrays, rows, encoded),
+                    None => texts::<StringViewType>(&arrays, encoded),
                 }
             }
-            DataType::BinaryView => texts::<BinaryViewType>(arrays, rows, encoded),
+            DataType::BinaryView => texts::<BinaryViewType>(&arrays, encoded),
             DataType::LargeBinary => {
-                let bytes = |array: &&ArrayRef| {
+                let bytes = |array: &ArrayRef| {
                     let offsets = array.as_binary::<i64>().value_offsets();
                     (offsets[array.len()] - offsets[0]) as usize
                 };
                 Form::Offsets(arrays.iter().map(bytes).sum())
             }
             DataType::FixedSizeBinary(width) => Form::Fixed(*width as usize),
-            DataType::List(_) | DataType::LargeUtf8 => Form::Nested(nested::gather(arrays)?),
+            DataType::List(_) | DataType::LargeUtf8 => Form::Nested(nested::gather(&arrays)?),
             other => {
                 let width = other.primitive_width();
                 let fixed =
                     width.ok_or_else(|| StorageError::internal(format!("columns of {other} are not stored")))?;
                 let mut form = Form::Fixed(fixed);
                 if encoded && Frame::is_for(other) {
-                    let all = together(arrays)?;
+                    let all = together(&arrays)?;
                     let of_all = ColumnStatistics::of_array(&all);
                     if let Some(frame) = Frame::of(other, &of_all) {
                         form = Form::Narrow(all, frame);
@@ -141,7 +217,7 @@ impl<'a> Plan<'a> {
             }
         };
         Ok(Plan {
-            arrays: arrays.to_vec(),
+            arrays,
             data_type,
             nulls,
             form,
@@ -170,7 +246,11 @@ impl<'a> Plan<'a> {
                 sizes.extend(data);
             }
             Form::Offsets(bytes) => sizes.extend([(rows + 1) * size_of::<i64>(), *bytes]),
-            Form::Codes { values, .. } => sizes.push(rows * code_bytes(values)),
+            Form::Codes { width, .. } => sizes.push(rows * width),
+            Form::RunLength(ends, values) => {
+                sizes.push(size_of_val(&ends[..]));
+                sizes.extend(values.sizes(ends.len()));
+            }
         }
         sizes
     }
@@ -233,30 +313,25 @@ impl<'a> Plan<'a> {
                 plain(make_array(data.build()?))
             }
             Form::Codes {
-                dictionary_id,
                 codes,
-                values,
-            } => {
+                width,
+                len,
+                dictionary,
+            } => ColumnData::Dictionary(DictionaryColumn {
+                codes: put_codes(&codes, width, next()?),
+                nulls,
+                len,
+                dictionary,
+            }),
+            Form::RunLength(ends, values) => {
                 let mut piece = next()?;
-                let slots = piece.bytes_mut();
-                let codes = match code_bytes(&values) {
-                    1 => {
-                        slots.iter_mut().zip(codes).for_each(|(slot, code)| *slot = code as u8);
-                        Codes::U8(ScalarBuffer::new(piece.freeze(), 0, rows))
-                    }
-                    _ => {
-                        for (slot, code) in slots.chunks_exact_mut(2).zip(codes) {
-                            slot.copy_from_slice(&code.to_ne_bytes());
-                        }
-                        Codes::U16(ScalarBuffer::new(piece.freeze(), 0, rows))
-                    }
-                };
-                ColumnData::Dictionary(DictionaryColumn {
-                    codes,
-                    nulls,
-                    values,
-                    dictionary_id,
-                })
+                let slots = piece.bytes_mut().chunks_exact_mut(size_of::<u32>());
+                slots
+                    .zip(&ends)
+                    .for_each(|(slot, end)| slot.copy_from_slice(&end.to_ne_bytes()));
+                let runs = ScalarBuffer::new(piece.freeze(), 0, ends.len());
+                let values = values.fill(pieces.collect(), ends.len())?;
+                ColumnData::RunLength(RunLengthColumn::new(runs, values.data))
             }
             Form::Offsets(_) => {
                 let (mut offsets, mut data) = (next()?, next()?);
@@ -295,7 +370,7 @@ impl<'a> Plan<'a> {
 }
 
 /// All rows of a column's arrays.
-fn together(arrays: &[&ArrayRef]) -> Result<ArrayRef> {
+fn together(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(match arrays {
         [only] => Arc::clone(only),
         _ => {
@@ -305,8 +380,8 @@ fn together(arrays: &[&ArrayRef]) -> Result<ArrayRef> {
     })
 }
 
-fn texts<T: ByteViewType>(arrays: &[&ArrayRef], rows: usize, encoded: bool) -> Form {
-    match encoded.then(|| text::sizes::<T>(arrays, rows)).flatten() {
+fn texts<T: ByteViewType>(arrays: &[ArrayRef], encoded: bool) -> Form {
+    match encoded.then(|| text::sizes::<T>(arrays)).flatten() {
         Some(sizes) => Form::Text(sizes),
         None => {
             let arrays = arrays.iter().map(|array| array.as_byte_view::<T>());
@@ -315,9 +390,23 @@ fn texts<T: ByteViewType>(arrays: &[&ArrayRef], rows: usize, encoded: bool) -> F
     }
 }
 
-/// Bytes of a code into a dictionary.
-fn code_bytes(values: &StringViewArray) -> usize {
-    if values.len() <= 1 << 8 { 1 } else { 2 }
+/// Codes in `width` bytes each.
+fn put_codes(codes: &[u32], width: usize, mut piece: Piece) -> Codes {
+    let rows = codes.len();
+    let slots = piece.bytes_mut();
+    macro_rules! put {
+        ($t:ty, $form:ident) => {{
+            for (slot, code) in slots.chunks_exact_mut(size_of::<$t>()).zip(codes) {
+                slot.copy_from_slice(&(*code as $t).to_ne_bytes());
+            }
+            Codes::$form(ScalarBuffer::new(piece.freeze(), 0, rows))
+        }};
+    }
+    match width {
+        1 => put!(u8, U8),
+        2 => put!(u16, U16),
+        _ => put!(u32, U32),
+    }
 }
 
 fn bit_buffer(bits: &BooleanBuffer, mut piece: Piece) -> BooleanBuffer {
@@ -329,100 +418,21 @@ fn bit_buffer(bits: &BooleanBuffer, mut piece: Piece) -> BooleanBuffer {
 
 fn coded(
     strings: &[&StringViewArray],
-    dictionary: &Dictionary,
+    dictionary: &Arc<Dictionary>,
     rows: usize,
     budget: &Arc<MemoryBudget>,
 ) -> Option<(Form, ColumnStatistics)> {
     let local = code_strings(strings, rows, dictionary)?;
-    let (global, values) = dictionary.encode(&local.values, rows, budget)?;
+    let global = dictionary.encode(&local, rows, budget)?;
     let null_count = strings.iter().map(|array| array.null_count() as u64).sum();
     let statistics = ColumnStatistics::of_codes(&local.codes, &local.values, null_count);
-    let codes = local.codes.iter().map(|code| global[usize::from(*code)]).collect();
+    let codes = local.codes.iter().map(|code| global.codes[*code as usize]).collect();
+    let most = global.codes.iter().max().map_or(0, |code| *code as usize);
     let form = Form::Codes {
-        dictionary_id: dictionary.id(),
         codes,
-        values,
+        width: code_bytes(most + 1),
+        len: global.len,
+        dictionary: Arc::clone(dictionary),
     };
     Some((form, statistics))
-}
-
-/// Strings up to this length stand in their views.
-const INLINE_BYTES_MAX: usize = 12;
-
-/// Sizes of the buffers that strings too long for their views take, in the order that `copy_views` fills them.
-fn data_sizes<'a>(arrays: impl Iterator<Item = (&'a ScalarBuffer<u128>, Option<&'a NullBuffer>)>) -> Vec<usize> {
-    let mut sizes = Vec::new();
-    let mut last = 0_usize;
-    for (views, nulls) in arrays {
-        for (row, view) in views.iter().enumerate() {
-            let length = *view as u32 as usize;
-            if length > INLINE_BYTES_MAX && nulls.is_none_or(|nulls| nulls.is_valid(row)) {
-                if last + length > DATA_BYTES_MAX && last > 0 {
-                    sizes.push(last);
-                    last = 0;
-                }
-                last += length;
-            }
-        }
-    }
-    if last > 0 {
-        sizes.push(last);
-    }
-    sizes
-}
-
-/// Writes the offsets and bytes of all rows.
-fn copy_offsets(arrays: &[&ArrayRef], offsets: &mut Piece, data: &mut Piece) {
-    let mut slots = offsets.bytes_mut().chunks_exact_mut(size_of::<i64>());
-    let mut target = data.bytes_mut();
-    let mut end = 0_i64;
-    let mut put = |end: i64| {
-        if let Some(slot) = slots.next() {
-            slot.copy_from_slice(&end.to_ne_bytes());
-        }
-    };
-    put(0);
-    for array in arrays {
-        let array = array.as_binary::<i64>();
-        let own = array.value_offsets();
-        let (start, stop) = (own[0], own[array.len()]);
-        let bytes = &array.value_data()[start as usize..stop as usize];
-        let (now, rest) = target.split_at_mut(bytes.len());
-        now.copy_from_slice(bytes);
-        target = rest;
-        own[1..=array.len()].iter().for_each(|offset| put(end + offset - start));
-        end += stop - start;
-    }
-}
-
-/// Writes a view for every row, with the bytes of long values into `data`.
-fn copy_views<T: ByteViewType>(arrays: &[&ArrayRef], views: &mut Piece, data: &mut [Piece]) {
-    let mut slots = views.bytes_mut().chunks_exact_mut(size_of::<u128>());
-    let mut data: Vec<&mut [u8]> = data.iter_mut().map(Piece::bytes_mut).collect();
-    let (mut buffer, mut used) = (0_usize, 0_usize);
-    for array in arrays {
-        let array = array.as_byte_view::<T>();
-        let buffers = array.data_buffers();
-        for (row, (view, slot)) in array.views().iter().zip(&mut slots).enumerate() {
-            let length = *view as u32 as usize;
-            if length <= INLINE_BYTES_MAX {
-                slot.copy_from_slice(&view.to_le_bytes());
-            } else if array.is_valid(row) {
-                let old = ByteView::from(*view);
-                let start = old.offset as usize;
-                let value = &buffers[old.buffer_index as usize].as_slice()[start..start + length];
-                if used + length > data[buffer].len() {
-                    (buffer, used) = (buffer + 1, 0);
-                }
-                data[buffer][used..used + length].copy_from_slice(value);
-                let new = ByteView {
-                    buffer_index: buffer as u32,
-                    offset: used as u32,
-                    ..old
-                };
-                slot.copy_from_slice(&new.as_u128().to_le_bytes());
-                used += length;
-            }
-        }
-    }
 }

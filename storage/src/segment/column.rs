@@ -1,7 +1,9 @@
 //! One column of a segment in the form that it is kept in.
 
+use super::dictionary::Dictionary;
 use super::narrow::{Differences, NarrowColumn};
 use super::rows::{Rows, Runs};
+use super::run_length::RunLengthColumn;
 use super::text::TextColumn;
 use crate::error::Result;
 use crate::statistics::ColumnStatistics;
@@ -26,35 +28,72 @@ pub(super) enum ColumnData {
     Narrow(NarrowColumn),
     Text(TextColumn),
     Dictionary(DictionaryColumn),
+    RunLength(RunLengthColumn),
 }
 
-/// A low-cardinality string column as codes into the table's dictionary of that column.
+/// A column of strings that repeat as codes into the table's dictionary of that column.
 #[derive(Clone, Debug)]
 pub struct DictionaryColumn {
     /// Those of NULLs mean nothing but index `values`.
     pub codes: Codes,
     pub nulls: Option<NullBuffer>,
-    /// What codes index: the dictionary as it was when the segment was built; a later segment's begins with an earlier
-    /// one's.
-    pub values: Arc<StringViewArray>,
-    /// Names the dictionary: columns with equal ids share the meaning of codes.
-    pub dictionary_id: u64,
+    /// How many values the dictionary had when the segment was built, at least: codes are below it.
+    pub(super) len: usize,
+    pub(super) dictionary: Arc<Dictionary>,
 }
 
-/// Codes, in bytes where each fits one.
+/// Codes, in as few bytes as the largest takes.
 #[derive(Clone, Debug)]
 pub enum Codes {
     U8(ScalarBuffer<u8>),
     U16(ScalarBuffer<u16>),
+    U32(ScalarBuffer<u32>),
 }
 
 impl DictionaryColumn {
+    /// How many values there are: codes are below it.
+    pub fn values_len(&self) -> usize {
+        self.len
+    }
+
+    /// What codes index. A later segment's begin with an earlier one's.
+    pub fn values(&self) -> StringViewArray {
+        self.dictionary.values().slice(0, self.len)
+    }
+
+    /// Names the dictionary: columns with equal ids share the meaning of codes.
+    pub fn dictionary_id(&self) -> u64 {
+        self.dictionary.id()
+    }
+
+    /// The same with the rows of these numbers.
+    pub(super) fn picked(&self, rows: &[u32]) -> Self {
+        macro_rules! picked {
+            ($codes:expr) => {
+                rows.iter()
+                    .map(|row| $codes[*row as usize])
+                    .collect::<Vec<_>>()
+                    .into()
+            };
+        }
+        Self {
+            codes: match &self.codes {
+                Codes::U8(codes) => Codes::U8(picked!(codes)),
+                Codes::U16(codes) => Codes::U16(picked!(codes)),
+                Codes::U32(codes) => Codes::U32(picked!(codes)),
+            },
+            nulls: Rows::Picked(rows).nulls(self.nulls.as_ref()),
+            len: self.len,
+            dictionary: Arc::clone(&self.dictionary),
+        }
+    }
+
     /// Rows as strings: 16 bytes a row, which refer to the dictionary.
     fn strings(&self, rows: Rows<'_>) -> StringViewArray {
-        let (dictionary, buffers, _) = self.values.as_ref().clone().into_parts();
+        let (dictionary, buffers, _) = self.dictionary.values().as_ref().clone().into_parts();
         macro_rules! views {
             ($codes:expr) => {{
-                let of = |code| dictionary[usize::from(code)];
+                let of = |code| dictionary[code as usize];
                 match rows {
                     Rows::Run { offset, rows } => $codes[offset..offset + rows]
                         .iter()
@@ -73,6 +112,7 @@ impl DictionaryColumn {
         let views: Vec<u128> = match &self.codes {
             Codes::U8(codes) => views!(codes),
             Codes::U16(codes) => views!(codes),
+            Codes::U32(codes) => views!(codes),
         };
         // SAFETY: the views are valid for these buffers in the dictionary's array, and there are as many as rows.
         unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), buffers, rows.nulls(self.nulls.as_ref())) }
@@ -84,32 +124,75 @@ impl ColumnData {
     pub(super) fn slice(&self, offset: usize, rows: usize) -> ArrayRef {
         match self {
             ColumnData::Plain(array) => array.slice(offset, rows),
-            ColumnData::Narrow(column) => column.decode(Rows::Run { offset, rows }),
-            ColumnData::Text(column) => column.decode(Rows::Run { offset, rows }),
-            ColumnData::Dictionary(column) => Arc::new(column.strings(Rows::Run { offset, rows })),
+            encoded => encoded.decode(Rows::Run { offset, rows }),
+        }
+    }
+
+    /// The rows of these numbers, of which none is null.
+    pub(super) fn take(&self, rows: &UInt32Array) -> Result<ArrayRef> {
+        Ok(match self {
+            ColumnData::Plain(array) => take(array, rows, None)?,
+            encoded => encoded.decode(Rows::picked(rows)),
+        })
+    }
+
+    /// Rows of a column that is not plain; of one that is, all.
+    fn decode(&self, rows: Rows<'_>) -> ArrayRef {
+        match self {
+            ColumnData::Plain(array) => Arc::clone(array),
+            ColumnData::Narrow(column) => column.decode(rows),
+            ColumnData::Text(column) => column.decode(rows),
+            ColumnData::Dictionary(column) => Arc::new(column.strings(rows)),
+            ColumnData::RunLength(column) => column.decode(rows),
+        }
+    }
+
+    pub(super) fn form(&self) -> Form<'_> {
+        match self {
+            ColumnData::Plain(array) => Form::Plain(array),
+            ColumnData::Narrow(column) => Form::Narrow(column),
+            ColumnData::Text(column) => Form::Text(column),
+            ColumnData::Dictionary(column) => Form::Dictionary(column),
+            ColumnData::RunLength(column) => Form::RunLength(column),
+        }
+    }
+
+    pub(super) fn data_type(&self) -> &DataType {
+        match self {
+            ColumnData::Plain(array) => array.data_type(),
+            ColumnData::Narrow(column) => column.data_type(),
+            ColumnData::Text(column) => column.data_type(),
+            ColumnData::Dictionary(_) => &DataType::Utf8View,
+            ColumnData::RunLength(column) => column.values().data_type(),
+        }
+    }
+
+    /// Whether a column whose codes are of `dictionary` and whose type is `data_type` may be kept so.
+    pub(super) fn fits(&self, data_type: &DataType, dictionary: Option<&Arc<Dictionary>>) -> bool {
+        match self {
+            ColumnData::Dictionary(own) => {
+                dictionary.is_some_and(|dictionary| Arc::ptr_eq(dictionary, &own.dictionary))
+            }
+            ColumnData::RunLength(own) => own.values().fits(data_type, dictionary),
+            _ => self.data_type() == data_type,
         }
     }
 }
 
-impl SegmentColumn {
-    /// The rows of these numbers, of which none is null.
-    pub(super) fn take(&self, rows: &UInt32Array) -> Result<ArrayRef> {
-        Ok(match &self.data {
-            ColumnData::Plain(array) => take(array, rows, None)?,
-            ColumnData::Narrow(column) => column.decode(Rows::picked(rows)),
-            ColumnData::Text(column) => column.decode(Rows::picked(rows)),
-            ColumnData::Dictionary(column) => Arc::new(column.strings(Rows::picked(rows))),
-        })
-    }
+/// How a segment keeps a column.
+#[derive(Clone, Copy, Debug)]
+pub enum Form<'a> {
+    Plain(&'a ArrayRef),
+    Narrow(&'a NarrowColumn),
+    Text(&'a TextColumn),
+    Dictionary(&'a DictionaryColumn),
+    RunLength(&'a RunLengthColumn),
+}
 
+impl SegmentColumn {
     /// The rows of stretches; None where the column is plain.
     pub(super) fn runs(&self, runs: &Runs) -> Option<ArrayRef> {
-        Some(match &self.data {
-            ColumnData::Plain(_) => return None,
-            ColumnData::Narrow(column) => column.decode(Rows::Runs(runs)),
-            ColumnData::Text(column) => column.decode(Rows::Runs(runs)),
-            ColumnData::Dictionary(column) => Arc::new(column.strings(Rows::Runs(runs))),
-        })
+        (!self.is_plain()).then(|| self.data.decode(Rows::Runs(runs)))
     }
 
     /// Whether rows are read as they are kept.
@@ -130,6 +213,7 @@ impl SegmentColumn {
                 ColumnData::Narrow(column) => rows * column.data_type().primitive_width().unwrap_or(0),
                 ColumnData::Text(column) => views + column.long_bytes(),
                 ColumnData::Dictionary(_) => views,
+                ColumnData::RunLength(column) => column.plain_bytes(),
             }
     }
 
@@ -147,16 +231,10 @@ impl SegmentColumn {
             ColumnData::Dictionary(column) => match column.codes {
                 Codes::U8(_) => "codes of 8 bits",
                 Codes::U16(_) => "codes of 16 bits",
+                Codes::U32(_) => "codes of 32 bits",
             },
-        }
-    }
-
-    pub(super) fn data_type(&self) -> &DataType {
-        match &self.data {
-            ColumnData::Plain(array) => array.data_type(),
-            ColumnData::Narrow(column) => column.data_type(),
-            ColumnData::Text(column) => column.data_type(),
-            ColumnData::Dictionary(column) => column.values.data_type(),
+            ColumnData::RunLength(column) if column.runs() == 1 => "constant",
+            ColumnData::RunLength(_) => "runs",
         }
     }
 }

@@ -1,4 +1,7 @@
-//! Low-cardinality strings as codes into one dictionary per column of a table, which only grows.
+//! Strings that repeat as codes into one dictionary per column of a table, which only grows.
+//!
+//! A column's segment gets codes where these and the values that it adds take less memory than its texts would. Values are
+//! kept once: those that somebody has asked for as an array, those added since one by one until somebody asks.
 
 use crate::memory::{MemoryBudget, Reservation};
 use crate::statistics::sketch::{hash_bytes, hash_u64};
@@ -8,13 +11,21 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most values of a dictionary; codes have 16 bits.
-pub const DICTIONARY_VALUES_MAX: usize = 1 << 14;
-/// A segment is coded where its values repeat at least so often on average; those that the dictionary knows do not count:
-/// a last segment of few rows has the codes of those before.
+/// Most values of a dictionary.
+pub const DICTIONARY_VALUES_MAX: usize = 1 << 20;
+/// Where values repeat at least so often in a segment on average, it is coded without a look at bytes; those that the
+/// dictionary knows do not count: a last segment of few rows has the codes of those before.
 const REPEATS_MIN: usize = 8;
+/// Values that repeat less often than this in the first segment of a column are not looked at any further.
+const REPEATS_TRIED: usize = 2;
+/// After such a part of the rows that are nearly all different, and mostly unknown to the dictionary, no more are looked at:
+/// where values repeat as often as they are to, some have by then.
+const TRIAL_PART: usize = 4;
+/// Bytes of a dictionary for a value, besides its text: a view and its place among the codes, twice as large in part.
+const VALUE_BYTES: usize = 40;
 /// Longer strings are not put in dictionaries.
 const STRING_BYTES_MAX: usize = 1 << 10;
+const OFFSET_BYTES: usize = size_of::<u32>();
 
 /// The dictionary of one string column, shared by all versions of the table. Codes never change their meaning.
 #[derive(Debug)]
@@ -34,13 +45,65 @@ impl Default for Dictionary {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
-    codes: HashTable<u16>,
-    values: Vec<Box<str>>,
-    /// `values` as an array, made anew when it has grown.
-    snapshot: Option<Arc<StringViewArray>>,
+    codes: HashTable<u32>,
+    values: Arc<StringViewArray>,
+    /// Those that follow `values`.
+    added: Vec<Box<str>>,
     reservation: Option<Reservation>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            codes: HashTable::new(),
+            values: Arc::new(StringViewArray::new_null(0)),
+            added: vec![],
+            reservation: None,
+        }
+    }
+}
+
+impl Inner {
+    fn len(&self) -> usize {
+        self.values.len() + self.added.len()
+    }
+
+    fn value(&self, code: u32) -> &str {
+        let code = code as usize;
+        match code.checked_sub(self.values.len()) {
+            None => self.values.value(code),
+            Some(at) => &self.added[at],
+        }
+    }
+
+    fn code(&self, value: &str) -> Option<u32> {
+        let equal = |code: &u32| self.value(*code) == value;
+        self.codes.find(hash_bytes(value.as_bytes()), equal).copied()
+    }
+
+    fn add(&mut self, value: &str) {
+        let code = self.len() as u32;
+        self.added.push(value.into());
+        let (values, added) = (&self.values, &self.added);
+        let hash_of = |code: &u32| {
+            let code = *code as usize;
+            hash_bytes(match code.checked_sub(values.len()) {
+                None => values.value(code).as_bytes(),
+                Some(at) => added[at].as_bytes(),
+            })
+        };
+        self.codes.insert_unique(hash_bytes(value.as_bytes()), code, hash_of);
+    }
+}
+
+/// What a segment's strings are in a dictionary.
+pub struct Encoded {
+    /// The dictionary's code of each of the segment's values.
+    pub codes: Vec<u32>,
+    /// So many values has the dictionary at least.
+    pub len: usize,
 }
 
 impl Dictionary {
@@ -48,91 +111,122 @@ impl Dictionary {
         self.id
     }
 
-    /// Most different values of a segment of so many rows that get codes.
+    /// All values that there are, in the order of their codes, in one buffer.
+    pub fn values(&self) -> Arc<StringViewArray> {
+        {
+            let inner = self.inner.read();
+            if inner.added.is_empty() {
+                return Arc::clone(&inner.values);
+            }
+        }
+        let mut inner = self.inner.write();
+        let added = std::mem::take(&mut inner.added);
+        if !added.is_empty() {
+            let old = inner.values.iter().flatten();
+            let all = old.chain(added.iter().map(AsRef::as_ref));
+            inner.values = Arc::new(StringViewArray::from_iter_values(all).gc());
+        }
+        Arc::clone(&inner.values)
+    }
+
+    /// Most different values of a segment of so many rows that may get codes.
     fn values_max(&self, rows: usize) -> usize {
-        let repeated = match self.inner.read().values.is_empty() {
-            true => rows / REPEATS_MIN,
-            false => rows,
+        let repeated = match self.inner.read().len() {
+            0 => rows / REPEATS_TRIED,
+            _ => rows,
         };
         repeated.min(DICTIONARY_VALUES_MAX)
     }
 
-    /// Codes of the values of a segment of so many rows, added where they are new, with the dictionary they index. None:
-    /// it would grow too large, or memory is short.
-    pub fn encode(
-        &self,
-        values: &[&str],
-        rows: usize,
-        budget: &Arc<MemoryBudget>,
-    ) -> Option<(Vec<u16>, Arc<StringViewArray>)> {
+    /// Whether most of these values have codes.
+    fn knows_most_of(&self, values: &[&str]) -> bool {
+        let inner = self.inner.read();
+        inner.len() >= values.len() / 2 && {
+            let known = values.iter().filter(|value| inner.code(value).is_some());
+            known.count() >= values.len() / 4 * 3
+        }
+    }
+
+    /// Codes of the values of a segment of so many rows, added where they are new. None: that would take more memory than
+    /// the texts, the dictionary would grow too large, or memory is short.
+    pub fn encode(&self, coded: &Coded<'_>, rows: usize, budget: &Arc<MemoryBudget>) -> Option<Encoded> {
         let mut inner = self.inner.write();
-        let Inner {
-            codes,
-            values: own,
-            snapshot,
-            reservation,
-        } = &mut *inner;
-        let room = (own.len() + rows / REPEATS_MIN).min(DICTIONARY_VALUES_MAX);
-        let mut result = Vec::with_capacity(values.len());
+        let first = inner.len() == 0;
+        let mut codes = Vec::with_capacity(coded.values.len());
         let mut added: Vec<&str> = Vec::new();
-        for value in values {
-            let hash = hash_bytes(value.as_bytes());
-            let code = match codes.find(hash, |code| own[usize::from(*code)].as_ref() == *value) {
-                Some(code) => usize::from(*code),
-                None if own.len() + added.len() < room => {
-                    added.push(value);
-                    own.len() + added.len() - 1
-                }
-                None => return None,
-            };
-            result.push(u16::try_from(code).ok()?);
+        for value in &coded.values {
+            codes.push(inner.code(value).unwrap_or_else(|| {
+                added.push(value);
+                (inner.len() + added.len() - 1) as u32
+            }));
+        }
+        let len = inner.len() + added.len();
+        if len > DICTIONARY_VALUES_MAX {
+            return None;
+        }
+        let texts: usize = added.iter().map(|value| value.len()).sum();
+        let bytes = texts + added.len() * VALUE_BYTES;
+        if added.len() > rows / REPEATS_MIN {
+            let with_codes = coded.codes.len() * code_bytes(len) + bytes;
+            let as_texts = coded.codes.len() * OFFSET_BYTES + coded.text_bytes;
+            // The next segments have most of the first one's values.
+            let allowed = if first { 2 * as_texts } else { as_texts };
+            if with_codes > allowed {
+                return None;
+            }
         }
         if !added.is_empty() {
-            // Once in `values`, once in the snapshot, and the table of codes.
-            let bytes = added.iter().map(|value| 2 * value.len() + 40).sum();
-            match reservation {
+            match &mut inner.reservation {
                 Some(reservation) => reservation.grow(bytes).ok()?,
-                None => *reservation = Some(budget.reserve(bytes).ok()?),
+                None => inner.reservation = Some(budget.reserve(bytes).ok()?),
             }
-            for value in added {
-                let code = own.len() as u16;
-                own.push(value.into());
-                let hash_of = |code: &u16| hash_bytes(own[usize::from(*code)].as_bytes());
-                codes.insert_unique(hash_bytes(value.as_bytes()), code, hash_of);
-            }
-            *snapshot = None;
+            added.into_iter().for_each(|value| inner.add(value));
         }
-        let snapshot = snapshot.get_or_insert_with(|| Arc::new(StringViewArray::from_iter_values(own.iter()).gc()));
-        Some((result, snapshot.clone()))
+        Some(Encoded { codes, len })
+    }
+}
+
+/// Bytes of a code into so many values.
+pub fn code_bytes(values: usize) -> usize {
+    match values {
+        0..=0x100 => 1,
+        0x101..=0x1_0000 => 2,
+        _ => 4,
     }
 }
 
 /// A column of strings as local codes, numbered by first appearance.
 pub struct Coded<'a> {
     /// 0 where NULL.
-    pub codes: Vec<u16>,
+    pub codes: Vec<u32>,
     pub values: Vec<&'a str>,
+    /// Of all rows.
+    text_bytes: usize,
 }
 
-/// Codes the strings of a segment for a dictionary; None where there are too many different ones, or too long ones.
+/// Codes the strings of a segment of `rows` rows for a dictionary; None where there are too many different ones, or too long
+/// ones. `arrays` may have fewer rows: one for each that repeats.
 pub fn code_strings<'a>(arrays: &[&'a StringViewArray], rows: usize, dictionary: &Dictionary) -> Option<Coded<'a>> {
     let values_max = dictionary.values_max(rows);
     if values_max == 0 {
         return None;
     }
-    let mut table: HashTable<(u64, u16)> = HashTable::new();
+    let trial_rows = rows / TRIAL_PART;
+    let mut table: HashTable<(u64, u32)> = HashTable::new();
     let mut coded = Coded {
-        codes: Vec::with_capacity(rows),
+        codes: Vec::with_capacity(arrays.iter().map(|array| array.len()).sum()),
         values: Vec::new(),
+        text_bytes: 0,
     };
-    let mut last: Option<(u128, u16)> = None;
+    let mut last: Option<(u128, u32)> = None;
     for array in arrays {
         for (row, view) in array.views().iter().enumerate() {
             if array.is_null(row) {
                 coded.codes.push(0);
                 continue;
             }
-            let short = *view as u32 <= 12;
+            let short = *view as u32 <= MAX_INLINE_VIEW_LEN;
+            coded.text_bytes += *view as u32 as usize;
             if let Some((before, code)) = last
                 && short
                 && before == *view
@@ -150,7 +244,7 @@ pub fn code_strings<'a>(arrays: &[&'a StringViewArray], rows: usize, dictionary:
                 false => hash_bytes(value.as_bytes()),
             };
             let found = table.find(hash, |(held, code)| {
-                *held == hash && coded.values[usize::from(*code)] == value
+                *held == hash && coded.values[*code as usize] == value
             });
             let code = match found {
                 Some((_, code)) => *code,
@@ -158,7 +252,7 @@ pub fn code_strings<'a>(arrays: &[&'a StringViewArray], rows: usize, dictionary:
                     if coded.values.len() == values_max {
                         return None;
                     }
-                    let code = coded.values.len() as u16;
+                    let code = coded.values.len() as u32;
                     coded.values.push(value);
                     table.insert_unique(hash, (hash, code), |(hash, _)| *hash);
                     code
@@ -166,6 +260,10 @@ pub fn code_strings<'a>(arrays: &[&'a StringViewArray], rows: usize, dictionary:
             };
             coded.codes.push(code);
             last = short.then_some((*view, code));
+            let tried = coded.codes.len() == trial_rows && coded.values.len() > trial_rows - trial_rows / 16;
+            if tried && !dictionary.knows_most_of(&coded.values) {
+                return None;
+            }
         }
     }
     (!coded.values.is_empty()).then_some(coded)

@@ -6,11 +6,14 @@ pub mod dictionary;
 mod narrow;
 mod nested;
 mod rows;
+mod run_length;
 mod text;
+mod views;
 
-pub use column::{Codes, DictionaryColumn, SegmentColumn};
+pub use column::{Codes, DictionaryColumn, Form, SegmentColumn};
 pub use narrow::{Differences, NarrowColumn};
 pub use rows::Runs;
+pub use run_length::{Expanded, RunLengthColumn};
 pub use text::TextColumn;
 
 use crate::catalog::TableDefinition;
@@ -157,7 +160,7 @@ impl Segment {
 
     /// The rows of these numbers, of which none is null.
     pub fn take(&self, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
-        self.columns[column].take(rows)
+        self.columns[column].data.take(rows)
     }
 
     /// The rows of stretches; None where the column is kept as its arrays are.
@@ -186,14 +189,17 @@ impl Segment {
         }
     }
 
+    /// The column as runs of equal rows, where storage keeps it so.
+    pub fn run_length(&self, column: usize) -> Option<&RunLengthColumn> {
+        match &self.columns[column].data {
+            ColumnData::RunLength(column) => Some(column),
+            _ => None,
+        }
+    }
+
     /// The form that a column is kept in, to read it as it is.
     pub fn form(&self, column: usize) -> Form<'_> {
-        match &self.columns[column].data {
-            ColumnData::Plain(array) => Form::Plain(array),
-            ColumnData::Narrow(column) => Form::Narrow(column),
-            ColumnData::Text(column) => Form::Text(column),
-            ColumnData::Dictionary(column) => Form::Dictionary(column),
-        }
+        self.columns[column].data.form()
     }
 
     /// Whether the rows can be a table's of this definition: it may have changed since they were written.
@@ -201,12 +207,8 @@ impl Segment {
         let column_fits = |(index, own): (usize, &SegmentColumn)| {
             let column = &definition.columns[index];
             let null_fits = !column.not_null || own.statistics.null_count == 0;
-            null_fits
-                && match (&own.data, &definition.dictionaries[index]) {
-                    (ColumnData::Dictionary(own), Some(dictionary)) => own.dictionary_id == dictionary.id(),
-                    (ColumnData::Dictionary(_), None) => false,
-                    _ => *own.data_type() == column.sql_type.data_type(),
-                }
+            let dictionary = definition.dictionaries[index].as_ref();
+            null_fits && own.data.fits(&column.sql_type.data_type(), dictionary)
         };
         self.columns.len() == definition.columns.len() && self.columns.iter().enumerate().all(column_fits)
     }
@@ -224,15 +226,6 @@ impl Segment {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?)
     }
-}
-
-/// How a segment keeps a column.
-#[derive(Clone, Copy, Debug)]
-pub enum Form<'a> {
-    Plain(&'a ArrayRef),
-    Narrow(&'a NarrowColumn),
-    Text(&'a TextColumn),
-    Dictionary(&'a DictionaryColumn),
 }
 
 /// No new segment gets this number or a smaller one.

@@ -219,6 +219,31 @@ impl NarrowColumn {
         self.nulls.as_ref()
     }
 
+    /// The same with the rows of these numbers.
+    pub(super) fn picked(&self, rows: &[u32]) -> Self {
+        macro_rules! picked {
+            ($differences:expr) => {
+                rows.iter()
+                    .map(|row| $differences[*row as usize])
+                    .collect::<Vec<_>>()
+                    .into()
+            };
+        }
+        let differences = match &self.differences {
+            Differences::None(_) => Differences::None(rows.len()),
+            Differences::U8(differences) => Differences::U8(picked!(differences)),
+            Differences::U16(differences) => Differences::U16(picked!(differences)),
+            Differences::U32(differences) => Differences::U32(picked!(differences)),
+            Differences::U64(differences) => Differences::U64(picked!(differences)),
+        };
+        let nulls = Rows::Picked(rows).nulls(self.nulls.as_ref());
+        Self {
+            differences,
+            nulls,
+            ..self.clone()
+        }
+    }
+
     /// The rows as an array of the column's type.
     pub(super) fn decode(&self, rows: Rows<'_>) -> ArrayRef {
         let nulls = rows.nulls(self.nulls.as_ref());

@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use std::sync::Arc;
 
 /// The rows of many arrays as one, which holds nothing besides them.
-pub(super) fn gather(arrays: &[&ArrayRef]) -> Result<ArrayData> {
+pub(super) fn gather(arrays: &[ArrayRef]) -> Result<ArrayData> {
     // Beside an empty array even a single one is copied, without what its slice leaves out.
     let empty = arrays.first().map(|array| new_empty_array(array.data_type()));
     let all: Vec<&dyn Array> = arrays

@@ -29,8 +29,9 @@ const PADDING_BYTES: usize = 16;
 const DATA_BYTES_MAX: usize = 1 << 30;
 
 /// The sizes of the buffers for these rows, which are strings or byte strings as views; None: they are too long.
-pub(super) fn sizes<T: ByteViewType>(arrays: &[&ArrayRef], rows: usize) -> Option<[usize; 2]> {
-    let bytes = |array: &&ArrayRef| -> usize {
+pub(super) fn sizes<T: ByteViewType>(arrays: &[ArrayRef]) -> Option<[usize; 2]> {
+    let rows: usize = arrays.iter().map(|array| array.len()).sum();
+    let bytes = |array: &ArrayRef| -> usize {
         let array = array.as_byte_view::<T>();
         array
             .lengths()
@@ -45,7 +46,7 @@ pub(super) fn sizes<T: ByteViewType>(arrays: &[&ArrayRef], rows: usize) -> Optio
 impl TextColumn {
     /// The rows of `arrays` in pieces of the sizes that `sizes` says.
     pub(super) fn new<T: ByteViewType>(
-        arrays: &[&ArrayRef],
+        arrays: &[ArrayRef],
         nulls: Option<NullBuffer>,
         mut offsets: Piece,
         mut data: Piece,

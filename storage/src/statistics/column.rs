@@ -154,7 +154,7 @@ impl ColumnStatistics {
     }
 
     /// Of a column given as codes, which are numbered by first appearance of their values; NULLs have any code.
-    pub fn of_codes(codes: &[u16], values: &[&str], null_count: u64) -> Self {
+    pub fn of_codes(codes: &[u32], values: &[&str], null_count: u64) -> Self {
         let mut own = Self::empty();
         own.rows = codes.len() as u64;
         own.null_count = null_count;
@@ -163,6 +163,16 @@ impl ColumnStatistics {
         own.ascending &= null_count == 0 && codes.is_sorted();
         own.strictly_ascending = own.ascending && codes.len() == values.len();
         own
+    }
+
+    /// Of `rows` rows, `null_count` of them null, that these are the statistics of the runs of: each run's value once.
+    pub fn of_runs(self, rows: u64, null_count: u64) -> Self {
+        Self {
+            rows,
+            null_count,
+            strictly_ascending: self.strictly_ascending && self.rows == rows,
+            ..self
+        }
     }
 
     fn scan<T: Copy>(

@@ -7,6 +7,7 @@
 //! | one value for all rows | booleans that say which rows are null, likewise |
 //! | text | strings or byte strings |
 //! | codes | a dictionary of those strings that the segment has |
+//! | runs | as their rows would be, one for each row |
 //! | any other | as it is |
 
 use super::image::corrupted;
@@ -28,10 +29,8 @@ const BASE: &str = "base";
 /// The rows of a segment.
 pub(super) fn encode(segment: &Segment) -> Result<Vec<u8>> {
     let columns = (0..segment.columns()).map(|at| match segment.form(at) {
-        Form::Narrow(column) => Ok(narrow(column)),
-        Form::Text(column) => text(column),
-        Form::Dictionary(column) => coded(column),
-        _ => Ok((segment.column(at), None)),
+        Form::RunLength(column) => kept(column.expanded().form(), || segment.column(at)),
+        form => kept(form, || segment.column(at)),
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let fields = columns.iter().enumerate().map(|(at, (array, base))| {
@@ -46,6 +45,16 @@ pub(super) fn encode(segment: &Segment) -> Result<Vec<u8>> {
     let mut writer = StreamWriter::try_new(Vec::with_capacity(segment.bytes() + 4096), &schema)?;
     writer.write(&batch)?;
     Ok(writer.into_inner()?)
+}
+
+/// The column of a form, or as it is.
+fn kept(form: Form<'_>, plain: impl FnOnce() -> ArrayRef) -> Result<(ArrayRef, Option<i128>)> {
+    match form {
+        Form::Narrow(column) => Ok(narrow(column)),
+        Form::Text(column) => text(column),
+        Form::Dictionary(column) => coded(column),
+        Form::Plain(_) | Form::RunLength(_) => Ok((plain(), None)),
+    }
 }
 
 fn narrow(column: &NarrowColumn) -> (ArrayRef, Option<i128>) {
@@ -77,28 +86,34 @@ fn text(column: &TextColumn) -> Result<(ArrayRef, Option<i128>)> {
 }
 
 fn coded(column: &DictionaryColumn) -> Result<(ArrayRef, Option<i128>)> {
-    let codes: Vec<u16> = match &column.codes {
-        Codes::U8(codes) => codes.iter().map(|code| u16::from(*code)).collect(),
-        Codes::U16(codes) => codes.to_vec(),
+    let codes: Vec<u32> = match &column.codes {
+        Codes::U8(codes) => codes.iter().map(|code| u32::from(*code)).collect(),
+        Codes::U16(codes) => codes.iter().map(|code| u32::from(*code)).collect(),
+        Codes::U32(codes) => codes.to_vec(),
     };
-    let mut places: Vec<Option<u16>> = vec![None; column.values.len()];
+    let all = column.values();
+    let mut places: Vec<Option<u32>> = vec![None; all.len()];
     let mut used = Vec::new();
     let mut keys = Vec::with_capacity(codes.len());
     for (row, code) in codes.into_iter().enumerate() {
         let valid = column.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
         keys.push(valid.then(|| {
-            *places[usize::from(code)].get_or_insert_with(|| {
+            *places[code as usize].get_or_insert_with(|| {
                 used.push(code);
-                (used.len() - 1) as u16
+                (used.len() - 1) as u32
             })
         }));
     }
-    let values: StringArray = used
-        .iter()
-        .map(|code| Some(column.values.value(usize::from(*code))))
-        .collect();
-    let array = DictionaryArray::try_new(UInt16Array::from(keys), Arc::new(values))?;
-    Ok((Arc::new(array), None))
+    let values = used.iter().map(|code| Some(all.value(*code as usize)));
+    let values = Arc::new(values.collect::<StringArray>());
+    let array: ArrayRef = match used.len() <= 1 << 16 {
+        true => {
+            let keys = keys.iter().map(|key| key.map(|key| key as u16));
+            Arc::new(DictionaryArray::try_new(keys.collect::<UInt16Array>(), values)?)
+        }
+        false => Arc::new(DictionaryArray::try_new(UInt32Array::from(keys), values)?),
+    };
+    Ok((array, None))
 }
 
 /// The segment of rows that `encode` gave, for a table of this definition.

@@ -2,6 +2,7 @@
 
 mod copy;
 mod distribution;
+mod encodings;
 mod files;
 mod indexes;
 mod parse;
