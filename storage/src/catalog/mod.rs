@@ -16,5 +16,7 @@ pub use objects::{Composite, Domain, Function, FunctionArgument, FunctionResult,
 pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};
 pub use state::{CheckOption, Relation, SchemaEntry, State, View};
-pub use table::{Check, ColumnDef, Generated, OnCommit, RowLocation, TableDef, TableDefinition, TableVersion};
+pub use table::{
+    Check, ColumnDef, DeviceResidence, Generated, OnCommit, RowLocation, TableDef, TableDefinition, TableVersion,
+};
 pub use transaction::Transaction;

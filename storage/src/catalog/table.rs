@@ -58,6 +58,33 @@ pub enum OnCommit {
     Drop,
 }
 
+/// Whether a table's columns are kept in a GPU's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceResidence {
+    /// As queries read them and there is room.
+    #[default]
+    Auto,
+    /// From now on, and given up after all others.
+    Resident,
+    Never,
+}
+
+impl DeviceResidence {
+    pub const NAMES: [(&'static str, Self); 3] = [
+        ("auto", Self::Auto),
+        ("resident", Self::Resident),
+        ("never", Self::Never),
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Resident => "resident",
+            Self::Never => "never",
+        }
+    }
+}
+
 impl ColumnDef {
     pub fn new(name: impl Into<String>, sql_type: SqlType) -> Self {
         Self {
@@ -126,6 +153,8 @@ pub struct TableDefinition {
     pub query: Option<String>,
     /// Where it has partitions.
     pub partitioning: Option<Partitioning>,
+    /// What `tenon.device` of its storage parameters says; None: it is not set.
+    pub device: Option<DeviceResidence>,
     /// False for a materialized view that has no rows yet.
     pub is_populated: bool,
     /// The columns as Arrow fields (`SqlType::field`); not nullable where NOT NULL.
@@ -160,6 +189,7 @@ impl TableDefinition {
             on_commit: def.on_commit,
             query: def.query,
             partitioning: def.partitioning,
+            device: None,
             is_populated: true,
             schema: Arc::new(Schema::empty()),
             dictionaries: Vec::new(),

@@ -1,7 +1,7 @@
 //! ALTER TABLE: columns and constraints.
 
 use super::super::index::{ExpressionIndex, IndexKind};
-use super::super::table::{Check, ColumnDef, TableDefinition, TableVersion};
+use super::super::table::{Check, ColumnDef, DeviceResidence, TableDefinition, TableVersion};
 use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::array::{Array, ArrayRef};
@@ -29,6 +29,20 @@ impl Transaction {
             definition.columns[index].default = default;
             Ok(())
         })
+    }
+
+    /// ALTER TABLE ... SET (tenon.device = ...) or, with None, RESET; gives the table as it is now.
+    pub fn set_device(
+        &mut self,
+        schema: &str,
+        table: &str,
+        device: Option<DeviceResidence>,
+    ) -> Result<Arc<TableVersion>> {
+        self.redefine(schema, table, |definition| {
+            definition.device = device;
+            Ok(())
+        })?;
+        self.table(schema, table)
     }
 
     /// ALTER COLUMN ... SET NOT NULL (the rows there are checked) or DROP NOT NULL.
