@@ -25,9 +25,10 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use tenon_executor::hostile;
+
 use tenon_executor::options::PlanOptions;
 use tenon_executor::per_execution::{MadeOnce, PerExecution};
+use tenon_executor::test_hooks;
 
 /// The rows, shared by all copies of the node in a plan.
 #[derive(Debug, Default)]
@@ -249,7 +250,7 @@ async fn make(input: Arc<dyn ExecutionPlan>, partitions: usize, context: Arc<Tas
         at += 1;
         if written.is_empty() {
             let fits = reservation.try_grow(batch.get_array_memory_size());
-            if fits.is_ok() && !(spills && hostile::through_files()) {
+            if fits.is_ok() && !(spills && test_hooks::through_files()) {
                 held[part].push(batch);
                 continue;
             }
