@@ -38,7 +38,7 @@ TENON_KERNEL_BOUNDS(pipeline, PipelineParams, tuning::PIPELINE_THREADS, tuning::
         }
         for (u32 i = threadIdx.x; i < rows; i += blockDim.x) {
             const u32 place = from_list ? list[i] : i;
-            const u32 row = tile.start + place, position = (u32)first + place;
+            const u32 row = tile.start + place, position = (u32)(first + p.tile_first * tuning::PIPELINE_TILE) + place;
 #include "pipeline_row.cuh"
         }
     }

@@ -27,6 +27,8 @@ struct PipelineParams {
     /// Without tiles: the rows of a table made before, at most `rows_max`.
     const u32* rows;
     u64 rows_max, tile_count;
+    /// Tiles of the table before these.
+    u64 tile_first;
     u32* failed;
 
     /// Says that some row has no value: the host must do the work.
@@ -189,6 +191,14 @@ struct Groups {
     }
 };
 
+/// Whether a value of a group comes for the first time.
+TENON_DEVICE bool is_first(const PipelineParams& p, const Groups<2>& values, u64 group, u64 value) {
+    bool is_new;
+    const u64 key[2] = {group, value};
+    values.find(p, key, is_new, [](u32) { return true; });
+    return is_new;
+}
+
 /// What a group's words are to become.
 TENON_DEVICE void add_word(u64* word, u64 value) { atomicAdd(word, value); }
 TENON_DEVICE void add_wide(u64* low, u64* high, i128 value) {
@@ -198,6 +208,29 @@ TENON_DEVICE void add_wide(u64* low, u64* high, i128 value) {
 }
 TENON_DEVICE void least_word(u64* word, i64 value) { atomicMin((i64*)word, value); }
 TENON_DEVICE void greatest_word(u64* word, i64 value) { atomicMax((i64*)word, value); }
+
+/// Trees whose nodes have the largest of TREE_FANOUT words below them, the levels one after the other, leaves first.
+constexpr u32 TREE_FANOUT = 16;
+/// The largest word below a node, of a level of so many words.
+TENON_DEVICE u64 most_below(const u64* level, u64 words, u64 node) {
+    u64 most = 0;
+    u64 end = min_of<u64>((node + 1) * TREE_FANOUT, words);
+    for (u64 at = node * TREE_FANOUT; at < end; at++) most = max_of<u64>(most, level[at]);
+    return most;
+}
+/// The largest of the leaves from one on, up to another; 0 where there is none.
+TENON_DEVICE u64 most_within(const u64* tree, u64 leaves, u64 first, u64 end) {
+    u64 most = 0;
+    while (first < end) {
+        for (; first < end && first % TREE_FANOUT != 0; first++) most = max_of<u64>(most, tree[first]);
+        for (; first < end && end % TREE_FANOUT != 0; end--) most = max_of<u64>(most, tree[end - 1]);
+        tree += leaves;
+        leaves = ceil_div<u64>(leaves, TREE_FANOUT);
+        first /= TREE_FANOUT;
+        end /= TREE_FANOUT;
+    }
+    return most;
+}
 
 /// A decimal's power of 10000, and its digit there: PostgreSQL's weight and first digit of base 10000.
 struct Leading {

@@ -46,11 +46,11 @@ pub use arena::RegionObserver;
 pub use array_type::ArrayType;
 pub use catalog::database::Published;
 pub use catalog::{
-    Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, Domain, ExpressionIndex, Function,
-    FunctionArgument, FunctionResult, Generated, Index, IndexDef, IndexKind, IndexSlot, Object, ObjectKey, OnCommit,
-    Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation, Role, RowLocation,
-    SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition, TableVersion, Transaction,
-    View, default_name,
+    Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DeviceResidence, Domain, ExpressionIndex,
+    Function, FunctionArgument, FunctionResult, Generated, Index, IndexDef, IndexKind, IndexSlot, Object, ObjectKey,
+    OnCommit, Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation, Role,
+    RowLocation, SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition, TableVersion,
+    Transaction, View, default_name,
 };
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};

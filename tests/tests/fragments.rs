@@ -3,6 +3,8 @@
 //! All tables have the same columns, of few values, with nulls and extremes; some have no row or one. Prints its seed;
 //! `TENON_SEED` repeats one. `TENON_DEVICE=cuda` tries a GPU instead of the simulator, `TENON_FRAGMENTS_SECONDS` takes longer.
 
+mod windows;
+
 use crate::process::{Server, rows, sql_state};
 use crate::trial;
 use anyhow::{Result, ensure};
@@ -156,14 +158,23 @@ impl Fuzzer {
 
     fn aggregate(&mut self, table: &str) -> String {
         let number = format!("{table}.{}", self.pick(&NUMBERS));
-        match self.0.random_range(0..9) {
+        match self.0.random_range(0..10) {
+            9 => format!("bool_{}({table}.x)", self.pick(&["and", "or"])),
             0 => "count(*)".into(),
             1 => format!("count({table}.{})", self.pick(&COLUMNS)),
             2 => format!("sum({number})"),
             3 => format!("avg({number})"),
             4 => format!("min({table}.{})", self.pick(&["a", "b", "n", "d", "s"])),
             5 => format!("max({table}.{})", self.pick(&["a", "b", "n", "d"])),
-            6 => format!("count(DISTINCT {number})"),
+            6 => format!(
+                "{}(DISTINCT {})",
+                self.pick(&["count", "sum", "avg"]),
+                if self.one_in(3) {
+                    format!("{table}.n + 1")
+                } else {
+                    number
+                }
+            ),
             7 => format!("sum({table}.n) FILTER (WHERE {})", self.condition(table, 0)),
             _ => format!("sum(CASE WHEN {} THEN 1 ELSE 0 END)", self.condition(table, 0)),
         }
@@ -171,14 +182,18 @@ impl Fuzzer {
 
     /// Tables joined, their conditions, and the names under which rows of them are at hand.
     fn source(&mut self) -> (String, Vec<String>, Vec<&'static str>) {
-        let (mut from, mut conditions) = (format!("{} AS l", self.table_name()), vec![]);
+        let (mut from, mut conditions) = (format!("{} AS l", self.rows()), vec![]);
         let mut names = vec!["l"];
         if !self.one_in(3) {
             let (other, key) = (self.table_name(), self.pick(&["a", "a", "b", "n", "s", "d"]));
             // Of the large tables few rows meet under a key.
             let key = if other == "t4" || other == "t5" { "b" } else { key };
             let more = if self.one_in(4) { " AND l.a <= r.a" } else { "" };
-            match self.0.random_range(0..6) {
+            match self.0.random_range(0..7) {
+                6 => {
+                    let _ = write!(from, " JOIN {other} AS r ON l.{key} IS NOT DISTINCT FROM r.{key}{more}");
+                    names.push("r");
+                }
                 0 => conditions.push(format!(
                     "EXISTS (SELECT FROM {other} AS r WHERE l.{key} = r.{key}{more})"
                 )),
@@ -186,14 +201,22 @@ impl Fuzzer {
                     "NOT EXISTS (SELECT FROM {other} AS r WHERE l.{key} = r.{key}{more})"
                 )),
                 2 => conditions.push(format!(
-                    "l.{key} NOT IN (SELECT {key} FROM {other} WHERE {key} IS NOT NULL)"
+                    "l.{key} NOT IN (SELECT {key} FROM {other}{})",
+                    self.pick(
+                        &[
+                            String::new(),
+                            format!(" WHERE {key} IS NOT NULL"),
+                            " WHERE a > 1000".into()
+                        ]
+                        .each_ref()
+                    )
                 )),
                 3 => {
                     let _ = write!(from, " LEFT JOIN {other} AS r ON l.{key} = r.{key}{more}");
                     names.push("r");
                 }
                 4 => {
-                    let _ = write!(from, " FULL JOIN {other} AS r ON l.{key} = r.{key}");
+                    let _ = write!(from, " FULL JOIN {other} AS r ON l.{key} = r.{key}{more}");
                     names.push("r");
                 }
                 _ => {
@@ -203,6 +226,23 @@ impl Fuzzer {
             }
         }
         (from, conditions, names)
+    }
+
+    /// A table, or rows of one or two.
+    fn rows(&mut self) -> String {
+        let (one, other) = (self.table_name(), self.table_name());
+        match self.0.random_range(0..8) {
+            0 => format!("(SELECT * FROM {one} UNION ALL SELECT * FROM {other} WHERE a > 5)"),
+            1 => format!(
+                "(SELECT * FROM {one} ORDER BY a, n DESC, b, m, f, d, s, x LIMIT {})",
+                self.0.random_range(0..200)
+            ),
+            2 => format!(
+                "(SELECT DISTINCT ON (a) * FROM {one} ORDER BY a{}, n, b DESC, m, f, d, s, x)",
+                self.pick(&["", " DESC", " NULLS FIRST"])
+            ),
+            _ => one.into(),
+        }
     }
 
     fn table_name(&mut self) -> &'static str {
@@ -299,7 +339,10 @@ async fn random() -> Result<()> {
     let (mut queries, mut on_device) = (0, 0);
     let begun = Instant::now();
     while begun.elapsed() < time {
-        let sql = fuzzer.query();
+        let sql = match fuzzer.one_in(3) {
+            true => fuzzer.windows(),
+            false => fuzzer.query(),
+        };
         let expected = answer(&client, "cpu", &sql).await?;
         let found = answer(&client, "gpu", &sql).await?;
         ensure!(

@@ -178,7 +178,7 @@ impl Translator {
                 )
                 | (Int64, Timestamp(TimeUnit::Microsecond, None))
         );
-        let whole = |data_type: &DataType| data_type.is_signed_integer();
+        let whole = |data_type: &DataType| data_type.is_signed_integer() || *data_type == UInt64;
         match inner.range {
             _ if from == *to => Ok(inner),
             _ if from.is_string() && to.is_string() => Ok(Value {

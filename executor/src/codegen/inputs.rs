@@ -73,6 +73,13 @@ pub fn load(array: &ArrayRef) -> Translated<Loaded> {
         Int16 => ranged!(Int16Type, "i16"),
         Int32 => ranged!(Int32Type, "i32"),
         Int64 => ranged!(Int64Type, "i64"),
+        UInt64 => {
+            let values = ranged!(UInt64Type, "u64");
+            match values.range {
+                Some((_, high)) if high > i64::MAX.into() => return Err("numbers beyond 63 bits".into()),
+                _ => values,
+            }
+        }
         Decimal128(_, _) => ranged!(Decimal128Type, "i128"),
         Date32 => ranged!(Date32Type, "i32"),
         Date64 => ranged!(Date64Type, "i64"),

@@ -250,7 +250,7 @@ impl Translator {
     }
 
     /// Row `row` of an array.
-    pub(super) fn array(&mut self, array: &ArrayRef, row: &str) -> Translated<Value> {
+    pub fn array(&mut self, array: &ArrayRef, row: &str) -> Translated<Value> {
         let array = plain(array)?;
         let loaded = load(&array)?;
         self.made_bytes += loaded.made_bytes;

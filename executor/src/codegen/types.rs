@@ -15,6 +15,8 @@ pub fn c_type(data_type: &DataType) -> Translated<&'static str> {
     use DataType::*;
     Ok(match data_type {
         Boolean => "bool",
+        // Numbers of rows, which 63 bits hold.
+        UInt64 => "i64",
         Int8 | Int16 | Int32 | Int64 | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(_, _) => "i64",
         Decimal128(_, _) | Interval(IntervalUnit::MonthDayNano) => "i128",
         Float32 => "f32",
@@ -45,6 +47,7 @@ pub fn type_range(data_type: &DataType) -> Option<Range> {
         Int16 => Some(signed(16)),
         Int32 | Date32 | Time32(_) => Some(signed(32)),
         Int64 | Date64 | Time64(_) | Timestamp(_, _) => Some(signed(64)),
+        UInt64 => Some((0, i64::MAX.into())),
         Decimal128(precision, _) => {
             let bound = 10i128.checked_pow((*precision).into())? - 1;
             Some((-bound, bound))

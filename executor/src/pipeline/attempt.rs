@@ -13,6 +13,7 @@ use tenon_gpu::GpuError;
 
 use super::compiled::{Compiled, Kept, Rows};
 use super::cost::Work;
+use super::fragment::Source;
 use super::prepare::in_background;
 use super::run::Running;
 use super::tail::applied;
@@ -126,7 +127,17 @@ async fn try_run(
         );
         return Ok(Err(Some(why)));
     }
-    let work = compiled.work();
+    // What the query touches is to keep within the session's limit, and within what the device has.
+    let limit = options.gpu_memory_limit_bytes.map_or(u64::MAX, |bytes| bytes as u64);
+    let streamed = match compiled.streamed(limit.min(device.pool().budget_bytes() / 8 * 7)) {
+        Ok(streamed) => streamed,
+        Err(why) => return Ok(Err(Some(why))),
+    };
+    let mut work = compiled.work();
+    if let Some(streamed) = &streamed {
+        // It is copied each time.
+        work.absent_bytes = work.absent_bytes.max(streamed.bytes);
+    }
     let failed = |error: GpuError| {
         device::failed(&error);
         error.to_string()
@@ -146,15 +157,26 @@ async fn try_run(
         in_background(compiled);
         return Ok(Err(Some("its code is being compiled".into())));
     }
+    if !wished && streamed.is_some() && !pays(true) {
+        return Ok(Err(Some(work.told(&machine, cores))));
+    }
     if !wished && !options.wait_for_compile && !pays(true) {
         in_background(compiled);
         return Ok(Err(Some("its columns are being copied to the GPU".into())));
     }
     let _queued = Queued::enter(Some(work.gpu_s(&machine)));
     // What runs again is under way at once and over soon: another thread would wake up too late.
-    let at_hand = ready.filter(|_| work.absent_bytes == 0);
+    let at_hand = ready.filter(|_| work.absent_bytes == 0 && streamed.is_none() && !fragment.waits());
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
-    let steps = fragment.steps.iter().map(|step| report.time(step.name.clone()));
+    let steps = fragment.steps.iter().map(|step| {
+        let source = step.pipeline().map(|own| own.source);
+        report.time(match (source, &streamed) {
+            (Some(Source::Scan(scan)), Some(own)) if scan == own.scan => {
+                format!("{} in {} chunks", step.name(), own.chunks.len())
+            }
+            _ => step.name().to_string(),
+        })
+    });
     let steps: Vec<Time> = [report.time("arrays")].into_iter().chain(steps).collect();
     let pool = Arc::clone(context.memory_pool());
     let above = compiled.above;
@@ -168,7 +190,7 @@ async fn try_run(
         let run = async {
             let mut running = {
                 let _timer = launching.timer();
-                Running::start(fragment, ready, device, &AtomicBool::new(false)).map_err(failed)?
+                Running::start(fragment, ready, device, None, &AtomicBool::new(false)).map_err(failed)?
             };
             {
                 let _timer = waiting.timer();
@@ -184,7 +206,7 @@ async fn try_run(
         let mut running = {
             let _timer = launching.timer();
             let ready = compiled.ready(device).map_err(failed)?;
-            Running::start(&compiled.fragment, ready, device, cancelled).map_err(failed)?
+            Running::start(&compiled.fragment, ready, device, streamed.as_ref(), cancelled).map_err(failed)?
         };
         {
             let _timer = waiting.timer();

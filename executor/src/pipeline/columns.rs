@@ -1,8 +1,10 @@
 //! Tables' columns in device memory, as storage keeps them: loaded when a pipeline first reads them, kept for the next, and
 //! given up, the longest unused first, where others need the memory. After a change of a table only its new segments are
 //! loaded.
+//!
+//! More than 400 lines because the cache and what it holds know each other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Weak};
 
 use super::stored::{Stored, width};
@@ -13,10 +15,10 @@ use parking_lot::Mutex;
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::pipeline::{SegmentColumn, Tile, tiles};
 use tenon_gpu::{GpuError, Result, Stream};
-use tenon_storage::{Codes, Differences, Form, Segment, TableVersion};
+use tenon_storage::{Codes, DeviceResidence, Differences, Form, Segment, TableVersion};
 
 /// A segment's column.
-struct Held {
+pub struct Held {
     values: DeviceBuffer<u8>,
     bytes: Option<DeviceBuffer<u8>>,
     valid: Option<DeviceBuffer<u8>>,
@@ -41,6 +43,8 @@ struct Entry<S: ?Sized, T> {
     /// When it was last asked for, and how often.
     used: u64,
     uses: u64,
+    /// Given up after all that are not.
+    resident: bool,
 }
 
 impl<S: ?Sized, T> Entry<S, T> {
@@ -50,6 +54,7 @@ impl<S: ?Sized, T> Entry<S, T> {
             of,
             used,
             uses: 1,
+            resident: false,
         }
     }
 
@@ -96,6 +101,25 @@ pub fn table_tiles(stream: &Stream, table: &TableVersion) -> Result<Arc<Tiles>> 
     Ok(of)
 }
 
+/// Gives up what is in device memory of a table's columns and not in use.
+pub fn forget(table: &TableVersion) {
+    let mut cache = CACHE.lock();
+    let segments: HashSet<u64> = table.segments().iter().map(|segment| segment.id()).collect();
+    let is_own = |segment: &Arc<Segment>| segments.contains(&segment.id());
+    // Of other versions of the table, too.
+    cache
+        .tables
+        .retain(|_, entry| entry.source.upgrade().is_some_and(|list| !list.iter().any(is_own)));
+    cache
+        .segments
+        .retain(|(own, ..), entry| Arc::strong_count(&entry.of) > 1 || !segments.contains(own));
+}
+
+/// Gives up a column of no resident table. False: there is none that is not in use.
+pub fn give_up_unused() -> bool {
+    CACHE.lock().give_up(false)
+}
+
 /// Whether a table's column is in device memory now.
 pub fn is_there(table: &TableVersion, column: usize) -> bool {
     let (cache, table) = (CACHE.lock(), identity(table));
@@ -109,6 +133,7 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
         let mut cache = CACHE.lock();
         let now = cache.tick();
         if let Some(entry) = cache.tables.get_mut(&name) {
+            entry.resident = table.definition().device == Some(DeviceResidence::Resident);
             return Ok(entry.give(now));
         }
     }
@@ -124,7 +149,8 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
         let entry = Entry::new(Arc::downgrade(&segment), held, used);
         cache.segments.insert(name, entry);
     }
-    let entry = Entry::new(Arc::downgrade(table.segments()), Arc::clone(&of), used);
+    let mut entry = Entry::new(Arc::downgrade(table.segments()), Arc::clone(&of), used);
+    entry.resident = table.definition().device == Some(DeviceResidence::Resident);
     cache.tables.insert(name, entry);
     Ok(of)
 }
@@ -220,7 +246,7 @@ pub fn cached(table: &TableVersion, column: usize) -> Cached {
 pub fn with_room<T>(stream: &Stream, mut take: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match take() {
-            Err(error) if error.is_out_of_memory() && CACHE.lock().give_up() => stream.synchronize()?,
+            Err(error) if error.is_out_of_memory() && CACHE.lock().give_up(true) => stream.synchronize()?,
             other => return other,
         }
     }
@@ -239,9 +265,9 @@ impl Cache {
         self.segments.retain(|_, entry| entry.source.strong_count() > 0);
     }
 
-    /// Gives up the column that nobody has asked for the longest, and those after it until that gave memory back. False: all
-    /// are in use.
-    fn give_up(&mut self) -> bool {
+    /// Gives up the column that nobody has asked for the longest, and those after it until that gave memory back; those of
+    /// resident tables last, or not at all. False: all are in use.
+    fn give_up(&mut self, residents: bool) -> bool {
         let before = self.segments.len();
         self.forget_dropped();
         loop {
@@ -253,8 +279,9 @@ impl Cache {
             let idle = self
                 .tables
                 .iter()
-                .filter(|(_, entry)| Arc::strong_count(&entry.of) == 1);
-            let Some(name) = idle.min_by_key(|(_, entry)| entry.used).map(|(name, _)| *name) else {
+                .filter(|(_, entry)| Arc::strong_count(&entry.of) == 1 && (residents || !entry.resident));
+            let first = idle.min_by_key(|(_, entry)| (entry.resident, entry.used));
+            let Some(name) = first.map(|(name, _)| *name) else {
                 return false;
             };
             self.tables.remove(&name);
@@ -302,7 +329,7 @@ impl Held {
     }
 
     /// `codes`: where there are codes, these.
-    fn load(stream: &Stream, segment: &Segment, column: usize, codes: bool) -> Result<Held> {
+    pub fn load(stream: &Stream, segment: &Segment, column: usize, codes: bool) -> Result<Held> {
         match segment.form(column) {
             // Runs are told apart by rows on the device: each row gets its value.
             Form::RunLength(own) => {
@@ -319,7 +346,7 @@ impl Held {
     /// A segment's column that is kept as `form`.
     fn of_form(stream: &Stream, form: Form<'_>, (segment, column): (&Segment, usize), codes: bool) -> Result<Held> {
         let refused = || GpuError::Invalid("a column that pipelines do not read".into());
-        // SAFETY: these are buffers of the segment, which its table keeps until `table_column` has waited for the copies, or
+        // SAFETY: these are buffers of the segment, which its table keeps until the caller has waited for the copies, or
         // of what `load` made, which waits itself.
         let put = |bytes: &[u8]| unsafe { stream.upload_later(bytes) };
         let made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
@@ -390,7 +417,7 @@ impl Held {
         self.values.bytes() + others.map(DeviceBuffer::bytes).sum::<u64>()
     }
 
-    fn descriptor(&self) -> SegmentColumn {
+    pub fn descriptor(&self) -> SegmentColumn {
         let address = |buffer: &Option<DeviceBuffer<u8>>| buffer.as_ref().map_or(0, |buffer| buffer.ptr().0);
         SegmentColumn {
             values: self.values.ptr().0,

@@ -3,22 +3,35 @@
 
 use std::sync::Arc;
 
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::BoundedWindowAggExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::exec::OffloadExec;
 use super::flow::{Col, Flow};
 use super::fragment::{Fragment, Scan, Source};
-use super::group::group;
+use super::group::{Steps, group};
 use super::join::{self, Test};
+use super::made::Made;
+use super::sorted::Sorted;
+use super::window;
 use crate::aggregate::GroupExec;
 use crate::codegen::Translated;
 use crate::join::JoinExec;
 use crate::scan::ScanExec;
+use crate::window::WindowExec;
+use tenon_storage::DeviceResidence;
+
+/// Nodes that give rows as they come.
+const HANDS_ON: [&str; 3] = ["CooperativeExec", "PiecesExec", "UnorderedExec"];
 
 /// The rows of a plan as an open pipeline.
 pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated<Flow> {
@@ -60,8 +73,63 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translate
     }
     if let Some(own) = plan.downcast_ref::<GroupExec>() {
         let rows = flow(fragment, own.input())?;
-        let groups = group(fragment, rows, own.spec(), own.estimate())?;
+        let groups = group(fragment, rows, own.spec(), &[], own.estimate())?;
         return groups.flow(fragment, own.spec());
+    }
+    if let Some(steps) = Steps::of(plan) {
+        let steps = steps?;
+        if steps.are_first_values() {
+            return window::firsts(fragment, &steps);
+        }
+        let rows = flow(fragment, steps.input)?;
+        let groups = group(fragment, rows, &steps.spec, &steps.distinct, None)?;
+        return groups.flow(fragment, &steps.spec);
+    }
+    if let Some(own) = plan.downcast_ref::<WindowExec>() {
+        return window::flow(fragment, plan, own.window_expr());
+    }
+    if let Some(own) = plan.downcast_ref::<BoundedWindowAggExec>() {
+        return window::flow(fragment, plan, own.window_expr());
+    }
+    if let Some(own) = plan.downcast_ref::<SortExec>() {
+        let apart = own.preserve_partitioning() && own.input().output_partitioning().partition_count() > 1;
+        return match own.fetch() {
+            // In which order rows come matters to nobody here.
+            None => flow(fragment, own.input()),
+            Some(_) if apart => Err("the first rows of each partition".into()),
+            Some(fetch) => first(fragment, own.input(), own.expr(), (0, fetch)),
+        };
+    }
+    if let Some(own) = plan.downcast_ref::<SortPreservingMergeExec>() {
+        return match own.fetch() {
+            None => flow(fragment, own.input()),
+            Some(fetch) => first(fragment, own.input(), own.expr(), (0, fetch)),
+        };
+    }
+    if let Some(own) = plan.downcast_ref::<GlobalLimitExec>() {
+        return match (own.input().output_ordering(), own.fetch()) {
+            (Some(order), Some(fetch)) => first(fragment, own.input(), order, (own.skip(), fetch)),
+            _ => Err("a LIMIT of rows in no order".into()),
+        };
+    }
+    // The latter puts rows of one input before those of the next, which matters to nobody here.
+    if plan.is::<UnionExec>() || plan.name() == "AppendExec" {
+        let flows = plan.children().into_iter().map(|input| {
+            let mut own = flow(fragment, input)?;
+            let columns = own.current();
+            own.enter(plan.schema(), columns);
+            Ok(own)
+        });
+        let flows = flows.collect::<Translated<Vec<_>>>()?;
+        let made = Made::of_all(fragment, flows)?;
+        let source = Source::Made {
+            count: made.count,
+            rows_max: made.rows_max,
+        };
+        let mut flow = Flow::new(source, plan.schema(), made.rows_max);
+        let columns = made.columns(fragment, &mut flow, &plan.schema(), "row", None);
+        flow.enter(plan.schema(), columns);
+        return Ok(flow);
     }
     // What runs once on the CPU gives the same rows however often it runs.
     if plan.name() == "MaterializedExec"
@@ -69,10 +137,39 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translate
     {
         return flow(fragment, input);
     }
-    if let Some(own) = plan.downcast_ref::<CooperativeExec>() {
-        return flow(fragment, own.input());
+    if HANDS_ON.contains(&plan.name())
+        && let [input] = plan.children()[..]
+    {
+        return flow(fragment, input);
     }
     Err(format!("{} has no device form", plan.name()))
+}
+
+/// So many of the first rows in an order, but for so many before them.
+fn first(
+    fragment: &mut Fragment,
+    input: &Arc<dyn ExecutionPlan>,
+    order: &LexOrdering,
+    (skip, fetch): (usize, usize),
+) -> Translated<Flow> {
+    // Sorts below by the same order that leave out rows behind these.
+    let mut input = input;
+    loop {
+        let below = match (
+            input.downcast_ref::<SortExec>(),
+            input.downcast_ref::<SortPreservingMergeExec>(),
+        ) {
+            (Some(sort), _) if sort.expr() == order => (sort.input(), sort.fetch()),
+            (_, Some(merge)) if merge.expr() == order => (merge.input(), merge.fetch()),
+            _ => break,
+        };
+        match below {
+            (below, fetched) if fetched.is_none_or(|fetched| fetched >= skip.saturating_add(fetch)) => input = below,
+            _ => break,
+        }
+    }
+    let rows = flow(fragment, input)?;
+    Sorted::first(fragment, rows, input.schema(), order, (skip, fetch))
 }
 
 fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
@@ -80,6 +177,9 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
     let own = table.schema().fields().len();
     if scan.limit().is_some() || scan.columns().iter().any(|column| *column >= own) {
         return Err("a scan of some rows, or of their places".into());
+    }
+    if table.definition().device == Some(DeviceResidence::Never) {
+        return Err(format!("{} is kept off the GPU", table.name()));
     }
     let at = fragment.scans.len();
     fragment.scans.push(Scan {

@@ -7,9 +7,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
 use tenon_gpu::{Device, GpuError};
 
@@ -17,13 +18,13 @@ use super::columns::is_there;
 use super::compile::flow;
 use super::cost::Work;
 use super::exec::OffloadExec;
-use super::fragment::{Fragment, Step};
-use super::group::{Grouping, group};
+use super::fragment::{Fragment, Pipeline, Step};
+use super::group::{Grouping, Steps, group};
 use super::made::Made;
 use super::result::{fits, groups, parts};
 use super::run::{OnDevice, Ready, Running};
 use super::sorted::Sorted;
-use super::stored::bytes;
+use super::streamed::{Streamed, sizes};
 use super::tail::chain;
 use super::top::{self, Top};
 use crate::aggregate::{GroupExec, GroupSpec, finished};
@@ -46,6 +47,8 @@ pub struct Compiled {
     pub refused: OnceLock<String>,
     /// Bytes of the columns of each scan.
     bytes: Vec<Vec<u64>>,
+    /// Values that the host reads, as far as that is known.
+    given_values: u64,
 }
 
 enum Ends {
@@ -61,8 +64,12 @@ impl Compiled {
     /// The largest part of a plan that has a device form and nothing but the host's nodes above.
     pub fn of(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>) -> Translated<Self> {
         let mut refused = None;
-        for (above, root) in chain(plan).into_iter().enumerate() {
-            if root.downcast_ref::<SortPreservingMergeExec>().is_some() {
+        let nodes = chain(plan);
+        let is_sort = |node: &&Arc<dyn ExecutionPlan>| node.downcast_ref::<SortExec>().is_some();
+        for (above, root) in nodes.iter().copied().enumerate() {
+            // What puts rows in order is a fragment's last node, or none of its.
+            let loses_order = !is_sort(&root) && nodes[above..].iter().any(is_sort);
+            if loses_order || root.downcast_ref::<SortPreservingMergeExec>().is_some() {
                 continue;
             }
             let (root, top) = match root.downcast_ref::<OffloadExec>() {
@@ -81,10 +88,11 @@ impl Compiled {
     fn of_root(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, above: usize) -> Translated<Self> {
         let mut fragment = Fragment::new();
         let unreadable = || Err("rows of types that the device does not give back".into());
+        let steps = Steps::of(plan).transpose()?;
         let ends = match (plan.downcast_ref::<GroupExec>(), plan.downcast_ref::<SortExec>()) {
             (_, Some(sort)) => {
                 let rows = flow(&mut fragment, sort.input())?;
-                let sorted = Sorted::made(&mut fragment, rows, sort)?;
+                let sorted = Sorted::made(&mut fragment, rows, plan.schema(), sort.expr(), sort.fetch())?;
                 if !sorted.is_readable(&plan.schema()) {
                     return unreadable();
                 }
@@ -92,9 +100,29 @@ impl Compiled {
             }
             (Some(own), None) if top.is_none() => {
                 let rows = flow(&mut fragment, own.input())?;
-                let mut grouping = group(&mut fragment, rows, own.spec(), own.estimate())?;
+                let mut grouping = group(&mut fragment, rows, own.spec(), &[], own.estimate())?;
                 grouping.put_together(&mut fragment)?;
                 Ends::Groups(grouping, Arc::clone(own.spec()))
+            }
+            (None, None) if top.is_none() && steps.as_ref().is_some_and(|own| !own.are_first_values()) => {
+                let own = steps.ok_or("an aggregation of no steps")?;
+                if !own.is_supported() {
+                    return Err("aggregates that the host has no groups of".into());
+                }
+                let rows = flow(&mut fragment, own.input)?;
+                let mut grouping = group(&mut fragment, rows, &own.spec, &own.distinct, None)?;
+                grouping.put_together(&mut fragment)?;
+                Ends::Groups(grouping, Arc::new(own.spec))
+            }
+            // What is above may rely on the order.
+            (None, None) if top.is_none() && plan.output_ordering().is_some() => {
+                let rows = flow(&mut fragment, plan)?;
+                let order = plan.output_ordering().ok_or("rows in no order")?;
+                let sorted = Sorted::made(&mut fragment, rows, plan.schema(), order, None)?;
+                if !sorted.is_readable(&plan.schema()) {
+                    return unreadable();
+                }
+                Ends::Sorted(sorted, plan.schema())
             }
             _ => {
                 let mut rows = flow(&mut fragment, plan)?;
@@ -118,10 +146,14 @@ impl Compiled {
             Ends::Rows(made, _) => whole(made.arrays()),
             Ends::Sorted(sorted, _) => whole(sorted.arrays()),
         };
-        let scans = fragment.scans.iter();
-        let bytes = scans.map(|scan| scan.columns.iter().map(|&column| bytes(&scan.table, column)).collect());
+        let given_rows = match &ends {
+            Ends::Rows(made, _) if top.is_none() => made.rows_max.min(expected(plan)),
+            Ends::Sorted(sorted, _) => sorted.rows_max().min(expected(plan)),
+            _ => 0,
+        };
         Ok(Self {
-            bytes: bytes.collect(),
+            given_values: given_rows.saturating_mul(plan.schema().fields().len() as u64),
+            bytes: sizes(&fragment),
             fragment,
             ends,
             above,
@@ -137,6 +169,8 @@ impl Compiled {
             rows: self.fragment.scans.iter().map(|scan| scan.table.rows()).sum(),
             pipelines: self.fragment.steps.len(),
             set_bytes: self.fragment.set_bytes(),
+            ordered_words: self.fragment.ordered_words,
+            given_values: self.given_values,
             ..Work::default()
         };
         for (scan, bytes) in self.fragment.scans.iter().zip(&self.bytes) {
@@ -150,6 +184,11 @@ impl Compiled {
         work
     }
 
+    /// How it keeps within so many bytes of device memory.
+    pub fn streamed(&self, limit: u64) -> Translated<Option<Streamed>> {
+        Streamed::within(&self.fragment, &self.bytes, limit)
+    }
+
     /// Its code and constants, if they are on the device or are there at once.
     pub fn known(&self, device: &Device) -> Result<Option<Arc<Ready>>, GpuError> {
         // Who holds the lock compiles: that is not waited for.
@@ -160,8 +199,8 @@ impl Compiled {
             return Ok(Some(Arc::clone(ready)));
         }
         drop(ready);
-        let is_loaded = |step: &Step| device.is_loaded(&step.code.program());
-        match self.fragment.steps.iter().all(is_loaded) {
+        let is_loaded = |step: &Pipeline| device.is_loaded(&step.code.program());
+        match self.fragment.steps.iter().filter_map(Step::pipeline).all(is_loaded) {
             true => self.ready(device).map(Some),
             false => Ok(None),
         }
@@ -220,6 +259,13 @@ impl Compiled {
             Ends::Sorted(sorted, schema) => counted(sorted.read(&self.fragment, running, schema)?, pool),
         }
     }
+}
+
+/// Rows that the planner expects.
+fn expected(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
+    let rows = statistics.ok().and_then(|own| own.num_rows.get_value().copied());
+    rows.map_or(u64::MAX, |rows| rows as u64)
 }
 
 fn counted(batch: RecordBatch, pool: &Arc<dyn MemoryPool>) -> Result<Rows> {

@@ -16,6 +16,12 @@ const SHARE_OF_RATE: f64 = 0.2;
 const WORK_OF_ONE: f64 = 1.5;
 const WORK_OF_SEVERAL: f64 = 3.0;
 const WORK_AT_MOST: f64 = 5.0;
+/// Words of 64 bits that the device puts in order, with their rows' places; what a core takes to put a row in order and to
+/// go through it in that order.
+const ORDERED_WORDS_PER_S: f64 = 2.5e9;
+const CPU_ORDERED_ROW_S: f64 = 200.0e-9;
+/// A value that the host reads from the device, one core alone.
+const GIVEN_VALUE_S: f64 = 4.0e-9;
 /// A byte that a core looks at.
 const CPU_BYTE_S: f64 = 0.25e-9;
 /// On the CPU: starting a query's threads, and what each pipeline's threads wait for each other, of so many rows or more.
@@ -41,6 +47,10 @@ pub struct Work {
     pub absent_bytes: u64,
     /// Arrays that are set before pipelines run.
     pub set_bytes: u64,
+    /// Words that rows are put in order by: one a row at least.
+    pub ordered_words: u64,
+    /// Values of the rows that the host reads.
+    pub given_values: u64,
     /// Work of others on the device that it waits for.
     pub queued_s: f64,
 }
@@ -60,7 +70,9 @@ impl Work {
         } else {
             0.0
         };
-        THREADS_S + waiting_s + (rows_s + self.read_bytes as f64 * CPU_BYTE_S) / cores.max(1) as f64
+        let ordered_s = self.ordered_words as f64 * CPU_ORDERED_ROW_S;
+        let bytes_s = self.read_bytes as f64 * CPU_BYTE_S;
+        THREADS_S + waiting_s + (rows_s + bytes_s + ordered_s) / cores.max(1) as f64
     }
 
     /// The same behind others.
@@ -73,7 +85,11 @@ impl Work {
         let gpu = &machine.gpu;
         let reading_s = self.read_bytes as f64 / (gpu.memory_bytes_per_s * SHARE_OF_RATE)
             + self.set_bytes as f64 / gpu.memory_bytes_per_s;
-        let running_s = self.pipelines as f64 * (gpu.launch_s + PIPELINE_S) + reading_s;
+        let ordered_s = self.ordered_words as f64 / ORDERED_WORDS_PER_S;
+        let running_s = self.pipelines as f64 * (gpu.launch_s + PIPELINE_S)
+            + reading_s
+            + ordered_s
+            + self.given_values as f64 * GIVEN_VALUE_S;
         self.queued_s.min(TURN_S + TURNS * running_s) + RUN_S + running_s
     }
 
@@ -130,6 +146,24 @@ mod tests {
             scan(60_000_000, false).pays(&machine, 1, true),
             "one core is slower than the bus"
         );
+    }
+
+    /// What goes back row by row must have been worth it.
+    #[test]
+    fn rows_that_are_given_back_cost() {
+        let machine = CostParameters::default();
+        let sorted = |given_values| Work {
+            pipelines: 3,
+            ordered_words: 10_000_000,
+            given_values,
+            ..scan(10_000_000, true)
+        };
+        assert!(sorted(100).pays(&machine, 16, true), "the first rows of an order");
+        assert!(
+            sorted(20_000_000).pays(&machine, 1, true),
+            "one core orders more slowly"
+        );
+        assert!(!sorted(100_000_000).pays(&machine, 64, true), "many cores, many values");
     }
 
     /// More rows never make the other place the better one again.

@@ -11,9 +11,10 @@ use datafusion::physical_expr::expressions::Column;
 use tenon_gpu::pipeline::Code;
 use tenon_storage::TableVersion;
 
-use super::fragment::{Fragment, Input, Source, Step};
+use super::aggregated::Aggregated;
+use super::fragment::{Fragment, Input, Pipeline, Source, Step};
 use super::stored::Stored;
-use crate::codegen::{Given, Inputs, Range, Translated, Translator, Value};
+use crate::codegen::{Given, Inputs, Range, Translated, Translator, Value, c_type};
 
 /// A column of the row at hand.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub struct Col {
     pub position: Option<String>,
     /// Whether no two rows have it, unless rows come more than once.
     pub unique: bool,
+    /// Of an aggregate's value: what it is of.
+    pub aggregated: Option<Arc<Aggregated>>,
 }
 
 impl Col {
@@ -35,7 +38,25 @@ impl Col {
             origin: None,
             position: None,
             unique: false,
+            aggregated: None,
         }
+    }
+
+    /// The same column where the row has none.
+    pub fn nothing(&self) -> Translated<Self> {
+        let (own, null) = (&self.given, Some("true".to_string()));
+        let given = match &own.texts {
+            Some(texts) => Given::coded(Arc::clone(texts), "0u".into(), null),
+            None => {
+                let load = format!("{}()", c_type(&own.data_type)?);
+                Given::new(own.data_type.clone(), load, null, own.range.map(|_| (0, 0)))
+            }
+        };
+        Ok(Self {
+            origin: self.origin,
+            position: self.position.as_ref().map(|_| "0u".into()),
+            ..Self::computed(given)
+        })
     }
 
     /// A column that nothing reads.
@@ -125,6 +146,7 @@ impl Flow {
             origin: Some((scan, column)),
             position: Some("position".into()),
             unique: is_unique(&table, column),
+            aggregated: None,
         })
     }
 
@@ -141,6 +163,7 @@ impl Flow {
             origin: Some((scan, column)),
             position: Some(position),
             unique: false,
+            aggregated: None,
         }
     }
 
@@ -245,7 +268,7 @@ impl Flow {
         };
         let name = format!("{}. {over}", fragment.steps.len() + 1);
         fragment.once |= translator.once;
-        fragment.steps.push(Step {
+        fragment.steps.push(Step::Pipeline(Box::new(Pipeline {
             name,
             code: Code {
                 begin: self.begin,
@@ -259,7 +282,7 @@ impl Flow {
             literals: translator.literals,
             inputs: self.inputs,
             source: self.source,
-        });
+        })));
         Ok(())
     }
 }

@@ -18,8 +18,12 @@ pub struct Fragment {
     pub once: bool,
     /// Where what the host reads begins: arrays and bytes.
     pub results: Vec<(usize, u64)>,
-    /// Whether its rows are sorted.
+    /// Whether its rows are sorted in the end.
     pub sorts: bool,
+    /// Words that rows are put in order by meanwhile, of all rows there may be.
+    pub ordered_words: u64,
+    /// Device memory that steps take beside their arrays.
+    pub working_bytes: u64,
     /// What tables of joins tell scans below their other sides, by the address of the
     /// runtime filter: of which of its keys that is.
     pub tests: HashMap<usize, (Arc<Test>, usize)>,
@@ -42,8 +46,55 @@ pub struct ArraySpec {
     pub fill: Option<u8>,
 }
 
+/// What runs, one after the other.
+pub enum Step {
+    Pipeline(Box<Pipeline>),
+    /// The host waits here, to learn how many rows there are.
+    Order(Order),
+    Sums(Sums),
+}
+
+/// Puts rows in order: `order` becomes the array of their places, by the words that `words` names.
+pub struct Order {
+    pub name: String,
+    /// The array of the row count, and the most rows there are.
+    pub count: usize,
+    pub rows_max: u64,
+    /// Arrays of words and their low bits that count, those that count most first.
+    pub words: Vec<(usize, u32)>,
+    pub order: usize,
+}
+
+/// What the rows before each one add up to, modulo their width; one more for all rows.
+pub struct Sums {
+    pub name: String,
+    pub count: usize,
+    pub rows_max: u64,
+    pub from: usize,
+    pub to: usize,
+    /// Of 8 bytes, or of 4.
+    pub wide: bool,
+}
+
+impl Step {
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Pipeline(own) => &own.name,
+            Self::Order(own) => &own.name,
+            Self::Sums(own) => &own.name,
+        }
+    }
+
+    pub fn pipeline(&self) -> Option<&Pipeline> {
+        match self {
+            Self::Pipeline(own) => Some(own),
+            _ => None,
+        }
+    }
+}
+
 /// One pipeline.
-pub struct Step {
+pub struct Pipeline {
     /// What it is called where its time is told.
     pub name: String,
     pub code: Code,
@@ -89,6 +140,8 @@ impl Fragment {
             once: false,
             results: vec![],
             sorts: false,
+            ordered_words: 0,
+            working_bytes: 0,
             tests: HashMap::new(),
         }
     }
@@ -116,6 +169,48 @@ impl Fragment {
 
     /// Bytes of all arrays.
     pub fn array_bytes(&self) -> u64 {
-        self.arrays.iter().fold(0, |sum, array| sum.saturating_add(array.bytes))
+        let arrays = self.arrays.iter();
+        arrays.fold(self.working_bytes, |sum, array| sum.saturating_add(array.bytes))
+    }
+
+    /// A step that puts the rows of a table in the order of such words; gives the array of their places.
+    pub fn order(&mut self, (count, rows_max): (usize, u64), words: Vec<(usize, u32)>) -> usize {
+        // The array comes about when it is known how many rows there are.
+        let order = self.array(1, 4, None);
+        let name = format!("{}. order", self.steps.len() + 1);
+        self.ordered_words = self
+            .ordered_words
+            .saturating_add(rows_max.saturating_mul(words.len() as u64));
+        // Places before and after a word's turn, the words in that order, and what sorting them takes.
+        let row_bytes = 2 * size_of::<u32>() as u64 + 4 * size_of::<u64>() as u64;
+        self.working_bytes = self.working_bytes.max(rows_max.saturating_mul(row_bytes));
+        self.steps.push(Step::Order(Order {
+            name,
+            count,
+            rows_max,
+            words,
+            order,
+        }));
+        order
+    }
+
+    /// A step that adds up what is before each row; gives the array of the sums, one more than rows.
+    pub fn sums(&mut self, (count, rows_max): (usize, u64), from: usize, wide: bool) -> usize {
+        let to = self.array(rows_max.saturating_add(1), if wide { 8 } else { 4 }, None);
+        let name = format!("{}. sums", self.steps.len() + 1);
+        self.steps.push(Step::Sums(Sums {
+            name,
+            count,
+            rows_max,
+            from,
+            to,
+            wide,
+        }));
+        to
+    }
+
+    /// Whether the host waits before the last step.
+    pub fn waits(&self) -> bool {
+        self.steps.iter().any(|step| step.pipeline().is_none())
     }
 }

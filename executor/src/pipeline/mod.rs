@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! plan -> pipelines as code (compiled; compile: scans, filters, projections; join; group; top) over columns as storage keeps them
-//! (stored) and tables made by earlier pipelines (made) -> a fragment, if that pays (cost) -> its code, compiled while the CPU
+//! (stored) and tables made by earlier pipelines (made), windows over their rows in order (window) -> a fragment, if that pays (cost) -> its code, compiled while the CPU
 //! answers (prepare); columns and arrays on the device (columns, run) -> groups (result), rows in an
 //! order (sorted), and what the host does above them (tail)
 //! ```
 //! Whatever has no device form, has no room or fails there is done by the plan's own nodes on the CPU (`attempt`).
 
+mod aggregated;
 mod attempt;
 mod columns;
 mod compile;
@@ -20,15 +21,20 @@ mod group;
 mod join;
 mod made;
 mod prepare;
+mod residence;
 mod result;
 mod run;
 mod sorted;
 mod stored;
+mod streamed;
 mod tail;
 mod top;
+mod window;
 
 pub use attempt::Ran;
 pub use columns::{Cached, cached};
 pub use exec::OffloadExec;
+pub use group::Steps;
+pub use residence::reside;
 pub use tail::chain;
 pub use top::Top;

@@ -110,7 +110,7 @@ pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Re
 }
 
 /// The columns of an aggregate's state.
-fn state_columns(state: &State, cells: &[Vec<Vec<u64>>]) -> Result<Vec<ArrayRef>> {
+pub fn state_columns(state: &State, cells: &[Vec<Vec<u64>>]) -> Result<Vec<ArrayRef>> {
     let counts = |cell: usize| cells[cell][0].iter().map(|&word| word as i64);
     let seen = |count: usize| {
         Some(counts(count).map(|count| count > 0).collect::<NullBuffer>()).filter(|n| n.null_count() > 0)

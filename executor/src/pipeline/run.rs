@@ -1,5 +1,7 @@
 //! A fragment's run on the device: its columns and arrays are made ready, its pipelines put into one stream, and the host waits
 //! for the result.
+//!
+//! More than 400 lines because a run is one thing: what it holds must live until it has ended.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -8,14 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element, Together};
+use tenon_gpu::number::Reduction;
 use tenon_gpu::pipeline::{Code, Launch, Loaded, Rows, launch};
 use tenon_gpu::primitives::gather::gather;
+use tenon_gpu::primitives::scan::exclusive_scan;
 use tenon_gpu::primitives::sort::{SortOptions, sort_indices, sort_pairs};
 use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_column, table_tiles, with_room};
-use super::fragment::{Fragment, Input, Scan, Source, Step};
+use super::fragment::{Fragment, Input, Order, Pipeline, Scan, Source, Step, Sums};
 use super::sorted;
+use super::streamed::{Chunk, Streamed, stream as stream_through};
 
 /// Threads that compile a fragment's pipelines.
 const COMPILERS_MAX: usize = 8;
@@ -31,17 +36,17 @@ impl Ready {
     pub fn new(fragment: &Fragment, device: &Device) -> Result<Self> {
         load_together(fragment, device);
         let stream = device.stream()?;
-        if fragment.sorts {
+        if fragment.sorts || fragment.waits() {
             sorted::prepare(&stream)?;
         }
-        let ready = |step: &Step| {
+        let ready = |step: &Pipeline| {
             let constants = step.buffers.iter().map(|buffer| {
                 // SAFETY: the fragment holds the buffer, and the stream is waited for below.
                 with_room(&stream, || unsafe { stream.upload_later(buffer.as_slice()) })
             });
             Ok((Loaded::new(device, &step.code)?, constants.collect::<Result<_>>()?))
         };
-        let steps: Result<_> = fragment.steps.iter().map(ready).collect();
+        let steps: Result<_> = fragment.steps.iter().filter_map(Step::pipeline).map(ready).collect();
         stream.synchronize()?;
         Ok(Self(steps?))
     }
@@ -49,7 +54,7 @@ impl Ready {
 
 /// Compiles what of a fragment is not loaded yet, several pipelines at a time. What fails is met again by who needs it.
 fn load_together(fragment: &Fragment, device: &Device) {
-    let codes = fragment.steps.iter().map(|step| &step.code);
+    let codes = fragment.steps.iter().filter_map(Step::pipeline).map(|step| &step.code);
     let new: Vec<&Code> = codes.filter(|code| !device.is_loaded(&code.program())).collect();
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = new.len().min((cores / 2).clamp(2, COMPILERS_MAX));
@@ -88,6 +93,8 @@ pub struct Running {
     /// Before arrays are set, before the first pipeline and after each.
     marks: Vec<Event>,
     ended: bool,
+    /// How many rows tables have of which the host knows it, by the array of their count.
+    counts: HashMap<usize, u64>,
 }
 
 /// A scan's columns and tiles.
@@ -108,12 +115,25 @@ impl OnDevice {
 }
 
 impl Running {
-    pub fn start(fragment: &Fragment, ready: Arc<Ready>, device: &Device, cancelled: &AtomicBool) -> Result<Running> {
+    /// `streamed`: which scan's columns go to the device in chunks.
+    pub fn start(
+        fragment: &Fragment,
+        ready: Arc<Ready>,
+        device: &Device,
+        streamed: Option<&Streamed>,
+        cancelled: &AtomicBool,
+    ) -> Result<Running> {
         let stream = device.stream()?;
         let mut scans = vec![];
-        for scan in &fragment.scans {
+        for (at, scan) in fragment.scans.iter().enumerate() {
             check(cancelled)?;
-            scans.push(OnDevice::of(&stream, scan)?);
+            scans.push(match streamed {
+                Some(streamed) if streamed.scan == at => OnDevice {
+                    columns: vec![],
+                    tiles: table_tiles(&stream, &scan.table)?,
+                },
+                _ => OnDevice::of(&stream, scan)?,
+            });
         }
         let begun = stream.record()?;
         let mut arrays = vec![];
@@ -133,11 +153,27 @@ impl Running {
             ready,
             marks: vec![begun],
             ended: false,
+            counts: HashMap::new(),
         };
         running.marks.push(running.stream.record()?);
-        for (at, step) in fragment.steps.iter().enumerate() {
+        let mut pipelines = 0;
+        for step in &fragment.steps {
             check(cancelled)?;
-            running.launch(at, step)?;
+            match step {
+                Step::Pipeline(own) => {
+                    match (own.source, streamed) {
+                        (Source::Scan(scan), Some(streamed)) if scan == streamed.scan => {
+                            let source = (&fragment.scans[scan], streamed);
+                            let launch = |chunk: &Chunk| running.launch(pipelines, own, Some(chunk));
+                            stream_through(source, &running.stream, cancelled, launch)?;
+                        }
+                        _ => running.launch(pipelines, own, None)?,
+                    }
+                    pipelines += 1;
+                }
+                Step::Order(own) => running.put_in_order(own, cancelled)?,
+                Step::Sums(own) => running.add_up(own, cancelled)?,
+            }
             running.marks.push(running.stream.record()?);
         }
         running.early = Some(running.early(&fragment.results)?);
@@ -158,15 +194,72 @@ impl Running {
         Ok((unsafe { self.stream.download_together(&parts) }?, known))
     }
 
-    fn launch(&self, at: usize, step: &Step) -> Result<()> {
+    /// How many rows a table has, once all pipelines before have ended.
+    fn count(&mut self, count: usize, rows_max: u64, cancelled: &AtomicBool) -> Result<u64> {
+        if let Some(rows) = self.counts.get(&count) {
+            return Ok(*rows);
+        }
+        wait_for(&self.stream, cancelled)?;
+        let failed = self.stream.download(self.failed.view())?;
+        if failed != [0] {
+            return Err(no_value());
+        }
+        let counted = self.arrays[count].view().cast::<u32>()?.slice(0..1)?;
+        let rows = self.stream.download(counted)?.first().copied().unwrap_or(0);
+        let rows = u64::from(rows).min(rows_max);
+        self.counts.insert(count, rows);
+        Ok(rows)
+    }
+
+    fn put_in_order(&mut self, step: &Order, cancelled: &AtomicBool) -> Result<()> {
+        let rows = self.count(step.count, step.rows_max, cancelled)?;
+        if rows > 0 {
+            self.arrays[step.order] = self.order(&step.words, rows)?.cast()?;
+        }
+        Ok(())
+    }
+
+    fn add_up(&mut self, step: &Sums, cancelled: &AtomicBool) -> Result<()> {
+        let rows = self.count(step.count, step.rows_max, cancelled)?;
+        let Ok([from, to]) = self.arrays.get_disjoint_mut([step.from, step.to]) else {
+            return Err(GpuError::Invalid("sums in the place of what is added up".into()));
+        };
+        macro_rules! sums {
+            ($t:ty) => {{
+                let from = from.view().cast::<$t>()?.slice(0..rows)?;
+                let to = to.view_mut().cast::<$t>()?.slice(0..rows + 1)?;
+                exclusive_scan::<$t, $t>(&self.stream, from, to, Reduction::Sum)
+            }};
+        }
+        match step.wide {
+            true => sums!(u64),
+            false => sums!(u32),
+        }
+    }
+
+    fn launch(&self, at: usize, step: &Pipeline, chunk: Option<&Chunk>) -> Result<()> {
         let (code, constants) = &self.ready.0[at];
         let buffers: Vec<_> = constants
             .iter()
             .map(|constant| DevicePtr::new(constant.ptr().0))
             .collect();
-        let inputs: Vec<u64> = step.inputs.iter().map(|input| self.input(input)).collect();
+        let of_chunk = |input: &Input| match (chunk, input, step.source) {
+            (Some(chunk), Input::Column { scan, column }, Source::Scan(own)) if *scan == own => {
+                let found = chunk.descriptors.iter().find(|(own, _)| own == column);
+                found.map(|(_, descriptors)| descriptors.ptr().0)
+            }
+            _ => None,
+        };
+        let inputs = step.inputs.iter();
+        let inputs: Vec<u64> = inputs
+            .map(|input| of_chunk(input).unwrap_or_else(|| self.input(input)))
+            .collect();
         let rows = match step.source {
-            Source::Scan(scan) => Rows::Tiles(self.scans[scan].tiles.view()),
+            Source::Scan(scan) => {
+                let all = &self.scans[scan].tiles;
+                let own = chunk.map_or(0..all.len(), |chunk| chunk.tiles.clone());
+                Rows::Tiles(all.slice(own.clone())?, own.start)
+            }
             Source::Made { count, rows_max } => Rows::Made(DevicePtr::new(self.arrays[count].ptr().0), rows_max),
             Source::Numbers(rows) => Rows::Known(rows),
         };
@@ -211,7 +304,7 @@ impl Running {
         };
         match failed.as_deref() {
             Some([0]) => Ok(true),
-            _ => Err(GpuError::Invalid("a row has no value, or a table is full".into())),
+            _ => Err(no_value()),
         }
     }
 
@@ -318,6 +411,23 @@ impl Drop for Running {
             tracing::error!(%error, "waiting for a pipeline");
         }
     }
+}
+
+fn no_value() -> GpuError {
+    GpuError::Invalid("a row has no value, or a table is full".into())
+}
+
+/// Waits for what is in a stream.
+fn wait_for(stream: &Stream, cancelled: &AtomicBool) -> Result<()> {
+    let begun = Instant::now();
+    while !stream.is_idle()? {
+        check(cancelled)?;
+        match begun.elapsed() < LOOK_FOR {
+            true => std::thread::yield_now(),
+            false => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+    Ok(())
 }
 
 fn check(cancelled: &AtomicBool) -> Result<()> {

@@ -5,15 +5,14 @@
 //! last word first, and the columns are read in that order; few rows are put in order by the host itself.
 
 use arrow::array::{RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
-use arrow::datatypes::SchemaRef;
+use arrow::compute::{SortOptions, take_record_batch};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
-use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_expr::{LexOrdering, PhysicalExprRef};
 use tenon_gpu::Stream;
 use tenon_gpu::memory::{DeviceBuffer, Element};
 use tenon_gpu::primitives::gather::gather;
-use tenon_gpu::primitives::sort::{SortOptions, sort_indices, sort_pairs};
+use tenon_gpu::primitives::sort::{self, sort_indices, sort_pairs};
 
 use super::flow::Flow;
 use super::fragment::{Fragment, Input, Source};
@@ -49,7 +48,7 @@ pub fn prepare(stream: &Stream) -> tenon_gpu::Result<()> {
     let words = stream.alloc_zeroed::<u64>(rows)?;
     let (mut sorted, mut order) = (stream.alloc::<u64>(rows)?, stream.alloc::<u32>(rows)?);
     let mut again = stream.alloc::<u32>(rows)?;
-    let options = SortOptions::default();
+    let options = sort::SortOptions::default();
     sort_indices(stream, words.view(), order.view_mut(), &options)?;
     sort_pairs(
         stream,
@@ -67,18 +66,27 @@ pub fn prepare(stream: &Stream) -> tenon_gpu::Result<()> {
 }
 
 impl Sorted {
-    pub fn made(fragment: &mut Fragment, mut flow: Flow, sort: &SortExec) -> Translated<Self> {
-        let schema = sort.input().schema();
-        let (rows, words) = match sort.fetch() {
+    /// The rows of a flow, of this schema, in an order; where that is given, only so many.
+    pub fn made(
+        fragment: &mut Fragment,
+        mut flow: Flow,
+        schema: SchemaRef,
+        order: &LexOrdering,
+        fetch: Option<usize>,
+    ) -> Translated<Self> {
+        let keys = || order.iter().map(|own| (&own.expr, own.options));
+        let (rows, words) = match fetch {
             None => {
-                let fields = fields(&mut flow, sort.expr())?;
+                let fields = fields(&mut flow, keys())?;
                 let rows = Made::of(fragment, &mut flow, |_| true)?;
                 let words = put(fragment, &mut flow, &rows, fields, "at");
                 flow.finish(fragment)?;
+                let ordered = rows.rows_max.saturating_mul(words.len() as u64);
+                fragment.ordered_words = fragment.ordered_words.saturating_add(ordered);
                 (rows, words)
             }
             Some(fetch) => {
-                let first = top::made(fragment, flow, &schema, &Top::new(sort.expr().first(), fetch))?;
+                let first = top::made(fragment, flow, &schema, &Top::new(order.first(), fetch))?;
                 let source = Source::Made {
                     count: first.count,
                     rows_max: first.rows_max,
@@ -86,18 +94,53 @@ impl Sorted {
                 let mut flow = Flow::new(source, schema.clone(), first.rows_max);
                 let columns = first.columns(fragment, &mut flow, &schema, "row", None);
                 flow.enter(schema, columns);
-                let fields = fields(&mut flow, sort.expr())?;
+                let fields = fields(&mut flow, keys())?;
                 let words = put(fragment, &mut flow, &first, fields, "row");
                 flow.finish(fragment)?;
                 (first, words)
             }
         };
         fragment.sorts = true;
-        Ok(Self {
-            rows,
-            words,
-            fetch: sort.fetch(),
-        })
+        Ok(Self { rows, words, fetch })
+    }
+
+    /// So many of the first rows, but for so many before them, as an open pipeline.
+    pub fn first(
+        fragment: &mut Fragment,
+        flow: Flow,
+        schema: SchemaRef,
+        order: &LexOrdering,
+        (skip, fetch): (usize, usize),
+    ) -> Translated<Flow> {
+        let sorts = fragment.sorts;
+        let rows_max = skip.saturating_add(fetch);
+        let own = Self::made(fragment, flow, schema.clone(), order, Some(rows_max))?;
+        fragment.sorts = sorts;
+        let table = (own.rows.count, own.rows.rows_max);
+        let words: Vec<(usize, u32)> = own.words.into_iter().filter(|(_, bits)| *bits > 0).collect();
+        let order = (!words.is_empty()).then(|| fragment.order(table, words));
+        let source = Source::Made {
+            count: table.0,
+            rows_max: table.1,
+        };
+        let mut flow = Flow::new(source, schema.clone(), table.1);
+        let (skip, end) = (flow.number(skip as u64), flow.number(rows_max as u64));
+        flow.only_if(&format!("row >= {skip} && row < {end}"));
+        let at = match order {
+            Some(order) => {
+                let order = flow.array(Input::Array(order), "const u32");
+                let at = format!("{order}[row]");
+                flow.translator.define("u32", at, None, DataType::UInt32, None).value
+            }
+            None => "row".into(),
+        };
+        flow.rows_max = table.1.min(fetch as u64);
+        let mut columns = own.rows.columns(fragment, &mut flow, &schema, &at, None);
+        columns
+            .iter_mut()
+            .for_each(|column| column.unique &= !own.rows.multiplied);
+        flow.enter(schema, columns);
+        Ok(flow)
     }
 
     /// The arrays that the host reads.
@@ -105,6 +148,12 @@ impl Sorted {
         let mut arrays = self.rows.arrays();
         arrays.extend(self.words.iter().map(|(array, _)| array));
         arrays
+    }
+
+    /// The most rows that the host reads.
+    pub fn rows_max(&self) -> u64 {
+        self.fetch
+            .map_or(self.rows.rows_max, |fetch| self.rows.rows_max.min(fetch as u64))
     }
 
     pub fn is_readable(&self, schema: &SchemaRef) -> bool {
@@ -139,10 +188,13 @@ impl Sorted {
 }
 
 /// C++ of the words of an order, and their bits; an error where words do not tell all values apart.
-fn fields(flow: &mut Flow, order: &LexOrdering) -> Translated<Vec<(String, u32)>> {
+pub fn fields<'e>(
+    flow: &mut Flow,
+    order: impl IntoIterator<Item = (&'e PhysicalExprRef, SortOptions)>,
+) -> Translated<Vec<(String, u32)>> {
     let mut words: Vec<(String, u32)> = vec![];
-    for expr in order {
-        for own in flow.translator.ordered_exactly(&expr.expr, expr.options)? {
+    for (expr, options) in order {
+        for own in flow.translator.ordered_exactly(expr, options)? {
             match words.last_mut() {
                 Some((word, bits)) if *bits + own.bits <= WORD_BITS && own.bits < WORD_BITS => {
                     *word = format!("({word} << {} | {})", own.bits, own.word);
@@ -156,7 +208,7 @@ fn fields(flow: &mut Flow, order: &LexOrdering) -> Translated<Vec<(String, u32)>
 }
 
 /// Keeps the words of each row at its place.
-fn put(
+pub fn put(
     fragment: &mut Fragment,
     flow: &mut Flow,
     rows: &Made,

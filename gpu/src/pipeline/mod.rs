@@ -81,6 +81,7 @@ kernel_params! {
         rows: DevicePtr<u32>,
         rows_max: u64,
         tile_count: u64,
+        tile_first: u64,
         failed: DevicePtrMut<u32>,
     }
 }
@@ -147,8 +148,8 @@ pub fn programs() -> Vec<Program> {
 
 /// What a launch is over.
 pub enum Rows<'a> {
-    /// Tiles of a table's segments.
-    Tiles(crate::memory::DeviceView<'a, Tile>),
+    /// Tiles of a table's segments, and how many of the table's are before these.
+    Tiles(crate::memory::DeviceView<'a, Tile>, u64),
     /// Rows of a table made before, whose number is on the device; at most so many.
     Made(DevicePtr<u32>, u64),
     /// So many.
@@ -214,13 +215,15 @@ pub unsafe fn launch(stream: &Stream, launch: &Launch<'_>) -> Result<()> {
         rows: DevicePtr::null(),
         rows_max: 0,
         tile_count: 0,
+        tile_first: 0,
         failed: launch.failed,
     };
     params.buffers[..launch.buffers.len()].copy_from_slice(launch.buffers);
     params.literals[..launch.literals.len()].copy_from_slice(launch.literals);
     params.inputs[..launch.inputs.len()].copy_from_slice(launch.inputs);
     let tiles = match &launch.rows {
-        Rows::Tiles(tiles) => {
+        Rows::Tiles(tiles, first) => {
+            params.tile_first = *first;
             params.tiles = tiles.ptr();
             params.tile_count = tiles.len();
             tiles.len()

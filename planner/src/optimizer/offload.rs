@@ -6,30 +6,45 @@ use datafusion::common::Result;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::device;
 use tenon_executor::device::DeviceState;
 use tenon_executor::join::JoinExec;
 use tenon_executor::options::{DeviceChoice, JoinOptions};
-use tenon_executor::pipeline::{OffloadExec, Top, chain};
+use tenon_executor::pipeline::{self, OffloadExec, Steps, Top, chain};
+use tenon_executor::scan::ScanExec;
+use tenon_executor::window::WindowExec;
 
 /// A sort that wants more rows than this takes them all.
 const TOP_MAX: usize = 1 << 16;
 
-/// Puts a node that tries the device above each grouping, above each topmost join, above filters of those, and below each
-/// sort that wants the first of such rows, where rows may come in any order and partition; and above sorts of such rows
-/// with the merges and projections that follow. Of several such nodes above one another the topmost that can takes all
-/// below it.
+/// Puts a node that tries the device above each grouping and each window, above each topmost join, above filters of those,
+/// and below each sort that wants the first of such rows, where rows may come in any partition and, but for windows, in any
+/// order; and above sorts of such rows with the merges and projections that follow, of tables' rows too. Of several such nodes above one another
+/// the topmost that can takes all below it.
 pub fn place(plan: Arc<dyn ExecutionPlan>, options: &JoinOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let there = || match device::state(options) {
         DeviceState::Present { simulated, .. } => !simulated || options.device == DeviceChoice::Gpu,
         _ => false,
     };
     match options.device != DeviceChoice::Cpu && there() {
-        true => placed(plan, Above::default()),
+        true => {
+            reside(&plan);
+            placed(plan, Above::default())
+        }
         false => Ok(plan),
     }
+}
+
+/// Has the columns of resident tables that a plan reads loaded, where they are not there.
+fn reside(plan: &Arc<dyn ExecutionPlan>) {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        pipeline::reside(scan.table());
+    }
+    plan.children().into_iter().for_each(reside);
 }
 
 /// What is above a node.
@@ -39,15 +54,20 @@ struct Above {
     within: bool,
     /// Does what the host does to a fragment's rows.
     chained: bool,
+    /// Takes each partition's rows together with those of another input's.
+    paired: bool,
 }
 
 fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn ExecutionPlan>> {
     let is_join = plan.downcast_ref::<JoinExec>().is_some();
     let is_group = plan.downcast_ref::<GroupExec>().is_some();
+    let (is_window, are_steps) = (is_window(&plan), Steps::are_of(&plan));
+    let is_union = is_union(&plan);
     let is_chained = sorts_rows_of_fragments(&plan);
     let below = Above {
         within: is_join || above.within && hands_on(&plan),
         chained: is_chained || above.chained && chain(&plan).len() > 1,
+        paired: !is_join && !is_union && plan.children().len() > 1 || above.paired && !repartitions(&plan),
     };
     let children = plan.children().into_iter().cloned();
     let new = children.map(|child| placed(child, below)).collect::<Result<Vec<_>>>()?;
@@ -59,7 +79,7 @@ fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn Executio
     if let Some(sort) = plan.downcast_ref::<SortExec>()
         && let Some(rows) = sort.fetch().filter(|rows| *rows <= TOP_MAX)
         && has_rows_of_fragments(sort.input())
-        && is_free(sort.input())
+        && (is_free(sort.input()) || !above.paired && has_rows_of_windows(sort.input()))
     {
         let top = OffloadExec::new(Arc::clone(sort.input())).with_top(Top::new(sort.expr().first(), rows));
         plan = plan.replace_children(
@@ -71,7 +91,10 @@ fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn Executio
         return Ok(Arc::new(OffloadExec::new(plan)));
     }
     let is_filter = plan.downcast_ref::<FilterExec>().is_some() && has_rows_of_fragments(&plan);
-    match (is_group || (is_join || is_filter) && !above.within) && is_free(&plan) {
+    let takes_rows = (is_group || (is_join || is_filter) && !above.within) && is_free(&plan);
+    // These come in their order, which what is above may rely on, as on which of them are in one partition.
+    let takes_steps = are_steps && plan.output_ordering().is_none();
+    match takes_rows || (is_window || takes_steps) && !above.paired {
         true => Ok(Arc::new(OffloadExec::new(plan))),
         false => Ok(plan),
     }
@@ -83,7 +106,33 @@ fn sorts_rows_of_fragments(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let sorts = nodes.iter().any(|node| node.downcast_ref::<SortExec>().is_some());
     sorts
         && plan.output_partitioning().partition_count() == 1
-        && nodes.last().is_some_and(|last| has_rows_of_fragments(last))
+        && nodes
+            .last()
+            .is_some_and(|last| has_rows_of_fragments(last) || has_rows_of(last, &is_source))
+}
+
+/// Whether a node gives rows that a fragment may put in order alone.
+fn is_source(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<ScanExec>().is_some() || is_union(plan)
+}
+
+fn is_union(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<UnionExec>() || plan.name() == "AppendExec"
+}
+
+fn is_window(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<WindowExec>().is_some() || plan.downcast_ref::<BoundedWindowAggExec>().is_some()
+}
+
+/// Whether a node's rows are in other partitions than its input's.
+fn repartitions(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    const NAMES: [&str; 4] = [
+        "RepartitionExec",
+        "CoalescePartitionsExec",
+        "SortPreservingMergeExec",
+        "GroupExec",
+    ];
+    NAMES.contains(&plan.name())
 }
 
 /// Whether it does not matter to what is above in which order and partition rows come.
@@ -91,17 +140,33 @@ fn is_free(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.output_ordering().is_none() && !matches!(plan.output_partitioning(), Partitioning::Hash(..))
 }
 
-/// Whether rows come from a grouping or a join, through nodes that hand them on.
+/// Whether rows come from a grouping, a join or a window, through nodes that hand them on.
 fn has_rows_of_fragments(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let of = |plan: &Arc<dyn ExecutionPlan>| {
+        plan.downcast_ref::<JoinExec>().is_some()
+            || plan.downcast_ref::<GroupExec>().is_some()
+            || is_window(plan)
+            || Steps::are_of(plan)
+    };
+    has_rows_of(plan, &of)
+}
+
+fn has_rows_of_windows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    has_rows_of(plan, &is_window)
+}
+
+fn has_rows_of(plan: &Arc<dyn ExecutionPlan>, of: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool) -> bool {
     match plan.children()[..] {
-        _ if plan.downcast_ref::<JoinExec>().is_some() || plan.downcast_ref::<GroupExec>().is_some() => true,
-        [input] if hands_on(plan) => has_rows_of_fragments(input),
+        _ if of(plan) => true,
+        [input] if hands_on(plan) => has_rows_of(input, of),
         _ => false,
     }
 }
 
 fn hands_on(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    const NAMES: [&str; 5] = [
+    const NAMES: [&str; 7] = [
+        "CooperativeExec",
+        "PiecesExec",
         "ProjectionExec",
         "FilterExec",
         "CoalescePartitionsExec",

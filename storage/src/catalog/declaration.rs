@@ -81,3 +81,30 @@ pub struct Check {
     /// The condition as SQL text.
     pub condition: String,
 }
+
+/// Whether a table's columns are kept in a GPU's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceResidence {
+    /// As queries read them and there is room.
+    #[default]
+    Auto,
+    /// From now on, and given up after all others.
+    Resident,
+    Never,
+}
+
+impl DeviceResidence {
+    pub const NAMES: [(&'static str, Self); 3] = [
+        ("auto", Self::Auto),
+        ("resident", Self::Resident),
+        ("never", Self::Never),
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Resident => "resident",
+            Self::Never => "never",
+        }
+    }
+}

@@ -49,6 +49,8 @@ pub struct TableDefinition {
     pub query: Option<String>,
     /// Where it has partitions.
     pub partitioning: Option<Partitioning>,
+    /// What `tenon.device` of its storage parameters says; None: it is not set.
+    pub device: Option<DeviceResidence>,
     /// False for a materialized view that has no rows yet.
     pub is_populated: bool,
     /// The columns as Arrow fields (`SqlType::field`); not nullable where NOT NULL.
@@ -83,6 +85,7 @@ impl TableDefinition {
             on_commit: def.on_commit,
             query: def.query,
             partitioning: def.partitioning,
+            device: None,
             is_populated: true,
             schema: Arc::new(Schema::empty()),
             dictionaries: Vec::new(),

@@ -7,6 +7,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Liter
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
 use super::super::flow::Flow;
+use super::Distincts;
 use crate::codegen::{Translated, c_number};
 use crate::keys::is_integer_key;
 
@@ -17,6 +18,8 @@ pub struct Taken {
     pub arg: Option<PhysicalExprRef>,
     pub filter: Option<PhysicalExprRef>,
     pub how: How,
+    /// Each value once.
+    pub distinct: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -30,12 +33,12 @@ pub enum How {
 
 /// How a cell's value comes about.
 pub struct Update {
-    how: How,
+    pub how: How,
     /// C++ of when a row counts.
-    when: Option<String>,
-    value: String,
+    pub when: Option<String>,
+    pub value: String,
     /// Of two words; of a thread's own.
-    wide: bool,
+    pub wide: bool,
     own_wide: bool,
     /// The largest magnitude of the cell's value, and that of one row's, where these are known.
     pub bound: Option<i128>,
@@ -122,6 +125,7 @@ impl Update {
 }
 
 /// What an aggregate's state is made of, by cells.
+#[derive(Clone)]
 pub enum State {
     Count(usize),
     /// Null where nothing was counted. A decimal, or 64 bits, which must hold it.
@@ -153,6 +157,24 @@ pub enum State {
     },
 }
 
+impl State {
+    /// The same over cells of its own, and which these are.
+    pub fn apart(&self) -> (State, Vec<usize>) {
+        let mut own = self.clone();
+        let cells: Vec<&mut usize> = match &mut own {
+            Self::Count(count) => vec![count],
+            Self::Sum { sum, count, .. }
+            | Self::Average { sum, count, .. }
+            | Self::FloatSum { sum, count }
+            | Self::FloatAverage { sum, count } => vec![sum, count],
+            Self::Extreme { cell, .. } => vec![cell],
+        };
+        let cells = cells.into_iter().enumerate();
+        let cells = cells.map(|(at, cell)| std::mem::replace(cell, at)).collect();
+        (own, cells)
+    }
+}
+
 /// The cells of all aggregates.
 #[derive(Default)]
 pub struct Cells(pub Vec<Taken>);
@@ -172,6 +194,7 @@ impl Cells {
         flow: &mut Flow,
         aggregate: &AggregateFunctionExpr,
         filter: Option<&PhysicalExprRef>,
+        distinct: bool,
     ) -> Translated<State> {
         let refused = || format!("no device form of {}", aggregate.name());
         let (args, states) = (
@@ -187,12 +210,14 @@ impl Cells {
             .data_type(&flow.translator.schema)
             .map_err(|error| error.to_string())?;
         // Counts of what is never null are all one.
-        let counted = counted_arg(flow, arg);
+        let counted = if distinct { Some(arg) } else { counted_arg(flow, arg) };
         let mut cell = |arg: Option<&PhysicalExprRef>, how| {
             self.cell(Taken {
                 arg: arg.cloned(),
                 filter: filter.cloned(),
                 how,
+                // The least value is the same however often it comes.
+                distinct: distinct && !matches!(how, How::Least | How::Greatest),
             })
         };
         let scale_of = |data_type: &DataType| match data_type {
@@ -228,13 +253,15 @@ impl Cells {
                 sum: cell(Some(arg), How::FloatSum),
                 count: cell(counted, How::Count),
             },
-            (name @ ("min" | "max"), [to]) if **to == own && is_ordered(&own) => {
+            (name @ ("min" | "max" | "bool_and" | "bool_or"), [to])
+                if **to == own && (is_ordered(&own) || own == DataType::Boolean && name.starts_with("bool")) =>
+            {
                 let value = flow.translator.translate(arg)?;
                 let (_, (low, high)) = flow.word(&value)?;
                 if high - low >= i128::from(u64::MAX) {
                     return Err(refused());
                 }
-                let least = name == "min";
+                let least = matches!(name, "min" | "bool_and");
                 State::Extreme {
                     cell: cell(Some(arg), if least { How::Least } else { How::Greatest }),
                     from: if least { high } else { low } as i64,
@@ -291,9 +318,11 @@ fn counted_arg<'a>(flow: &Flow, arg: &'a PhysicalExprRef) -> Option<&'a Physical
 const STRICT: [&str; 3] = ["checked_add", "checked_subtract", "checked_multiply"];
 
 /// How a cell takes a row in, of which a thread gets at most so many unless they are multiplied.
-pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64) -> Translated<Update> {
+pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut Distincts) -> Translated<Update> {
     let mut when = vec![];
-    if let Some(filter) = &taken.filter {
+    if let (Some(arg), true) = (&taken.arg, taken.distinct) {
+        when.push(distincts.first(flow, arg, taken.filter.as_ref())?);
+    } else if let Some(filter) = &taken.filter {
         when.push(flow.translator.boolean(filter)?.is_true());
     }
     let mut update = Update {
@@ -307,6 +336,8 @@ pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64) -> Translated<Up
     };
     let null = match &taken.arg {
         None => None,
+        // A text that counts once is known by its code.
+        Some(_) if taken.distinct && taken.how == How::Count => None,
         Some(arg) => {
             let value = flow.translator.translate(arg)?;
             match taken.how {
@@ -323,9 +354,9 @@ pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64) -> Translated<Up
                     let is_wide = |rows| magnitude.checked_mul(rows).is_none_or(|sum| sum >= 1 << 63);
                     update.wide = is_wide(rows);
                     update.own_wide = update.wide && (flow.multiplied || is_wide(thread_rows.into()));
-                    // More rows than there can be.
+                    // Of no more rows than there can be.
                     let bound = magnitude
-                        .checked_mul(1 << 48)
+                        .checked_mul(rows.min(1 << 48))
                         .and_then(|bound| i128::try_from(bound).ok());
                     update.bound = bound.filter(|bound| *bound < i128::MAX / 4);
                     if !update.wide {

@@ -4,7 +4,7 @@ use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input};
 use super::cells::Update;
 use super::keys::{Coded, Late, Whole};
-use super::{Grouping, Groups, Key, Place};
+use super::{Distincts, Grouping, Groups, Key, Place};
 use crate::codegen::Translated;
 
 /// Ends a flow in groups of a hash table: `late` are kept beside the group that they are decided by.
@@ -13,7 +13,7 @@ pub fn listed(
     mut flow: Flow,
     mut result: Grouping,
     (keys, late): (Vec<Coded>, Vec<Late>),
-    (updates, global): (&[Update], &[Vec<String>]),
+    (updates, global, distincts): (&[Update], &[Vec<String>], &Distincts),
     capacity: u64,
 ) -> Translated<Grouping> {
     let nullable: Vec<usize> = (0..keys.len()).filter(|&key| keys[key].null.is_some()).collect();
@@ -119,6 +119,7 @@ pub fn listed(
     }
     places.sort_by_key(|(at, _)| *at);
     result.keys = places.into_iter().map(|(_, key)| key).collect();
+    distincts.put(fragment, &mut flow, "group");
     for (update, words) in updates.iter().zip(global) {
         let words: Vec<String> = words.iter().map(|array| format!("{array}[group]")).collect();
         flow.line(&update.line(&words, false));

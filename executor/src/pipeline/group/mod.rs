@@ -11,9 +11,11 @@
 //! Sums are exact: of 64 bits where the bounds of the argument prove that it holds them, else of two words.
 
 mod cells;
+mod distinct;
 mod keys;
 mod listed;
 mod rows;
+mod steps;
 mod sums;
 
 use std::sync::Arc;
@@ -27,10 +29,11 @@ use super::fragment::{Fragment, Input, Source};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Range, Translated};
 
-pub use cells::State;
-use cells::{Cells, How, Taken, Update, update};
+pub use cells::{Cells, How, State, Taken, Update, update};
+pub use distinct::Distincts;
 use keys::{Coded, keys, number};
 use listed::listed;
+pub use steps::Steps;
 use sums::{in_own, in_registers, in_shared};
 
 /// Shared memory that a block's groups may take.
@@ -108,22 +111,29 @@ pub fn group(
     fragment: &mut Fragment,
     mut flow: Flow,
     spec: &GroupSpec,
+    distinct: &[bool],
     estimate: Option<usize>,
 ) -> Translated<Grouping> {
     let mut cells = Cells::default();
     let mut states = vec![];
-    for (aggregate, filter) in spec.aggregates.iter().zip(&spec.filters) {
-        states.push(cells.state(&mut flow, aggregate, filter.as_ref())?);
+    for (at, (aggregate, filter)) in spec.aggregates.iter().zip(&spec.filters).enumerate() {
+        let distinct = distinct.get(at).copied().unwrap_or(false);
+        states.push(cells.state(&mut flow, aggregate, filter.as_ref(), distinct)?);
     }
     // Which groups there are is seen from how many rows they have.
     let counted = cells.cell(Taken {
         arg: None,
         filter: None,
         how: How::Count,
+        distinct: false,
     });
     let (keys, late) = keys(fragment, &mut flow, spec)?;
     let thread_rows = thread_rows(fragment, &flow);
-    let updates = cells.0.iter().map(|taken| update(&mut flow, taken, thread_rows));
+    let mut distincts = Distincts::default();
+    let updates = cells
+        .0
+        .iter()
+        .map(|taken| update(&mut flow, taken, thread_rows, &mut distincts));
     let updates = updates.collect::<Translated<Vec<_>>>()?;
     let width: usize = updates.iter().map(Update::words).sum();
     let own_width: usize = updates.iter().map(Update::own_words).sum();
@@ -164,7 +174,8 @@ pub fn group(
     };
     if !numbered {
         flow.far = true;
-        return listed(fragment, flow, result, (keys, late), (&updates, &global), capacity);
+        let taken = (&updates[..], &global[..], &distincts);
+        return listed(fragment, flow, result, (keys, late), taken, capacity);
     }
     let number = number(&keys, &spans);
     let mut stride = 1;
@@ -186,6 +197,7 @@ pub fn group(
     places.reverse();
     result.keys = places;
     if keys.is_empty() {
+        distincts.put(fragment, &mut flow, "0u");
         in_registers(&mut flow, &updates, &global);
     } else {
         result.groups = Groups::Numbered {
@@ -198,6 +210,7 @@ pub fn group(
             .translator
             .define("u32", number, None, DataType::UInt32, None)
             .value;
+        distincts.put(fragment, &mut flow, &slot);
         if own_bytes.saturating_mul(threads) <= SHARED_BYTES {
             in_own(&mut flow, &updates, &global, (&slot, slots, own_width));
         } else if shared_bytes <= SHARED_BYTES / 2 {

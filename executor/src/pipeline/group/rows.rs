@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
+use super::super::aggregated::{Aggregated, Cell};
 use super::super::flow::{Col, Flow};
 use super::super::fragment::{Fragment, Input, Source};
-use super::cells::State;
 use super::{Grouping, Groups, Key, Place};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Given, Translated, c_number};
@@ -36,8 +36,8 @@ impl Grouping {
             column.unique = self.keys.len() == 1;
             columns.push(column);
         }
-        for (state, field) in self.states.iter().zip(&spec.schema.fields()[self.keys.len()..]) {
-            columns.push(self.value_column(&mut flow, state, field.data_type())?);
+        for at in 0..self.states.len() {
+            columns.push(self.value_column(&mut flow, at, spec)?);
         }
         flow.enter(Arc::clone(&spec.schema), columns);
         Ok(flow)
@@ -56,7 +56,13 @@ impl Grouping {
             ) => {
                 let digit = format!("(row / {stride}ull % {span}ull)");
                 let null = nullable.then(|| format!("{digit} == {}ull", span - 1));
-                (format!("({} + (i64){digit})", c_number((*low).into())), null)
+                let low = c_number((*low).into());
+                // The word of null is nobody's: what is looked up by it must be there.
+                let word = match &null {
+                    Some(null) => format!("({null} ? {low} : {low} + (i64){digit})"),
+                    None => format!("({low} + (i64){digit})"),
+                };
+                (word, null)
             }
             (
                 Place::Word { word, null_bit },
@@ -107,97 +113,23 @@ impl Grouping {
     }
 
     /// An aggregate's value.
-    fn value_column(&self, flow: &mut Flow, state: &State, data_type: &DataType) -> Translated<Col> {
-        let word = |flow: &mut Flow, cell: usize, word: usize| {
-            format!("{}[row]", flow.array(Input::Array(self.words[cell][word]), "const u64"))
+    fn value_column(&self, flow: &mut Flow, at: usize, spec: &GroupSpec) -> Translated<Col> {
+        let (state, cells) = self.states[at].apart();
+        let cells = cells.into_iter().map(|cell| {
+            let words = self.words[cell].iter();
+            let words = words.map(|word| format!("{}[row]", flow.array(Input::Array(*word), "const u64")));
+            Cell {
+                words: words.collect(),
+                bound: self.bounds[cell].0,
+                each: self.bounds[cell].1,
+            }
+        });
+        let own = Aggregated {
+            aggregate: Arc::clone(&spec.aggregates[at]),
+            state,
+            cells: cells.collect(),
+            rows_max: self.rows_max,
         };
-        let (load, null, range) = match state {
-            State::Count(count) => (format!("(i64){}", word(flow, *count, 0)), None, Some((0, 1 << 48))),
-            State::Sum {
-                sum,
-                count,
-                data_type: own,
-            } if own == data_type => {
-                let mut bound = self.bounds[*sum].0.ok_or("a sum of unknown bounds")?;
-                let load = match self.words[*sum].len() {
-                    1 => format!("(i64){}", word(flow, *sum, 0)),
-                    _ if *own == DataType::Int64 => {
-                        bound = bound.min(i64::MAX.into());
-                        format!("sum_of_64({}, {}, p)", word(flow, *sum, 1), word(flow, *sum, 0))
-                    }
-                    _ => format!("bits_128({}, {})", word(flow, *sum, 1), word(flow, *sum, 0)),
-                };
-                (
-                    load,
-                    Some(format!("{} == 0", word(flow, *count, 0))),
-                    Some((-bound, bound)),
-                )
-            }
-            State::Extreme {
-                cell,
-                from,
-                least,
-                data_type: own,
-            } if own == data_type => {
-                let word = word(flow, *cell, 0);
-                let sign = if *least { "-" } else { "+" };
-                let load = format!("({} {sign} (i64)({word} - 1))", c_number((*from).into()));
-                let (low, high) = self.bounds[*cell]
-                    .0
-                    .map_or((i64::MIN.into(), i64::MAX.into()), |bound| (-bound - 1, bound + 1));
-                (load, Some(format!("{word} == 0")), Some((low, high)))
-            }
-            State::Average {
-                sum,
-                count,
-                data_type: own,
-            } => return self.average(flow, (*sum, *count), own),
-            State::FloatSum { sum, count } => {
-                let load = format!("bit_cast<f64>({})", word(flow, *sum, 0));
-                (load, Some(format!("{} == 0", word(flow, *count, 0))), None)
-            }
-            _ => return Err(format!("an aggregate of {data_type} that others read")),
-        };
-        Ok(Col::computed(Given::new(data_type.clone(), load, null, range)))
+        own.column(spec.schema.field(self.keys.len() + at).data_type())
     }
-
-    /// An average of decimals or integers, as a decimal of the most digits that PostgreSQL's may have after the point.
-    fn average(&self, flow: &mut Flow, (sum, count): (usize, usize), own: &DataType) -> Translated<Col> {
-        let refused = "an average of too many digits";
-        let DataType::Decimal128(_, after) = own else {
-            return Err(refused.into());
-        };
-        let word = |flow: &mut Flow, cell: usize, word: usize| {
-            format!("{}[row]", flow.array(Input::Array(self.words[cell][word]), "const u64"))
-        };
-        let value = match self.words[sum].len() {
-            1 => format!("(i128)(i64){}", word(flow, sum, 0)),
-            _ => format!("bits_128({}, {})", word(flow, sum, 1), word(flow, sum, 0)),
-        };
-        let rows = word(flow, count, 0);
-        let digits = average_scale_max(*after, self.rows_max.unwrap_or(1 << 48));
-        let unit = 10i128.checked_pow(digits as u32 - *after as u32).ok_or(refused)?;
-        // An average is not beyond its values.
-        let bound = self.bounds[sum]
-            .1
-            .and_then(|each| each.checked_add(1)?.checked_mul(unit))
-            .ok_or(refused)?;
-        let data_type = DataType::Decimal128(38, digits);
-        let load = format!("average(p, {value}, {rows}, {after}, {digits})");
-        let null = format!("{rows} == 0");
-        Ok(Col::computed(Given::new(
-            data_type,
-            load,
-            Some(null),
-            Some((-bound, bound)),
-        )))
-    }
-}
-
-/// The most digits after the point that the average of so many values with `after` digits has: PostgreSQL's
-/// `select_div_scale` with the smallest sum and the largest count.
-fn average_scale_max(after: i8, rows_max: u64) -> i8 {
-    let sum = (-i32::from(after)).div_euclid(4);
-    let count = rows_max.max(1).ilog10() as i32 / 4;
-    (16 - 4 * (sum - count - 1)).clamp(after.into(), 127) as i8
 }

@@ -16,6 +16,7 @@ use datafusion::physical_plan::joins::utils::ColumnIndex;
 use super::compile;
 use super::flow::{Col, Flow};
 use super::fragment::{Fragment, Input, Source};
+use super::made::Made;
 use crate::codegen::{Given, Translated};
 use crate::join::JoinExec;
 pub use table::Test;
@@ -74,12 +75,12 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     use JoinType::*;
     let spec = join.spec();
     let sides = Sides::of(join);
-    if spec.null_equal || spec.null_aware {
-        return Err("a join that compares nulls".into());
+    if spec.null_aware && (sides.join_type != LeftAnti || spec.filter.is_some()) {
+        return Err("a NOT IN with a further condition".into());
     }
     if !matches!(
         sides.join_type,
-        Inner | Right | RightSemi | RightAnti | RightMark | LeftSemi | LeftAnti
+        Inner | Right | Full | RightSemi | RightAnti | RightMark | LeftSemi | LeftAnti
     ) {
         return Err(format!("a {} join", spec.join_type));
     }
@@ -93,7 +94,7 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     }
     let mut flow = compile::flow(fragment, sides.probe)?;
     table.allows(flow.rows_max)?;
-    let (keys, null) = words(&mut flow, sides.probe_keys)?;
+    let (keys, null) = words(&mut flow, sides.probe_keys, spec.null_equal)?;
     if keys.iter().map(|key| &key.data_type).ne(&table.types) {
         return Err("keys of different types".into());
     }
@@ -120,7 +121,8 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
             flow.only_if(&passed);
             joining.put_out(&mut flow, None)?;
         }
-        Right => {
+        Right | Full => {
+            let marks = (sides.join_type == Full).then(|| joining.fragment.array(table.made.rows_max, 1, Some(0)));
             let any = flow.translator.define_truth("false".into()).value;
             let missing = flow.translator.define_truth("false".into()).value;
             let last = format!("if ({missing}) break;");
@@ -132,7 +134,24 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
             flow.only_if(&format!("{missing} || {passed}"));
             flow.line(&format!("{any} = true;"));
             flow.multiplied |= table.next.is_some();
+            if let Some(marks) = marks {
+                let array = flow.array(Input::Array(marks), "u8");
+                flow.line(&format!("if (!{missing}) {array}[{row}] = 1;"));
+            }
             joining.put_out(&mut flow, Some(&missing))?;
+            if let Some(marks) = marks {
+                let others = alone(joining.fragment, &sides, &table, marks, &flow.current())?;
+                let made = Made::of_all(joining.fragment, vec![flow, others])?;
+                let source = Source::Made {
+                    count: made.count,
+                    rows_max: made.rows_max,
+                };
+                let mut flow = Flow::new(source, join.schema(), made.rows_max);
+                flow.multiplied = made.multiplied;
+                let columns = made.columns(joining.fragment, &mut flow, &join.schema(), "row", None);
+                flow.enter(join.schema(), columns);
+                return Ok(flow);
+            }
         }
         RightMark => {
             let found = flow.translator.define_truth("false".into());
@@ -155,11 +174,51 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
         _ => {
             let marks = joining.fragment.array(table.made.rows_max, 1, Some(0));
             let array = flow.array(Input::Array(marks), "u8");
+            // A NOT IN knows no row of whose key it cannot say that it is another: whether there are rows, and null ones.
+            let seen = spec.null_aware.then(|| joining.fragment.array(2, 4, Some(0)));
+            if let Some(seen) = seen {
+                let seen = flow.array(Input::Array(seen), "u32");
+                flow.line(&format!("{seen}[0] = 1;"));
+                if let Some(null) = &null {
+                    flow.line(&format!("if ({null}) {seen}[1] = 1;"));
+                }
+            }
             joining.each_match(&mut flow, &keys, (&head, &next), &format!("{array}[{row}] = 1;"))?;
             flow.finish(joining.fragment)?;
-            return marked(joining.fragment, join, &table, marks);
+            let mut flow = marked(joining.fragment, join, &table, marks)?;
+            if let Some(seen) = seen {
+                let seen = flow.array(Input::Array(seen), "const u32");
+                flow.only_if(&format!("{seen}[1] == 0"));
+                if let Some(null_keys) = table.null_keys {
+                    let null_keys = flow.array(Input::Array(null_keys), "const u8");
+                    flow.only_if(&format!("{null_keys}[row] == 0 || {seen}[0] == 0"));
+                }
+            }
+            return Ok(flow);
         }
     }
+    Ok(flow)
+}
+
+/// The rows of the build side that nobody marked, with nothing of the other side: of the columns in `whole`.
+fn alone(fragment: &mut Fragment, sides: &Sides<'_>, table: &Table, marks: usize, whole: &[Col]) -> Translated<Flow> {
+    let (made, schema) = (&table.made, sides.build.schema());
+    let source = Source::Made {
+        count: made.count,
+        rows_max: made.rows_max,
+    };
+    let mut flow = Flow::new(source, schema.clone(), made.rows_max);
+    flow.multiplied = made.multiplied;
+    let array = flow.array(Input::Array(marks), "const u8");
+    flow.only_if(&format!("{array}[row] == 0"));
+    let own = made.columns(fragment, &mut flow, &schema, "row", None);
+    let output = sides.join.spec().output.iter().zip(whole);
+    let columns = output.map(|(column, whole)| match column.side == sides.build_side {
+        true => Ok(own[column.index].clone()),
+        false => whole.nothing(),
+    });
+    let columns = columns.collect::<Translated<_>>()?;
+    flow.enter(sides.join.schema(), columns);
     Ok(flow)
 }
 

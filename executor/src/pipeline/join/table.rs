@@ -30,6 +30,8 @@ pub struct Table {
     pub types: Vec<DataType>,
     /// What it tells scans of the other side, where there are such.
     pub test: Option<Test>,
+    /// Of a NOT IN, where there may be nulls: the array of which rows' keys are.
+    pub null_keys: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -89,19 +91,33 @@ pub struct Word {
 /// Keys, and C++ of whether any is null.
 type Words = (Vec<Word>, Option<String>);
 
-/// Keys as words.
-pub fn words(flow: &mut Flow, keys: &[PhysicalExprRef]) -> Translated<Words> {
+/// Keys as words. Where nulls are equal to each other, a further word says which keys are null.
+pub fn words(flow: &mut Flow, keys: &[PhysicalExprRef], null_equal: bool) -> Translated<Words> {
     let mut words = vec![];
     let mut values = vec![];
     for key in keys {
         let value = flow.translator.translate(key)?;
-        let (word, range) = flow.word(&value)?;
+        let (mut word, mut range) = flow.word(&value)?;
+        if let Some(null) = value.null.as_ref().filter(|_| null_equal) {
+            word = format!("({null} ? (i64)0 : {word})");
+            range = (range.0.min(0), range.1.max(0));
+        }
         words.push(Word {
             word,
             range,
             data_type: value.data_type.clone(),
         });
         values.push(value);
+    }
+    if null_equal {
+        let bits = values.iter().enumerate();
+        let bits = bits.map(|(bit, value)| format!("(i64){} << {bit}", value.is_null()));
+        words.push(Word {
+            word: format!("({})", bits.collect::<Vec<_>>().join(" | ")),
+            range: (0, (1 << values.len().min(63)) - 1),
+            data_type: DataType::Null,
+        });
+        return Ok((words, None));
     }
     let null = flow.translator.any_null(&values);
     Ok((words, null))
@@ -113,14 +129,22 @@ impl Table {
         let mut flow = compile::flow(fragment, sides.build)?;
         let whole = flow.is_whole();
         let unique = has_unique_key(&flow, sides.build_keys);
-        let (keys, null) = words(&mut flow, sides.build_keys)?;
-        let present = null.map(|null| format!("!{null}"));
-        // Rows without a key have no partner; an anti join puts them out.
-        let keeps_all = sides.join_type == JoinType::LeftAnti;
+        let spec = sides.join.spec();
+        let (keys, null) = words(&mut flow, sides.build_keys, spec.null_equal)?;
+        let present = null.as_ref().map(|null| format!("!{null}"));
+        // Rows without a key have no partner; these joins put them out.
+        let keeps_all = matches!(sides.join_type, JoinType::LeftAnti | JoinType::Full);
         if let Some(present) = present.as_ref().filter(|_| !keeps_all) {
             flow.only_if(present);
         }
         let made = Made::of(fragment, &mut flow, |index| sides.reads_build(index))?;
+        let mut null_keys = None;
+        if let Some(null) = null.filter(|_| spec.null_aware) {
+            let id = fragment.array(made.rows_max, 1, None);
+            let array = flow.array(Input::Array(id), "u8");
+            flow.line(&format!("{array}[at] = {null};"));
+            null_keys = Some(id);
+        }
         if let Some(present) = present.as_ref().filter(|_| keeps_all) {
             flow.only_if(present);
         }
@@ -133,6 +157,7 @@ impl Table {
                 index: Index::All,
                 types: vec![],
                 test: None,
+                null_keys,
             });
         }
         let length = |(low, high): Range| u64::try_from(high - low).unwrap_or(u64::MAX).saturating_add(1);
@@ -205,6 +230,7 @@ impl Table {
             index,
             types,
             test,
+            null_keys,
         })
     }
 

@@ -13,6 +13,7 @@ pub(super) const COLUMNS: &[(&str, &str)] = &[
     ("segments", "bigint"),
     ("bytes", "bigint"),
     ("uses", "bigint"),
+    ("state", "text"),
 ];
 
 pub(super) fn rows(binder: &Binder) -> Vec<Row> {
@@ -30,6 +31,7 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
                 "segments": cached.segments as i64,
                 "bytes": cached.bytes as i64,
                 "uses": cached.uses as i64,
+                "state": table.definition().device.unwrap_or_default().name(),
             });
         }
     }

@@ -236,6 +236,14 @@ pub(super) fn schema_oid(binder: &Binder, name: &str) -> u32 {
     binder.snapshot.schema(name).map_or(0, |schema| schema.oid)
 }
 
+/// A table's storage parameters that are set.
+fn options(table: Option<&Arc<TableVersion>>) -> rows::Value {
+    match table.and_then(|table| table.definition().device) {
+        Some(device) => rows::Value::Texts(vec![format!("tenon.device={}", device.name())]),
+        None => rows::Value::Null,
+    }
+}
+
 fn namespaces(binder: &Binder) -> Vec<Row> {
     let system = [
         (PG_CATALOG, PG_CATALOG_OID),
@@ -283,6 +291,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relispartition": relation.as_partition().is_some(),
             "relhassubclass": partitions::is_divided(relation),
             "relpartbound": partitions::bound(binder, relation),
+            "reloptions": options(table),
         });
         for (table, index) in table
             .iter()

@@ -15,6 +15,7 @@ pub(super) enum Value {
     Float(f64),
     Text(String),
     Numbers(Vec<i64>),
+    Texts(Vec<String>),
     /// An interval of seconds.
     Seconds(i32),
     Null,
@@ -133,6 +134,13 @@ fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {
         Some(Value::Numbers(values)) => {
             let values: Vec<_> = values.iter().map(|value| ScalarValue::Int64(Some(*value))).collect();
             ScalarValue::List(ScalarValue::new_list(&values, &DataType::Int64, true))
+        }
+        Some(Value::Texts(values)) => {
+            let values: Vec<_> = values
+                .iter()
+                .map(|value| ScalarValue::Utf8(Some(value.clone())))
+                .collect();
+            ScalarValue::List(ScalarValue::new_list(&values, &DataType::Utf8, true))
         }
         Some(Value::Seconds(seconds)) => {
             let nanoseconds = i64::from(*seconds) * 1_000_000_000;

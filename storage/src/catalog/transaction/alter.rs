@@ -1,6 +1,6 @@
 //! ALTER TABLE: columns and constraints.
 
-use super::super::declaration::{Check, ColumnDef};
+use super::super::declaration::{Check, ColumnDef, DeviceResidence};
 use super::super::index::{ExpressionIndex, IndexKind};
 use super::super::table::{TableDefinition, TableVersion};
 use super::Transaction;
@@ -30,6 +30,20 @@ impl Transaction {
             definition.columns[index].default = default;
             Ok(())
         })
+    }
+
+    /// ALTER TABLE ... SET (tenon.device = ...) or, with None, RESET; gives the table as it is now.
+    pub fn set_device(
+        &mut self,
+        schema: &str,
+        table: &str,
+        device: Option<DeviceResidence>,
+    ) -> Result<Arc<TableVersion>> {
+        self.redefine(schema, table, |definition| {
+            definition.device = device;
+            Ok(())
+        })?;
+        self.table(schema, table)
     }
 
     /// ALTER COLUMN ... SET NOT NULL (the rows there are checked) or DROP NOT NULL.

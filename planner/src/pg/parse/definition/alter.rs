@@ -47,6 +47,8 @@ pub(crate) enum Action {
     Partition(PartitionChange),
     /// SET or RESET of a view's check_option.
     CheckOption(Option<String>),
+    /// SET or RESET of a table's tenon.device, or of another parameter of that namespace.
+    Parameter(String, Option<String>),
     /// Accepted: it changes how PostgreSQL stores or guards rows, not what they are.
     Nothing,
     Unsupported(String),
@@ -155,8 +157,7 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
     if (super::is_word(parser, "set") || super::is_word(parser, "reset"))
         && parser.peek_nth_token(1).token == Token::LParen
     {
-        skip_action(parser);
-        return Ok(Action::Nothing);
+        return parameters(parser);
     }
     if let Some(change) = super::partition::action(parser)? {
         return Ok(change);
@@ -187,6 +188,29 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
     parser
         .parse_alter_table_operation()
         .map(|known| Action::Known(Box::new(known)))
+}
+
+/// `SET (name [= value], ...)` or `RESET (name, ...)`: only those of the namespace `tenon` change anything.
+fn parameters(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
+    let mut own = Action::Nothing;
+    for at in 2.. {
+        match parser.peek_nth_token(at).token {
+            Token::EOF | Token::RParen => break,
+            Token::Period if super::is_word_at(parser, at - 1, "tenon") => {
+                let name = parser.peek_nth_token(at + 1).token.to_string().to_lowercase();
+                let value = match parser.peek_nth_token(at + 2).token {
+                    Token::Eq => Some(parser.peek_nth_token(at + 3).token.to_string()),
+                    _ => None,
+                };
+                let is_set = super::is_word(parser, "set");
+                let value = value.map(|value| value.trim_matches('\'').to_lowercase());
+                own = Action::Parameter(name, value.filter(|_| is_set));
+            }
+            _ => {}
+        }
+    }
+    skip_action(parser);
+    Ok(own)
 }
 
 /// Takes the tokens up to the next action.

@@ -1,52 +1,46 @@
-//! A table that a pipeline makes on the device for others to read: rows of columns as wide as their values need.
+//! A column of a table that a pipeline makes: put in row by row, read by later pipelines and by the host.
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, Decimal128Array, Float32Array, Float64Array, RecordBatch, RecordBatchOptions, UInt32Array,
-};
+use arrow::array::{ArrayRef, Decimal128Array, Float32Array, Float64Array, UInt32Array, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::take;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
 use tenon_gpu::memory::{DeviceBuffer, Element};
 
-use super::flow::{Col, Flow, codes};
-use super::fragment::{Fragment, Input};
-use super::result::at_positions;
-use super::run::Running;
+use super::super::aggregated::{Aggregated, Cell};
+use super::super::flow::{Col, Flow, codes};
+use super::super::fragment::{Fragment, Input};
+use super::super::result::at_positions;
+use super::super::run::Running;
 use crate::codegen::{Given, Inputs, Range, Translated, c_type};
 use crate::gpu_error::to_datafusion;
-use crate::keys::{from_integer_keys, is_integer_key};
+use crate::keys::from_integer_keys;
 
-/// Its columns, of which only those are there that somebody reads.
-pub struct Made {
-    pub count: usize,
-    pub rows_max: u64,
-    columns: Vec<Option<Column>>,
-    /// Whether a row may be there more than once.
-    pub multiplied: bool,
+/// A column that somebody reads.
+pub struct Column {
+    pub form: Form,
+    pub data_type: DataType,
+    pub nulls: Option<usize>,
+    pub range: Option<Range>,
+    pub origin: Option<(usize, usize)>,
+    pub unique: bool,
 }
 
-struct Column {
-    form: Form,
-    data_type: DataType,
-    nulls: Option<usize>,
-    range: Option<Range>,
-    origin: Option<(usize, usize)>,
-    unique: bool,
-}
-
-enum Form {
+/// How its values lie in arrays.
+pub enum Form {
     /// An array of this C++ type.
     Values(usize, &'static str),
     Codes(usize, &'static str, ArrayRef),
     /// The position of the row in the scan that the text is of.
     Position(usize),
+    /// The arrays of the words of an aggregate's cells.
+    State(Arc<Aggregated>, Vec<Vec<usize>>),
 }
 
 /// The narrowest type that holds a value.
-fn element(data_type: &DataType, range: Option<Range>) -> Translated<(&'static str, u64)> {
+pub fn element(data_type: &DataType, range: Option<Range>) -> Translated<(&'static str, u64)> {
     Ok(match (c_type(data_type)?, range) {
         ("bool", _) => ("u8", 1),
         ("f64", _) => ("f64", 8),
@@ -59,127 +53,11 @@ fn element(data_type: &DataType, range: Option<Range>) -> Translated<(&'static s
     })
 }
 
-impl Made {
-    /// Ends the rows of a flow in a new table that keeps the columns for which `reads` holds. What is put in after this
-    /// sees the row as `at`.
-    pub fn of(fragment: &mut Fragment, flow: &mut Flow, reads: impl Fn(usize) -> bool) -> Translated<Made> {
-        // A row may come more than once where it has several partners; beyond this the CPU does the work.
-        let rows_max = match flow.multiplied {
-            true => flow.rows_max.saturating_mul(4).max(1 << 16),
-            false => flow.rows_max,
-        };
-        Self::within(fragment, flow, rows_max, reads)
-    }
-
-    /// The same, of at most so many rows.
-    pub fn within(
-        fragment: &mut Fragment,
-        flow: &mut Flow,
-        rows_max: u64,
-        reads: impl Fn(usize) -> bool,
-    ) -> Translated<Made> {
-        let rows_max = rows_max.min(u64::from(u32::MAX) - 2);
-        let count = fragment.array(1, 4, Some(0));
-        let count_at = flow.array(Input::Array(count), "u32");
-        if flow.is_whole() && flow.rows_max <= rows_max {
-            // Rows are where they are in the table: nobody counts them one after the other.
-            let rows = flow.number(flow.rows_max);
-            flow.begin += &format!("    if (blockIdx.x == 0 && threadIdx.x == 0) *{count_at} = (u32){rows};\n");
-            flow.line("const u32 at = tile.before + place;");
-        } else {
-            let room = flow.number(rows_max);
-            flow.line(&format!("u32 at = new_row(p, {count_at}, {room});"));
-            flow.only_if("at != NO_ROW");
-        }
-        let mut columns = vec![];
-        for index in 0..flow.columns.len() {
-            columns.push(match reads(index) {
-                true => Some(Column::put(fragment, flow, index, rows_max)?),
-                false => None,
-            });
-        }
-        Ok(Made {
-            count,
-            rows_max,
-            columns,
-            multiplied: flow.multiplied,
-        })
-    }
-
-    /// The columns of row `row` of the table, in a flow that reads it; where `missing` holds they are null.
-    pub fn columns(
-        &self,
-        fragment: &mut Fragment,
-        flow: &mut Flow,
-        schema: &SchemaRef,
-        row: &str,
-        missing: Option<&str>,
-    ) -> Vec<Col> {
-        let columns = self.columns.iter().enumerate().map(|(index, column)| match column {
-            Some(column) => column.get(fragment, flow, row, missing),
-            None => Col::unread(schema.field(index).data_type()),
-        });
-        columns.collect()
-    }
-}
-
-impl Made {
-    /// Whether the host can read all of its columns, as those of the schema.
-    pub fn is_readable(&self, schema: &SchemaRef) -> bool {
-        let columns = self.columns.iter().flatten();
-        let types = columns.map(|column| &column.data_type);
-        let promised = schema.fields().iter().map(|field| field.data_type());
-        types.clone().eq(promised)
-            && types.into_iter().all(|data_type| {
-                is_integer_key(data_type)
-                    || matches!(
-                        data_type,
-                        DataType::Decimal128(..) | DataType::Float64 | DataType::Float32 | DataType::Utf8View
-                    )
-            })
-    }
-
-    /// The arrays that the host reads.
-    pub fn arrays(&self) -> Vec<usize> {
-        let columns = self.columns.iter().flatten().flat_map(|column| {
-            let (Form::Values(values, _) | Form::Codes(values, ..) | Form::Position(values)) = &column.form;
-            [Some(*values), column.nulls].into_iter().flatten()
-        });
-        [self.count].into_iter().chain(columns).collect()
-    }
-
-    /// How many rows there are.
-    pub fn rows(&self, running: &Running) -> Result<usize> {
-        let count = running.words::<u32>(self.count, 1).map_err(to_datafusion)?;
-        Ok(count.first().map_or(0, |rows| *rows as usize))
-    }
-
-    /// The rows on the host, which are so many, as they lie or in this order.
-    pub fn read(
-        &self,
-        fragment: &Fragment,
-        running: &Running,
-        schema: &SchemaRef,
-        rows: usize,
-        order: Option<&DeviceBuffer<u32>>,
-    ) -> Result<RecordBatch> {
-        let reader = Reader { running, rows, order };
-        let columns = self.columns.iter().flatten();
-        let columns = columns.map(|column| column.read(fragment, &reader));
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(
-            schema.clone(),
-            columns.collect::<Result<_>>()?,
-            &options,
-        )?)
-    }
-}
-
 /// What reads the arrays of a table's columns.
-struct Reader<'a> {
-    running: &'a Running,
-    rows: usize,
-    order: Option<&'a DeviceBuffer<u32>>,
+pub struct Reader<'a> {
+    pub running: &'a Running,
+    pub rows: usize,
+    pub order: Option<&'a DeviceBuffer<u32>>,
 }
 
 impl Reader<'_> {
@@ -193,7 +71,7 @@ impl Reader<'_> {
 }
 
 impl Column {
-    fn read(&self, fragment: &Fragment, reader: &Reader<'_>) -> Result<ArrayRef> {
+    pub fn read(&self, fragment: &Fragment, reader: &Reader<'_>) -> Result<ArrayRef> {
         let nulls = match self.nulls {
             Some(id) => {
                 let flags = reader.words::<u8>(id)?;
@@ -221,6 +99,10 @@ impl Column {
                     return Ok(Arc::new(array.with_data_type(self.data_type.clone())));
                 }
                 let lanes: Vec<i64> = wide.into_iter().map(|value| value as i64).collect();
+                if self.data_type == DataType::UInt64 {
+                    let values: Vec<u64> = lanes.into_iter().map(|value| value as u64).collect();
+                    return Ok(Arc::new(UInt64Array::new(values.into(), nulls)));
+                }
                 from_integer_keys(&lanes, nulls, &self.data_type)
             }
             Form::Codes(id, element, texts) => {
@@ -230,6 +112,12 @@ impl Column {
                     _ => words!(u32, id),
                 };
                 Ok(take(texts, &UInt32Array::new(codes.into(), nulls), None)?)
+            }
+            Form::State(aggregated, cells) => {
+                let words = cells
+                    .iter()
+                    .map(|arrays| arrays.iter().map(|id| reader.words::<u64>(*id)).collect());
+                aggregated.values(&words.collect::<Result<Vec<_>>>()?, reader.rows, &self.data_type)
             }
             Form::Position(id) => {
                 let Some((scan, column)) = self.origin else {
@@ -241,11 +129,15 @@ impl Column {
         }
     }
 
-    fn put(fragment: &mut Fragment, flow: &mut Flow, index: usize, rows: u64) -> Translated<Column> {
+    pub fn put(fragment: &mut Fragment, flow: &mut Flow, index: usize, rows: u64) -> Translated<Column> {
         let Inputs::Row(given) = &flow.translator.inputs else {
             return Err("a row of no columns".into());
         };
         let (given, col) = (given[index].clone(), flow.columns[index].clone());
+        let promised = flow.translator.schema.field(index).data_type().clone();
+        if let Some(aggregated) = col.aggregated.filter(|_| given.data_type != promised) {
+            return Ok(Column::state(fragment, flow, aggregated, rows, promised));
+        }
         let data_type = given.data_type.clone();
         let (form, null) = if let Some(count) = codes(&given) {
             let code = flow.translator.code_of(index)?.ok_or("a code that is not there")?;
@@ -296,7 +188,36 @@ impl Column {
         })
     }
 
-    fn get(&self, fragment: &mut Fragment, flow: &mut Flow, row: &str, missing: Option<&str>) -> Col {
+    /// An aggregate whose value is no column's as it is.
+    fn state(
+        fragment: &mut Fragment,
+        flow: &mut Flow,
+        aggregated: Arc<Aggregated>,
+        rows: u64,
+        data_type: DataType,
+    ) -> Column {
+        let mut word = |word: &String| {
+            let id = fragment.array(rows, 8, None);
+            let array = flow.array(Input::Array(id), "u64");
+            flow.line(&format!("{array}[at] = {word};"));
+            id
+        };
+        let cells = aggregated
+            .cells
+            .iter()
+            .map(|cell| cell.words.iter().map(&mut word).collect());
+        let cells = cells.collect();
+        Column {
+            form: Form::State(aggregated, cells),
+            data_type,
+            nulls: None,
+            range: None,
+            origin: None,
+            unique: false,
+        }
+    }
+
+    pub fn get(&self, fragment: &mut Fragment, flow: &mut Flow, row: &str, missing: Option<&str>) -> Col {
         let guarded = |load: String, nothing: &str| match missing {
             Some(missing) => format!("({missing} ? {nothing} : {load})"),
             None => load,
@@ -310,6 +231,28 @@ impl Column {
             (None, own) => own,
         };
         let (given, position) = match &self.form {
+            // Of rows that are missing no cell has counted anything.
+            Form::State(aggregated, cells) => {
+                let cells = aggregated.cells.iter().zip(cells).map(|(cell, arrays)| {
+                    let words = arrays.iter();
+                    let words = words.map(|id| {
+                        let array = flow.array(Input::Array(*id), "const u64");
+                        guarded(format!("{array}[{row}]"), "0ull")
+                    });
+                    Cell {
+                        words: words.collect(),
+                        ..cell.clone()
+                    }
+                });
+                let own = Aggregated {
+                    aggregate: Arc::clone(&aggregated.aggregate),
+                    state: aggregated.state.clone(),
+                    cells: cells.collect(),
+                    rows_max: aggregated.rows_max,
+                };
+                // It had a form as code when it was put in.
+                return own.column(&self.data_type).unwrap_or(Col::unread(&self.data_type));
+            }
             Form::Values(id, element) => {
                 let array = flow.array(Input::Array(*id), &format!("const {element}"));
                 let (load, range) = match *element {
@@ -349,6 +292,7 @@ impl Column {
             origin: self.origin,
             position,
             unique: self.unique,
+            aggregated: None,
         }
     }
 }

@@ -1,0 +1,144 @@
+//! A table that a pipeline makes on the device for others to read: rows of columns as wide as their values need.
+
+mod column;
+mod union;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Result;
+use tenon_gpu::memory::DeviceBuffer;
+
+use super::flow::{Col, Flow};
+use super::fragment::{Fragment, Input};
+use super::run::Running;
+use crate::codegen::Translated;
+use crate::gpu_error::to_datafusion;
+use crate::keys::is_integer_key;
+use column::{Column, Form, Reader};
+
+/// Its columns, of which only those are there that somebody reads.
+pub struct Made {
+    pub count: usize,
+    pub rows_max: u64,
+    columns: Vec<Option<Column>>,
+    /// Whether a row may be there more than once.
+    pub multiplied: bool,
+}
+
+impl Made {
+    /// Ends the rows of a flow in a new table that keeps the columns for which `reads` holds. What is put in after this
+    /// sees the row as `at`.
+    pub fn of(fragment: &mut Fragment, flow: &mut Flow, reads: impl Fn(usize) -> bool) -> Translated<Made> {
+        // A row may come more than once where it has several partners; beyond this the CPU does the work.
+        let rows_max = match flow.multiplied {
+            true => flow.rows_max.saturating_mul(4).max(1 << 16),
+            false => flow.rows_max,
+        };
+        Self::within(fragment, flow, rows_max, reads)
+    }
+
+    /// The same, of at most so many rows.
+    pub fn within(
+        fragment: &mut Fragment,
+        flow: &mut Flow,
+        rows_max: u64,
+        reads: impl Fn(usize) -> bool,
+    ) -> Translated<Made> {
+        let rows_max = rows_max.min(u64::from(u32::MAX) - 2);
+        let count = fragment.array(1, 4, Some(0));
+        let count_at = flow.array(Input::Array(count), "u32");
+        if flow.is_whole() && flow.rows_max <= rows_max {
+            // Rows are where they are in the table: nobody counts them one after the other.
+            let rows = flow.number(flow.rows_max);
+            flow.begin += &format!("    if (blockIdx.x == 0 && threadIdx.x == 0) *{count_at} = (u32){rows};\n");
+            flow.line("const u32 at = tile.before + place;");
+        } else {
+            let room = flow.number(rows_max);
+            flow.line(&format!("u32 at = new_row(p, {count_at}, {room});"));
+            flow.only_if("at != NO_ROW");
+        }
+        let mut columns = vec![];
+        for index in 0..flow.columns.len() {
+            columns.push(match reads(index) {
+                true => Some(Column::put(fragment, flow, index, rows_max)?),
+                false => None,
+            });
+        }
+        Ok(Made {
+            count,
+            rows_max,
+            columns,
+            multiplied: flow.multiplied,
+        })
+    }
+
+    /// The columns of row `row` of the table, in a flow that reads it; where `missing` holds they are null.
+    pub fn columns(
+        &self,
+        fragment: &mut Fragment,
+        flow: &mut Flow,
+        schema: &SchemaRef,
+        row: &str,
+        missing: Option<&str>,
+    ) -> Vec<Col> {
+        let columns = self.columns.iter().enumerate().map(|(index, column)| match column {
+            Some(column) => column.get(fragment, flow, row, missing),
+            None => Col::unread(schema.field(index).data_type()),
+        });
+        columns.collect()
+    }
+}
+
+impl Made {
+    /// Whether the host can read all of its columns, as those of the schema.
+    pub fn is_readable(&self, schema: &SchemaRef) -> bool {
+        let columns = self.columns.iter().flatten();
+        let types = columns.clone().map(|column| &column.data_type);
+        let promised = schema.fields().iter().map(|field| field.data_type());
+        let readable = |column: &Column| {
+            use DataType::{Decimal128, Float32, Float64, UInt64, Utf8View};
+            matches!(column.form, Form::State(..))
+                || is_integer_key(&column.data_type)
+                || matches!(column.data_type, Decimal128(..) | Float64 | Float32 | UInt64 | Utf8View)
+        };
+        types.eq(promised) && columns.into_iter().all(readable)
+    }
+
+    /// The arrays that the host reads.
+    pub fn arrays(&self) -> Vec<usize> {
+        let columns = self.columns.iter().flatten().flat_map(|column| {
+            let values = match &column.form {
+                Form::Values(values, _) | Form::Codes(values, ..) | Form::Position(values) => vec![*values],
+                Form::State(_, cells) => cells.concat(),
+            };
+            values.into_iter().chain(column.nulls)
+        });
+        [self.count].into_iter().chain(columns).collect()
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self, running: &Running) -> Result<usize> {
+        let count = running.words::<u32>(self.count, 1).map_err(to_datafusion)?;
+        Ok(count.first().map_or(0, |rows| *rows as usize))
+    }
+
+    /// The rows on the host, which are so many, as they lie or in this order.
+    pub fn read(
+        &self,
+        fragment: &Fragment,
+        running: &Running,
+        schema: &SchemaRef,
+        rows: usize,
+        order: Option<&DeviceBuffer<u32>>,
+    ) -> Result<RecordBatch> {
+        let reader = Reader { running, rows, order };
+        let columns = self.columns.iter().flatten();
+        let columns = columns.map(|column| column.read(fragment, &reader));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(
+            schema.clone(),
+            columns.collect::<Result<_>>()?,
+            &options,
+        )?)
+    }
+}

@@ -1,0 +1,176 @@
+//! Rows of several flows in one table.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringViewArray};
+use arrow::datatypes::DataType;
+
+use super::super::flow::{Flow, codes};
+use super::super::fragment::{Fragment, Input};
+use super::Made;
+use super::column::{Column, Form, element};
+use crate::codegen::{Inputs, Range, Translated, c_type};
+
+/// What of a column all flows have in common.
+enum Kind {
+    Values(Option<Range>),
+    /// Texts of one table's column.
+    Positions((usize, usize)),
+    /// All texts, and for each flow the place of each of its own among these.
+    Codes(ArrayRef, Vec<ArrayRef>),
+}
+
+impl Made {
+    /// Ends the rows of all flows, whose columns are of the same types, in one new table.
+    pub fn of_all(fragment: &mut Fragment, mut flows: Vec<Flow>) -> Translated<Made> {
+        let rows = |flow: &Flow| match flow.multiplied {
+            true => flow.rows_max.saturating_mul(4).max(1 << 16),
+            false => flow.rows_max,
+        };
+        let rows_max: u64 = flows.iter().map(rows).fold(0, u64::saturating_add);
+        if rows_max >= u64::from(u32::MAX) - 2 {
+            return Err("a union of too many rows".into());
+        }
+        let multiplied = flows.iter().any(|flow| flow.multiplied);
+        let count = fragment.array(1, 4, Some(0));
+        let width = flows.first().map_or(0, |flow| flow.columns.len());
+        let kinds = (0..width).map(|index| kind(&mut flows, index));
+        let kinds = kinds.collect::<Translated<Vec<_>>>()?;
+        for flow in &mut flows {
+            let (count, room) = (flow.array(Input::Array(count), "u32"), flow.number(rows_max));
+            flow.line(&format!("u32 at = new_row(p, {count}, {room});"));
+            flow.only_if("at != NO_ROW");
+        }
+        let mut columns = vec![];
+        for (index, kind) in kinds.into_iter().enumerate() {
+            columns.push(Some(put(fragment, &mut flows, index, kind, rows_max)?));
+        }
+        for flow in flows {
+            flow.finish(fragment)?;
+        }
+        Ok(Made {
+            count,
+            rows_max,
+            columns,
+            multiplied,
+        })
+    }
+}
+
+fn kind(flows: &mut [Flow], index: usize) -> Translated<Kind> {
+    let mut given = vec![];
+    for flow in flows.iter() {
+        let Inputs::Row(own) = &flow.translator.inputs else {
+            return Err("a row of no columns".into());
+        };
+        let promised = flow.translator.schema.field(index).data_type();
+        if own[index].data_type != *promised {
+            return Err(format!("a union of values of {promised}"));
+        }
+        given.push(own[index].clone());
+    }
+    let data_type = &given[0].data_type;
+    if given.iter().any(|own| own.data_type != *data_type) {
+        return Err(format!("a union of {data_type} and others"));
+    }
+    if c_type(data_type)? != "Text" {
+        let mut range: Option<Range> = None;
+        for (at, flow) in flows.iter_mut().enumerate() {
+            let own = flow.translator.value_of(index)?.range;
+            range = match (at, range, own) {
+                (0, _, own) => own,
+                (_, Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+                _ => None,
+            };
+        }
+        return Ok(Kind::Values(range));
+    }
+    let columns = flows.iter().map(|flow| &flow.columns[index]);
+    let mut origins = columns.map(|column| column.position.as_ref().and(column.origin));
+    if given.iter().all(|own| codes(own).is_none())
+        && let Some(Some(origin)) = origins.next()
+        && origins.all(|own| own == Some(origin))
+    {
+        return Ok(Kind::Positions(origin));
+    }
+    if *data_type != DataType::Utf8View || given.iter().any(|own| codes(own).is_none()) {
+        return Err("a union of texts that have no codes".into());
+    }
+    let (mut known, mut texts, mut places) = (HashMap::new(), vec![], vec![]);
+    for own in given.iter().filter_map(|own| own.texts.as_ref()) {
+        let place = own.as_string_view().iter().map(|text| {
+            let text = text.unwrap_or_default();
+            *known.entry(text).or_insert_with(|| {
+                texts.push(text);
+                (texts.len() - 1) as i32
+            })
+        });
+        places.push(Arc::new(place.collect::<Int32Array>()) as ArrayRef);
+    }
+    Ok(Kind::Codes(Arc::new(StringViewArray::from_iter_values(texts)), places))
+}
+
+/// Puts column `index` of each flow into the same arrays.
+fn put(fragment: &mut Fragment, flows: &mut [Flow], index: usize, kind: Kind, rows: u64) -> Translated<Column> {
+    let mut nulls = None;
+    let (c_type, width) = match &kind {
+        Kind::Values(range) => element(flows[0].translator.schema.field(index).data_type(), *range)?,
+        Kind::Codes(..) | Kind::Positions(_) => ("u32", 4),
+    };
+    let id = fragment.array(rows, width, None);
+    let mut values = vec![];
+    for (at, flow) in flows.iter_mut().enumerate() {
+        let (value, null) = match &kind {
+            Kind::Values(_) => {
+                let value = flow.translator.value_of(index)?;
+                (value.value, value.null)
+            }
+            Kind::Positions(_) => {
+                let column = &flow.current()[index];
+                let position = column.position.clone().ok_or("a text of no table")?;
+                (position, column.given.null.clone())
+            }
+            Kind::Codes(_, places) => {
+                let code = flow.translator.code_of(index)?.ok_or("a code that is not there")?;
+                match places[at].is_empty() {
+                    true => ("0u".into(), Some("true".into())),
+                    false => {
+                        let place = flow.translator.array(&places[at], &code.code)?;
+                        (place.value, code.null)
+                    }
+                }
+            }
+        };
+        values.push((value, null));
+    }
+    if values.iter().any(|(_, null)| null.is_some()) {
+        nulls = Some(fragment.array(rows, 1, None));
+    }
+    for (flow, (value, null)) in flows.iter_mut().zip(values) {
+        let array = flow.array(Input::Array(id), c_type);
+        flow.line(&format!("{array}[at] = ({c_type}){value};"));
+        if let Some(nulls) = nulls {
+            let array = flow.array(Input::Array(nulls), "u8");
+            flow.line(&format!("{array}[at] = {};", null.as_deref().unwrap_or("false")));
+        }
+    }
+    let data_type = flows[0].translator.schema.field(index).data_type().clone();
+    let origin = match &kind {
+        Kind::Positions(origin) => Some(*origin),
+        _ => None,
+    };
+    let (form, range) = match kind {
+        Kind::Values(range) => (Form::Values(id, c_type), range),
+        Kind::Positions(_) => (Form::Position(id), None),
+        Kind::Codes(texts, _) => (Form::Codes(id, c_type, texts), None),
+    };
+    Ok(Column {
+        form,
+        data_type,
+        nulls,
+        range,
+        origin,
+        unique: false,
+    })
+}

@@ -1,0 +1,198 @@
+//! A fragment whose columns do not fit device memory: its largest scan goes there a few segments at a time, under the pipeline
+//! that reads it, while the groups and tables that this makes stay.
+//!
+//! Copies are in a stream of their own. While one chunk is read, the next is copied; a third waits until the first was read.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tenon_gpu::memory::DeviceBuffer;
+use tenon_gpu::pipeline::{SegmentColumn, tiles};
+use tenon_gpu::{Event, GpuError, Result, Stream};
+use tenon_storage::Segment;
+
+use super::columns::{Held, with_room};
+use super::fragment::{Fragment, Input, Scan, Source, Step};
+use super::stored::{Stored, bytes};
+
+/// A chunk is not larger: the first is not waited for long.
+const CHUNK_BYTES_MAX: u64 = 256 << 20;
+/// Chunks that are on the device at once.
+const CHUNKS_AT_ONCE: u64 = 2;
+
+/// Which scan goes to the device in chunks, and the segments of each.
+pub struct Streamed {
+    pub scan: usize,
+    pub bytes: u64,
+    pub chunks: Vec<Range<usize>>,
+}
+
+impl Streamed {
+    /// How a fragment, of whose scans' columns these are the bytes, keeps within so many bytes; None: as it is.
+    pub fn within(fragment: &Fragment, columns: &[Vec<u64>], limit: u64) -> std::result::Result<Option<Self>, String> {
+        let sizes: Vec<u64> = columns.iter().map(|bytes| bytes.iter().sum()).collect();
+        let all = sizes
+            .iter()
+            .fold(fragment.array_bytes(), |sum, bytes| sum.saturating_add(*bytes));
+        if all <= limit {
+            return Ok(None);
+        }
+        let refused = || {
+            let mb = |bytes: u64| bytes >> 20;
+            format!("{} MiB of device memory, {} are there", mb(all), mb(limit))
+        };
+        let scans = (0..sizes.len()).filter(|&scan| is_streamable(fragment, scan));
+        let scan = scans.max_by_key(|&scan| sizes[scan]).ok_or_else(refused)?;
+        let room = limit.saturating_sub(all - sizes[scan]);
+        let segments = fragment.scans[scan].table.segments();
+        let chunks = chunks(segments.iter().map(|segment| segment.rows() as u64), sizes[scan], room);
+        Ok(Some(Self {
+            scan,
+            bytes: sizes[scan],
+            chunks: chunks.ok_or_else(refused)?,
+        }))
+    }
+}
+
+/// Segments of so many rows, which have so many bytes together, in chunks that fit the room; None: one alone does not.
+fn chunks(rows: impl Iterator<Item = u64>, bytes: u64, room: u64) -> Option<Vec<Range<usize>>> {
+    let rows: Vec<u64> = rows.collect();
+    let all = rows.iter().sum::<u64>().max(1);
+    let chunk = (room / CHUNKS_AT_ONCE).min(CHUNK_BYTES_MAX);
+    let mut chunks: Vec<Range<usize>> = vec![];
+    let mut taken = 0;
+    for (at, rows) in rows.into_iter().enumerate() {
+        let own = (u128::from(bytes) * u128::from(rows) / u128::from(all)) as u64;
+        if own.saturating_mul(CHUNKS_AT_ONCE) > room {
+            return None;
+        }
+        match chunks.last_mut().filter(|_| taken + own <= chunk) {
+            Some(last) => {
+                last.end = at + 1;
+                taken += own;
+            }
+            None => {
+                chunks.push(at..at + 1);
+                taken = own;
+            }
+        }
+    }
+    Some(chunks)
+}
+
+/// Whether one pipeline alone reads a scan's columns, row by row.
+fn is_streamable(fragment: &Fragment, scan: usize) -> bool {
+    let reads = |input: &Input| match input {
+        Input::Column { scan: own, .. } | Input::Tiles(own) => *own == scan,
+        _ => false,
+    };
+    let late = |step: &Step| {
+        step.pipeline().is_some_and(|own| match own.source {
+            Source::Scan(at) if at == scan => own.inputs.contains(&Input::Tiles(scan)),
+            _ => own.inputs.iter().any(reads),
+        })
+    };
+    let own = &fragment.scans[scan];
+    let few = |column: &usize| matches!(Stored::of(&own.table, *column), Ok(Stored::Few(_)));
+    !fragment.steps.iter().any(late) && !own.columns.iter().any(few)
+}
+
+/// Some segments' columns on the device.
+pub struct Chunk {
+    /// The descriptors of each column, of all segments: those of others are empty.
+    pub descriptors: Vec<(usize, DeviceBuffer<SegmentColumn>)>,
+    /// Which of the table's tiles it has.
+    pub tiles: Range<u64>,
+    _held: Vec<Held>,
+}
+
+impl Chunk {
+    fn load(stream: &Stream, scan: &Scan, segments: &Range<usize>) -> Result<Self> {
+        let all = scan.table.segments();
+        let mut held = vec![];
+        let mut descriptors = vec![];
+        for &column in &scan.columns {
+            let codes = matches!(Stored::of(&scan.table, column), Ok(Stored::Code(_)));
+            let mut own = vec![SegmentColumn::default(); all.len()];
+            for at in segments.clone() {
+                let segment: &Segment = &all[at];
+                let loaded = with_room(stream, || Held::load(stream, segment, column, codes))?;
+                own[at] = loaded.descriptor();
+                held.push(loaded);
+            }
+            descriptors.push((column, with_room(stream, || stream.upload(&own))?));
+        }
+        let before = |end: usize| tiles(all[..end].iter().map(|segment| segment.rows())).len() as u64;
+        Ok(Self {
+            descriptors,
+            tiles: before(segments.start)..before(segments.end),
+            _held: held,
+        })
+    }
+}
+
+/// Launches a pipeline for each chunk, and waits for the last.
+pub fn stream(
+    (scan, streamed): (&Scan, &Streamed),
+    computing: &Stream,
+    cancelled: &AtomicBool,
+    mut launch: impl FnMut(&Chunk) -> Result<()>,
+) -> Result<()> {
+    let copying = computing.device().stream()?;
+    let mut under_way: VecDeque<(Chunk, Event)> = VecDeque::new();
+    let mut run = || {
+        for segments in &streamed.chunks {
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(GpuError::Cancelled);
+            }
+            if under_way.len() as u64 == CHUNKS_AT_ONCE
+                && let Some((_, read)) = under_way.front()
+            {
+                read.synchronize()?;
+                under_way.pop_front();
+            }
+            let chunk = Chunk::load(&copying, scan, segments)?;
+            computing.wait_for(&copying.record()?)?;
+            launch(&chunk)?;
+            under_way.push_back((chunk, computing.record()?));
+        }
+        Ok(())
+    };
+    let done = run();
+    // Neither what is copied nor where it goes may be given up before.
+    let copied = copying.synchronize();
+    let computed = computing.synchronize();
+    done.and(copied).and(computed)
+}
+
+/// Bytes of the columns of each scan.
+pub fn sizes(fragment: &Fragment) -> Vec<Vec<u64>> {
+    let of = |scan: &Scan| scan.columns.iter().map(|&column| bytes(&scan.table, column)).collect();
+    fragment.scans.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chunks;
+
+    #[test]
+    fn chunks_have_all_segments_once_and_fit() {
+        for (segments, room) in [(1, 10), (5, 10), (64, 100), (64, 20)] {
+            let found = chunks(std::iter::repeat_n(1000, segments), 5 * segments as u64, room);
+            let found = found.expect("each segment has 5 bytes");
+            let all: Vec<usize> = found.iter().cloned().flatten().collect();
+            assert_eq!(all, (0..segments).collect::<Vec<_>>());
+            assert!(
+                found.iter().all(|chunk| chunk.len() as u64 * 5 * 2 <= room),
+                "{found:?} of {room}"
+            );
+        }
+        assert_eq!(
+            chunks(std::iter::repeat_n(1000, 3), 15, 9),
+            None,
+            "two segments do not fit"
+        );
+        assert_eq!(chunks(std::iter::empty(), 0, 0), Some(vec![]));
+    }
+}
