@@ -200,6 +200,7 @@ impl State {
         State {
             schemas: BTreeMap::new(),
             objects: BTreeMap::new(),
+            meaning: 0,
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) const COLUMNS: &[(&str, &str)] = &[
 
 pub(super) fn rows(binder: &Binder) -> Vec<Row> {
     let shown = binder.engine.texts.shown(&binder.facts.settings, &binder.facts.path);
-    let row = |text: crate::session::texts::Shown| {
+    let rows = shown.into_iter().map(|text| {
         row! {
             "statement": text.text,
             "parameters": text.parameters as i64,
@@ -22,6 +22,6 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
             "custom_plans": text.plans.0 as i64,
             "generic": text.plans.1,
         }
-    };
-    shown.into_iter().map(row).collect()
+    });
+    rows.collect()
 }
