@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         trial("kept::texts", || texts(1)),
         trial("kept::texts_by_two", || texts(2)),
         trial("kept::prepared", prepared),
+        trial("kept::shared", shared),
     ]
 }
 
@@ -217,5 +218,38 @@ async fn prepared() -> Result<()> {
             change(&fresh, &mut random).await?;
         }
     }
+    Ok(())
+}
+
+/// Texts that differ in literals share a plan, among sessions too, and it is seen to serve; without the setting there is none.
+async fn shared() -> Result<()> {
+    let server = Server::start(&[])?;
+    let (one, two) = (server.connect().await?, server.connect().await?);
+    fill(&one).await?;
+    let uses = async |statement: &str| -> Result<Vec<Vec<String>>> {
+        let sql = format!("SELECT parameters, uses, generic FROM tenon_statements WHERE statement = '{statement}'");
+        let mut rows = answer(&one, &sql).await;
+        rows.remove(0);
+        Ok(rows)
+    };
+    let statement = "SELECT g, v FROM big WHERE k = $1";
+    for key in 0..20 {
+        let client = if key % 2 == 0 { &one } else { &two };
+        let found = answer(client, &statement.replace("$1", &(key + 1).to_string())).await;
+        ensure!(found[1][1] == format!("v{}", (key + 1) % 11), "{key}: {found:?}");
+    }
+    let found = uses(statement).await?;
+    ensure!(found == [["1", "18", "t"]], "{found:?}");
+    // As many digits as the column has, and no more: the others stay in the text.
+    for number in ["1.5", "2.25", "0.125", "0.126"] {
+        answer(&one, &format!("SELECT k FROM small WHERE n = {number}")).await;
+    }
+    let found = uses("SELECT k FROM small WHERE n = $1").await?;
+    ensure!(found.len() <= 1, "{found:?}");
+    two.batch_execute("SET tenon.shared_plans = off").await?;
+    for key in 0..5 {
+        answer(&two, &format!("SELECT v FROM big WHERE k = {key}")).await;
+    }
+    ensure!(uses("SELECT v FROM big WHERE k = $1").await?.is_empty());
     Ok(())
 }

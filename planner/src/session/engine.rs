@@ -9,6 +9,7 @@ use crate::session::admission::Admission;
 use crate::session::context;
 use crate::session::plan_cache::PlanCache;
 use crate::session::statements::KeptChecks;
+use crate::session::texts::Texts;
 use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
 use std::path::{Path, PathBuf};
@@ -85,6 +86,7 @@ pub struct Engine {
     /// Of the statements that sessions plan on their own threads.
     pub(crate) planning: Places,
     pub(crate) plans: PlanCache,
+    pub(crate) texts: Texts,
     pub(crate) checks: KeptChecks,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
@@ -166,6 +168,7 @@ impl Engine {
             admission: Admission::new(options.max_concurrent_queries, options.query_threads),
             planning: Places::new(2 * options.query_threads + 2),
             plans: PlanCache::default(),
+            texts: Texts::default(),
             checks: KeptChecks::default(),
             runtime: Some(runtime),
             short: Some(short),

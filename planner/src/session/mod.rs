@@ -13,9 +13,11 @@ mod snapshot;
 pub(crate) mod spilling;
 pub(crate) mod statements;
 mod stopped_pool;
+pub(crate) mod texts;
 
 pub(crate) use block::{Block, Isolation};
 pub use prepare::Prepared;
+pub use texts::Known;
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::sequence::Taken;
@@ -114,8 +116,12 @@ pub struct Session {
     mentions_now: bool,
     /// What the running statement sees of the WITH before it.
     pub(crate) surroundings: crate::session::statements::with::Surroundings,
-    /// What the last statement's plan was made for, and in which state.
-    purpose: Mutex<Option<(Weak<State>, Purpose)>>,
+    /// What the last statement's plan was made for, in which state, and whether there were temporary tables.
+    purpose: Mutex<Option<(Weak<State>, bool, Purpose)>>,
+    /// What the statement must have been prepared for.
+    expected: Option<texts::Expected>,
+    /// The transaction block reads the newest snapshot already that its next statement may read.
+    refreshed: bool,
     /// Sees the plans of the statement that EXPLAIN ANALYZE runs.
     pub(crate) watch: Option<Arc<Watch>>,
 }
@@ -155,6 +161,8 @@ impl Session {
             mentions_now: false,
             surroundings: Default::default(),
             purpose: Mutex::default(),
+            expected: None,
+            refreshed: false,
             watch: None,
         }
     }

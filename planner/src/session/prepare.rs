@@ -65,11 +65,6 @@ impl Prepared {
         self.query().is_some()
     }
 
-    /// Keeps its plans where another statement of the same text does.
-    pub fn share_plans(&mut self, other: &Prepared) {
-        self.slot = other.slot.clone();
-    }
-
     /// The statement's own text.
     pub fn sql(&self) -> &str {
         self.statement.sql()
@@ -77,24 +72,29 @@ impl Prepared {
 }
 
 impl Session {
-    /// Whether a statement without parameters can be executed by a plan that is kept.
-    pub fn has_plan(&self, prepared: &Prepared) -> bool {
-        self.block().is_none_or(|block| !block.failed) && prepared.slot.is_ready(&self.purpose(), &self.state())
-    }
-
     /// Prepares a statement. `param_types` are the oids that the client declares, 0 where it leaves the choice.
     pub async fn prepare(&mut self, statement: Statement, param_types: &[u32]) -> Result<Prepared> {
         let failed = self.block().is_some_and(|block| block.failed);
         if failed && !statement.ends_transaction() && !matches!(statement.kind, Kind::Empty) {
             return Err(Self::failed_transaction());
         }
+        let prepared = match self.look_anew() {
+            Ok(()) => self.prepare_as(statement, param_types).await,
+            Err(error) => Err(error),
+        };
+        prepared.inspect_err(|_| self.fail_transaction())
+    }
+
+    /// The same for another form of a statement, whose failure is nobody's.
+    pub(crate) async fn prepare_apart(&mut self, statement: Statement) -> Result<Prepared> {
+        self.prepare_as(statement, &[]).await
+    }
+
+    async fn prepare_as(&mut self, statement: Statement, param_types: &[u32]) -> Result<Prepared> {
         let engine = self.engine.clone();
         let place = engine.planning.take().await;
         let described = statements::describe(self, &statement, param_types);
-        let Description { params, columns, plan } = described.map_err(|error| {
-            self.fail_transaction();
-            locate(error, &statement)
-        })?;
+        let Description { params, columns, plan } = described.map_err(|error| locate(error, &statement))?;
         drop(place);
         Ok(Prepared {
             params: params.iter().map(|field| crate::pg::types::pg_type(field)).collect(),

@@ -17,17 +17,28 @@ impl Session {
     /// Begins the statement's part of the transaction: the block's, on a new snapshot where its isolation says so, or
     /// one of the statement's own.
     pub(super) fn begin_statement(&mut self) -> Result<()> {
+        let refreshed = std::mem::take(&mut self.refreshed);
         match &mut self.block {
             Some(block) => {
                 let keep = block.isolation == Isolation::Snapshot && block.used;
                 block.used = true;
-                if !keep {
+                if !keep && !refreshed {
                     block.transaction.lock().refresh()?;
                 }
             }
             None => self.single = Some(Arc::new(Mutex::new(self.engine.database().begin()))),
         }
         Ok(())
+    }
+
+    /// Sees what the next statement of the block is going to see, where it is not one snapshot for all of them.
+    pub(crate) fn look_anew(&mut self) -> Result<()> {
+        match &mut self.block {
+            Some(block) if !(block.isolation == Isolation::Snapshot && block.used) && !block.failed => {
+                Ok(block.transaction.lock().refresh()?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Ends it: outside a block, commits what the statement changed.
@@ -105,8 +116,9 @@ impl Session {
     pub(crate) fn purpose(&self) -> Purpose {
         let state = self.state();
         let mut last = self.purpose.lock();
-        if let Some((of, purpose)) = &*last
+        if let Some((of, temporary, purpose)) = &*last
             && of.as_ptr() == Arc::as_ptr(&state)
+            && *temporary == self.has_temporary
             && purpose.settings.is_same(&self.settings)
         {
             return purpose.clone();
@@ -115,7 +127,7 @@ impl Session {
             settings: self.settings.clone(),
             path: self.path(&state).into(),
         };
-        *last = Some((Arc::downgrade(&state), purpose.clone()));
+        *last = Some((Arc::downgrade(&state), self.has_temporary, purpose.clone()));
         purpose
     }
 

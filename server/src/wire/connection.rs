@@ -6,7 +6,6 @@ use super::input::{Input, InputError};
 use super::message::Message;
 use super::output::{Output, Severity};
 use super::startup::{self, Started};
-use super::texts::Texts;
 use crate::encode::Style;
 use crate::serve::Server;
 use pgwire::messages::startup::{BackendKeyData, SecretKey};
@@ -113,7 +112,6 @@ pub struct Connection {
     pub(super) server: Arc<Server>,
     pub(super) statements: Statements,
     pub(super) portals: Portals,
-    pub(super) texts: Texts,
     backend: Backend,
     /// An extended-protocol message failed: everything up to Sync is passed over.
     skipping: bool,
@@ -149,7 +147,7 @@ impl Connection {
         }
         let key = SecretKey::Bytes(backend.secret.clone().into());
         output.put(&BackendKeyData::new(backend.pid, key));
-        let (statements, portals, texts) = Default::default();
+        let (statements, portals) = Default::default();
         let mut connection = Self {
             input,
             output,
@@ -157,7 +155,6 @@ impl Connection {
             server,
             statements,
             portals,
-            texts,
             backend,
             skipping: false,
         };

@@ -18,5 +18,4 @@ mod simple;
 mod startup;
 #[cfg(test)]
 mod tests;
-mod texts;
 pub mod tls;

@@ -7,9 +7,8 @@ use super::results::{Rows, run};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;
 use std::sync::Arc;
-use tenon_planner::Prepared;
 use tenon_planner::outcome::Outcome;
-use tenon_planner::session::TransactionStatus;
+use tenon_planner::session::{Known, TransactionStatus};
 use tenon_planner::statement::Statement;
 
 impl Connection {
@@ -18,15 +17,12 @@ impl Connection {
         // As in PostgreSQL, a simple query ends the unnamed statement and portal.
         self.statements.remove("");
         self.portals.remove("");
-        let known = self.texts.find(sql);
-        if let Some(prepared) = &known
-            && self.session.has_plan(prepared)
-        {
+        if let Some(known) = self.session.known(sql) {
             let (running, entered) = self.begin_statement();
-            let result = self.simple_prepared(prepared, Format::Text, &running).await;
+            let result = self.simple_known(&known, &running).await;
             drop(entered);
             match result {
-                // Its tables have changed since the look at the plan: nothing is sent yet.
+                // Its tables have changed since they were looked at: nothing is sent yet.
                 Err(Failure::Sql(error))
                     if error.is_changed_result() && self.session.transaction_status() == TransactionStatus::Idle => {}
                 Err(Failure::Sql(error)) => return self.fail(error),
@@ -47,7 +43,7 @@ impl Connection {
             if several {
                 self.session.begin_implicit();
             }
-            let text = (!several).then_some((sql, known.as_deref()));
+            let text = (!several).then_some(sql);
             match self.simple_statement(statement, text).await {
                 Ok(()) => {}
                 Err(Failure::Sql(error)) => {
@@ -65,8 +61,8 @@ impl Connection {
         }
     }
 
-    /// Answers one statement. `text`: all that the client has sent, and what was prepared for it before.
-    async fn simple_statement(&mut self, statement: Statement, text: Option<(&str, Option<&Prepared>)>) -> Step<()> {
+    /// Answers one statement. `text`: all that the client has sent.
+    async fn simple_statement(&mut self, statement: Statement, text: Option<&str>) -> Step<()> {
         let (running, _entered) = self.begin_statement();
         let fetched = statement.fetched_cursor().and_then(|name| self.session.cursor(&name));
         let format = match fetched {
@@ -74,20 +70,26 @@ impl Connection {
             _ => Format::Text,
         };
         let Self { session, input, .. } = self;
-        let mut prepared = run(&running, input, session.prepare(statement, &[])).await?;
-        if let Some((_, Some(before))) = text {
-            prepared.share_plans(before);
+        let prepared = Arc::new(run(&running, input, session.prepare(statement, &[])).await?);
+        if let Some(sql) = text {
+            let remember = async {
+                session.remember(sql, &prepared).await;
+                Ok(())
+            };
+            run(&running, input, remember).await?;
         }
-        let prepared = Arc::new(prepared);
-        if let Some((sql, _)) = text {
-            self.texts.remember(sql, &prepared);
-        }
-        self.simple_prepared(&prepared, format, &running).await
+        let outcome = run(&running, input, session.execute(&prepared, Vec::new())).await?;
+        self.simple_outcome(outcome, format, &running).await
     }
 
-    async fn simple_prepared(&mut self, prepared: &Prepared, format: Format, running: &Running) -> Step<()> {
+    /// Answers a statement that was prepared before.
+    async fn simple_known(&mut self, known: &Known, running: &Running) -> Step<()> {
         let Self { session, input, .. } = self;
-        let outcome = run(running, input, session.execute(prepared, Vec::new())).await?;
+        let outcome = run(running, input, session.execute_known(known)).await?;
+        self.simple_outcome(outcome, Format::Text, running).await
+    }
+
+    async fn simple_outcome(&mut self, outcome: Outcome, format: Format, running: &Running) -> Step<()> {
         let tag = match outcome {
             Outcome::Rows { columns, stream, tag } => {
                 let formats = vec![format; columns.len()];

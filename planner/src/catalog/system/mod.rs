@@ -19,6 +19,7 @@ mod settings;
 mod signatures;
 mod statistics;
 mod system_types;
+mod texts;
 mod types;
 mod zones;
 
@@ -48,7 +49,7 @@ const INFORMATION_SCHEMA_OID: u32 = 13_283;
 const DATABASE_OID: u32 = 5;
 const ROLE_OID: u32 = 10;
 /// Tables of Tenon's own that are found without a schema.
-const OWN: [&str; 2] = [encodings::NAME, on_device::NAME];
+const OWN: [&str; 3] = [encodings::NAME, on_device::NAME, texts::NAME];
 /// The predefined role that owns `public`.
 const DATABASE_OWNER: (&str, u32) = ("pg_database_owner", 6171);
 

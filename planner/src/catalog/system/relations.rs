@@ -6,7 +6,7 @@ use super::rows::{self, Row, row};
 use super::{
     DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
 };
-use super::{encodings, names, on_device, partitions, settings, types, zones};
+use super::{encodings, names, on_device, partitions, settings, texts, types, zones};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -68,6 +68,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         ),
         encodings::NAME => (encodings::COLUMNS, encodings::rows(binder)),
         on_device::NAME => (on_device::COLUMNS, on_device::rows(binder)),
+        texts::NAME => (texts::COLUMNS, texts::rows(binder)),
         "pg_indexes" => (
             &[
                 ("schemaname", "text"),

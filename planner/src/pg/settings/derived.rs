@@ -9,13 +9,19 @@ use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
 use tenon_storage::datetime::Conventions;
 
 /// Settings that change no plan.
-const OF_NO_PLAN: [&str; 6] = [
+const OF_NO_PLAN: [&str; 12] = [
     "application_name",
     "client_min_messages",
+    "default_transaction_deferrable",
+    "default_transaction_isolation",
+    "default_transaction_read_only",
     "idle_in_transaction_session_timeout",
     "idle_session_timeout",
     "statement_timeout",
     "tenon.client_stalled_timeout",
+    "transaction_deferrable",
+    "transaction_isolation",
+    "transaction_read_only",
 ];
 
 /// Settings that have been set, by their names.

@@ -220,6 +220,13 @@ pub(super) static KNOWN: &[Known] = &[
         "The operator that joins use.",
     ),
     known(
+        "tenon.shared_plans",
+        "on",
+        Check::Bool,
+        false,
+        "Whether queries sent as text are prepared once for all sessions, those that differ in literals among them.",
+    ),
+    known(
         "tenon.wait_for_compile",
         "off",
         Check::Bool,

@@ -109,6 +109,15 @@ impl Slot {
         own.executions > 1
     }
 
+    /// How often a plan for given values was made, and whether plans for any values are used.
+    pub fn plans(&self) -> (usize, bool) {
+        let own = self.0.lock();
+        (
+            own.history.customs,
+            own.history.wants_generic(Mode::Auto) && own.generic.strong_count() > 0,
+        )
+    }
+
     /// The query has needed more memory than there was.
     pub fn note_spilling(&self) {
         self.0.lock().spills = true;
@@ -121,15 +130,6 @@ impl Slot {
     /// Whether the next plan is to be one for any values.
     pub fn wants_generic(&self, mode: Mode) -> bool {
         self.0.lock().history.wants_generic(mode)
-    }
-
-    /// Whether a plan is kept that is right for a statement without parameters.
-    pub fn is_ready(&self, purpose: &Purpose, state: &Arc<State>) -> bool {
-        let custom = {
-            let own = self.0.lock();
-            if own.spills { None } else { own.custom.upgrade() }
-        };
-        custom.is_some_and(|kept| kept.values.as_deref() == Some(&[]) && kept.is_right(purpose, state))
     }
 
     /// A kept plan, if one is right for this purpose and state.

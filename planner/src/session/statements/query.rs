@@ -78,6 +78,7 @@ pub(super) async fn run(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    session.check_expected()?;
     let found = kept(session, prepared, params);
     if let Some((columns, plan)) = &found
         && let Some(batches) = at_once(session, plan, params)

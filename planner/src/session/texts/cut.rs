@@ -40,7 +40,18 @@ enum Before {
 
 /// Words that end a condition.
 const ENDS: [&str; 12] = [
-    "and", "or", "group", "order", "limit", "having", "union", "except", "intersect", "offset", "fetch", "window",
+    "and",
+    "or",
+    "group",
+    "order",
+    "limit",
+    "having",
+    "union",
+    "except",
+    "intersect",
+    "offset",
+    "fetch",
+    "window",
 ];
 /// Words that are no columns.
 const NO_NAMES: [&str; 22] = [
@@ -72,7 +83,9 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
                 let end = end_of_word(bytes, at);
                 // E'...', U&"..." and their like.
-                if matches!(bytes.get(end), Some(b'\'' | b'"' | b'&' | b'$')) || bytes.get(end).is_some_and(|b| !b.is_ascii()) {
+                if matches!(bytes.get(end), Some(b'\'' | b'"' | b'&' | b'$'))
+                    || bytes.get(end).is_some_and(|b| !b.is_ascii())
+                {
                     return None;
                 }
                 let word = &sql[at..end];
@@ -163,7 +176,10 @@ fn is_of_word(byte: u8) -> bool {
 }
 
 fn end_of_word(bytes: &[u8], at: usize) -> usize {
-    at + bytes[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count()
+    at + bytes[at..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+        .count()
 }
 
 /// The end of a number, and its value where it is a plain one. None where letters follow.
@@ -231,15 +247,31 @@ mod tests {
     #[test]
     fn literals_beside_columns_are_taken_out() {
         use Literal::*;
-        let (text, literals) = parts("select a from t where t.k=5 and (v <> 'it''s') or \"d\" >= 1.50 order by 1 limit 5");
-        assert_eq!(text, "select a from t where t.k=$1 and (v <> $2) or \"d\" >= $3 order by 1 limit 5");
-        assert_eq!(literals, [Integer("5".into()), Text("it's".into()), Decimal("1.50".into())]);
+        let (text, literals) =
+            parts("select a from t where t.k=5 and (v <> 'it''s') or \"d\" >= 1.50 order by 1 limit 5");
+        assert_eq!(
+            text,
+            "select a from t where t.k=$1 and (v <> $2) or \"d\" >= $3 order by 1 limit 5"
+        );
+        assert_eq!(
+            literals,
+            [Integer("5".into()), Text("it's".into()), Decimal("1.50".into())]
+        );
         let (text, literals) = parts("SELECT 1 FROM t WHERE k BETWEEN 3 AND 7 AND 5 = k;");
         assert_eq!(text, "SELECT 1 FROM t WHERE k BETWEEN $1 AND $2 AND 5 = k;");
         assert_eq!(literals, [Integer("3".into()), Integer("7".into())]);
         let pinned = cut("SELECT 1 FROM t WHERE k = 3 AND v = 'x'", &[0]).unwrap();
-        assert_eq!((pinned.text.as_str(), pinned.key.as_str()), ("SELECT 1 FROM t WHERE k = 3 AND v = $1", "SELECT 1 FROM t WHERE k = 3 AND v = $t"));
-        assert_ne!(cut("SELECT 1 FROM t WHERE v = 3", &[]).unwrap().key, cut("SELECT 1 FROM t WHERE v = '3'", &[]).unwrap().key);
+        assert_eq!(
+            (pinned.text.as_str(), pinned.key.as_str()),
+            (
+                "SELECT 1 FROM t WHERE k = 3 AND v = $1",
+                "SELECT 1 FROM t WHERE k = 3 AND v = $t"
+            )
+        );
+        assert_ne!(
+            cut("SELECT 1 FROM t WHERE v = 3", &[]).unwrap().key,
+            cut("SELECT 1 FROM t WHERE v = '3'", &[]).unwrap().key
+        );
     }
 
     #[test]
