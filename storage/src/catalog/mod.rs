@@ -12,7 +12,7 @@ pub mod transaction;
 mod unique;
 
 pub use database::Database;
-pub use declaration::{Check, ColumnDef, Generated, OnCommit, TableDef, DeviceResidence};
+pub use declaration::{Check, ColumnDef, DeviceResidence, Generated, OnCommit, TableDef};
 pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name};
 pub use objects::{Composite, Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Role};
 pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
