@@ -11,7 +11,7 @@ use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, CheckConstraint, Ident, RenameTableNameKind, TableConstraint,
 };
-use tenon_storage::{Check, DeviceResidence, IndexDef, Relation};
+use tenon_storage::{Check, IndexDef, Relation};
 
 pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome> {
     let tag = || Ok(Outcome::Command(alter.kind.tag().into()));
@@ -66,46 +66,13 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
                     .set_check_option(&place.schema, &place.name, option)?;
             }
             Action::Parameter(parameter, value) => {
-                set_parameter(session, &relation, &place, parameter, value.as_deref())?;
+                residence::set(session, &relation, &place, parameter, value.as_deref())?;
             }
             Action::Nothing => {}
             Action::Unsupported(what) => return Err(SqlError::unsupported(format!("{} {what}", alter.kind.tag()))),
         }
     }
     tag()
-}
-
-/// SET or RESET of `tenon.device`.
-fn set_parameter(
-    session: &mut Session,
-    relation: &Relation,
-    place: &Target,
-    parameter: &str,
-    value: Option<&str>,
-) -> Result<()> {
-    let invalid = |message: String| SqlError::new(state::INVALID_PARAMETER_VALUE, message);
-    if parameter != "device" {
-        return Err(invalid(format!("unrecognized parameter \"tenon.{parameter}\"")));
-    }
-    if relation.as_table().is_none() {
-        let message = format!("\"{}\" is not a table", relation.name());
-        return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
-    }
-    let device = match value {
-        None => None,
-        Some(value) => {
-            let known = DeviceResidence::NAMES.iter().find(|(name, _)| *name == value);
-            let (_, device) = known.ok_or_else(|| {
-                invalid("invalid value for enum option \"tenon.device\"".into())
-                    .detail("Valid values are \"auto\", \"resident\", and \"never\".")
-            })?;
-            Some(*device)
-        }
-    };
-    let transaction = session.transaction()?;
-    let table = transaction.lock().set_device(&place.schema, &place.name, device)?;
-    tenon_executor::pipeline::reside(&table);
-    Ok(())
 }
 
 /// ALTER TABLE takes any relation; the others their own kind.

@@ -30,6 +30,7 @@ mod parameters;
 mod partition;
 mod qualify;
 mod query;
+mod residence;
 mod returning;
 mod role;
 pub(crate) use cursor::CursorRows;
