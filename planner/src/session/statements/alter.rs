@@ -1,7 +1,7 @@
 //! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
 
 use super::constraints::{self, Checks};
-use super::{column, create, declared, defaults, partition, view};
+use super::{column, create, declared, defaults, partition, residence, view};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
