@@ -1,6 +1,6 @@
 //! A table: its definition, and one immutable version of its rows.
 
-use super::declaration::{Check, ColumnDef, OnCommit, TableDef};
+use super::declaration::{Check, ColumnDef, DeviceResidence, OnCommit, TableDef};
 use super::index::{ColumnOrder, ExpressionIndex, Index, IndexKind};
 use super::partition::Partitioning;
 use super::unique;
