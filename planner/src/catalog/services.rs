@@ -2,6 +2,7 @@
 //! that SQL may read, and threads for work that waits.
 
 use crate::pg::conventions::SessionConventions;
+use crate::pg::settings::Settings;
 use datafusion::execution::SessionState;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +10,21 @@ use tenon_executor::options::JoinOptions;
 use tenon_storage::Database;
 use tenon_storage::datetime::Conventions;
 use tokio::runtime::Handle;
+
+/// A query sent as text that is kept prepared, as a system table shows it.
+pub(crate) struct KeptStatement {
+    pub text: String,
+    pub parameters: usize,
+    pub uses: u64,
+    /// How often it was planned for given values, and whether plans for any values are used.
+    pub plans: (usize, bool),
+}
+
+/// Who keeps queries that were sent as text.
+pub(crate) trait KeptStatements: Send + Sync {
+    /// Those for sessions with such settings and this search path.
+    fn shown(&self, settings: &Settings, path: &[String]) -> Vec<KeptStatement>;
+}
 
 /// One a server.
 pub(crate) struct Services {
@@ -20,6 +36,7 @@ pub(crate) struct Services {
     pub gpu_memory_limit_bytes: Option<usize>,
     /// Threads of long work.
     pub threads: Handle,
+    pub statements: Arc<dyn KeptStatements>,
 }
 
 impl Services {

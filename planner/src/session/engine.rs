@@ -86,7 +86,7 @@ pub struct Engine {
     /// Of the statements that sessions plan on their own threads.
     pub(crate) planning: Places,
     pub(crate) plans: PlanCache,
-    pub(crate) texts: Texts,
+    pub(crate) texts: Arc<Texts>,
     pub(crate) checks: KeptChecks,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
@@ -155,12 +155,14 @@ impl Engine {
             None => Database::new(budget),
         };
         let task = task(&state);
+        let texts = Arc::<Texts>::default();
         let services = Services {
             state,
             database,
             allowed_directories: options.allowed_directories.clone(),
             gpu_memory_limit_bytes: options.gpu_memory_limit_bytes,
             threads: runtime.handle().clone(),
+            statements: texts.clone(),
         };
         Ok(Arc::new(Engine {
             services: Arc::new(services),
@@ -168,7 +170,7 @@ impl Engine {
             admission: Admission::new(options.max_concurrent_queries, options.query_threads),
             planning: Places::new(2 * options.query_threads + 2),
             plans: PlanCache::default(),
-            texts: Texts::default(),
+            texts,
             checks: KeptChecks::default(),
             runtime: Some(runtime),
             short: Some(short),

@@ -13,7 +13,10 @@ pub(super) const COLUMNS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn rows(binder: &Binder) -> Vec<Row> {
-    let shown = binder.engine.texts.shown(&binder.facts.settings, &binder.facts.path);
+    let shown = binder
+        .services
+        .statements
+        .shown(&binder.facts.settings, &binder.facts.path);
     let rows = shown.into_iter().map(|text| {
         row! {
             "statement": text.text,

@@ -7,6 +7,7 @@
 
 mod cut;
 
+use crate::catalog::services::{KeptStatement, KeptStatements};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::{Outcome, PgType};
 use crate::pg::settings::Settings;
@@ -100,22 +101,12 @@ impl Kept {
     }
 }
 
-/// A row of the view of texts.
-pub(crate) struct Shown {
-    pub text: String,
-    pub parameters: usize,
-    pub uses: u64,
-    /// How often it was planned for given values, and whether plans for any values are used.
-    pub plans: (usize, bool),
-}
-
-impl Texts {
-    /// What is kept for sessions with such settings and this search path.
-    pub fn shown(&self, settings: &Settings, path: &[String]) -> Vec<Shown> {
+impl KeptStatements for Texts {
+    fn shown(&self, settings: &Settings, path: &[String]) -> Vec<KeptStatement> {
         let own = self.0.lock();
         let is_of = |purpose: &Purpose| *purpose.path == *path && purpose.settings.plans_like(settings);
         let texts = own.texts.values().flatten().filter(|text| is_of(&text.purpose));
-        let shown = texts.map(|text| Shown {
+        let shown = texts.map(|text| KeptStatement {
             text: text.prepared.sql().to_owned(),
             parameters: text.prepared.params.len(),
             uses: text.uses.load(Ordering::Relaxed),
