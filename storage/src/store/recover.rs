@@ -13,6 +13,7 @@ use crate::memory::MemoryBudget;
 use crate::segment::{self, Segment};
 use parking_lot::Mutex;
 use rayon::prelude::*;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -300,11 +301,11 @@ impl Source {
         let places: HashMap<u64, Place> = places.collect();
         let mut logs = BTreeMap::new();
         for place in places.values() {
-            if !logs.contains_key(&place.file) {
+            if let Entry::Vacant(entry) = logs.entry(place.file) {
                 let path = Log::path_in(directory, place.file);
                 let (file, _) = opened(&path)?;
                 record::check_heading(&file, &path, FileKind::Log, place.file)?;
-                logs.insert(place.file, (file, path));
+                entry.insert((file, path));
             }
         }
         Ok(Source { places, logs })
