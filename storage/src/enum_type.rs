@@ -39,12 +39,38 @@ pub struct EnumType {
 
 /// An enum type as a store keeps it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct StoredEnum {
-    pub oid: u32,
-    pub array_oid: u32,
-    pub schema_name: String,
-    pub name: String,
-    pub labels: Vec<EnumLabel>,
+struct StoredEnum {
+    version: u32,
+    oid: u32,
+    array_oid: u32,
+    schema_name: String,
+    name: String,
+    labels: Vec<EnumLabel>,
+}
+
+/// Writes and reads a version of an enum type. What is read behind it may name the version.
+pub(crate) mod stored {
+    use super::{EnumType, StoredEnum};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(own: &&'static EnumType, serializer: S) -> Result<S::Ok, S::Error> {
+        let stored = StoredEnum {
+            version: own.version,
+            oid: own.oid,
+            array_oid: own.array_oid,
+            schema_name: own.schema_name.clone(),
+            name: own.name.clone(),
+            labels: own.labels.clone(),
+        };
+        stored.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static EnumType, D::Error> {
+        let stored = StoredEnum::deserialize(deserializer)?;
+        let (name, version) = (stored.name.clone(), stored.version);
+        let taken = || serde::de::Error::custom(format!("enum {name}: another type has its version {version}"));
+        EnumType::restore(stored).ok_or_else(taken)
+    }
 }
 
 /// A label, as pg_enum has it.
@@ -78,36 +104,30 @@ impl EnumType {
     }
 
     /// The version of this number again, which values of an earlier process name. None: the number is another's.
-    pub(crate) fn restore(version: u32, own: StoredEnum) -> Option<&'static EnumType> {
+    fn restore(own: StoredEnum) -> Option<&'static EnumType> {
         let mut versions = VERSIONS.write();
-        // Numbers that nothing names any more stay nobody's.
-        while versions.len() < version as usize {
+        let at = own.version as usize;
+        // Numbers that nothing names stay nobody's.
+        while versions.len() < at {
             EnumType::add(&mut versions, 0, 0, "", "", Vec::new());
         }
-        if let Some(known) = versions.get(version as usize) {
-            let same = known.oid == own.oid
-                && known
-                    .labels
-                    .iter()
-                    .map(|label| label.oid)
-                    .eq(own.labels.iter().map(|label| label.oid));
-            return same.then_some(*known);
+        let labels = |of: &[EnumLabel]| of.iter().map(|label| label.oid).collect::<Vec<_>>();
+        match versions.get(at) {
+            Some(known) if known.oid == own.oid && labels(&known.labels) == labels(&own.labels) => return Some(known),
+            Some(known) if known.oid != 0 => return None,
+            _ => {}
         }
-        let StoredEnum {
-            oid,
-            array_oid,
-            schema_name,
-            name,
-            labels,
-        } = own;
-        Some(EnumType::add(
+        let later = versions.split_off(at);
+        let restored = EnumType::add(
             &mut versions,
-            oid,
-            array_oid,
-            &schema_name,
-            &name,
-            labels,
-        ))
+            own.oid,
+            own.array_oid,
+            &own.schema_name,
+            &own.name,
+            own.labels,
+        );
+        versions.extend(later.into_iter().skip(1));
+        Some(restored)
     }
 
     fn add(

@@ -122,6 +122,9 @@ async fn on_server(file: PathBuf, config: Config) -> Result<()> {
     if config.env.contains_key("TENON_TEST_THROUGH_FILES") {
         runner.add_label("through_files");
     }
+    if config.env.contains_key("TENON_DEVICE") {
+        runner.add_label("gpu");
+    }
     let result = every_record(&mut runner, &file, config.refuses.as_deref()).await;
     anyhow::ensure!(server.is_alive()?, "the server died; its log:\n{}", server.log());
     result

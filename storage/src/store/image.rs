@@ -2,11 +2,12 @@
 //! Rows stand in both as the numbers of their segments.
 
 use super::is_kept;
+use super::record::Place;
 use crate::catalog::{
     CheckOption, Composite, Domain, Function, Object, ObjectKey, Partition, Relation, Role, SchemaEntry, Sequence,
     SequenceDef, SequenceOwner, State, TableDefinition, TableVersion, View,
 };
-use crate::enum_type::{EnumType, StoredEnum};
+use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
 use arrow::datatypes::SchemaRef;
@@ -53,7 +54,7 @@ pub(super) struct SequenceImage {
 pub(super) enum ObjectImage {
     Domain(Arc<Domain>),
     Composite(Arc<Composite>),
-    Enum(u32, StoredEnum),
+    Enum(#[serde(with = "crate::enum_type::stored")] &'static EnumType),
     Function(Arc<Function>),
     Role(Arc<Role>),
     Comment(Arc<str>),
@@ -67,7 +68,7 @@ pub(super) struct RowsChange {
     then: Vec<u64>,
 }
 
-/// What a commit changed. Enums come first: what follows names their versions.
+/// What a commit changed. Objects come first, and enums among them: what follows names their versions.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Delta {
     objects: Vec<(ObjectKey, ObjectImage)>,
@@ -77,6 +78,9 @@ pub(super) struct Delta {
     relations: Vec<RelationImage>,
     relations_gone: Vec<u32>,
     rows: Vec<RowsChange>,
+    /// Where segments lie that are named here and were written to an earlier log, before the transaction ended: a checkpoint
+    /// in between knows nothing of them.
+    pub places: Vec<(u64, Place)>,
     next_oid: u32,
 }
 
@@ -139,35 +143,22 @@ impl ObjectImage {
         match object {
             Object::Domain(own) => ObjectImage::Domain(own.clone()),
             Object::Composite(own) => ObjectImage::Composite(own.clone()),
-            Object::Enum(own) => {
-                let stored = StoredEnum {
-                    oid: own.oid,
-                    array_oid: own.array_oid,
-                    schema_name: own.schema_name.clone(),
-                    name: own.name.clone(),
-                    labels: own.labels.clone(),
-                };
-                ObjectImage::Enum(own.version(), stored)
-            }
+            Object::Enum(own) => ObjectImage::Enum(own),
             Object::Function(own) => ObjectImage::Function(own.clone()),
             Object::Role(own) => ObjectImage::Role(own.clone()),
             Object::Comment(own) => ObjectImage::Comment(own.clone()),
         }
     }
 
-    fn object(self) -> Result<Object> {
-        Ok(match self {
+    fn object(self) -> Object {
+        match self {
             ObjectImage::Domain(own) => Object::Domain(own),
             ObjectImage::Composite(own) => Object::Composite(own),
-            ObjectImage::Enum(version, own) => {
-                let name = own.name.clone();
-                let taken = || corrupted(format!("enum {name}: another type has its version {version}"));
-                Object::Enum(EnumType::restore(version, own).ok_or_else(taken)?)
-            }
+            ObjectImage::Enum(own) => Object::Enum(own),
             ObjectImage::Function(own) => Object::Function(own),
             ObjectImage::Role(own) => Object::Role(own),
             ObjectImage::Comment(own) => Object::Comment(own),
-        })
+        }
     }
 }
 
@@ -183,6 +174,10 @@ impl Delta {
                 delta.objects.push((key.clone(), ObjectImage::of(object)));
             }
         }
+        // What names an enum's version is read behind it.
+        delta
+            .objects
+            .sort_by_key(|(_, object)| !matches!(object, ObjectImage::Enum(_)));
         let gone = old.objects.keys().filter(|key| !new.objects.contains_key(key));
         delta.objects_gone = gone.cloned().collect();
         let mut before: HashMap<u32, &Relation> = HashMap::new();
@@ -219,6 +214,16 @@ impl Delta {
         }
         delta.relations_gone = before.into_keys().collect();
         Ok(delta)
+    }
+
+    /// The numbers of the segments that it names.
+    pub(super) fn segments(&self) -> impl Iterator<Item = u64> {
+        let tables = self.relations.iter().filter_map(|relation| match relation {
+            RelationImage::Table { segments, .. } => Some(segments),
+            _ => None,
+        });
+        let rows = self.rows.iter().map(|change| &change.then);
+        tables.chain(rows).flatten().copied()
     }
 
     /// Whether nothing that is kept changed.
@@ -311,7 +316,7 @@ impl Image {
     ) -> Result<State> {
         let mut state = State::empty();
         for (key, object) in self.objects {
-            state.objects.insert(key, object.object()?);
+            state.objects.insert(key, object.object());
         }
         for (name, oid) in self.schemas {
             let entry = SchemaEntry {

@@ -93,12 +93,18 @@ impl Store {
 
     /// Writes what leads from one state to the next; None: nothing that is kept changed. The caller waits with `sync`.
     pub(crate) fn commit(&self, old: &State, new: &State, next_oid: u32) -> Result<Option<Position>> {
-        let delta = Delta::between(old, new, next_oid)?;
+        let mut delta = Delta::between(old, new, next_oid)?;
         if delta.is_empty() {
             return Ok(None);
         }
         self.write_rows(old, new)?;
         self.write_sequences()?;
+        let (newest, _) = self.log.newest();
+        delta.places = {
+            let stored = self.stored.lock();
+            let places = delta.segments().filter_map(|id| Some((id, stored.get(&id)?.place)));
+            places.filter(|(_, place)| place.file != newest).collect()
+        };
         let delta = serde_json::to_vec(&delta).map_err(StorageError::internal)?;
         let (_, position) = self.log.append(Kind::Commit, &[&delta])?;
         let (_, bytes) = self.log.newest();

@@ -1,7 +1,7 @@
 //! Opening a store: the newest checkpoint, the logs behind it, the rows.
 
 use super::disk::Disk;
-use super::image::{Image, corrupted};
+use super::image::{Delta, Image, corrupted};
 use super::log::Log;
 use super::record::{self, FileKind, HEADING_BYTES, Kind, Place};
 use super::{Checkpoint, Store, Stored};
@@ -272,7 +272,9 @@ impl Replay {
                 self.places.insert(number, place);
             }
             Kind::Commit => {
-                let unknown = self.image.apply(serde_json::from_slice(payload).map_err(json)?);
+                let mut delta: Delta = serde_json::from_slice(payload).map_err(json)?;
+                self.places.extend(std::mem::take(&mut delta.places));
+                let unknown = self.image.apply(delta);
                 if unknown > 0 {
                     return Err(corrupted("a commit changes a table that is not there"));
                 }

@@ -184,6 +184,39 @@ fn clients_that_commit_at_once_share_syncs() {
     assert_eq!(dump(&open(directory.path()).unwrap().snapshot()), expected);
 }
 
+/// Rows are written before their commit: a checkpoint between the two knows nothing of them.
+#[test]
+fn commits_beside_checkpoints() {
+    const CLIENTS: i32 = 4;
+    const ROUNDS: i32 = 60;
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path()).unwrap();
+    let left = std::sync::atomic::AtomicI32::new(CLIENTS);
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (database, left) = (database.clone(), &left);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let mut transaction = database.begin();
+                    let name = format!("t{client}_{round}");
+                    create(&mut transaction, &name).unwrap();
+                    insert(&mut transaction, &name, &(0..500).collect::<Vec<_>>()).unwrap();
+                    transaction.commit().unwrap();
+                }
+                left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+            });
+        }
+        while left.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+            database.checkpoint().unwrap();
+        }
+    });
+    let expected = dump(&database.snapshot());
+    drop(database);
+    let database = open(directory.path()).unwrap();
+    assert_eq!(dump(&database.snapshot()), expected);
+    assert_eq!(database.snapshot().relations().count() as i32, CLIENTS * ROUNDS);
+}
+
 #[test]
 fn garbage_goes() {
     let directory = tempfile::tempdir().unwrap();
