@@ -54,7 +54,9 @@ impl Server {
             .context("cannot start the server under test")?;
         let mut server = Server { child, address, log };
         let begun = Instant::now();
-        while !answers(address) {
+        // Its own word for it: another program may have taken the port meanwhile, and answer there.
+        let listens = format!("listens on {address}");
+        while !answers(address) || !server.log().contains(&listens) {
             if let Some(status) = server.child.try_wait()? {
                 bail!("the server ended at start with {status}; its log:\n{}", server.log());
             }

@@ -209,6 +209,10 @@ impl NormalizedKeys {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub fn len(&self) -> usize {
         match self {
             NormalizedKeys::U32(keys) => keys.len(),

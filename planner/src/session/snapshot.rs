@@ -34,7 +34,7 @@ impl Session {
     /// Sees what the next statement of the block is going to see, where it is not one snapshot for all of them.
     pub(crate) fn look_anew(&mut self) -> Result<()> {
         match &mut self.block {
-            Some(block) if !(block.isolation == Isolation::Snapshot && block.used) && !block.failed => {
+            Some(block) if !(block.failed || block.isolation == Isolation::Snapshot && block.used) => {
                 Ok(block.transaction.lock().refresh()?)
             }
             _ => Ok(()),

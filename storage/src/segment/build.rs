@@ -144,7 +144,7 @@ impl Plan {
             Form::Narrow(_, frame) => 8 * frame.bytes(1).unwrap_or(0),
             Form::Bits => 1,
             // At least.
-            Form::Text(_) => 8 * size_of::<u32>(),
+            Form::Text(_) => u32::BITS as usize,
             _ => return Ok(None),
         };
         let as_rows = rows * (of_a_row + usize::from(null_count > 0)) / 8;

@@ -291,7 +291,7 @@ fn each_segment_has_the_form_of_its_own_rows() {
     ];
     let mut encodings = vec![];
     for (at, of) in wider.iter().enumerate() {
-        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..3000).map(|row| of(row))));
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..3000).map(of)));
         let text = |row: i64| format!("a text with number {}", of(row));
         let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..3000).map(text)));
         let columns = vec![numbers.clone(), texts.clone()];
@@ -316,7 +316,7 @@ fn each_segment_has_the_form_of_its_own_rows() {
     let table = transaction.state().table("public", "t").unwrap().clone();
     let all: Vec<ArrayRef> = table.segments().iter().map(|segment| segment.column(0)).collect();
     let all: Vec<&dyn Array> = all.iter().map(|array| array.as_ref()).collect();
-    let expected = Int64Array::from_iter_values(wider.iter().flat_map(|of| (0..3000).map(|row| of(row))));
+    let expected = Int64Array::from_iter_values(wider.iter().flat_map(|of| (0..3000).map(of)));
     assert_eq!(concat(&all).unwrap().as_primitive::<Int64Type>(), &expected);
 }
 

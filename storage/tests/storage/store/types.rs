@@ -63,7 +63,7 @@ fn array(random: &mut StdRng, sql_type: SqlType, rows: usize) -> ArrayRef {
             for value in numbers {
                 match value {
                     Some(value) => values
-                        .append_value(value.to_le_bytes().repeat(2)[..width as usize].to_vec())
+                        .append_value(&value.to_le_bytes().repeat(2)[..width as usize])
                         .unwrap(),
                     None => values.append_null(),
                 }
