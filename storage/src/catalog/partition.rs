@@ -74,12 +74,8 @@ pub struct Partition {
     /// Its columns in its own order, as those of the root.
     pub columns: Vec<usize>,
     /// What is read from a store takes it from its root (`aligned`).
-    #[serde(skip, default = "no_columns")]
+    #[serde(skip, default = "super::table::no_columns")]
     pub schema: SchemaRef,
-}
-
-fn no_columns() -> SchemaRef {
-    Arc::new(Schema::empty())
 }
 
 impl Partition {

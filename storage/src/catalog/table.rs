@@ -61,7 +61,8 @@ pub struct TableDefinition {
     pub(crate) dictionaries: Vec<Option<Arc<Dictionary>>>,
 }
 
-fn no_columns() -> SchemaRef {
+/// The columns of what is read from a store, before they are made of its definition.
+pub(super) fn no_columns() -> SchemaRef {
     Arc::new(Schema::empty())
 }
 
