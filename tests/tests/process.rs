@@ -40,6 +40,8 @@ impl Server {
     fn start_by(mut command: Command, args: &[&str], env: &[(&str, &str)]) -> Result<Server> {
         let address = free_address()?;
         let log = tempfile::NamedTempFile::new()?;
+        // One open file for both streams: two would each write from the file's start, one over the other.
+        let output = log.reopen()?;
         let child = command
             .arg("--listen")
             .arg(address.to_string())
@@ -48,8 +50,8 @@ impl Server {
             .env("TENON_CALIBRATE", "off")
             .envs(env.iter().copied())
             .stdin(Stdio::null())
-            .stdout(log.reopen()?)
-            .stderr(log.reopen()?)
+            .stdout(output.try_clone()?)
+            .stderr(output)
             .spawn()
             .context("cannot start the server under test")?;
         let mut server = Server { child, address, log };
