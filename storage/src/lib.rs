@@ -50,13 +50,13 @@ pub use catalog::{
     Function, FunctionArgument, FunctionResult, Generated, Index, IndexDef, IndexKind, IndexSlot, Object, ObjectKey,
     OnCommit, Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation, Role,
     RowLocation, SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition, TableVersion,
-    Transaction, View, default_name,
+    Keys, Transaction, View, default_name,
 };
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{
-    Codes, DictionaryColumn, Differences, Expanded, Form, NarrowColumn, RunLengthColumn, Runs, SEGMENT_ROWS_MAX,
+    Codes, DictionaryColumn, Differences, Expanded, Form, Live, NarrowColumn, RunLengthColumn, Runs, SEGMENT_ROWS_MAX,
     Segment, SegmentColumn, TextColumn,
 };
 pub use statistics::{Bound, ColumnStatistics, Distribution, Sketch, TableStatistics, analyze_count};

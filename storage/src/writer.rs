@@ -11,7 +11,7 @@ use crate::quote::cut_name;
 use crate::segment::{SEGMENT_ROWS_MAX, Segment, segment_bytes_max};
 use crate::types::{NUMERIC, SqlType};
 use arrow::array::*;
-use arrow::compute::{CastOptions, cast_with_options, filter};
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use std::sync::Arc;
 
@@ -101,29 +101,6 @@ pub(crate) fn segment_of_batches(
         .map(|column| batches.iter().map(|batch| batch.column(column)).collect())
         .collect();
     Segment::build(&columns, &definition.dictionaries, rows, budget)
-}
-
-/// The rows of a segment whose mask is true: the segment itself when all are, None when none is.
-pub(crate) fn filter_segment(
-    segment: &Arc<Segment>,
-    definition: &TableDefinition,
-    keep: &BooleanArray,
-    budget: &Arc<MemoryBudget>,
-) -> Result<Option<Arc<Segment>>> {
-    if keep.len() != segment.rows() {
-        return Err(StorageError::internal("a row mask is not as long as its segment"));
-    }
-    let kept = keep.true_count();
-    if kept == segment.rows() {
-        return Ok(Some(segment.clone()));
-    }
-    if kept == 0 {
-        return Ok(None);
-    }
-    let columns = (0..definition.columns.len()).map(|column| filter(&segment.column(column), keep));
-    let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
-    let columns: Vec<Vec<&ArrayRef>> = columns.iter().map(|column| vec![column]).collect();
-    Segment::build(&columns, &definition.dictionaries, kept, budget).map(Some)
 }
 
 /// Brings a batch to the table's types and checks NOT NULL, lengths and precisions.

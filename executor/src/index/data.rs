@@ -1,7 +1,7 @@
 //! An index's data: runs over the segments that some version of its table has or had.
 //!
-//! Segments never change, so neither do runs: a version of the table is read through those that cover its segments, and
-//! what a run knows of other segments is passed over. Segments that no run covers get one when the index is next used,
+//! Segments never change, so neither do runs: a version of the table is read through those that cover its whole segments,
+//! and what a run knows of other segments, and of rows that are gone, is passed over. Segments that no run covers get one when the index is next used,
 //! or, where rows change between lookups, once reading those segments has cost as much as sorting them.
 //! Runs whose rows are mostly gone, and the smaller half where there are many, are built anew into that one.
 
@@ -137,7 +137,7 @@ impl State {
         Ok(Some(reader))
     }
 
-    /// The segments that are in no run.
+    /// The whole segments that are in no run.
     fn missing(&self, segments: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
         let covered: HashSet<u64> = self
             .runs
@@ -145,8 +145,8 @@ impl State {
             .flat_map(|run| run.segments())
             .map(|(id, _)| *id)
             .collect();
-        let missing = segments.iter().filter(|segment| !covered.contains(&segment.id()));
-        missing.cloned().collect()
+        let missing = segments.iter().map(Segment::whole);
+        missing.filter(|segment| !covered.contains(&segment.id())).cloned().collect()
     }
 
     /// Sees to it that each of the segments is in a run.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, internal_err};
-use tenon_storage::Segment;
+use tenon_storage::{Live, Segment};
 
 use super::encoding::{EncodedKeys, KeyEncoding, KeyRange};
 use super::run::{ROW_BITS, Run, row_of};
@@ -25,27 +25,39 @@ struct Part {
     run: Arc<Run>,
     /// The table's number of each segment of the run, or `ABSENT`.
     segments: Vec<u32>,
+    /// Which rows of each are left, where some are gone.
+    live: Vec<Option<Arc<Live>>>,
 }
 
 impl Part {
     fn row(&self, place: usize) -> Option<(u32, u32)> {
         let location = self.run.locations()[place];
-        let segment = self.segments[(location >> ROW_BITS) as usize];
-        (segment != ABSENT).then(|| (segment, row_of(location) as u32))
+        let of_run = (location >> ROW_BITS) as usize;
+        let (segment, row) = (self.segments[of_run], row_of(location));
+        if segment == ABSENT {
+            return None;
+        }
+        let row = match &self.live[of_run] {
+            Some(live) => live.rank(row)?,
+            None => row,
+        };
+        Some((segment, row as u32))
     }
 }
 
 impl IndexReader {
     /// `runs` cover all of the table's `segments`.
     pub(super) fn new(runs: &[Arc<Run>], segments: &[Arc<Segment>], encoding: KeyEncoding) -> Self {
-        let numbers: HashMap<u64, u32> = segments.iter().map(|segment| segment.id()).zip(0..).collect();
+        let numbers: HashMap<u64, u32> = segments.iter().map(|segment| segment.whole_id()).zip(0..).collect();
         let part = |run: &Arc<Run>| {
             let number = |(id, _): &(u64, _)| numbers.get(id).copied().unwrap_or(ABSENT);
-            let segments: Vec<u32> = run.segments().iter().map(number).collect();
-            let used = segments.iter().any(|segment| *segment != ABSENT);
+            let of_run: Vec<u32> = run.segments().iter().map(number).collect();
+            let live = of_run.iter().map(|number| segments.get(*number as usize)?.live().cloned()).collect();
+            let used = of_run.iter().any(|segment| *segment != ABSENT);
             used.then(|| Part {
                 run: Arc::clone(run),
-                segments,
+                live,
+                segments: of_run,
             })
         };
         let parts = runs.iter().filter_map(part).collect();

@@ -11,7 +11,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal, in_lis
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::{
-    ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, Segment, SqlType, TableDef, TableVersion, Transaction,
+    Keys,     ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, Segment, SqlType, TableDef, TableVersion, Transaction,
 };
 
 pub(crate) type Expr = Arc<dyn PhysicalExpr>;
@@ -118,7 +118,7 @@ pub(crate) fn replace(rng: &mut StdRng, transaction: &mut Transaction, share: f6
     };
     let keep: Vec<_> = table.segments().iter().map(&mut mask).collect();
     let added = segments(rng, transaction, added);
-    transaction.replace_rows(&table, &keep, added).unwrap();
+    transaction.replace_rows(&table, &keep, added, Keys::Changed).unwrap();
 }
 
 pub(crate) fn comparison(rng: &mut StdRng, column: usize) -> Expr {

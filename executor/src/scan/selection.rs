@@ -194,6 +194,13 @@ impl Selector {
                 continue;
             }
             let picked = chosen.pick();
+            if !segment.is_plain(runtime.column) {
+                let mut lanes = vec![];
+                append_integer_keys(&segment.column_slice(runtime.column, offset, rows), &mut lanes)?;
+                set.retain(|row| lanes[row as usize - offset], picked);
+                runtime.kept += picked.len();
+                continue;
+            }
             let column = segment.column(runtime.column);
             if let Some(values) = column.as_primitive_opt::<Int64Type>() {
                 let values = values.values();

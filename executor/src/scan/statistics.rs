@@ -15,12 +15,16 @@ pub(super) fn of_table(table: &TableVersion, schema: &SchemaRef) -> Statistics {
         .enumerate()
         .map(|(at, field)| match own.columns.get(at) {
             Some(column) => {
+                let known = match column.bounds_met {
+                    true => Precision::Exact,
+                    false => Precision::Inexact,
+                };
                 let bound = |bound: &Option<Bound>| match bound {
                     // Bounds of numerics say nothing of their display scale, so that they are no results.
                     Some(bound) if *field.data_type() != NUMERIC => bound
                         .to_array(field.data_type())
                         .and_then(|one| ScalarValue::try_from_array(&one, 0).ok())
-                        .map_or(Precision::Absent, Precision::Exact),
+                        .map_or(Precision::Absent, known),
                     _ => Precision::Absent,
                 };
                 let distinct = table.distinct(at) as usize;

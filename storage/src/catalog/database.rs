@@ -1,12 +1,13 @@
 //! The current state, replaced whole by each commit.
 
+use super::moves::{Move, Moves};
 use super::sequence::SequenceLog;
 use super::state::State;
 use super::transaction::Transaction;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::store::{Disk, Position, Recovered, Store, is_kept};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,6 +23,8 @@ pub struct Database {
     /// The newest commit, which may not be durable yet; held by the one committing transaction. Readers of `current` never wait
     /// for a merge.
     tip: Mutex<Tip>,
+    /// To where commits moved rows. Noted before others see the state in which they lie there.
+    moves: Mutex<Moves>,
     next_oid: AtomicU32,
     budget: Arc<MemoryBudget>,
     store: Option<Arc<Store>>,
@@ -100,6 +103,7 @@ impl Database {
         Arc::new(Database {
             current: RwLock::default(),
             tip: Mutex::default(),
+            moves: Mutex::default(),
             next_oid: AtomicU32::new(OID_FIRST),
             budget,
             store: None,
@@ -125,6 +129,7 @@ impl Database {
                 number: 0,
                 position: None,
             }),
+            moves: Mutex::default(),
             next_oid: AtomicU32::new(next_oid),
             budget,
             store: Some(store),
@@ -160,15 +165,24 @@ impl Database {
         self.next_oid.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Replaces the newest state by what `next` makes of it; one caller at a time.
-    pub(crate) fn publish(self: &Arc<Self>, next: impl FnOnce(&Arc<State>) -> Result<Arc<State>>) -> Result<Published> {
+    /// The latest moves of rows.
+    pub(crate) fn moves(&self) -> MutexGuard<'_, Moves> {
+        self.moves.lock()
+    }
+
+    /// Replaces the newest state by what `next` makes of it, beside which it gives the rows that it moves; one caller at a time.
+    pub(crate) fn publish(
+        self: &Arc<Self>,
+        next: impl FnOnce(&Arc<State>) -> Result<(Arc<State>, Vec<Move>)>,
+    ) -> Result<Published> {
         let mut tip = self.tip.lock();
-        let state = next(&tip.state)?;
+        let (state, moves) = next(&tip.state)?;
         if let Some(store) = &self.store {
             let next_oid = self.next_oid.load(Ordering::Relaxed);
             // One of which the store keeps nothing is seen with those before it.
             tip.position = store.commit(&tip.state, &state, next_oid)?.or(tip.position);
         }
+        self.moves.lock().add(moves);
         tip.state = state.clone();
         tip.number += 1;
         Ok(Published {

@@ -3,6 +3,7 @@
 pub mod database;
 pub mod declaration;
 pub mod index;
+mod moves;
 pub mod objects;
 pub mod partition;
 pub mod sequence;
@@ -19,4 +20,4 @@ pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, 
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};
 pub use state::{CheckOption, Relation, SchemaEntry, State, View};
 pub use table::{RowLocation, TableDefinition, TableVersion};
-pub use transaction::Transaction;
+pub use transaction::{Keys, Transaction};

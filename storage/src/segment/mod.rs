@@ -3,6 +3,7 @@
 mod build;
 mod column;
 pub mod dictionary;
+mod live;
 mod narrow;
 mod nested;
 mod rows;
@@ -11,6 +12,7 @@ mod text;
 mod views;
 
 pub use column::{Codes, DictionaryColumn, Form, SegmentColumn};
+pub use live::Live;
 pub use narrow::{Differences, NarrowColumn};
 pub use rows::Runs;
 pub use run_length::{Expanded, RunLengthColumn};
@@ -21,11 +23,12 @@ use crate::error::Result;
 use crate::heap;
 use crate::memory::MemoryBudget;
 use crate::statistics::ColumnStatistics;
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
 use column::ColumnData;
 use dictionary::Dictionary;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most rows that a segment holds. Larger ones would make loads keep more parsed rows aside, changes copy more rows and
@@ -51,8 +54,21 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 pub struct Segment {
     id: u64,
     rows: usize,
+    /// None where it is a whole segment without some rows.
     columns: Vec<SegmentColumn>,
     bytes: usize,
+    without: Option<Without>,
+}
+
+/// A whole segment of which some rows are left.
+#[derive(Debug)]
+struct Without {
+    whole: Arc<Segment>,
+    live: Arc<Live>,
+    /// One a column, made when they are asked for.
+    statistics: Vec<OnceLock<ColumnStatistics>>,
+    /// The rows left of a column as it would be if it had no others, made for who reads columns as they are kept.
+    settled: Vec<OnceLock<SegmentColumn>>,
 }
 
 impl Segment {
@@ -70,6 +86,7 @@ impl Segment {
             rows,
             columns,
             bytes,
+            without: None,
         }))
     }
 
@@ -87,12 +104,17 @@ impl Segment {
             rows,
             columns,
             bytes,
+            without: None,
         }))
     }
 
-    /// This segment with one column more, sharing the others.
-    pub(crate) fn with_column(&self, array: &ArrayRef, budget: &Arc<MemoryBudget>) -> Result<Arc<Segment>> {
-        let (added, bytes) = build::build(&[vec![array]], &[None], self.rows, budget)?;
+    /// This segment with one column more, of one value for all rows, sharing the others.
+    pub(crate) fn with_column(&self, value: &ArrayRef, budget: &Arc<MemoryBudget>) -> Result<Arc<Segment>> {
+        if let Some(without) = &self.without {
+            return Ok(Segment::left(&without.whole.with_column(value, budget)?, without.live.clone()));
+        }
+        let array = take(value, &UInt32Array::from(vec![0; self.rows]), None)?;
+        let (added, bytes) = build::build(&[vec![&array]], &[None], self.rows, budget)?;
         let mut columns = self.columns.clone();
         columns.extend(added);
         Ok(Arc::new(Segment {
@@ -100,11 +122,15 @@ impl Segment {
             rows: self.rows,
             columns,
             bytes: self.bytes + bytes,
+            without: None,
         }))
     }
 
     /// This segment without one column, sharing the others. The memory stays until the others go too.
     pub(crate) fn without_column(&self, column: usize) -> Arc<Segment> {
+        if let Some(without) = &self.without {
+            return Segment::left(&without.whole.without_column(column), without.live.clone());
+        }
         let mut columns = self.columns.clone();
         columns.remove(column);
         Arc::new(Segment {
@@ -112,7 +138,64 @@ impl Segment {
             rows: self.rows,
             columns,
             bytes: self.bytes,
+            without: None,
         })
+    }
+
+    /// The rows of a whole segment that are left, sharing its columns.
+    pub(crate) fn left(whole: &Arc<Segment>, live: Arc<Live>) -> Arc<Segment> {
+        debug_assert!(whole.without.is_none() && live.all_rows() == whole.rows);
+        let each = whole.columns.len();
+        Arc::new(Segment {
+            id: new_id(),
+            rows: live.rows(),
+            columns: Vec::new(),
+            bytes: whole.bytes + live.bytes(),
+            without: Some(Without {
+                whole: whole.clone(),
+                live,
+                statistics: (0..each).map(|_| OnceLock::new()).collect(),
+                settled: (0..each).map(|_| OnceLock::new()).collect(),
+            }),
+        })
+    }
+
+    /// The segment of which this one has some rows: itself where none was removed.
+    pub fn whole(self: &Arc<Self>) -> &Arc<Segment> {
+        self.without.as_ref().map_or(self, |without| &without.whole)
+    }
+
+    /// Names the whole segment.
+    pub fn whole_id(&self) -> u64 {
+        self.without.as_ref().map_or(self.id, |without| without.whole.id)
+    }
+
+    /// Which rows of the whole segment are left; None: all.
+    pub fn live(&self) -> Option<&Arc<Live>> {
+        self.without.as_ref().map(|without| &without.live)
+    }
+
+    /// A column as it is kept, in so many rows.
+    fn kept(&self, column: usize) -> &SegmentColumn {
+        match &self.without {
+            None => &self.columns[column],
+            Some(without) => without.settled[column].get_or_init(|| {
+                let own = &without.whole.columns[column];
+                SegmentColumn {
+                    data: own.data.left(&without.live),
+                    statistics: Arc::new(self.statistics(column).clone()),
+                    bytes: own.bytes,
+                }
+            }),
+        }
+    }
+
+    /// The same where it is there without any work.
+    fn at_hand(&self, column: usize) -> Option<&SegmentColumn> {
+        match &self.without {
+            None => self.columns.get(column),
+            Some(without) => without.settled[column].get(),
+        }
     }
 
     /// Unique in the process: names the segment in caches.
@@ -129,23 +212,31 @@ impl Segment {
         self.bytes
     }
 
+    fn own_or_whole(&self, column: usize) -> &SegmentColumn {
+        let whole = self.without.as_ref().map_or(self, |without| &without.whole);
+        &whole.columns[column]
+    }
+
     /// Bytes of memory that one column holds, its statistics and dictionary excluded.
     pub fn column_bytes(&self, column: usize) -> usize {
-        self.columns[column].bytes
+        self.own_or_whole(column).bytes
     }
 
     /// Bytes that the column would take if it were kept as its arrays are.
     pub fn plain_bytes(&self, column: usize) -> usize {
-        self.columns[column].plain_bytes(self.rows)
+        match self.at_hand(column) {
+            Some(own) => own.plain_bytes(self.rows),
+            None => self.own_or_whole(column).plain_bytes(self.own_or_whole(column).statistics.rows as usize),
+        }
     }
 
     /// The form that a column is kept in, in a word or two.
     pub fn encoding(&self, column: usize) -> &'static str {
-        self.columns[column].encoding()
+        self.own_or_whole(column).encoding()
     }
 
     pub fn columns(&self) -> usize {
-        self.columns.len()
+        self.without.as_ref().map_or(self.columns.len(), |without| without.whole.columns.len())
     }
 
     /// The whole column in its table type, made anew at every call where it is kept in another form.
@@ -155,66 +246,101 @@ impl Segment {
 
     /// `rows` rows of the column from `offset`, likewise.
     pub fn column_slice(&self, column: usize, offset: usize, rows: usize) -> ArrayRef {
-        self.columns[column].data.slice(offset, rows)
+        match (self.at_hand(column), &self.without) {
+            (None, Some(without)) => {
+                let stretches = without.live.stretches(offset, rows);
+                without.whole.columns[column].data.of_stretches(&stretches)
+            }
+            _ => self.kept(column).data.slice(offset, rows),
+        }
     }
 
     /// The rows of these numbers, of which none is null.
     pub fn take(&self, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
-        self.columns[column].data.take(rows)
+        match (self.at_hand(column), &self.without) {
+            (None, Some(without)) => {
+                let rows = rows.values().iter().map(|row| without.live.select(*row as usize) as u32);
+                without.whole.columns[column].data.take(&UInt32Array::from_iter_values(rows))
+            }
+            _ => self.kept(column).data.take(rows),
+        }
     }
 
-    /// The rows of stretches; None where the column is kept as its arrays are.
+    /// The rows of stretches; None where that is no faster than `take`.
     pub fn runs(&self, column: usize, runs: &Runs) -> Option<ArrayRef> {
-        self.columns[column].runs(runs)
+        self.at_hand(column)?.runs(runs)
     }
 
     /// Whether the column is kept as its arrays are: reading runs of rows copies nothing.
     pub fn is_plain(&self, column: usize) -> bool {
-        self.columns[column].is_plain()
+        self.at_hand(column).is_some_and(SegmentColumn::is_plain)
     }
 
-    /// The column as dictionary codes, where storage keeps it so.
+    /// The column as dictionary codes, where storage keeps it so and nothing has to be made for it.
     pub fn dictionary(&self, column: usize) -> Option<&DictionaryColumn> {
-        match &self.columns[column].data {
+        match &self.at_hand(column)?.data {
             ColumnData::Dictionary(column) => Some(column),
             _ => None,
         }
     }
 
-    /// The column as differences from its smallest value, where storage keeps it so.
+    /// The column as differences from its smallest value, likewise.
     pub fn narrow(&self, column: usize) -> Option<&NarrowColumn> {
-        match &self.columns[column].data {
+        match &self.at_hand(column)?.data {
             ColumnData::Narrow(column) => Some(column),
             _ => None,
         }
     }
 
-    /// The column as runs of equal rows, where storage keeps it so.
+    /// The column as runs of equal rows, likewise.
     pub fn run_length(&self, column: usize) -> Option<&RunLengthColumn> {
-        match &self.columns[column].data {
+        match &self.at_hand(column)?.data {
             ColumnData::RunLength(column) => Some(column),
             _ => None,
         }
     }
 
-    /// The form that a column is kept in, to read it as it is.
+    /// The form that a column is kept in, to read it as it is. The rows left of a whole segment are put into one first.
     pub fn form(&self, column: usize) -> Form<'_> {
-        self.columns[column].data.form()
+        self.kept(column).data.form()
     }
 
     /// Whether the rows can be a table's of this definition: it may have changed since they were written.
     pub(crate) fn fits(&self, definition: &TableDefinition) -> bool {
-        let column_fits = |(index, own): (usize, &SegmentColumn)| {
+        let column_fits = |index: usize| {
             let column = &definition.columns[index];
-            let null_fits = !column.not_null || own.statistics.null_count == 0;
+            let null_fits = !column.not_null || self.statistics(index).null_count == 0;
             let dictionary = definition.dictionaries[index].as_ref();
-            null_fits && own.data.fits(&column.sql_type.data_type(), dictionary)
+            null_fits && self.own_or_whole(index).data.fits(&column.sql_type.data_type(), dictionary)
         };
-        self.columns.len() == definition.columns.len() && self.columns.iter().enumerate().all(column_fits)
+        self.columns() == definition.columns.len() && (0..self.columns()).all(column_fits)
     }
 
+    /// What is known of a column. Bounds of the rows left of a whole segment are those of the whole.
     pub fn statistics(&self, column: usize) -> &ColumnStatistics {
-        &self.columns[column].statistics
+        let Some(without) = &self.without else {
+            return &self.columns[column].statistics;
+        };
+        without.statistics[column].get_or_init(|| {
+            let whole = &without.whole.columns[column];
+            let gone = self.whole_nulls(column, without.live.gone());
+            let mut left = (*whole.statistics).clone();
+            left.remove((without.live.all_rows() - self.rows) as u64, gone);
+            left
+        })
+    }
+
+    /// How many of some rows of the whole segment are null in a column.
+    pub(crate) fn whole_nulls(&self, column: usize, rows: impl Iterator<Item = u32>) -> u64 {
+        let whole = self.own_or_whole(column);
+        match whole.statistics.null_count {
+            0 => 0,
+            _ => {
+                let taken = whole.data.take(&UInt32Array::from_iter_values(rows));
+                // Rows that cannot be read are none that are known to be null.
+                taken.map_or(0, |taken| taken.null_count() as u64)
+            }
+        }
     }
 
     /// Rows as a batch: `columns` lists the table's columns to take and `schema` describes exactly those.

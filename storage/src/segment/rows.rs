@@ -46,6 +46,20 @@ impl Runs {
         Some(Runs { stretches, rows })
     }
 
+    /// Stretches that ascend: the first row of each, and how many there are.
+    pub(super) fn of_stretches(stretches: Vec<(u32, u32)>) -> Runs {
+        let rows = stretches.iter().map(|(_, rows)| *rows as usize).sum();
+        Runs { stretches, rows }
+    }
+
+    /// The one stretch that there is.
+    pub(super) fn only(&self) -> Option<std::ops::Range<usize>> {
+        match self.stretches.len() {
+            1 => self.iter().next(),
+            _ => None,
+        }
+    }
+
     pub fn rows(&self) -> usize {
         self.rows
     }

@@ -25,6 +25,10 @@ impl Expanded {
     pub fn form(&self) -> Form<'_> {
         self.0.form()
     }
+
+    pub(super) fn data(&self) -> &ColumnData {
+        &self.0
+    }
 }
 
 impl RunLengthColumn {

@@ -7,13 +7,15 @@ use arrow::array::*;
 use arrow::datatypes::*;
 use std::cmp::Ordering;
 
-/// What is known of a column. Bounds ignore NULLs and are exact; None: no value, or a type or length without bounds.
+/// What is known of a column. Bounds ignore NULLs; None: no value, or a type or length without bounds.
 #[derive(Clone, Debug)]
 pub struct ColumnStatistics {
     pub rows: u64,
     pub null_count: u64,
     pub min: Option<Bound>,
     pub max: Option<Bound>,
+    /// Whether the bounds are values of the column: where rows were removed they need not be.
+    pub bounds_met: bool,
     pub sketch: Sketch,
     /// No NULL, and no value is below the one before it.
     pub ascending: bool,
@@ -28,6 +30,7 @@ impl ColumnStatistics {
             null_count: 0,
             min: None,
             max: None,
+            bounds_met: true,
             sketch: Sketch::default(),
             ascending: true,
             strictly_ascending: true,
@@ -67,9 +70,17 @@ impl ColumnStatistics {
                 self.max = next.max.clone();
             }
         }
+        self.bounds_met &= next.bounds_met;
         self.rows += next.rows;
         self.null_count += next.null_count;
         self.sketch.merge(&next.sketch);
+    }
+
+    /// So many of the rows are gone, of which `nulls` were null.
+    pub(crate) fn remove(&mut self, rows: u64, nulls: u64) {
+        self.rows = self.rows.saturating_sub(rows);
+        self.null_count = self.null_count.saturating_sub(nulls);
+        self.bounds_met &= rows == 0;
     }
 
     /// Reads the whole array once or twice.

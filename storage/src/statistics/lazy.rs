@@ -24,6 +24,8 @@ pub(crate) struct LazyStatistics(Vec<LazyColumn>);
 struct LazyColumn {
     distinct: OnceLock<u64>,
     distribution: RwLock<Option<Arc<Distribution>>>,
+    /// Rows that were replaced since that was taken.
+    replaced: u64,
 }
 
 impl LazyStatistics {
@@ -31,16 +33,19 @@ impl LazyStatistics {
         Arc::new(Self((0..columns).map(|_| LazyColumn::default()).collect()))
     }
 
-    /// For a version that follows with `rows` rows in the same columns: samples are kept until they are stale.
-    pub fn following(&self, rows: u64) -> Arc<Self> {
+    /// For a version that follows with `rows` rows in the same columns, without `removed` of those of this one: samples are
+    /// kept until they are stale.
+    pub fn following(&self, rows: u64, removed: u64) -> Arc<Self> {
         let columns = self.0.iter().map(|column| {
             let known = column.distribution.read().clone();
+            let replaced = column.replaced + removed;
             let fresh = known.filter(|known| {
-                let changed = known.rows.abs_diff(rows) as f64;
+                let changed = known.rows.abs_diff(rows).max(replaced) as f64;
                 changed <= STALE_SHARE * known.rows as f64
             });
             LazyColumn {
                 distinct: OnceLock::new(),
+                replaced: if fresh.is_some() { replaced } else { 0 },
                 distribution: RwLock::new(fresh),
             }
         });

@@ -13,12 +13,14 @@ pub use distribution::Distribution;
 pub use lazy::analyze_count;
 pub use sketch::Sketch;
 
-/// A table version's statistics: exact counts and bounds, estimated distinct counts.
+/// A table version's statistics: exact counts, bounds, estimated distinct counts.
 #[derive(Clone, Debug, Default)]
 pub struct TableStatistics {
     pub rows: u64,
     /// One a column, in the table's order.
     pub columns: Vec<ColumnStatistics>,
+    /// Rows that were removed since the bounds and the distinct counts were taken.
+    pub(crate) removed: u64,
 }
 
 impl TableStatistics {
@@ -27,6 +29,7 @@ impl TableStatistics {
         Self {
             rows: 0,
             columns: vec![ColumnStatistics::empty(); columns],
+            removed: 0,
         }
     }
 

@@ -1,5 +1,5 @@
 //! The catalog as it is written: the whole of it in a checkpoint (`Image`), what a commit changed of it in the log (`Delta`).
-//! Rows stand in both as the numbers of their segments.
+//! Rows stand in both as the numbers of their segments, and of those that are gone.
 
 use super::is_kept;
 use super::record::Place;
@@ -14,14 +14,14 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum RelationImage {
     Table {
         definition: Arc<TableDefinition>,
-        segments: Vec<u64>,
+        segments: Vec<SegmentImage>,
     },
     View(ViewImage),
     Sequence(SequenceImage),
@@ -60,12 +60,34 @@ pub(super) enum ObjectImage {
     Comment(Arc<str>),
 }
 
-/// A table whose rows alone changed: it keeps so many of its first segments, and these follow.
+/// A whole segment by its number, and which of its rows are gone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SegmentImage {
+    pub id: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<u32>,
+}
+
+impl SegmentImage {
+    fn of(segment: &Arc<Segment>) -> SegmentImage {
+        SegmentImage {
+            id: segment.whole_id(),
+            gone: segment.live().map_or(Vec::new(), |live| live.gone().collect()),
+        }
+    }
+}
+
+/// A table whose rows alone changed. In this order: segments go, rows of others go, so many of the first of those left are
+/// kept, and others follow them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RowsChange {
     oid: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dropped: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gone: Vec<SegmentImage>,
     kept: usize,
-    then: Vec<u64>,
+    then: Vec<SegmentImage>,
 }
 
 /// What a commit changed. Objects come first, and enums among them: what follows names their versions.
@@ -93,8 +115,8 @@ pub(super) struct Image {
     pub next_oid: u32,
 }
 
-fn numbers(table: &TableVersion) -> Vec<u64> {
-    table.segments().iter().map(|segment| segment.id()).collect()
+fn images(segments: &[Arc<Segment>]) -> Vec<SegmentImage> {
+    segments.iter().map(SegmentImage::of).collect()
 }
 
 impl RelationImage {
@@ -102,7 +124,7 @@ impl RelationImage {
         Ok(match relation {
             Relation::Table(table) => RelationImage::Table {
                 definition: table.definition().clone(),
-                segments: numbers(table),
+                segments: images(table.segments()),
             },
             Relation::View(view) => RelationImage::View(ViewImage {
                 oid: view.oid,
@@ -223,7 +245,7 @@ impl Delta {
             _ => None,
         });
         let rows = self.rows.iter().map(|change| &change.then);
-        tables.chain(rows).flatten().copied()
+        tables.chain(rows).flatten().map(|segment| segment.id)
     }
 
     /// Whether nothing that is kept changed.
@@ -240,13 +262,49 @@ impl Delta {
 
 impl RowsChange {
     fn between(then: &[Arc<Segment>], now: &TableVersion) -> RowsChange {
-        let same = then.iter().zip(now.segments().iter());
-        let kept = same.take_while(|(then, now)| then.id() == now.id()).count();
+        let there: HashSet<u64> = now.segments().iter().map(|segment| segment.whole_id()).collect();
+        let (left, dropped): (Vec<_>, Vec<_>) = then.iter().partition(|then| there.contains(&then.whole_id()));
+        let same = left.iter().zip(now.segments().iter());
+        let same = same.take_while(|(then, now)| then.whole_id() == now.whole_id());
+        let mut gone = Vec::new();
+        let mut kept = 0;
+        for (then, now) in same {
+            kept += 1;
+            let (Some(live), true) = (now.live(), then.id() != now.id()) else {
+                continue;
+            };
+            gone.push(SegmentImage {
+                id: now.whole_id(),
+                gone: live.gone_since(then.live().map(AsRef::as_ref)).collect(),
+            });
+        }
         RowsChange {
             oid: now.oid(),
+            dropped: dropped.into_iter().map(|segment| segment.whole_id()).collect(),
+            gone,
             kept,
-            then: now.segments()[kept..].iter().map(|segment| segment.id()).collect(),
+            then: images(&now.segments()[kept..]),
         }
+    }
+
+    /// False: it is none of these segments'.
+    fn apply(self, segments: &mut Vec<SegmentImage>) -> bool {
+        let dropped: HashSet<u64> = self.dropped.into_iter().collect();
+        if !dropped.is_empty() {
+            segments.retain(|segment| !dropped.contains(&segment.id));
+        }
+        for change in self.gone {
+            let Some(own) = segments.iter_mut().find(|own| own.id == change.id) else {
+                return false;
+            };
+            own.gone.extend(change.gone);
+        }
+        if segments.len() < self.kept {
+            return false;
+        }
+        segments.truncate(self.kept);
+        segments.extend(self.then);
+        true
     }
 }
 
@@ -274,13 +332,11 @@ impl Image {
             .extend(delta.relations.into_iter().map(|relation| (relation.oid(), relation)));
         let mut unknown = 0;
         for change in delta.rows {
-            match self.relations.get_mut(&change.oid) {
-                Some(RelationImage::Table { segments, .. }) if segments.len() >= change.kept => {
-                    segments.truncate(change.kept);
-                    segments.extend(change.then);
-                }
-                _ => unknown += 1,
-            }
+            let known = match self.relations.get_mut(&change.oid) {
+                Some(RelationImage::Table { segments, .. }) => change.apply(segments),
+                _ => false,
+            };
+            unknown += usize::from(!known);
         }
         self.next_oid = self.next_oid.max(delta.next_oid);
         unknown
@@ -300,7 +356,7 @@ impl Image {
             RelationImage::Table { segments, .. } => Some(segments),
             _ => None,
         });
-        tables.flatten().copied()
+        tables.flatten().map(|segment| segment.id)
     }
 
     pub(super) fn tables(&self) -> usize {
@@ -312,7 +368,7 @@ impl Image {
     pub(super) fn state(
         self,
         log: &Arc<crate::catalog::sequence::SequenceLog>,
-        mut rows: impl FnMut(&Arc<TableDefinition>, &[u64]) -> Result<Vec<Arc<Segment>>>,
+        mut rows: impl FnMut(&Arc<TableDefinition>, &[SegmentImage]) -> Result<Vec<Arc<Segment>>>,
     ) -> Result<State> {
         let mut state = State::empty();
         for (key, object) in self.objects {

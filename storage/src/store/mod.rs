@@ -132,7 +132,7 @@ impl Store {
         {
             return Ok(());
         }
-        for segment in table.segments().iter() {
+        for segment in table.segments().iter().map(Segment::whole) {
             if !self.stored.lock().contains_key(&segment.id()) {
                 self.write_segment(segment)?;
             }
@@ -273,10 +273,10 @@ impl Store {
     }
 }
 
-/// The segments of all tables that are kept.
+/// The whole segments of all tables that are kept.
 fn kept_segments(state: &State) -> impl Iterator<Item = &Arc<Segment>> {
     let tables = state.relations().filter(|relation| is_kept(relation.schema_name()));
     tables
         .filter_map(Relation::as_table)
-        .flat_map(|table| table.segments().iter())
+        .flat_map(|table| table.segments().iter().map(Segment::whole))
 }

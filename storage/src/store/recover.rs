@@ -1,7 +1,7 @@
 //! Opening a store: the newest checkpoint, the logs behind it, the rows.
 
 use super::disk::Disk;
-use super::image::{Delta, Image, corrupted};
+use super::image::{Delta, Image, SegmentImage, corrupted};
 use super::log::Log;
 use super::record::{self, FileKind, HEADING_BYTES, Kind, Place};
 use super::{Checkpoint, Store, Stored};
@@ -10,7 +10,7 @@ use crate::catalog::sequence::SequenceLog;
 use crate::catalog::{State, TableDefinition};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
-use crate::segment::{self, Segment};
+use crate::segment::{self, Live, Segment};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::btree_map::Entry;
@@ -119,9 +119,9 @@ impl Store {
             directory,
             image.segments().filter_map(|id| Some((id, *places.get(&id)?))),
         )?;
-        let state = image.state(&sequences, |definition, ids| {
-            let rows = source.read(definition, ids, budget, &progress)?;
-            for segment in &rows {
+        let state = image.state(&sequences, |definition, images| {
+            let rows = source.read(definition, images, budget, &progress)?;
+            for segment in rows.iter().map(Segment::whole) {
                 let own = Stored {
                     place: places[&segment.id()],
                     segment: Arc::downgrade(segment),
@@ -317,11 +317,11 @@ impl Source {
     fn read(
         &self,
         definition: &Arc<TableDefinition>,
-        ids: &[u64],
+        images: &[SegmentImage],
         budget: &Arc<MemoryBudget>,
         progress: &Progress,
     ) -> Result<Vec<Arc<Segment>>> {
-        let one = |id: &u64| {
+        let one = |SegmentImage { id, gone }: &SegmentImage| {
             let name = &definition.name;
             let place = self.places.get(id).copied();
             let found = place.and_then(|place| Some((place, self.logs.get(&place.file)?)));
@@ -334,9 +334,17 @@ impl Source {
                 _ => record::damaged(path, place.offset, format!("rows of table \"{name}\": {error}")),
             })?;
             progress.add(place.bytes);
-            Ok(segment)
+            if gone.is_empty() {
+                return Ok(segment);
+            }
+            if gone.iter().any(|row| *row as usize >= segment.rows()) {
+                let what = format!("rows of table \"{name}\" are gone that it never had");
+                return Err(record::damaged(path, place.offset, what));
+            }
+            let live = Live::all(segment.rows()).without(gone.iter().copied());
+            Ok(Segment::left(&segment, Arc::new(live)))
         };
-        ids.par_iter().map(one).collect()
+        images.par_iter().map(one).collect()
     }
 }
 

@@ -6,6 +6,7 @@ mod encodings;
 mod files;
 mod indexes;
 mod parse;
+mod row_conflicts;
 mod segments;
 mod store;
 mod transactions;

@@ -7,9 +7,9 @@ use arrow::datatypes::{Int32Type, Schema};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, Database, MemoryBudget, Segment, SqlType, State, StorageError, TableDef, Transaction};
+use tenon_storage::{ColumnDef, Database, Keys, MemoryBudget, Segment, SqlType, State, StorageError, TableDef, Transaction};
 
-fn database(key: &[&str]) -> Arc<Database> {
+pub fn database(key: &[&str]) -> Arc<Database> {
     let database = Database::new(MemoryBudget::unlimited());
     let mut transaction = database.begin();
     create(&mut transaction, "t", key).unwrap();
@@ -70,7 +70,7 @@ fn delete(transaction: &mut Transaction, values: &[i32]) -> Result<(), StorageEr
             mask.contains(&false).then(|| BooleanArray::from(mask))
         })
         .collect();
-    transaction.replace_rows(&table, &keep, Vec::new())
+    transaction.replace_rows(&table, &keep, Vec::new(), Keys::Changed)
 }
 
 fn rows(state: &State) -> Vec<i32> {
@@ -109,7 +109,7 @@ fn a_transaction_sees_its_own_changes_and_its_snapshot() {
 }
 
 #[test]
-fn appends_survive_together_and_rewrites_conflict() {
+fn changes_of_rows_survive_together_and_others_conflict() {
     let database = database(&[]);
     let (mut first, mut second, mut third) = (database.begin(), database.begin(), database.begin());
     insert(&mut first, &[1]).unwrap();
@@ -118,8 +118,30 @@ fn appends_survive_together_and_rewrites_conflict() {
     delete(&mut third, &[3]).unwrap();
     first.commit().unwrap();
     second.commit().unwrap();
-    assert_eq!(third.commit().unwrap_err().sqlstate(), "40001");
+    // It took out a row of its own.
+    third.commit().unwrap();
     assert_eq!(rows(&database.snapshot()), [1, 2]);
+
+    let (mut first, mut second, mut third) = (database.begin(), database.begin(), database.begin());
+    insert(&mut first, &[6]).unwrap();
+    delete(&mut first, &[2]).unwrap();
+    delete(&mut second, &[2]).unwrap();
+    delete(&mut third, &[1]).unwrap();
+    insert(&mut third, &[1, 2]).unwrap();
+    first.commit().unwrap();
+    assert_eq!(second.commit().unwrap_err().sqlstate(), "40001");
+    third.commit().unwrap();
+    assert_eq!(rows(&database.snapshot()), [1, 2, 6]);
+    let mut again = database.begin();
+    delete(&mut again, &[6]).unwrap();
+    again.commit().unwrap();
+
+    let (mut truncating, mut deleting) = (database.begin(), database.begin());
+    truncating.truncate("public", "t").unwrap();
+    insert(&mut truncating, &[1, 2]).unwrap();
+    delete(&mut deleting, &[1]).unwrap();
+    truncating.commit().unwrap();
+    assert_eq!(deleting.commit().unwrap_err().sqlstate(), "40001");
 
     let (mut deleting, mut appending) = (database.begin(), database.begin());
     delete(&mut deleting, &[1]).unwrap();
@@ -240,6 +262,12 @@ fn refresh_moves_to_what_others_committed() {
     let mut other = database.begin();
     insert(&mut other, &[3]).unwrap();
     other.commit().unwrap();
+    mine.refresh().unwrap();
+    assert_eq!(rows(mine.state()), [1, 3]);
+    let mut other = database.begin();
+    delete(&mut other, &[2]).unwrap();
+    other.commit().unwrap();
+    assert_eq!(mine.refresh().unwrap_err().sqlstate(), "40001");
     assert_eq!(mine.commit().unwrap_err().sqlstate(), "40001");
 }
 
@@ -286,7 +314,7 @@ fn duplicate_keys_are_refused() {
         .map(|s| Some(BooleanArray::from(vec![false; s.rows()])))
         .collect();
     let added = segments(&transaction, [(5, "row 5".to_string())].into_iter());
-    transaction.replace_rows(&table, &keep, added).unwrap();
+    transaction.replace_rows(&table, &keep, added, Keys::Changed).unwrap();
     transaction.commit().unwrap();
     assert_eq!(rows(&database.snapshot()), [5]);
 }

@@ -29,7 +29,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{TableVersion, TableWriter};
+use tenon_storage::{Keys, TableVersion, TableWriter};
 
 /// An UPDATE or DELETE as a query for rows to change.
 struct Change {
@@ -38,6 +38,8 @@ struct Change {
     select: ast::Statement,
     returning: Option<Vec<SelectItem>>,
     what: &'static str,
+    /// Of the unique indexes.
+    keys: Keys,
 }
 
 impl Change {
@@ -192,8 +194,16 @@ fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
         return Err(SqlError::unsupported("UPDATE of a join"));
     }
     let target = Target::of(binder, &update.table.relation, Use::Update)?;
-    let definition = target.table.definition();
+    let definition = target.table.definition().clone();
+    let definition = &definition;
     let values = assign::values(binder, definition, target.view.as_ref(), &update.assignments)?;
+    let is_changed = |at: usize| values[at].is_some() || definition.columns[at].generated.is_some();
+    let mut unique = definition.all_indexes().filter(|index| index.is_unique());
+    let keys_changed = unique.any(|index| index.columns.iter().any(|at| is_changed(*at)));
+    let keys = match keys_changed {
+        true => Keys::Changed,
+        false => Keys::Kept,
+    };
     let mut items = positions(&target.alias);
     for (value, own) in values.into_iter().zip(&definition.columns) {
         items.push(item(
@@ -214,6 +224,7 @@ fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
         target,
         returning: update.returning.clone(),
         what: "UPDATE",
+        keys,
     })
 }
 
@@ -243,6 +254,7 @@ fn of_delete(binder: &Binder, delete: &Delete) -> Result<Change> {
         target,
         returning: delete.returning.clone(),
         what: "DELETE",
+        keys: Keys::Kept,
     })
 }
 
@@ -373,7 +385,7 @@ async fn run(
             Some(writer) => writer,
             None => session.transaction()?.lock().writer(&table),
         };
-        replace(session, &table, keep, (writer, Vec::new()), checks).await?;
+        replace(session, &table, keep, (writer, Vec::new(), change.keys), checks).await?;
     }
     match &change.returning {
         Some(items) => returning::rows(session, &table, &seen, items, kept.unwrap_or_default(), change.what).await,
@@ -386,7 +398,7 @@ pub(super) async fn replace(
     session: &Session,
     table: &Arc<TableVersion>,
     keep: Vec<Option<BooleanArray>>,
-    (mut writer, added): (TableWriter, Vec<RecordBatch>),
+    (mut writer, added, keys): (TableWriter, Vec<RecordBatch>, Keys),
     checks: Checks,
 ) -> Result<()> {
     let (transaction, table) = (session.transaction()?, table.clone());
@@ -398,7 +410,7 @@ pub(super) async fn replace(
         checks.verify(&segments)?;
         let mut transaction = transaction.lock();
         if keep.iter().any(Option::is_some) {
-            transaction.replace_rows(&table, &keep, segments.clone())?;
+            transaction.replace_rows(&table, &keep, segments.clone(), keys)?;
         } else {
             transaction.append(table.oid(), segments.clone())?;
         }

@@ -32,7 +32,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{Relation, TableVersion};
+use tenon_storage::{Keys, Relation, TableVersion};
 
 const ACTION: &str = "\u{1}action";
 
@@ -93,7 +93,7 @@ pub(super) async fn run(
         let keep = changed.map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)));
         let checks = Checks::of(session, &binder, table.definition())?;
         let writer = session.transaction()?.lock().writer(&table);
-        change::replace(session, &table, keep.collect(), (writer, found.written), checks).await?;
+        change::replace(session, &table, keep.collect(), (writer, found.written, Keys::Changed), checks).await?;
     }
     Ok(Outcome::Command(format!("MERGE {}", found.rows)))
 }

@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{Index, RowLocation, TableVersion};
+use tenon_storage::{Index, Keys, RowLocation, TableVersion};
 
 /// The column that numbers the pairs.
 const PAIR: &str = "\u{1}pair";
@@ -171,7 +171,7 @@ impl Upsert<'_> {
             checks.verify(&segments)?;
             let mut transaction = transaction.lock();
             if replaces {
-                transaction.replace_rows(&table, &keep, segments.clone())?;
+                transaction.replace_rows(&table, &keep, segments.clone(), Keys::Changed)?;
             } else {
                 transaction.append(table.oid(), segments.clone())?;
             }

@@ -173,10 +173,8 @@ impl Transaction {
         definition.columns.push(column);
         let definition = definition.checked()?;
         let budget = self.database.budget().clone();
-        let segments = current.segments().iter().map(|segment| {
-            let rows = arrow::array::UInt32Array::from(vec![0; segment.rows()]);
-            segment.with_column(&arrow::compute::take(&fill, &rows, None)?, &budget)
-        });
+        let segments = current.segments().iter();
+        let segments = segments.map(|segment| segment.with_column(&fill, &budget));
         let next = TableVersion::new(definition, segments.collect::<Result<_>>()?);
         self.rewritten(&current, next);
         Ok(())

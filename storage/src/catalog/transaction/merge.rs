@@ -1,11 +1,26 @@
 //! Commit: a transaction's changes on top of what others have committed.
 
 use super::super::database::Published;
+use super::super::moves::{Move, Removed};
 use super::super::state::{Relation, SchemaEntry, State};
 use super::{Touch, Transaction};
 use crate::error::{ErrorKind, Result, StorageError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What a transaction sees, its rows in segments that are worth keeping, and the moves of rows of each table.
+struct Settled {
+    state: Arc<State>,
+    moves: BTreeMap<u32, Vec<Move>>,
+}
+
+/// What others have committed with a transaction's changes.
+struct Merged {
+    state: State,
+    /// Where the rows lie that it takes out of tables that others have changed.
+    removed: BTreeMap<u32, Removed>,
+    moves: Vec<Move>,
+}
 
 impl Transaction {
     /// Makes the changes visible to all. On error nothing is changed; a SerializationFailure may succeed when retried
@@ -22,16 +37,18 @@ impl Transaction {
         if !self.is_dirty() {
             return Ok(None);
         }
+        // Here, where nobody waits for it: others commit meanwhile.
+        let own = self.settled();
         if let Some(store) = self.database.store() {
-            // Here, where nobody waits for it: others commit meanwhile.
-            store.write_rows(&self.base, &self.state)?;
+            store.write_rows(&self.base, &own.state)?;
         }
-        let published = self.database.publish(|current| {
+        let published = self.database.clone().publish(|current| {
             if Arc::ptr_eq(current, &self.base) {
-                Ok(self.state.clone())
-            } else {
-                Ok(Arc::new(self.merge(current)?))
+                let moves = own.moves.into_values().flatten().collect();
+                return Ok((own.state, moves));
             }
+            let merged = self.merge(current, Some(own))?;
+            Ok((Arc::new(merged.state), merged.moves))
         });
         published.map(Some)
     }
@@ -42,8 +59,11 @@ impl Transaction {
         if Arc::ptr_eq(&current, &self.base) {
             return Ok(());
         }
+        let mut removed = BTreeMap::new();
         self.state = if self.is_dirty() {
-            Arc::new(self.merge(&current)?)
+            let merged = self.merge(&current, None)?;
+            removed = merged.removed;
+            Arc::new(merged.state)
         } else {
             current.clone()
         };
@@ -51,9 +71,32 @@ impl Transaction {
             if touch.base.is_some() {
                 touch.base = current.relation_by_oid(*oid).cloned();
             }
+            if let Some(removed) = removed.remove(oid) {
+                touch.removed = removed;
+            }
         }
         self.base = current;
         Ok(())
+    }
+
+    /// What the transaction sees, its rows in segments that are worth keeping.
+    fn settled(&self) -> Settled {
+        let mut own = Settled {
+            state: self.state.clone(),
+            moves: BTreeMap::new(),
+        };
+        for (oid, touch) in &self.touched {
+            let Some(table) = self.state.table_by_oid(*oid) else { continue };
+            if touch.base.is_none() || touch.rewritten {
+                continue;
+            }
+            let (settled, moves) = table.clone().settled(0, self.database.budget());
+            if settled.version() != table.version() {
+                Arc::make_mut(&mut own.state).put(Relation::Table(settled));
+            }
+            own.moves.insert(*oid, moves);
+        }
+        own
     }
 
     /// Whether it has changed more than rows.
@@ -70,8 +113,10 @@ impl Transaction {
             && self.touched.iter().all(rows_alone))
     }
 
-    /// The current state of others with this transaction's changes.
-    fn merge(&self, current: &State) -> Result<State> {
+    /// The current state of others with this transaction's changes: those of a table that nobody else has changed as they are
+    /// in `own`, and all rows in segments that are worth keeping, where it is given.
+    fn merge(&self, current: &State, mut own_settled: Option<Settled>) -> Result<Merged> {
+        let (mut removed, mut moves) = (BTreeMap::new(), Vec::new());
         let mut next = current.clone();
         for name in &self.schemas_created {
             if next.schema(name).is_some() {
@@ -89,7 +134,10 @@ impl Transaction {
         }
         let mut finals = Vec::new();
         for (oid, touch) in &self.touched {
-            let own = self.state.relation_by_oid(*oid);
+            let own = match &own_settled {
+                Some(own) => own.state.relation_by_oid(*oid),
+                None => self.state.relation_by_oid(*oid),
+            };
             let Some(base) = &touch.base else {
                 finals.extend(own.cloned());
                 continue;
@@ -102,13 +150,22 @@ impl Transaction {
             match (base, &theirs) {
                 (Relation::Table(base), Relation::Table(theirs)) if base.version() == theirs.version() => {
                     finals.extend(own.cloned());
+                    let own = own_settled.as_mut().and_then(|own| own.moves.remove(oid));
+                    moves.extend(own.into_iter().flatten());
                 }
                 (Relation::Table(base), Relation::Table(theirs))
                     if !touch.rewritten && Arc::ptr_eq(base.definition(), theirs.definition()) =>
                 {
-                    finals.push(Relation::Table(
-                        theirs.appended(&touch.appended, self.database.budget())?,
-                    ));
+                    let budget = self.database.budget();
+                    let gone = touch.removed.moved(theirs.segments(), &self.database.moves())?;
+                    let mut table = theirs.changed(&gone, &touch.appended, !touch.keys_changed, budget)?;
+                    if own_settled.is_some() {
+                        let (settled, moved) = table.settled(0, budget);
+                        table = settled;
+                        moves.extend(moved);
+                    }
+                    removed.insert(*oid, gone);
+                    finals.push(Relation::Table(table));
                 }
                 (Relation::View(base), Relation::View(theirs)) if Arc::ptr_eq(base, theirs) => {
                     finals.extend(own.cloned())
@@ -161,6 +218,10 @@ impl Transaction {
             true => next.change_meaning(),
             false => next.meaning = current.meaning,
         }
-        Ok(next)
+        Ok(Merged {
+            state: next,
+            removed,
+            moves,
+        })
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! More than 400 lines because each change and its rule for merging are told together.
 //!
-//! Merge rules. Rows appended to a table survive beside rows that others appended. Everything else (DELETE, UPDATE,
-//! TRUNCATE, DROP, ALTER) needs the table to be as it was at the beginning, else SerializationFailure (40001) and
-//! nothing is changed. A name that another transaction has taken meanwhile gives the error of the statement itself.
+//! Merge rules. Rows added to a table and rows removed from it survive beside those that others added and removed, but a row
+//! that another transaction removed meanwhile is none to be removed. Everything else (TRUNCATE, DROP, ALTER) needs the table
+//! to be as it was at the beginning. Else it is a SerializationFailure (40001) and nothing is changed. A name that another transaction has taken meanwhile gives the error of the statement itself.
 
 mod alter;
 mod index;
@@ -15,14 +15,15 @@ mod partition;
 use super::database::Database;
 use super::declaration::TableDef;
 use super::index::default_name;
+use super::moves::Removed;
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
 use super::sequence::Sequence;
 use super::state::{CheckOption, PUBLIC, Relation, SchemaEntry, State, View};
-use super::table::{TableDefinition, TableVersion, compact};
+use super::table::{TableDefinition, TableVersion};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
-use crate::writer::{TableWriter, filter_segment};
+use crate::writer::TableWriter;
 use arrow::array::BooleanArray;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,10 +33,32 @@ use std::sync::Arc;
 struct Touch {
     /// The relation as it was at the beginning; None: created here.
     base: Option<Relation>,
-    /// Own segments, while appending is all that was done.
+    /// Own segments, while adding and removing rows is all that was done. In the table that the transaction sees they follow
+    /// what it leaves of those it began with.
     appended: Vec<Arc<Segment>>,
-    /// Anything but appends.
+    /// The rows of those it began with that it took out.
+    removed: Removed,
+    /// Whether own rows have other keys than those taken out.
+    keys_changed: bool,
+    /// Anything but adding and removing rows.
     rewritten: bool,
+}
+
+impl Touch {
+    /// From here on the table is not one that others may change, too.
+    fn rewrite(&mut self) {
+        self.rewritten = true;
+        self.appended.clear();
+        self.removed.clear();
+    }
+}
+
+/// Whether rows that replace others have their keys: then they need not be looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// In each unique index, the added rows have the keys of those that they replace.
+    Kept,
+    Changed,
 }
 
 /// Not shared between threads; a clone is a savepoint. Dropping it rolls back.
@@ -260,8 +283,7 @@ impl Transaction {
         for relation in gone {
             self.drop_comments(relation.oid());
             let touch = self.touch(&relation);
-            touch.rewritten = true;
-            touch.appended.clear();
+            touch.rewrite();
             if touch.base.is_none() {
                 self.touched.remove(&relation.oid());
             }
@@ -330,18 +352,12 @@ impl Transaction {
     pub fn append(&mut self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<u64> {
         let current = self.table_by_oid(table_oid)?;
         check_fit(&segments, current.definition())?;
-        let next = current.appended(&segments, self.database.budget())?;
-        let rows = next.rows() - current.rows();
-        let (definition, budget) = (current.definition().clone(), self.database.budget().clone());
-        let touch = self.touch(&Relation::Table(current));
-        touch.rewritten |= definition.checks_all_rows();
-        if !touch.rewritten {
-            for segment in segments {
-                touch.appended.push(segment);
-                compact(&mut touch.appended, &definition, &budget);
-            }
-        }
-        self.put(Relation::Table(next));
+        let rows = segments.iter().map(|segment| segment.rows() as u64).sum();
+        let next = current.changed(&Removed::default(), &segments, false, self.database.budget())?;
+        let touch = self.touch(&Relation::Table(current.clone()));
+        touch.keys_changed = true;
+        let others = current.segments().len() - touch.appended.len();
+        self.change_rows(&current, next, others);
         Ok(rows)
     }
 
@@ -352,30 +368,62 @@ impl Transaction {
         table: &TableVersion,
         keep: &[Option<BooleanArray>],
         added: Vec<Arc<Segment>>,
+        keys: Keys,
     ) -> Result<()> {
         let current = self.table_by_oid(table.oid())?;
-        if current.version() != table.version() || keep.len() != current.segments().len() {
+        let fits = |(segment, keep): (&Arc<Segment>, &Option<BooleanArray>)| {
+            keep.as_ref().is_none_or(|keep| keep.len() == segment.rows())
+        };
+        if current.version() != table.version()
+            || keep.len() != current.segments().len()
+            || !current.segments().iter().zip(keep).all(fits)
+        {
             return Err(StorageError::internal(
                 "row masks are not of the table's current version",
             ));
         }
         check_fit(&added, current.definition())?;
-        let mut segments = Vec::with_capacity(keep.len() + added.len());
-        for (segment, keep) in current.segments().iter().zip(keep) {
-            match keep {
-                None => segments.push(segment.clone()),
-                Some(keep) => segments.extend(filter_segment(
-                    segment,
-                    table.definition(),
-                    keep,
-                    self.database.budget(),
-                )?),
+        let own = self.touched.get(&table.oid()).map_or(0, |touch| touch.appended.len());
+        let others = current.segments().len() - own;
+        let (mut removed, mut removed_of_others, mut others_left) = (Removed::default(), Vec::new(), others);
+        for (at, (segment, keep)) in current.segments().iter().zip(keep).enumerate() {
+            let Some(keep) = keep.as_ref().filter(|keep| keep.true_count() < keep.len()) else {
+                continue;
+            };
+            let gone = !keep.values();
+            let gone = gone.set_indices().map(|row| match segment.live() {
+                Some(live) => live.select(row) as u32,
+                None => row as u32,
+            });
+            let gone: Vec<u32> = gone.collect();
+            removed.add(segment.whole(), gone.iter().copied());
+            if at < others {
+                others_left -= usize::from(gone.len() == segment.rows());
+                removed_of_others.push((segment.whole().clone(), gone));
             }
         }
-        let next = TableVersion::new(current.definition().clone(), segments);
-        let next = next.appended(&added, self.database.budget())?;
-        self.rewritten(&current, next);
+        let next = current.changed(&removed, &added, keys == Keys::Kept, self.database.budget())?;
+        let touch = self.touch(&Relation::Table(current.clone()));
+        touch.keys_changed |= keys == Keys::Changed && !added.is_empty();
+        for (whole, gone) in removed_of_others {
+            touch.removed.add(&whole, gone);
+        }
+        self.change_rows(&current, next, others_left);
         Ok(())
+    }
+
+    /// Puts a version in that differs in rows: the first `others` of its segments are not the transaction's own.
+    fn change_rows(&mut self, current: &Arc<TableVersion>, next: Arc<TableVersion>, others: usize) {
+        let budget = self.database.budget().clone();
+        let touch = self.touch(&Relation::Table(current.clone()));
+        if touch.rewritten || current.definition().checks_all_rows() {
+            touch.rewrite();
+            let (next, _) = next.settled(0, &budget);
+            return self.put(Relation::Table(next));
+        }
+        let (next, _) = next.settled(others, &budget);
+        touch.appended = next.segments()[others..].to_vec();
+        self.put(Relation::Table(next));
     }
 
     fn state_mut(&mut self) -> &mut State {
@@ -394,9 +442,7 @@ impl Transaction {
     }
 
     fn rewritten(&mut self, current: &Arc<TableVersion>, next: Arc<TableVersion>) {
-        let touch = self.touch(&Relation::Table(current.clone()));
-        touch.rewritten = true;
-        touch.appended.clear();
+        self.touch(&Relation::Table(current.clone())).rewrite();
         self.align_partitions(current, &next);
         self.put(Relation::Table(next));
     }

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenon_storage::{
-    CheckOption, Database, EnumLabel, EnumType, Object, ObjectKey, SequenceDef, SqlType, StorageError, Transaction,
+    Keys,     CheckOption, Database, EnumLabel, EnumType, Object, ObjectKey, SequenceDef, SqlType, StorageError, Transaction,
 };
 
 const TABLES: [&str; 3] = ["t0", "t1", "t2"];
@@ -69,7 +69,7 @@ fn change(random: &mut StdRng, transaction: &mut Transaction) -> Result<(), Stor
                 Some(rows.collect::<Vec<_>>())
             });
             let keep: Vec<Option<BooleanArray>> = keep.map(|keep| keep.map(BooleanArray::from)).collect();
-            transaction.replace_rows(&table, &keep, Vec::new())?;
+            transaction.replace_rows(&table, &keep, Vec::new(), Keys::Changed)?;
         }
         _ => {
             if !there {
