@@ -128,12 +128,22 @@ fn of_groups(aggregate: &Aggregate) -> Option<FunctionalDependencies> {
         return None;
     }
     let input = aggregate.input.schema();
-    let columns = aggregate.group_expr.iter().map(|key| match key {
+    // A key that is named twice is one column.
+    let mut keys: Vec<&Expr> = Vec::new();
+    for key in &aggregate.group_expr {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let columns = keys.iter().map(|key| match key {
         Expr::Column(column) => input.maybe_index_of_column(column),
         _ => None,
     });
     let columns: Vec<Option<usize>> = columns.collect();
     let width = aggregate.schema.fields().len();
+    if width != columns.len() + aggregate.aggr_expr.len() {
+        return None;
+    }
     let key = |column: &usize| columns.iter().position(|own| own.as_ref() == Some(column));
     let mut deps = Vec::new();
     let mut unique = columns.is_empty();

@@ -90,7 +90,8 @@ fn numbered(projection: &Projection, config: &dyn OptimizerConfig) -> Result<Opt
         return Ok(None);
     }
     let outputs = aggregate.schema.columns();
-    let (keys, results) = outputs.split_at(group_expr.len());
+    // A key that is named twice is one column.
+    let (keys, results) = outputs.split_at(outputs.len().saturating_sub(aggr_expr.len()));
     let of_keys = |column: &Column| keys.iter().position(|key| key == column);
     let mut lists: Vec<&Column> = results.iter().collect();
     lists.retain(|list| list_of(aggregate, results, list).is_some());

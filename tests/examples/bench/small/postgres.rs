@@ -79,14 +79,15 @@ impl Postgres {
         }
         // What pg_ctl starts has its output too: nobody must wait for the end of that.
         let log = tempfile::NamedTempFile::new()?;
+        let output = log.reopen()?;
         let status = command
             .current_dir(self.directory.path())
             .arg("-D")
             .arg(self.data())
             .args(args)
             .stdin(std::process::Stdio::null())
-            .stdout(log.reopen()?)
-            .stderr(log.reopen()?)
+            .stdout(output.try_clone()?)
+            .stderr(output)
             .status()
             .with_context(|| name.to_owned())?;
         let log = std::fs::read_to_string(log.path())?;
