@@ -21,6 +21,7 @@ mod process;
 mod raw;
 #[path = "../examples/bench/regret/mod.rs"]
 mod regret;
+mod row_locks;
 mod slt;
 #[path = "../examples/bench/small/mod.rs"]
 mod small;
@@ -55,6 +56,7 @@ fn main() {
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
     trials.extend(store::trials());
+    trials.extend(row_locks::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.push(trial("bench::small", small_small));
     trials.push(trial("architecture::layers", architecture::layers));

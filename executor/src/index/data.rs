@@ -146,7 +146,10 @@ impl State {
             .map(|(id, _)| *id)
             .collect();
         let missing = segments.iter().map(Segment::whole);
-        missing.filter(|segment| !covered.contains(&segment.id())).cloned().collect()
+        missing
+            .filter(|segment| !covered.contains(&segment.id()))
+            .cloned()
+            .collect()
     }
 
     /// Sees to it that each of the segments is in a run.

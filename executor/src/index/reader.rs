@@ -52,7 +52,10 @@ impl IndexReader {
         let part = |run: &Arc<Run>| {
             let number = |(id, _): &(u64, _)| numbers.get(id).copied().unwrap_or(ABSENT);
             let of_run: Vec<u32> = run.segments().iter().map(number).collect();
-            let live = of_run.iter().map(|number| segments.get(*number as usize)?.live().cloned()).collect();
+            let live = of_run
+                .iter()
+                .map(|number| segments.get(*number as usize)?.live().cloned())
+                .collect();
             let used = of_run.iter().any(|segment| *segment != ABSENT);
             used.then(|| Part {
                 run: Arc::clone(run),

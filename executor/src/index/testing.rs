@@ -11,7 +11,8 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal, in_lis
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::{
-    Keys,     ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, Segment, SqlType, TableDef, TableVersion, Transaction,
+    ColumnDef, ColumnOrder, Database, IndexDef, Keys, MemoryBudget, Segment, SqlType, TableDef, TableVersion,
+    Transaction,
 };
 
 pub(crate) type Expr = Arc<dyn PhysicalExpr>;

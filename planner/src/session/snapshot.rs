@@ -69,6 +69,12 @@ impl Session {
         self.block.is_none()
     }
 
+    /// Whether all statements of the transaction see one snapshot.
+    pub(super) fn keeps_snapshot(&self) -> bool {
+        let block = self.block.as_ref();
+        block.is_some_and(|block| block.isolation == Isolation::Snapshot)
+    }
+
     /// Refuses a change in a read-only transaction (25006).
     pub(crate) fn check_writable(&self, what: &str) -> Result<()> {
         let read_only = match &self.block {

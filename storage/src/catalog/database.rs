@@ -1,5 +1,6 @@
 //! The current state, replaced whole by each commit.
 
+use super::locks::Locks;
 use super::moves::{Move, Moves};
 use super::sequence::SequenceLog;
 use super::state::State;
@@ -25,6 +26,7 @@ pub struct Database {
     tip: Mutex<Tip>,
     /// To where commits moved rows. Noted before others see the state in which they lie there.
     moves: Mutex<Moves>,
+    locks: Arc<Locks>,
     next_oid: AtomicU32,
     budget: Arc<MemoryBudget>,
     store: Option<Arc<Store>>,
@@ -104,6 +106,7 @@ impl Database {
             current: RwLock::default(),
             tip: Mutex::default(),
             moves: Mutex::default(),
+            locks: Arc::default(),
             next_oid: AtomicU32::new(OID_FIRST),
             budget,
             store: None,
@@ -130,6 +133,7 @@ impl Database {
                 position: None,
             }),
             moves: Mutex::default(),
+            locks: Arc::default(),
             next_oid: AtomicU32::new(next_oid),
             budget,
             store: Some(store),
@@ -165,6 +169,10 @@ impl Database {
         self.next_oid.fetch_add(1, Ordering::Relaxed)
     }
 
+    pub(crate) fn locks(&self) -> &Arc<Locks> {
+        &self.locks
+    }
+
     /// The latest moves of rows.
     pub(crate) fn moves(&self) -> MutexGuard<'_, Moves> {
         self.moves.lock()
@@ -182,7 +190,11 @@ impl Database {
             // One of which the store keeps nothing is seen with those before it.
             tip.position = store.commit(&tip.state, &state, next_oid)?.or(tip.position);
         }
-        self.moves.lock().add(moves);
+        if !moves.is_empty() {
+            let mut known = self.moves.lock();
+            self.locks.follow(&moves);
+            known.add(moves);
+        }
         tip.state = state.clone();
         tip.number += 1;
         Ok(Published {

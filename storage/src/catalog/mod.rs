@@ -3,6 +3,7 @@
 pub mod database;
 pub mod declaration;
 pub mod index;
+pub mod locks;
 mod moves;
 pub mod objects;
 pub mod partition;
@@ -20,4 +21,4 @@ pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, 
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};
 pub use state::{CheckOption, Relation, SchemaEntry, State, View};
 pub use table::{RowLocation, TableDefinition, TableVersion};
-pub use transaction::{Keys, Transaction};
+pub use transaction::{Keys, Locked, Transaction};

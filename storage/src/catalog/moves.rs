@@ -43,6 +43,19 @@ impl Removed {
         Ok(Some(live.without(taken.gone())))
     }
 
+    /// Where these rows lie after all moves that are known. SerializationFailure where some are gone.
+    pub fn latest(&self, moves: &Moves) -> Result<Vec<RowsOf>> {
+        let mut found: HashMap<u64, Vec<u32>> = HashMap::new();
+        for (id, taken) in &self.0 {
+            for row in taken.gone() {
+                let (id, row) = moves.find((*id, row), |id| !moves.of.contains_key(&id))?;
+                found.entry(id).or_default().push(row);
+            }
+        }
+        let rows = |(segment, rows)| RowsOf { segment, rows };
+        Ok(found.into_iter().map(rows).collect())
+    }
+
     /// The same rows where they lie in other segments, which came of theirs. SerializationFailure where some are there no more.
     pub fn moved(&self, segments: &[Arc<Segment>], moves: &Moves) -> Result<Removed> {
         let there: HashMap<u64, &Arc<Segment>> = segments.iter().map(|own| (own.whole_id(), own)).collect();
@@ -65,6 +78,13 @@ impl Removed {
     }
 }
 
+/// Some rows of a whole segment.
+#[derive(Debug)]
+pub(crate) struct RowsOf {
+    pub segment: u64,
+    pub rows: Vec<u32>,
+}
+
 /// To where the rows of a whole segment went.
 #[derive(Clone, Debug)]
 pub(crate) struct Move {
@@ -85,6 +105,15 @@ impl Move {
             offset: offset as u32,
             live: segment.live().cloned(),
         }
+    }
+
+    /// The number there of a row that was here; None: it was gone.
+    pub fn row(&self, row: u32) -> Option<u32> {
+        let rank = match &self.live {
+            Some(live) => live.rank(row as usize)? as u32,
+            None => row,
+        };
+        Some(self.offset + rank)
     }
 
     fn bytes(&self) -> usize {
@@ -119,11 +148,7 @@ impl Moves {
     fn find(&self, (mut id, mut row): (u64, u32), is_there: impl Fn(u64) -> bool) -> Result<(u64, u32)> {
         while !is_there(id) {
             let next = self.of.get(&id).ok_or_else(StorageError::serialization)?;
-            let rank = match &next.live {
-                Some(live) => live.rank(row as usize).ok_or_else(StorageError::serialization)? as u32,
-                None => row,
-            };
-            (id, row) = (next.to, next.offset + rank);
+            (id, row) = (next.to, next.row(row).ok_or_else(StorageError::serialization)?);
         }
         Ok((id, row))
     }

@@ -7,8 +7,8 @@ use super::partition::Partitioning;
 use super::unique;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
-use crate::segment::{Live, Segment};
 use crate::segment::dictionary::Dictionary;
+use crate::segment::{Live, Segment};
 use crate::statistics::lazy::LazyStatistics;
 use crate::statistics::{Distribution, TableStatistics};
 use arrow::array::ArrayRef;
@@ -396,7 +396,9 @@ fn is_worn(live: &Live) -> bool {
 
 fn statistics_of(definition: &TableDefinition, segments: &[Arc<Segment>]) -> TableStatistics {
     let mut statistics = TableStatistics::empty(definition.columns.len());
-    segments.iter().for_each(|segment| add_segment(&mut statistics, segment));
+    segments
+        .iter()
+        .for_each(|segment| add_segment(&mut statistics, segment));
     statistics
 }
 

@@ -28,8 +28,8 @@ use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
 use column::ColumnData;
 use dictionary::Dictionary;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Most rows that a segment holds. Larger ones would make loads keep more parsed rows aside, changes copy more rows and
 /// minima and maxima exclude less; smaller ones make the buffers too short for fast copies to a device.
@@ -111,7 +111,10 @@ impl Segment {
     /// This segment with one column more, of one value for all rows, sharing the others.
     pub(crate) fn with_column(&self, value: &ArrayRef, budget: &Arc<MemoryBudget>) -> Result<Arc<Segment>> {
         if let Some(without) = &self.without {
-            return Ok(Segment::left(&without.whole.with_column(value, budget)?, without.live.clone()));
+            return Ok(Segment::left(
+                &without.whole.with_column(value, budget)?,
+                without.live.clone(),
+            ));
         }
         let array = take(value, &UInt32Array::from(vec![0; self.rows]), None)?;
         let (added, bytes) = build::build(&[vec![&array]], &[None], self.rows, budget)?;
@@ -226,7 +229,9 @@ impl Segment {
     pub fn plain_bytes(&self, column: usize) -> usize {
         match self.at_hand(column) {
             Some(own) => own.plain_bytes(self.rows),
-            None => self.own_or_whole(column).plain_bytes(self.own_or_whole(column).statistics.rows as usize),
+            None => self
+                .own_or_whole(column)
+                .plain_bytes(self.own_or_whole(column).statistics.rows as usize),
         }
     }
 
@@ -236,7 +241,9 @@ impl Segment {
     }
 
     pub fn columns(&self) -> usize {
-        self.without.as_ref().map_or(self.columns.len(), |without| without.whole.columns.len())
+        self.without
+            .as_ref()
+            .map_or(self.columns.len(), |without| without.whole.columns.len())
     }
 
     /// The whole column in its table type, made anew at every call where it is kept in another form.
@@ -259,8 +266,13 @@ impl Segment {
     pub fn take(&self, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
         match (self.at_hand(column), &self.without) {
             (None, Some(without)) => {
-                let rows = rows.values().iter().map(|row| without.live.select(*row as usize) as u32);
-                without.whole.columns[column].data.take(&UInt32Array::from_iter_values(rows))
+                let rows = rows
+                    .values()
+                    .iter()
+                    .map(|row| without.live.select(*row as usize) as u32);
+                without.whole.columns[column]
+                    .data
+                    .take(&UInt32Array::from_iter_values(rows))
             }
             _ => self.kept(column).data.take(rows),
         }
@@ -311,7 +323,11 @@ impl Segment {
             let column = &definition.columns[index];
             let null_fits = !column.not_null || self.statistics(index).null_count == 0;
             let dictionary = definition.dictionaries[index].as_ref();
-            null_fits && self.own_or_whole(index).data.fits(&column.sql_type.data_type(), dictionary)
+            null_fits
+                && self
+                    .own_or_whole(index)
+                    .data
+                    .fits(&column.sql_type.data_type(), dictionary)
         };
         self.columns() == definition.columns.len() && (0..self.columns()).all(column_fits)
     }

@@ -23,8 +23,16 @@ struct Open {
 fn segments(transaction: &Transaction, rows: &Rows) -> Vec<Arc<Segment>> {
     let table = transaction.state().table("public", "t").unwrap();
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(rows.iter().map(|(a, b)| (a % 7 > 0 || *b > 0).then_some(*a)).collect::<Int32Array>()),
-        Arc::new(rows.iter().map(|(a, b)| Some(format!("{a}/{b}"))).collect::<StringViewArray>()),
+        Arc::new(
+            rows.iter()
+                .map(|(a, b)| (a % 7 > 0 || *b > 0).then_some(*a))
+                .collect::<Int32Array>(),
+        ),
+        Arc::new(
+            rows.iter()
+                .map(|(a, b)| Some(format!("{a}/{b}")))
+                .collect::<StringViewArray>(),
+        ),
     ];
     let mut writer = transaction.writer(table);
     let batch = RecordBatch::try_new(table.schema().clone(), columns).unwrap();
@@ -63,7 +71,10 @@ fn check(state: &State, expected: &Rows) {
         let one = segment.take(1, &vec![at as u32].into()).unwrap();
         assert_eq!(one.as_string_view().value(0), format!("{}/{}", rows[at].0, rows[at].1));
         let from = rows.len() / 3;
-        assert_eq!(*segment.column_slice(1, from, at - from), *segment.column(1).slice(from, at - from));
+        assert_eq!(
+            *segment.column_slice(1, from, at - from),
+            *segment.column(1).slice(from, at - from)
+        );
         all.extend(rows);
     }
     assert_eq!(all, *expected);
@@ -103,7 +114,9 @@ impl Open {
 
     fn insert(&mut self, rows: Rows) {
         let oid = self.transaction.state().table("public", "t").unwrap().oid();
-        self.transaction.append(oid, segments(&self.transaction, &rows)).unwrap();
+        self.transaction
+            .append(oid, segments(&self.transaction, &rows))
+            .unwrap();
         self.sees.extend(&rows);
         self.added.extend(rows);
     }

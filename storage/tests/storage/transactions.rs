@@ -7,7 +7,9 @@ use arrow::datatypes::{Int32Type, Schema};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, Database, Keys, MemoryBudget, Segment, SqlType, State, StorageError, TableDef, Transaction};
+use tenon_storage::{
+    ColumnDef, Database, Keys, MemoryBudget, Segment, SqlType, State, StorageError, TableDef, Transaction,
+};
 
 pub fn database(key: &[&str]) -> Arc<Database> {
     let database = Database::new(MemoryBudget::unlimited());

@@ -9,7 +9,7 @@ use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
 use tenon_storage::datetime::Conventions;
 
 /// Settings that change no plan.
-const OF_NO_PLAN: [&str; 12] = [
+const OF_NO_PLAN: [&str; 13] = [
     "application_name",
     "client_min_messages",
     "default_transaction_deferrable",
@@ -17,6 +17,7 @@ const OF_NO_PLAN: [&str; 12] = [
     "default_transaction_read_only",
     "idle_in_transaction_session_timeout",
     "idle_session_timeout",
+    "lock_timeout",
     "statement_timeout",
     "tenon.client_stalled_timeout",
     "transaction_deferrable",
@@ -45,6 +46,7 @@ struct Derived {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
     pub statement: Option<Duration>,
+    pub lock: Option<Duration>,
     pub idle: Option<Duration>,
     pub idle_in_transaction: Option<Duration>,
     pub client_stalled: Option<Duration>,
@@ -106,6 +108,7 @@ impl Settings {
                 conventions: self.conventions_at(None),
                 times: Times {
                     statement: limit("statement_timeout"),
+                    lock: limit("lock_timeout"),
                     idle: limit("idle_session_timeout"),
                     idle_in_transaction: limit("idle_in_transaction_session_timeout"),
                     client_stalled: limit("tenon.client_stalled_timeout"),

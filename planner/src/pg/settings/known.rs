@@ -128,7 +128,7 @@ pub(super) static KNOWN: &[Known] = &[
         "0",
         Check::Duration,
         false,
-        "No effect: nothing waits for locks.",
+        "Longest wait for a row that another transaction changes; 0: none.",
     ),
     known(
         "max_connections",

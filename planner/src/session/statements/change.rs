@@ -9,7 +9,7 @@
 use super::constraints::Checks;
 use super::returning::Columns;
 use super::updatable::{self, Through, Use};
-use super::{Description, assign, defaults, insert, parameters, query, returning, select};
+use super::{Description, assign, defaults, insert, parameters, query, returning, row_locks, select};
 use crate::catalog::bind::{Binder, fold};
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError};
@@ -96,9 +96,13 @@ pub(super) async fn update(
     with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
-    let binder = session.binder();
-    let change = of_update(&binder, update)?.under(with);
-    run(session, &binder, prepared, change, params).await
+    loop {
+        let binder = session.binder();
+        let change = of_update(&binder, update)?.under(with);
+        if let Some(outcome) = run(session, &binder, prepared, change, params).await? {
+            return Ok(outcome);
+        }
+    }
 }
 
 pub(super) async fn delete(
@@ -108,9 +112,13 @@ pub(super) async fn delete(
     with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
-    let binder = session.binder();
-    let change = of_delete(&binder, delete)?.under(with);
-    run(session, &binder, prepared, change, params).await
+    loop {
+        let binder = session.binder();
+        let change = of_delete(&binder, delete)?.under(with);
+        if let Some(outcome) = run(session, &binder, prepared, change, params).await? {
+            return Ok(outcome);
+        }
+    }
 }
 
 /// What is changed: a table, directly or through a view.
@@ -335,13 +343,14 @@ struct Found {
     kept: Option<Vec<RecordBatch>>,
 }
 
+/// None: others have changed some of the rows meanwhile, and the transaction sees what they made of them.
 async fn run(
     session: &mut Session,
     binder: &Binder,
     prepared: &Prepared,
     change: Change,
     params: &[ScalarValue],
-) -> Result<Outcome> {
+) -> Result<Option<Outcome>> {
     if change.target.table.definition().schema_name != session.temporary_schema() {
         session.check_writable(change.what)?;
     }
@@ -380,6 +389,9 @@ async fn run(
             .into_iter()
             .map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)))
             .collect();
+        if row_locks::lock(session, &table, &keep).await? == row_locks::Found::Changed {
+            return Ok(None);
+        }
         let checks = updatable::checks(session, change.target.view.as_ref(), binder, table.definition())?;
         let writer = match writer {
             Some(writer) => writer,
@@ -388,8 +400,11 @@ async fn run(
         replace(session, &table, keep, (writer, Vec::new(), change.keys), checks).await?;
     }
     match &change.returning {
-        Some(items) => returning::rows(session, &table, &seen, items, kept.unwrap_or_default(), change.what).await,
-        None => Ok(Outcome::Command(format!("{} {rows}", change.what))),
+        Some(items) => {
+            let rows = returning::rows(session, &table, &seen, items, kept.unwrap_or_default(), change.what);
+            rows.await.map(Some)
+        }
+        None => Ok(Some(Outcome::Command(format!("{} {rows}", change.what)))),
     }
 }
 

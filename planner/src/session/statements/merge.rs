@@ -6,7 +6,7 @@
 //! (segment and row number), the number of the first WHEN whose condition holds, and what that one writes.
 
 use super::constraints::Checks;
-use super::{Description, assign, change, defaults, insert, parameters, query, select};
+use super::{Description, assign, change, defaults, insert, parameters, query, row_locks, select};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -72,6 +72,21 @@ pub(super) async fn run(
     with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    loop {
+        if let Some(outcome) = run_once(session, prepared, merge, with, params).await? {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// None: others have changed some of the rows meanwhile.
+async fn run_once(
+    session: &mut Session,
+    prepared: &Prepared,
+    merge: &Merge,
+    with: Option<&With>,
+    params: &[ScalarValue],
+) -> Result<Option<Outcome>> {
     let binder = session.binder();
     let merging = Merging::of(&binder, merge, with)?;
     if merging.table.definition().schema_name != session.temporary_schema() {
@@ -91,11 +106,15 @@ pub(super) async fn run(
     if found.rows > 0 {
         let changed = found.changed.into_iter();
         let keep = changed.map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)));
+        let keep: Vec<_> = keep.collect();
+        if row_locks::lock(session, &table, &keep).await? == row_locks::Found::Changed {
+            return Ok(None);
+        }
         let checks = Checks::of(session, &binder, table.definition())?;
         let writer = session.transaction()?.lock().writer(&table);
-        change::replace(session, &table, keep.collect(), (writer, found.written, Keys::Changed), checks).await?;
+        change::replace(session, &table, keep, (writer, found.written, Keys::Changed), checks).await?;
     }
-    Ok(Outcome::Command(format!("MERGE {}", found.rows)))
+    Ok(Some(Outcome::Command(format!("MERGE {}", found.rows))))
 }
 
 fn refused(name: &str, what: &str) -> SqlError {

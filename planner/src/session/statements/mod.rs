@@ -33,6 +33,7 @@ mod query;
 mod residence;
 mod returning;
 mod role;
+mod row_locks;
 pub(crate) use cursor::CursorRows;
 pub(crate) use kept_checks::KeptChecks;
 mod schema;

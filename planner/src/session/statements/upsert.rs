@@ -6,7 +6,7 @@
 
 use super::returning::Columns;
 use super::updatable::{self, Through};
-use super::{assign, conflict, defaults, insert, parameters, query, returning, select};
+use super::{assign, conflict, defaults, insert, parameters, query, returning, row_locks, select};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{Index, Keys, RowLocation, TableVersion};
+use tenon_storage::{Index, Keys, RowLocation, StorageError, TableVersion};
 
 /// The column that numbers the pairs.
 const PAIR: &str = "\u{1}pair";
@@ -59,7 +59,7 @@ impl Upsert<'_> {
 
     /// Runs the statement over the rows that `source` gives, which have the table's columns.
     pub(super) async fn run(
-        self,
+        mut self,
         session: &mut Session,
         binder: &Binder,
         source: LogicalPlan,
@@ -87,9 +87,20 @@ impl Upsert<'_> {
                 "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
             ));
         }
-        let (table, key) = (self.table.clone(), key.clone());
-        let budget = session.engine.database().budget().clone();
-        let located = run::aside(&session.engine, async move { Ok(table.locate(&key, &keys, &budget)?) }).await?;
+        let key = key.clone();
+        let located = loop {
+            let (table, key, keys) = (self.table.clone(), key.clone(), keys.clone());
+            let budget = session.engine.database().budget().clone();
+            let located = run::aside(&session.engine, async move { Ok(table.locate(&key, &keys, &budget)?) }).await?;
+            let met: Vec<RowLocation> = located.iter().flatten().copied().collect();
+            if row_locks::lock(session, &self.table, &self.without(&met)).await? == row_locks::Found::Stand {
+                break located;
+            }
+            let state = session.state();
+            let table = state.table_by_oid(self.table.oid()).cloned();
+            let same = table.filter(|table| Arc::ptr_eq(table.definition(), &definition));
+            self.table = same.ok_or_else(StorageError::serialization)?;
+        };
         let (mut new, mut met) = (Vec::new(), Vec::new());
         for (row, there) in located.iter().enumerate() {
             match there {
@@ -141,6 +152,16 @@ impl Upsert<'_> {
         }
     }
 
+    /// The table's rows without some of them.
+    fn without(&self, gone: &[RowLocation]) -> Vec<Option<BooleanArray>> {
+        let mut keep: Vec<Option<Vec<bool>>> = vec![None; self.table.segments().len()];
+        for there in gone {
+            let rows = self.table.segments()[there.segment].rows();
+            keep[there.segment].get_or_insert_with(|| vec![true; rows])[there.row] = false;
+        }
+        keep.into_iter().map(|rows| rows.map(BooleanArray::from)).collect()
+    }
+
     /// Takes the changed rows out of the table and adds the written ones.
     async fn write(
         &self,
@@ -153,12 +174,7 @@ impl Upsert<'_> {
         if rows == 0 {
             return Ok(0);
         }
-        let mut keep: Vec<Option<Vec<bool>>> = vec![None; self.table.segments().len()];
-        for there in changed {
-            let rows = self.table.segments()[there.segment].rows();
-            keep[there.segment].get_or_insert_with(|| vec![true; rows])[there.row] = false;
-        }
-        let keep: Vec<Option<BooleanArray>> = keep.into_iter().map(|rows| rows.map(BooleanArray::from)).collect();
+        let keep = self.without(changed);
         let checks = updatable::checks(session, self.through.as_ref(), binder, self.table.definition())?;
         let (transaction, table, written) = (session.transaction()?, self.table.clone(), written.to_vec());
         let replaces = !changed.is_empty();

@@ -86,7 +86,9 @@ impl Transaction {
             moves: BTreeMap::new(),
         };
         for (oid, touch) in &self.touched {
-            let Some(table) = self.state.table_by_oid(*oid) else { continue };
+            let Some(table) = self.state.table_by_oid(*oid) else {
+                continue;
+            };
             if touch.base.is_none() || touch.rewritten {
                 continue;
             }

@@ -15,6 +15,7 @@ mod partition;
 use super::database::Database;
 use super::declaration::TableDef;
 use super::index::default_name;
+use super::locks::{Holder, Wait};
 use super::moves::Removed;
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
@@ -53,6 +54,16 @@ impl Touch {
     }
 }
 
+/// What became of rows that a transaction wants to lock.
+#[derive(Debug)]
+pub enum Locked {
+    Taken,
+    /// None is, before another transaction ends.
+    Wait(Wait),
+    /// They are, but others have changed or removed some since the transaction's snapshot.
+    Changed,
+}
+
 /// Whether rows that replace others have their keys: then they need not be looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
@@ -68,6 +79,8 @@ pub struct Transaction {
     base: Arc<State>,
     state: Arc<State>,
     touched: BTreeMap<u32, Touch>,
+    /// The locks that it holds.
+    holder: Option<Arc<Holder>>,
     /// Objects that it has changed, as they were before.
     objects: BTreeMap<ObjectKey, Option<Object>>,
     schemas_created: BTreeSet<String>,
@@ -81,6 +94,7 @@ impl Transaction {
             state: base.clone(),
             base,
             touched: BTreeMap::new(),
+            holder: None,
             objects: BTreeMap::new(),
             schemas_created: BTreeSet::new(),
             schemas_dropped: BTreeSet::new(),
@@ -383,19 +397,13 @@ impl Transaction {
             ));
         }
         check_fit(&added, current.definition())?;
-        let own = self.touched.get(&table.oid()).map_or(0, |touch| touch.appended.len());
-        let others = current.segments().len() - own;
+        let others = current.segments().len() - self.own_segments(table);
         let (mut removed, mut removed_of_others, mut others_left) = (Removed::default(), Vec::new(), others);
         for (at, (segment, keep)) in current.segments().iter().zip(keep).enumerate() {
-            let Some(keep) = keep.as_ref().filter(|keep| keep.true_count() < keep.len()) else {
+            let gone = gone(segment, keep.as_ref());
+            if gone.is_empty() {
                 continue;
-            };
-            let gone = !keep.values();
-            let gone = gone.set_indices().map(|row| match segment.live() {
-                Some(live) => live.select(row) as u32,
-                None => row as u32,
-            });
-            let gone: Vec<u32> = gone.collect();
+            }
             removed.add(segment.whole(), gone.iter().copied());
             if at < others {
                 others_left -= usize::from(gone.len() == segment.rows());
@@ -410,6 +418,50 @@ impl Transaction {
         }
         self.change_rows(&current, next, others_left);
         Ok(())
+    }
+
+    /// Locks the rows that `replace_rows` is to take out, until the transaction ends.
+    pub fn lock_rows(&mut self, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Result<Locked> {
+        let is_shared = self.touched.get(&table.oid()).is_none_or(|touch| !touch.rewritten);
+        if !is_shared {
+            return Ok(Locked::Taken);
+        }
+        let others = table.segments().len() - self.own_segments(table);
+        let mut wanted = Removed::default();
+        for (segment, keep) in table.segments().iter().zip(keep).take(others) {
+            let gone = gone(segment, keep.as_ref());
+            if !gone.is_empty() {
+                wanted.add(segment.whole(), gone);
+            }
+        }
+        let moves = self.database.moves();
+        let Ok(rows) = wanted.latest(&moves) else {
+            return Ok(Locked::Changed);
+        };
+        let holder = self.holder.get_or_insert_with(|| Holder::new(self.database.locks()));
+        if let Some(wait) = holder.lock(&rows)? {
+            return Ok(Locked::Wait(wait));
+        }
+        // What others have changed before it was locked.
+        let current = self.database.snapshot();
+        let Some(current) = current.table_by_oid(table.oid()) else {
+            return Ok(Locked::Changed);
+        };
+        let base = self.base.table_by_oid(table.oid());
+        let is_there = base.is_some_and(|base| base.version() == current.version())
+            || wanted.moved(current.segments(), &moves).is_ok_and(|wanted| {
+                let mut segments = current.segments().iter();
+                segments.all(|segment| wanted.left_of(segment).is_ok())
+            });
+        Ok(match is_there {
+            true => Locked::Taken,
+            false => Locked::Changed,
+        })
+    }
+
+    /// How many segments at a table's end are the transaction's own.
+    fn own_segments(&self, table: &TableVersion) -> usize {
+        self.touched.get(&table.oid()).map_or(0, |touch| touch.appended.len())
     }
 
     /// Puts a version in that differs in rows: the first `others` of its segments are not the transaction's own.
@@ -493,6 +545,19 @@ impl Transaction {
             })),
         }
     }
+}
+
+/// The rows that a mask does not keep, by their numbers in the whole segment.
+fn gone(segment: &Segment, keep: Option<&BooleanArray>) -> Vec<u32> {
+    let Some(keep) = keep.filter(|keep| keep.true_count() < keep.len()) else {
+        return Vec::new();
+    };
+    let gone = !keep.values();
+    let gone = gone.set_indices().map(|row| match segment.live() {
+        Some(live) => live.select(row) as u32,
+        None => row as u32,
+    });
+    gone.collect()
 }
 
 /// Rows written for a table that has changed its columns since are a conflict with that change.

@@ -8,7 +8,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenon_storage::{
-    Keys,     CheckOption, Database, EnumLabel, EnumType, Object, ObjectKey, SequenceDef, SqlType, StorageError, Transaction,
+    CheckOption, Database, EnumLabel, EnumType, Keys, Object, ObjectKey, SequenceDef, SqlType, StorageError,
+    Transaction,
 };
 
 const TABLES: [&str; 3] = ["t0", "t1", "t2"];

@@ -1,0 +1,53 @@
+//! Waiting for rows that other transactions are changing.
+//!
+//! PostgreSQL goes on with the new version of a row that it has waited for, where its WHERE lets that through; here the whole
+//! statement is run again, over all that is committed by then, which sees the same version.
+
+use crate::pg::error::{Result, SqlError, state};
+use crate::session::Session;
+use crate::session::run::stopped;
+use datafusion::arrow::array::BooleanArray;
+use tenon_storage::{Locked, StorageError, TableVersion, Wait};
+
+/// What became of the rows that a statement has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// They are locked, and as the statement saw them.
+    Stand,
+    /// Others have changed some of them: the transaction sees what they have committed now, and rows are to be found anew.
+    Changed,
+}
+
+/// Locks the rows of a table that `keep` leaves out, and waits for those that others hold.
+pub(super) async fn lock(session: &Session, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Result<Found> {
+    loop {
+        let transaction = session.transaction()?;
+        let locked = transaction.lock().lock_rows(table, keep)?;
+        match locked {
+            Locked::Taken => return Ok(Found::Stand),
+            Locked::Wait(wait) => waited(session, wait).await?,
+            // Parts of a statement with WITH see one snapshot.
+            Locked::Changed if session.keeps_snapshot() || session.surroundings.snapshot.is_some() => {
+                return Err(StorageError::serialization().into());
+            }
+            Locked::Changed => {
+                transaction.lock().refresh()?;
+                return Ok(Found::Changed);
+            }
+        }
+    }
+}
+
+async fn waited(session: &Session, wait: Wait) -> Result<()> {
+    let limit = async {
+        match session.settings.times().lock {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = wait => Ok(()),
+        () = session.cancel().cancelled() => Err(stopped(session.account())),
+        () = limit => Err(SqlError::new(state::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")),
+    }
+}

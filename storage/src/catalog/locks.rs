@@ -1,0 +1,188 @@
+//! Locks on rows: held from a change until its transaction ends, so that who wants to change the same row waits, and then sees
+//! what became of it.
+//!
+//! A row is named by its segment and its number there (`moves`), and its lock goes where the row goes. A transaction takes the
+//! rows of one statement all together or none, and waits for one holder at a time; a cycle of waits is a deadlock, which ends
+//! the statement that closes it. Many rows of one segment are locked as the whole segment.
+
+use super::moves::{Move, RowsOf};
+use crate::error::{ErrorKind, Result, StorageError};
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// More rows of a segment are locked as all of it.
+const ROWS_MAX: usize = 1 << 10;
+
+/// All locks of a database.
+#[derive(Debug, Default)]
+pub(crate) struct Locks(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    segments: HashMap<u64, OfSegment>,
+    /// For whom a transaction waits.
+    waits: HashMap<u64, u64>,
+}
+
+/// Who holds what of a segment.
+#[derive(Debug, Default)]
+struct OfSegment {
+    all: Option<Arc<Owner>>,
+    rows: HashMap<u32, Arc<Owner>>,
+}
+
+/// A transaction that holds locks. They go when its last clone goes.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    owner: Arc<Owner>,
+    locks: Arc<Locks>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    id: u64,
+    /// The segments in which it holds some.
+    segments: Mutex<HashSet<u64>>,
+    /// Who waits for its end; None: it has ended.
+    waiting: Mutex<Option<Vec<Waker>>>,
+}
+
+/// Ends with the transaction that holds what is wanted.
+#[derive(Debug)]
+pub struct Wait {
+    holder: Arc<Owner>,
+    /// Who waits, and where that is noted.
+    own: u64,
+    locks: Arc<Locks>,
+}
+
+impl Future for Wait {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match &mut *self.holder.waiting.lock() {
+            None => Poll::Ready(()),
+            Some(waiting) => {
+                waiting.push(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.locks.0.lock().waits.remove(&self.own);
+    }
+}
+
+impl Locks {
+    /// Locks go where their rows go.
+    pub fn follow(&self, moves: &[Move]) {
+        let mut held = self.0.lock();
+        for one in moves {
+            let Some(of) = held.segments.remove(&one.from) else {
+                continue;
+            };
+            let to = held.segments.entry(one.to).or_default();
+            let moved = of
+                .rows
+                .into_iter()
+                .filter_map(|(row, owner)| Some((one.row(row)?, owner)));
+            for (row, owner) in moved {
+                owner.segments.lock().insert(one.to);
+                to.rows.insert(row, owner);
+            }
+            if let Some(owner) = of.all {
+                // Those of other segments that went there, too, are its now: it waits for none of them.
+                owner.segments.lock().insert(one.to);
+                to.all.get_or_insert(owner);
+            }
+        }
+    }
+}
+
+impl Held {
+    /// Somebody else who holds one of these rows.
+    fn blocker(&self, own: &Arc<Owner>, rows: &RowsOf) -> Option<Arc<Owner>> {
+        let of = self.segments.get(&rows.segment)?;
+        let other = |owner: &&Arc<Owner>| !Arc::ptr_eq(owner, own);
+        let of_rows = || match rows.rows.len() > ROWS_MAX {
+            true => of.rows.values().find(other),
+            false => rows.rows.iter().filter_map(|row| of.rows.get(row)).find(other),
+        };
+        of.all.as_ref().filter(other).or_else(of_rows).cloned()
+    }
+
+    fn take(&mut self, own: &Arc<Owner>, rows: &RowsOf) {
+        own.segments.lock().insert(rows.segment);
+        let of = self.segments.entry(rows.segment).or_default();
+        match rows.rows.len() > ROWS_MAX {
+            true => of.all = Some(own.clone()),
+            false => of.rows.extend(rows.rows.iter().map(|row| (*row, own.clone()))),
+        }
+    }
+}
+
+static NEXT_OWNER: AtomicU64 = AtomicU64::new(1);
+
+impl Holder {
+    pub fn new(locks: &Arc<Locks>) -> Arc<Holder> {
+        Arc::new(Holder {
+            owner: Arc::new(Owner {
+                id: NEXT_OWNER.fetch_add(1, Ordering::Relaxed),
+                segments: Mutex::default(),
+                waiting: Mutex::new(Some(Vec::new())),
+            }),
+            locks: locks.clone(),
+        })
+    }
+
+    /// Locks rows, all or none; gives whom to wait for first. An error: that would never end.
+    pub fn lock(&self, rows: &[RowsOf]) -> Result<Option<Wait>> {
+        let mut held = self.locks.0.lock();
+        let blocker = rows.iter().find_map(|rows| held.blocker(&self.owner, rows));
+        if let Some(holder) = blocker {
+            let mut next = Some(holder.id);
+            while let Some(id) = next {
+                if id == self.owner.id {
+                    return Err(StorageError::new(ErrorKind::Deadlock, "deadlock detected"));
+                }
+                next = held.waits.get(&id).copied();
+            }
+            held.waits.insert(self.owner.id, holder.id);
+            return Ok(Some(Wait {
+                holder,
+                own: self.owner.id,
+                locks: self.locks.clone(),
+            }));
+        }
+        rows.iter().for_each(|rows| held.take(&self.owner, rows));
+        Ok(None)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let mut held = self.locks.0.lock();
+        let mine = |owner: &Arc<Owner>| Arc::ptr_eq(owner, &self.owner);
+        for segment in self.owner.segments.lock().drain() {
+            let Some(of) = held.segments.get_mut(&segment) else {
+                continue;
+            };
+            of.all.take_if(|owner| mine(owner));
+            of.rows.retain(|_, owner| !mine(owner));
+            if of.all.is_none() && of.rows.is_empty() {
+                held.segments.remove(&segment);
+            }
+        }
+        drop(held);
+        let waiting = self.owner.waiting.lock().take();
+        waiting.into_iter().flatten().for_each(Waker::wake);
+    }
+}
