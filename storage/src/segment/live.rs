@@ -106,8 +106,8 @@ impl Live {
     }
 
     /// The rows that are gone, numbered as in the whole segment.
-    pub fn gone(&self) -> impl Iterator<Item = u32> {
-        (0..self.all as u32).filter(|row| self.words[*row as usize / 64] >> (row % 64) & 1 == 0)
+    pub fn gone(&self) -> impl Iterator<Item = u32> + '_ {
+        self.gone_since(None)
     }
 
     /// The rows that are gone here and not there, of the same whole segment.
