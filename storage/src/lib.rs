@@ -45,7 +45,7 @@ pub mod writer;
 pub use arena::RegionObserver;
 pub use array_type::ArrayType;
 pub use catalog::database::Published;
-pub use catalog::locks::Wait;
+pub use catalog::locks::{LockMode, Wait};
 pub use catalog::{
     Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DeviceResidence, Domain, ExpressionIndex,
     Function, FunctionArgument, FunctionResult, Generated, Index, IndexDef, IndexKind, IndexSlot, Keys, Locked, Object,

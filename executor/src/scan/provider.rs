@@ -99,7 +99,14 @@ impl TableProvider for SegmentTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let exact = |filter: &&Expr| !filter.is_volatile() && !has_subquery(filter);
+        // Where rows lie is no column that segments have.
+        let stored = |filter: &Expr| {
+            let columns = filter.column_refs().into_iter();
+            columns
+                .into_iter()
+                .all(|column| !POSITION_FIELDS.contains(&column.name.as_str()))
+        };
+        let exact = |filter: &&Expr| !filter.is_volatile() && !has_subquery(filter) && stored(filter);
         Ok(filters
             .iter()
             .map(|f| {

@@ -3,7 +3,8 @@
 //!
 //! A row is named by its segment and its number there (`moves`), and its lock goes where the row goes. A transaction takes the
 //! rows of one statement all together or none, and waits for one holder at a time; a cycle of waits is a deadlock, which ends
-//! the statement that closes it. Many rows of one segment are locked as the whole segment.
+//! the statement that closes it. Many rows of one segment are locked as the whole segment. Locks that are shared hold off those
+//! that are not.
 
 use super::moves::{Move, RowsOf};
 use crate::error::{ErrorKind, Result, StorageError};
@@ -32,8 +33,51 @@ struct Held {
 /// Who holds what of a segment.
 #[derive(Debug, Default)]
 struct OfSegment {
-    all: Option<Arc<Owner>>,
-    rows: HashMap<u32, Arc<Owner>>,
+    all: Option<Lock>,
+    rows: HashMap<u32, Lock>,
+}
+
+/// Whether others may hold the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    Shared,
+    Exclusive,
+}
+
+/// Several owners where it is shared.
+#[derive(Debug)]
+struct Lock {
+    mode: LockMode,
+    owners: Vec<Arc<Owner>>,
+}
+
+impl Lock {
+    fn add(slot: &mut Option<Lock>, own: &Arc<Owner>, mode: LockMode) {
+        let lock = slot.get_or_insert_with(|| Lock {
+            mode,
+            owners: Vec::new(),
+        });
+        if !lock.owners.iter().any(|owner| Arc::ptr_eq(owner, own)) {
+            lock.owners.push(own.clone());
+        }
+        if mode == LockMode::Exclusive {
+            lock.mode = mode;
+        }
+    }
+
+    /// Somebody else who must end before this may be taken.
+    fn blocker(&self, own: &Arc<Owner>, mode: LockMode) -> Option<&Arc<Owner>> {
+        if (self.mode, mode) == (LockMode::Shared, LockMode::Shared) {
+            return None;
+        }
+        self.owners.iter().find(|owner| !Arc::ptr_eq(owner, own))
+    }
+
+    /// False: nobody holds it any more.
+    fn without(&mut self, own: &Arc<Owner>) -> bool {
+        self.owners.retain(|owner| !Arc::ptr_eq(owner, own));
+        !self.owners.is_empty()
+    }
 }
 
 /// A transaction that holds locks. They go when its last clone goes.
@@ -93,15 +137,19 @@ impl Locks {
             let moved = of
                 .rows
                 .into_iter()
-                .filter_map(|(row, owner)| Some((one.row(row)?, owner)));
-            for (row, owner) in moved {
-                owner.segments.lock().insert(one.to);
-                to.rows.insert(row, owner);
+                .filter_map(|(row, lock)| Some((one.row(row)?, lock)));
+            for (row, lock) in moved {
+                for owner in &lock.owners {
+                    owner.segments.lock().insert(one.to);
+                }
+                to.rows.insert(row, lock);
             }
-            if let Some(owner) = of.all {
+            if let Some(lock) = of.all {
                 // Those of other segments that went there, too, are its now: it waits for none of them.
-                owner.segments.lock().insert(one.to);
-                to.all.get_or_insert(owner);
+                for owner in lock.owners {
+                    owner.segments.lock().insert(one.to);
+                    Lock::add(&mut to.all, &owner, lock.mode);
+                }
             }
         }
     }
@@ -109,22 +157,26 @@ impl Locks {
 
 impl Held {
     /// Somebody else who holds one of these rows.
-    fn blocker(&self, own: &Arc<Owner>, rows: &RowsOf) -> Option<Arc<Owner>> {
+    fn blocker(&self, own: &Arc<Owner>, rows: &RowsOf, mode: LockMode) -> Option<Arc<Owner>> {
         let of = self.segments.get(&rows.segment)?;
-        let other = |owner: &&Arc<Owner>| !Arc::ptr_eq(owner, own);
+        let blocker = |lock: &'_ Lock| lock.blocker(own, mode).cloned();
         let of_rows = || match rows.rows.len() > ROWS_MAX {
-            true => of.rows.values().find(other),
-            false => rows.rows.iter().filter_map(|row| of.rows.get(row)).find(other),
+            true => of.rows.values().find_map(blocker),
+            false => rows.rows.iter().filter_map(|row| of.rows.get(row)).find_map(blocker),
         };
-        of.all.as_ref().filter(other).or_else(of_rows).cloned()
+        of.all.as_ref().and_then(blocker).or_else(of_rows)
     }
 
-    fn take(&mut self, own: &Arc<Owner>, rows: &RowsOf) {
+    fn take(&mut self, own: &Arc<Owner>, rows: &RowsOf, mode: LockMode) {
         own.segments.lock().insert(rows.segment);
         let of = self.segments.entry(rows.segment).or_default();
-        match rows.rows.len() > ROWS_MAX {
-            true => of.all = Some(own.clone()),
-            false => of.rows.extend(rows.rows.iter().map(|row| (*row, own.clone()))),
+        if rows.rows.len() > ROWS_MAX {
+            return Lock::add(&mut of.all, own, mode);
+        }
+        for row in &rows.rows {
+            let mut lock = of.rows.remove(row);
+            Lock::add(&mut lock, own, mode);
+            of.rows.extend(lock.map(|lock| (*row, lock)));
         }
     }
 }
@@ -143,10 +195,20 @@ impl Holder {
         })
     }
 
-    /// Locks rows, all or none; gives whom to wait for first. An error: that would never end.
-    pub fn lock(&self, rows: &[RowsOf]) -> Result<Option<Wait>> {
+    /// Locks rows, all or none. False: somebody else holds one.
+    pub fn try_lock(&self, rows: &[RowsOf], mode: LockMode) -> bool {
         let mut held = self.locks.0.lock();
-        let blocker = rows.iter().find_map(|rows| held.blocker(&self.owner, rows));
+        let free = rows.iter().all(|rows| held.blocker(&self.owner, rows, mode).is_none());
+        if free {
+            rows.iter().for_each(|rows| held.take(&self.owner, rows, mode));
+        }
+        free
+    }
+
+    /// The same; gives whom to wait for first. An error: that would never end.
+    pub fn lock(&self, rows: &[RowsOf], mode: LockMode) -> Result<Option<Wait>> {
+        let mut held = self.locks.0.lock();
+        let blocker = rows.iter().find_map(|rows| held.blocker(&self.owner, rows, mode));
         if let Some(holder) = blocker {
             let mut next = Some(holder.id);
             while let Some(id) = next {
@@ -162,7 +224,7 @@ impl Holder {
                 locks: self.locks.clone(),
             }));
         }
-        rows.iter().for_each(|rows| held.take(&self.owner, rows));
+        rows.iter().for_each(|rows| held.take(&self.owner, rows, mode));
         Ok(None)
     }
 }
@@ -170,13 +232,12 @@ impl Holder {
 impl Drop for Holder {
     fn drop(&mut self) {
         let mut held = self.locks.0.lock();
-        let mine = |owner: &Arc<Owner>| Arc::ptr_eq(owner, &self.owner);
         for segment in self.owner.segments.lock().drain() {
             let Some(of) = held.segments.get_mut(&segment) else {
                 continue;
             };
-            of.all.take_if(|owner| mine(owner));
-            of.rows.retain(|_, owner| !mine(owner));
+            of.all.take_if(|lock| !lock.without(&self.owner));
+            of.rows.retain(|_, lock| lock.without(&self.owner));
             if of.all.is_none() && of.rows.is_empty() {
                 held.segments.remove(&segment);
             }

@@ -17,6 +17,7 @@ mod domain;
 mod drop;
 mod enums;
 mod explain;
+mod for_update;
 mod function;
 mod generated;
 mod index;

@@ -1,6 +1,6 @@
 //! SELECT, VALUES, TABLE: rows.
 
-use super::{Description, parameters};
+use super::{Description, for_update, parameters};
 use crate::catalog::bind::Binder;
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError};
@@ -14,10 +14,11 @@ use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::{ParamValues, ScalarValue};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use std::sync::Arc;
+use tenon_executor::scan::POSITION_FIELDS;
 
 pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
@@ -39,7 +40,7 @@ fn checked(query: &ast::Query) -> Result<ast::Statement> {
         return Err(SqlError::unsupported("SELECT INTO").hint("Use CREATE TABLE AS."));
     }
     let mut query = Box::new(query.clone());
-    // There is no concurrent writer that a row lock could hold off: the rows are a snapshot.
+    // Who locks has done so.
     query.locks.clear();
     let mut tree = ast::Statement::Query(query);
     if system::touches(&tree) {
@@ -72,7 +73,38 @@ pub(super) fn bind(plan: LogicalPlan, params: &[ScalarValue]) -> Result<LogicalP
         .map_err(|error| from_datafusion(&error))
 }
 
+/// The plan of a query that names where rows of a table lie, which are no columns of its own, and its columns.
+pub(super) fn with_positions(
+    session: &Session,
+    binder: &Binder,
+    prepared: &Prepared,
+    query: &ast::Query,
+    params: &[ScalarValue],
+) -> Result<(LogicalPlan, Vec<ColumnDesc>)> {
+    let plan = bind(plan(binder, query, &prepared.param_fields)?, params)?;
+    let own = plan.schema().columns().into_iter();
+    let own = own.filter(|column| !POSITION_FIELDS.contains(&column.name.as_str()));
+    let plan = LogicalPlanBuilder::from(plan.clone())
+        .project(own.map(Expr::Column))
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(|error| from_datafusion(&error))?;
+    let columns = as_promised(prepared, describe_columns(session.columns(&plan)?.as_ref()))?;
+    Ok((plan, columns))
+}
+
 pub(super) async fn run(
+    session: &mut Session,
+    prepared: &Prepared,
+    query: &ast::Query,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    match query.locks.is_empty() {
+        true => run_unlocked(session, prepared, query, params).await,
+        false => Box::pin(for_update::run(session, prepared, query, params)).await,
+    }
+}
+
+pub(super) async fn run_unlocked(
     session: &mut Session,
     prepared: &Prepared,
     query: &ast::Query,
@@ -191,7 +223,7 @@ fn as_promised(prepared: &Prepared, columns: Vec<ColumnDesc>) -> Result<Vec<Colu
     Ok(columns)
 }
 
-fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {
+pub(super) fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {
     Outcome::Rows {
         columns,
         stream,

@@ -7,7 +7,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
 use crate::session::run::stopped;
 use datafusion::arrow::array::BooleanArray;
-use tenon_storage::{Locked, StorageError, TableVersion, Wait};
+use tenon_storage::{LockMode, Locked, StorageError, TableVersion, Wait};
 
 /// What became of the rows that a statement has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,24 +18,52 @@ pub(super) enum Found {
     Changed,
 }
 
-/// Locks the rows of a table that `keep` leaves out, and waits for those that others hold.
+/// How rows are locked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub mode: LockMode,
+    /// Otherwise a row that another transaction holds is an error.
+    pub waits: bool,
+}
+
+/// Locks the rows of a table that `keep` leaves out, which are to be changed, and waits for those that others hold.
 pub(super) async fn lock(session: &Session, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Result<Found> {
+    let wish = Wish {
+        mode: LockMode::Exclusive,
+        waits: true,
+    };
+    lock_as(session, table, keep, wish).await
+}
+
+/// The same in other ways.
+pub(super) async fn lock_as(
+    session: &Session,
+    table: &TableVersion,
+    keep: &[Option<BooleanArray>],
+    wish: Wish,
+) -> Result<Found> {
     loop {
-        let transaction = session.transaction()?;
-        let locked = transaction.lock().lock_rows(table, keep)?;
+        let locked = session.transaction()?.lock().lock_rows(table, keep, wish.mode)?;
         match locked {
             Locked::Taken => return Ok(Found::Stand),
-            Locked::Wait(wait) => waited(session, wait).await?,
-            // Parts of a statement with WITH see one snapshot.
-            Locked::Changed if session.keeps_snapshot() || session.surroundings.snapshot.is_some() => {
-                return Err(StorageError::serialization().into());
+            Locked::Wait(wait) if wish.waits => waited(session, wait).await?,
+            Locked::Wait(_) => {
+                let message = format!("could not obtain lock on row in relation \"{}\"", table.name());
+                return Err(SqlError::new(state::LOCK_NOT_AVAILABLE, message));
             }
-            Locked::Changed => {
-                transaction.lock().refresh()?;
-                return Ok(Found::Changed);
-            }
+            Locked::Changed => return look_again(session),
         }
     }
+}
+
+/// Moves the statement onto what others have committed.
+pub(super) fn look_again(session: &Session) -> Result<Found> {
+    // Parts of a statement with WITH see one snapshot.
+    if session.keeps_snapshot() || session.surroundings.snapshot.is_some() {
+        return Err(StorageError::serialization().into());
+    }
+    session.transaction()?.lock().refresh()?;
+    Ok(Found::Changed)
 }
 
 async fn waited(session: &Session, wait: Wait) -> Result<()> {

@@ -15,13 +15,13 @@ mod partition;
 use super::database::Database;
 use super::declaration::TableDef;
 use super::index::default_name;
-use super::locks::{Holder, Wait};
-use super::moves::Removed;
+use super::locks::{Holder, LockMode, Wait};
+use super::moves::{Moves, Removed};
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
 use super::sequence::Sequence;
 use super::state::{CheckOption, PUBLIC, Relation, SchemaEntry, State, View};
-use super::table::{TableDefinition, TableVersion};
+use super::table::{RowLocation, TableDefinition, TableVersion};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
 use crate::writer::TableWriter;
@@ -420,10 +420,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Locks the rows that `replace_rows` is to take out, until the transaction ends.
-    pub fn lock_rows(&mut self, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Result<Locked> {
-        let is_shared = self.touched.get(&table.oid()).is_none_or(|touch| !touch.rewritten);
-        if !is_shared {
+    /// Locks the rows that masks leave out, until the transaction ends: those that `replace_rows` is to take out.
+    pub fn lock_rows(&mut self, table: &TableVersion, keep: &[Option<BooleanArray>], mode: LockMode) -> Result<Locked> {
+        if !self.is_shared(table) {
             return Ok(Locked::Taken);
         }
         let others = table.segments().len() - self.own_segments(table);
@@ -439,24 +438,73 @@ impl Transaction {
             return Ok(Locked::Changed);
         };
         let holder = self.holder.get_or_insert_with(|| Holder::new(self.database.locks()));
-        if let Some(wait) = holder.lock(&rows)? {
+        if let Some(wait) = holder.lock(&rows, mode)? {
             return Ok(Locked::Wait(wait));
         }
-        // What others have changed before it was locked.
-        let current = self.database.snapshot();
-        let Some(current) = current.table_by_oid(table.oid()) else {
-            return Ok(Locked::Changed);
-        };
-        let base = self.base.table_by_oid(table.oid());
-        let is_there = base.is_some_and(|base| base.version() == current.version())
-            || wanted.moved(current.segments(), &moves).is_ok_and(|wanted| {
-                let mut segments = current.segments().iter();
-                segments.all(|segment| wanted.left_of(segment).is_ok())
-            });
-        Ok(match is_there {
+        Ok(match self.stand(table, &wanted, &moves) {
             true => Locked::Taken,
             false => Locked::Changed,
         })
+    }
+
+    /// Locks those of some rows that nobody else holds, one after the other, until there are so many, and gives them. None:
+    /// others have changed one since the transaction's snapshot.
+    pub fn lock_free_rows(
+        &mut self,
+        table: &TableVersion,
+        rows: &[RowLocation],
+        most: usize,
+        mode: LockMode,
+    ) -> Option<Vec<RowLocation>> {
+        if !self.is_shared(table) {
+            return Some(rows.iter().take(most).copied().collect());
+        }
+        let others = table.segments().len() - self.own_segments(table);
+        let holder = self
+            .holder
+            .get_or_insert_with(|| Holder::new(self.database.locks()))
+            .clone();
+        let moves = self.database.moves();
+        let mut taken = Vec::new();
+        for at in rows {
+            if taken.len() == most {
+                break;
+            }
+            if at.segment < others {
+                let segment = &table.segments()[at.segment];
+                let row = segment.live().map_or(at.row, |live| live.select(at.row));
+                let mut wanted = Removed::default();
+                wanted.add(segment.whole(), [row as u32]);
+                let rows = wanted.latest(&moves).ok()?;
+                if !holder.try_lock(&rows, mode) {
+                    continue;
+                }
+                if !self.stand(table, &wanted, &moves) {
+                    return None;
+                }
+            }
+            taken.push(*at);
+        }
+        Some(taken)
+    }
+
+    /// Whether others may change rows of a table beside this transaction.
+    fn is_shared(&self, table: &TableVersion) -> bool {
+        self.touched.get(&table.oid()).is_none_or(|touch| !touch.rewritten)
+    }
+
+    /// Whether rows of the transaction's snapshot are in what is committed now, too.
+    fn stand(&self, table: &TableVersion, rows: &Removed, moves: &Moves) -> bool {
+        let current = self.database.snapshot();
+        let Some(current) = current.table_by_oid(table.oid()) else {
+            return false;
+        };
+        let base = self.base.table_by_oid(table.oid());
+        base.is_some_and(|base| base.version() == current.version())
+            || rows.moved(current.segments(), moves).is_ok_and(|rows| {
+                let mut segments = current.segments().iter();
+                segments.all(|segment| rows.left_of(segment).is_ok())
+            })
     }
 
     /// How many segments at a table's end are the transaction's own.
