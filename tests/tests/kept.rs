@@ -1,5 +1,6 @@
 //! Plans that are kept and evaluated at once, against plans made anew: random statements over tables that change meanwhile.
 
+mod parsed;
 mod writes;
 
 use crate::process::{Server, sql_state};
@@ -23,8 +24,8 @@ pub fn trials() -> Vec<Trial> {
         trial("kept::writes_by_two", || writes::texts(2)),
         trial("kept::prepared_writes", writes::prepared),
         trial("kept::moved", writes::moved),
-        trial("kept::time", writes::time),
-        trial("kept::parsed", writes::parsed),
+        trial("kept::time", parsed::time),
+        trial("kept::parsed", parsed::parsed),
     ]
 }
 
