@@ -85,8 +85,9 @@ struct Kept {
     plans: Vec<Arc<KeptPlan>>,
     /// Those of them that hold versions of tables.
     holding: Vec<Arc<KeptPlan>>,
-    /// The state that all of them were last checked against.
+    /// The state that all of them were last checked against, and what names meant in it.
     state: Weak<State>,
+    meaning: u64,
 }
 
 impl KeptPlan {
@@ -242,11 +243,16 @@ impl PlanCache {
             return;
         }
         own.state = Arc::downgrade(state);
+        if own.meaning != state.meaning() {
+            own.meaning = state.meaning();
+            // With them go the definitions of tables that may be gone, and what is kept with those.
+            own.retain(|plan| plan.basis.meaning == state.meaning());
+        }
         let mut useless = false;
         own.holding.retain(|plan| {
             let lives = Arc::weak_count(plan) > 0;
             let holds = lives && plan.basis.is_current(state);
-            useless |= !holds && !(plan.let_go() && lives);
+            useless |= !(holds || plan.let_go() && lives);
             holds
         });
         if useless {
