@@ -1,5 +1,8 @@
 //! Plans that are kept and evaluated at once, against plans made anew: random statements over tables that change meanwhile.
 
+mod parsed;
+mod writes;
+
 use crate::process::{Server, sql_state};
 use crate::trial;
 use anyhow::{Result, ensure};
@@ -17,6 +20,12 @@ pub fn trials() -> Vec<Trial> {
         trial("kept::texts_by_two", || texts(2)),
         trial("kept::prepared", prepared),
         trial("kept::shared", shared),
+        trial("kept::writes", || writes::texts(1)),
+        trial("kept::writes_by_two", || writes::texts(2)),
+        trial("kept::prepared_writes", writes::prepared),
+        trial("kept::moved", writes::moved),
+        trial("kept::time", parsed::time),
+        trial("kept::parsed", parsed::parsed),
     ]
 }
 
@@ -75,6 +84,8 @@ fn query(random: &mut StdRng) -> String {
         "upper(v), k",
         "count(*)",
         "sum(g), min(v)",
+        "avg(f), max(n), count(g) FILTER (WHERE k > 3), bool_or(g > k), min(d)",
+        "sum(n) + 1, sum(s), avg(k), count(DISTINCT g)",
         "7, 'x', k",
     ];
     let columns = columns[random.random_range(0..columns.len())];

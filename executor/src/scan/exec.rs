@@ -64,9 +64,11 @@ pub struct ScanExec {
     pub(super) index: Option<Arc<IndexScan>>,
     index_budget: Option<Arc<MemoryBudget>>,
     shared: Arc<PerExecution<Shared>>,
-    statistics: Arc<Statistics>,
+    pub(super) statistics: Arc<Statistics>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
+    /// Table columns whose values the nodes above may count on to ascend.
+    pub(super) ascending: Arc<[usize]>,
 }
 
 /// How a scan runs.
@@ -110,14 +112,15 @@ impl ScanExec {
             Some(_) => 1,
             None => partitions.min(worth).max(1),
         };
+        let ascends = |column: &usize| own.rows > 0 && own.columns.get(*column).is_some_and(|own| own.ascending);
+        let ascending: Arc<[usize]> = columns.iter().copied().filter(ascends).collect();
         let orderings = columns.iter().enumerate().filter_map(|(at, column)| {
-            let ascending = own.columns.get(*column).is_some_and(|statistics| statistics.ascending);
             let expr = Arc::new(Column::new(schema.field(at).name(), at)) as Arc<dyn PhysicalExpr>;
             let options = SortOptions {
                 descending: false,
                 nulls_first: false,
             };
-            (ascending && own.rows > 0).then(|| vec![PhysicalSortExpr::new(expr, options)])
+            ascends(column).then(|| vec![PhysicalSortExpr::new(expr, options)])
         });
         let equivalences = EquivalenceProperties::new_with_orderings(schema.clone(), orderings);
         let properties = PlanProperties::new(
@@ -151,6 +154,7 @@ impl ScanExec {
             statistics: Arc::new(statistics),
             metrics: ExecutionPlanMetricsSet::new(),
             properties: Arc::new(properties),
+            ascending,
         })
     }
 
@@ -236,8 +240,14 @@ impl ScanExec {
         {
             return Ok(self.clone());
         }
-        let (filters, index) = compiled(&self.table, &self.full_schema, &given, self.index_budget.as_ref())?;
+        self.filtered(&self.table, &given)
+    }
+
+    /// The same scan of a version of its table with these filters.
+    pub(super) fn filtered(&self, table: &Arc<TableVersion>, given: &[Arc<dyn PhysicalExpr>]) -> Result<Self> {
+        let (filters, index) = compiled(table, &self.full_schema, given, self.index_budget.as_ref())?;
         Ok(Self {
+            table: Arc::clone(table),
             filters,
             index,
             given: given.into(),

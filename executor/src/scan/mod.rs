@@ -9,10 +9,12 @@ mod provider;
 mod ranges;
 mod selection;
 mod statistics;
+mod version;
 
 pub use exec::{MORSEL_ROWS, ScanExec, ScanOptions};
 pub use provider::{POSITION_FIELDS, SegmentTable};
 pub(crate) use selection::{Selector, take_column};
+pub use version::ascends_like;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use super::expressions::{comes_to_all, with_exprs_changed};
 use super::parameters;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
 use datafusion::physical_expr::PhysicalExpr;
@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_executor::pipeline::OffloadExec;
 use tenon_executor::scan::ScanExec;
+use tenon_storage::{State, TableVersion};
 
 /// The state of a plan that runs. Functions are in the plans themselves.
 pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
@@ -69,6 +70,44 @@ fn with_own_results(node: &ScalarSubqueryExec) -> Result<Arc<dyn ExecutionPlan>>
         .data()?;
     let subqueries = node.subqueries().to_vec();
     Ok(Arc::new(ScalarSubqueryExec::new(input, subqueries, new)))
+}
+
+/// The table that a scan reads, as it is in a state.
+pub(crate) fn current<'s>(state: &'s State, scan: &ScanExec) -> Result<&'s Arc<TableVersion>> {
+    let definition = scan.table().definition();
+    let found = state.table(&definition.schema_name, &definition.name);
+    match found.filter(|table| Arc::ptr_eq(table.definition(), definition)) {
+        Some(table) => Ok(table),
+        None => internal_err!("table {} of a kept plan is another one", definition.name),
+    }
+}
+
+/// A plan with its scans changed.
+fn with_scans(
+    plan: &Arc<dyn ExecutionPlan>,
+    change: impl Fn(&ScanExec) -> Result<ScanExec>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let changed = Arc::clone(plan).transform_up(|node| match node.downcast_ref::<ScanExec>() {
+        Some(scan) => Ok(Transformed::yes(Arc::new(change(scan)?) as Arc<dyn ExecutionPlan>)),
+        None => Ok(Transformed::no(node)),
+    });
+    changed.data()
+}
+
+/// A plan without the versions of tables that it was made for, to be run over others ([`moved`]).
+pub(crate) fn detached(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    with_scans(plan, |scan| Ok(scan.detached()))
+}
+
+/// The same plan over a state's tables.
+pub(crate) fn moved(plan: &Arc<dyn ExecutionPlan>, state: &State) -> Result<Arc<dyn ExecutionPlan>> {
+    with_scans(plan, |scan| scan.of_version(current(state, scan)?, Ok))
+}
+
+/// The scans of a plan.
+pub(crate) fn scans<'p>(plan: &'p Arc<dyn ExecutionPlan>, found: &mut Vec<&'p ScanExec>) {
+    found.extend(plan.downcast_ref::<ScanExec>());
+    plan.children().into_iter().for_each(|child| scans(child, found));
 }
 
 /// The nodes that try the device, in the order in which a plan is copied.

@@ -5,14 +5,17 @@
 //! A thread that serves clients does this, so that all of it must be bounded: a scan of few rows or by an index, and above
 //! it what takes the same short time for each row and makes values of fixed width.
 
+use super::execution::current;
 use super::parameters::{parameter, valued};
+use super::pieces::PiecesExec;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
-use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NegativeExpr, NotExpr,
     TryCastExpr,
@@ -20,14 +23,18 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::{SortExec, sort_batch};
 use std::sync::Arc;
+use tenon_executor::aggregate::GroupExec;
 use tenon_executor::scan::ScanExec;
+use tenon_storage::State;
 
 /// Rows that a plan may read.
 const ROWS_MAX: usize = 4096;
@@ -51,6 +58,9 @@ const FUNCTIONS: [&str; 9] = [
     "abs",
 ];
 
+/// Aggregates that keep one value, or two.
+const AGGREGATES: [&str; 7] = ["count", "sum", "min", "max", "avg", "bool_and", "bool_or"];
+
 /// Whether [`rows`] may evaluate such a plan, if it finds the rows few enough.
 pub(crate) fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut expressions = 0;
@@ -70,6 +80,11 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
                 || plan.is::<LocalLimitExec>()
                 || plan.is::<CoalescePartitionsExec>()
                 || plan.is::<SortExec>()
+                // They hand on the rows of their input.
+                || plan.is::<CooperativeExec>()
+                || plan.is::<RepartitionExec>()
+                || plan.is::<PiecesExec>()
+                || is_one_group(plan)
                 || (plan.is::<PlaceholderRowExec>() && plan.schema().fields().is_empty())
                 || plan.is::<EmptyExec>()
         }
@@ -91,7 +106,16 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
     match plan.downcast_ref::<ScanExec>() {
         // As they were given: over the table's columns.
         Some(scan) => scan.given().iter().try_for_each(|expr| look(expr).map(drop))?,
-        None => plan.apply_expressions(&mut look).map(drop)?,
+        // Where rows go is not asked.
+        None if plan.is::<RepartitionExec>() => {}
+        None => match plan.downcast_ref::<GroupExec>() {
+            Some(group) => {
+                let arguments = group.spec().aggregates.iter().flat_map(|one| one.expressions());
+                let filters = group.spec().filters.iter().flatten().cloned();
+                arguments.chain(filters).try_for_each(|expr| look(&expr).map(drop))?;
+            }
+            None => plan.apply_expressions(&mut look).map(drop)?,
+        },
     }
     if !short {
         return Ok(false);
@@ -102,6 +126,19 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
         }
     }
     Ok(true)
+}
+
+/// Whether a plan aggregates all rows by functions that keep none of them.
+fn is_one_group(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some(group) = plan.downcast_ref::<GroupExec>() else {
+        return false;
+    };
+    let spec = group.spec();
+    let known = |aggregate: &Arc<AggregateFunctionExpr>| {
+        let plain = !aggregate.is_distinct() && aggregate.order_bys().is_empty();
+        plain && AGGREGATES.contains(&aggregate.fun().name())
+    };
+    spec.keys.is_empty() && spec.aggregates.iter().all(known)
 }
 
 /// Whether an expression takes a short time for each row.
@@ -128,13 +165,19 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, expressions: &mut usi
             }
         };
         let fixed = |of: DataType| of.is_primitive() || matches!(of, DataType::Boolean | DataType::Null);
-        short = plain || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
+        short = plain || is_copy(expr) || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
         Ok(match short {
             true => TreeNodeRecursion::Continue,
             false => TreeNodeRecursion::Stop,
         })
     })?;
     Ok(short)
+}
+
+/// Whether an expression is a column's value, or a part of it.
+fn is_copy(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.downcast_ref::<ScalarFunctionExpr>()
+        .is_some_and(|call| call.name() == "tenon_unpadded" && call.args().iter().all(|arg| arg.is::<Column>()))
 }
 
 fn is_short_operator(op: Operator) -> bool {
@@ -150,21 +193,31 @@ fn is_small(value: &ScalarValue) -> bool {
     of.is_primitive() || matches!(of, DataType::Boolean | DataType::Null) || value.size() <= VALUE_BYTES_MAX
 }
 
-/// The rows of a plan that [`is_candidate`], with values for the parameters that it leaves open; None where they may be many.
-pub(crate) fn rows(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]>) -> Result<Option<Vec<RecordBatch>>> {
-    if !values.unwrap_or_default().iter().all(is_small) {
-        return Ok(None);
-    }
-    evaluate(plan, values)
+/// What a plan is evaluated with.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Given<'a> {
+    /// Values for the parameters that it leaves open.
+    pub values: Option<&'a [ScalarValue]>,
+    /// The state whose tables it reads in place of those that it was made for.
+    pub state: Option<&'a State>,
 }
 
-fn evaluate(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]>) -> Result<Option<Vec<RecordBatch>>> {
+/// The rows of a plan that [`is_candidate`]; None where they may be many.
+pub(crate) fn rows(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Vec<RecordBatch>>> {
+    if !given.values.unwrap_or_default().iter().all(is_small) {
+        return Ok(None);
+    }
+    evaluate(plan, given)
+}
+
+fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Vec<RecordBatch>>> {
+    let values = given.values;
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        return match values {
-            Some(values) if !scan.given().is_empty() => {
-                read(&scan.with_filters_changed(|filter| with_values(&filter, Some(values)))?)
-            }
-            _ => read(scan),
+        let valued = |filter| with_values(&filter, values);
+        return match given.state {
+            Some(state) => read(&scan.of_version(current(state, scan)?, valued)?),
+            None if values.is_some() && !scan.given().is_empty() => read(&scan.with_filters_changed(valued)?),
+            None => read(scan),
         };
     }
     if plan.is::<PlaceholderRowExec>() {
@@ -175,7 +228,7 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]>) -> Re
     let [input] = plan.children()[..] else {
         return Ok(plan.is::<EmptyExec>().then(Vec::new));
     };
-    let Some(batches) = evaluate(input, values)? else {
+    let Some(batches) = evaluate(input, given)? else {
         return Ok(None);
     };
     let batches = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
@@ -189,6 +242,8 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]>) -> Re
     } else if let Some(sort) = plan.downcast_ref::<SortExec>() {
         let rows = concat_batches(&sort.input().schema(), &batches)?;
         vec![sort_batch(&rows, sort.expr(), sort.fetch())?]
+    } else if let Some(group) = plan.downcast_ref::<GroupExec>() {
+        vec![aggregate(group, &batches)?]
     } else {
         limited(batches, 0, plan.fetch())
     };
@@ -238,13 +293,42 @@ fn filter(filter: &FilterExec, batches: Vec<RecordBatch>, values: Option<&[Scala
     let predicate = with_values(filter.predicate(), values)?;
     let filtered = batches.into_iter().map(|batch| {
         let passes = predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
-        let batch = datafusion::arrow::compute::filter_record_batch(&batch, as_boolean_array(&passes)?)?;
+        let batch = filter_record_batch(&batch, as_boolean_array(&passes)?)?;
         Ok(match filter.projection() {
             Some(columns) => batch.project(columns)?,
             None => batch,
         })
     });
     filtered.collect()
+}
+
+/// One row of all.
+fn aggregate(group: &GroupExec, batches: &[RecordBatch]) -> Result<RecordBatch> {
+    let spec = group.spec();
+    let mut columns = vec![];
+    for (aggregate, filter) in spec.aggregates.iter().zip(&spec.filters) {
+        let mut accumulator = aggregate.create_accumulator()?;
+        for batch in batches {
+            let filtered = match filter {
+                Some(filter) => {
+                    let passes = filter.evaluate(batch)?.into_array(batch.num_rows())?;
+                    Some(filter_record_batch(batch, as_boolean_array(&passes)?)?)
+                }
+                None => None,
+            };
+            let batch = filtered.as_ref().unwrap_or(batch);
+            let arguments = aggregate.expressions().into_iter();
+            let arguments = arguments.map(|expr| expr.evaluate(batch)?.into_array(batch.num_rows()));
+            accumulator.update_batch(&arguments.collect::<Result<Vec<_>>>()?)?;
+        }
+        columns.push(accumulator.evaluate()?.to_array()?);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(&spec.schema),
+        columns,
+        &options,
+    )?)
 }
 
 /// The rows after `skip`, at most `fetch`.

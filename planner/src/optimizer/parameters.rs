@@ -13,8 +13,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Extension, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, Expr, Extension, LogicalPlan, LogicalPlanBuilder, Projection, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Values, Volatility,
 };
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -55,6 +55,32 @@ impl ScalarUDFImpl for Parameter {
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
         internal_err!("parameter ${} has no value", self.index + 1)
     }
+}
+
+/// An optimized plan in which VALUES of one row are a projection, which `filled` comes to.
+pub(crate) fn one_row(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let changed = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::Values(values) = node else {
+            return Ok(Transformed::no(node));
+        };
+        let Values { schema, mut values } = values;
+        let exprs = match values.pop() {
+            Some(row) if values.is_empty() => row,
+            last => {
+                values.extend(last);
+                return Ok(Transformed::no(LogicalPlan::Values(Values { schema, values })));
+            }
+        };
+        let columns = schema.columns().into_iter();
+        let exprs = exprs.into_iter().zip(columns).map(|(expr, column)| {
+            // Parameters go by the names of placeholders.
+            expr.alias_qualified(column.relation, column.name)
+        });
+        let row = LogicalPlanBuilder::empty(true).build()?;
+        let projection = Projection::try_new_with_schema(exprs.collect(), Arc::new(row), schema)?;
+        Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+    })?;
+    Ok(changed.data)
 }
 
 /// An optimized plan whose placeholders physical planning takes. None where one of them stands where `filled` does not

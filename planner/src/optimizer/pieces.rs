@@ -120,7 +120,7 @@ pub(super) fn listed(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
 
 /// Its input's rows, so many at a time at most, whose columns list few buffers.
 #[derive(Debug)]
-struct PiecesExec {
+pub(super) struct PiecesExec {
     input: Arc<dyn ExecutionPlan>,
     rows: usize,
 }

@@ -31,10 +31,12 @@ use crate::session::plan_cache::{Purpose, Slot};
 use crate::session::run::Watch;
 use crate::session::statements::CursorRows;
 use datafusion::arrow::datatypes::FieldRef;
+use datafusion::execution::{SessionState, TaskContext};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
+use tenon_executor::options::JoinOptions;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::heap::Account;
 use tenon_storage::{State, Transaction};
@@ -82,6 +84,9 @@ pub(crate) struct Named {
     pub slot: Arc<Slot>,
 }
 
+/// Wishes and conventions with what plans are made and run with under them.
+type Running = (JoinOptions, Conventions, Arc<SessionState>, Arc<TaskContext>);
+
 /// One a connection; statements run one after the other.
 pub struct Session {
     pub(crate) engine: Arc<Engine>,
@@ -118,6 +123,8 @@ pub struct Session {
     pub(crate) surroundings: crate::session::statements::with::Surroundings,
     /// What the last statement's plan was made for, in which state, and whether there were temporary tables.
     purpose: Mutex<Option<(Weak<State>, bool, Purpose)>>,
+    /// What plans are run with under these wishes and conventions: making it takes longer than a short statement.
+    running: Mutex<Option<Running>>,
     /// What the statement must have been prepared for.
     expected: Option<texts::Expected>,
     /// The transaction block reads the newest snapshot already that its next statement may read.
@@ -161,6 +168,7 @@ impl Session {
             mentions_now: false,
             surroundings: Default::default(),
             purpose: Mutex::default(),
+            running: Mutex::default(),
             expected: None,
             refreshed: false,
             watch: None,

@@ -9,6 +9,7 @@ use crate::session::plan_cache::Slot;
 use crate::session::statements::{self, Description};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::State;
@@ -50,19 +51,43 @@ impl Prepared {
     }
 
     /// The query, where the statement is one.
-    pub(crate) fn query(&self) -> Option<&datafusion::sql::sqlparser::ast::Query> {
-        match &self.statement.kind {
-            Kind::Sql(tree) => match tree.as_ref() {
-                datafusion::sql::sqlparser::ast::Statement::Query(query) => Some(query),
-                _ => None,
-            },
+    pub(crate) fn query(&self) -> Option<&ast::Query> {
+        match self.tree()? {
+            ast::Statement::Query(query) => Some(query),
             _ => None,
         }
     }
 
-    /// Whether a plan of it may be kept: it is a query.
+    /// Whether a plan of it may be kept: it is a query, or changes rows.
     pub fn may_keep_plan(&self) -> bool {
-        self.query().is_some()
+        let changes = |tree: &ast::Statement| {
+            matches!(
+                tree,
+                ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)
+            )
+        };
+        self.query().is_some() || self.tree().is_some_and(changes)
+    }
+
+    /// What was parsed of it.
+    fn tree(&self) -> Option<&ast::Statement> {
+        match &self.statement.kind {
+            Kind::Sql(tree) => Some(tree),
+            _ => None,
+        }
+    }
+
+    /// Whether this is all of it, and not a part, whose plans are not the statement's.
+    pub(crate) fn is_update(&self, update: &ast::Update) -> bool {
+        matches!(self.tree(), Some(ast::Statement::Update(own)) if std::ptr::eq(own, update))
+    }
+
+    pub(crate) fn is_delete(&self, delete: &ast::Delete) -> bool {
+        matches!(self.tree(), Some(ast::Statement::Delete(own)) if std::ptr::eq(own, delete))
+    }
+
+    pub(crate) fn is_insert(&self, insert: &ast::Insert) -> bool {
+        matches!(self.tree(), Some(ast::Statement::Insert(own)) if std::ptr::eq(own, insert))
     }
 
     /// The statement's own text.

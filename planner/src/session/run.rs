@@ -3,7 +3,7 @@
 //! More than 400 lines because a query's ways to run share what is tried, kept and given up.
 
 use crate::optimizer::execution::{self, fresh, shares_state};
-use crate::optimizer::parameters::{is_fillable, opened};
+use crate::optimizer::parameters::{is_fillable, one_row, opened};
 use crate::optimizer::{self, deep};
 use crate::pg::bounds;
 use crate::pg::error::{Result, SqlError, canceled, out_of_memory, state};
@@ -408,7 +408,9 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> f64 {
 /// The physical plan of a logical one that leaves its parameters open; None where there is none.
 async fn open(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
     let plan = bounds::planning(|| optimizer::prepared(deep::optimized(&run.state, plan)?))?;
-    let Some(plan) = opened(plan)? else { return Ok(None) };
+    let Some(plan) = opened(one_row(plan)?)? else {
+        return Ok(None);
+    };
     let plan = optimizer::physical(&plan, run.state.as_ref()).await?;
     Ok(is_fillable(&plan)?.then_some(plan))
 }
@@ -469,12 +471,22 @@ pub(crate) fn columns(
 pub(crate) async fn drain<T: Send + 'static>(
     run: &Run,
     plan: LogicalPlan,
+    sink: T,
+    take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
+) -> Result<T> {
+    drain_source(run, Source::Logical(Box::new(plan)), sink, take).await
+}
+
+/// The same for any plan.
+pub(crate) async fn drain_source<T: Send + 'static>(
+    run: &Run,
+    source: Source,
     mut sink: T,
     mut take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
 ) -> Result<T> {
     let own = run.clone();
     aside(&run.engine, async move {
-        let mut stream = start(&own, plan).await?;
+        let mut stream = start_source(&own, source).await?;
         while let Some(batch) = stream.next().await {
             take(&mut sink, batch?)?;
         }

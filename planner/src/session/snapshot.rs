@@ -7,7 +7,7 @@ use crate::pg::functions::session::Facts;
 use crate::pg::planning;
 use crate::session::plan_cache::Purpose;
 use crate::session::run::{self, Run};
-use datafusion::common::DFSchemaRef;
+use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -104,9 +104,20 @@ impl Session {
             .as_ref()
             .map_or(self.statement_start_us, |block| block.start_us);
         let now_us = self.mentions_now.then_some(start_us);
-        let (state, task) = self
-            .engine
-            .under(self.settings.join_options(), self.settings.conventions(now_us));
+        let (options, conventions) = (self.settings.join_options(), self.settings.conventions(now_us));
+        let mut running = self.running.lock();
+        let known = running
+            .as_ref()
+            .filter(|known| known.0 == options && known.1 == conventions);
+        let (state, task) = match known {
+            Some((.., state, task)) => (state.clone(), task.clone()),
+            None => {
+                let (state, task) = self.engine.under(options, conventions.clone());
+                *running = Some((options, conventions, state.clone(), task.clone()));
+                (state, task)
+            }
+        };
+        drop(running);
         Run {
             engine: self.engine.clone(),
             state,
@@ -189,8 +200,19 @@ impl Session {
             cancel: self.cancel().clone(),
             planning: self.planning(),
             used: Default::default(),
+            used_time: Default::default(),
             relation_named: bind::relation_named,
         })
+    }
+
+    /// What functions of these names say of the time now.
+    pub(crate) fn moments(&self, names: &[String]) -> Vec<ScalarValue> {
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let facts = self.facts(&self.state());
+        let value = |name: &String| facts.moment(name).unwrap_or(ScalarValue::Null);
+        names.iter().map(value).collect()
     }
 
     /// Carries out the `set_config` calls of the last statement.

@@ -81,6 +81,11 @@ impl Connection {
             return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message).into());
         }
         self.statements.remove(&name);
+        if let Some(prepared) = self.session.known_statement(sql, types) {
+            self.statements.insert(name, prepared);
+            self.output.parse_complete();
+            return Ok(());
+        }
         let mut statements = self.session.parse(sql)?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
@@ -89,7 +94,9 @@ impl Connection {
         let statement = statements.pop().unwrap_or_else(Statement::empty);
         let (running, _entered) = self.begin_statement();
         let prepared = run(&running, &mut self.input, self.session.prepare(statement, types)).await?;
-        self.statements.insert(name, Arc::new(prepared));
+        let prepared = Arc::new(prepared);
+        self.session.remember_statement(sql, types, &prepared);
+        self.statements.insert(name, prepared);
         self.output.parse_complete();
         Ok(())
     }

@@ -280,6 +280,11 @@ impl TableVersion {
         Segment::build(&columns, &self.definition.dictionaries, segment.rows(), budget).ok()
     }
 
+    /// A version of the table that has no rows and holds no memory for any.
+    pub fn without_rows(&self) -> Arc<TableVersion> {
+        Self::new(self.definition.clone(), Vec::new())
+    }
+
     /// The same rows under another definition of the same columns.
     pub(crate) fn redefined(&self, definition: Arc<TableDefinition>) -> Arc<TableVersion> {
         Self::with_statistics(definition, self.segments.to_vec(), (*self.statistics).clone()).knowing(&self.lazy, 0)

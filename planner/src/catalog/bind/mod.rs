@@ -175,7 +175,12 @@ impl Binder {
 
     /// Whether a plan made by this binder may run in another statement on the same snapshot.
     pub(crate) fn reusable(&self) -> bool {
-        !self.facts.used.load(std::sync::atomic::Ordering::Relaxed)
+        !self.facts.used.load(Ordering::Relaxed) && !self.tells_time()
+    }
+
+    /// Whether such a plan has the time in it.
+    pub(crate) fn tells_time(&self) -> bool {
+        self.facts.used_time.load(Ordering::Relaxed)
     }
 
     /// What FROM knows beside tables and subqueries.

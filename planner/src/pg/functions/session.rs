@@ -45,6 +45,8 @@ pub(crate) struct Facts {
     pub planning: planning::Statement,
     /// Whether the plan has a value of this statement in it, so that it cannot serve another.
     pub used: AtomicBool,
+    /// Whether it has the time in it.
+    pub used_time: AtomicBool,
     /// How a relation is found by its name in a string.
     pub relation_named: RelationNamed,
 }
@@ -73,17 +75,37 @@ impl Facts {
         schemas
     }
 
-    /// The function of that name, if it is one of the session's.
-    pub(crate) fn function(self: &Arc<Self>, name: &str) -> Option<Arc<ScalarUDF>> {
-        let text = |value: &str| Some(ScalarValue::Utf8View(Some(value.into())));
+    /// What a function of this name says of the time of the transaction, or of the statement.
+    pub(crate) fn moment(&self, name: &str) -> Option<ScalarValue> {
         let time = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
-        let plain = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), None));
         let zone = || self.settings.conventions(None).zone;
         let local = || {
             let now = self.transaction_start_us;
             zone().to_local(now).unwrap_or(now)
         };
         let of_day = || local().rem_euclid(DAY_US);
+        match name {
+            "now" | "current_timestamp" | "transaction_timestamp" => time(self.transaction_start_us),
+            "statement_timestamp" => time(self.statement_start_us),
+            "localtimestamp" => Some(ScalarValue::TimestampMicrosecond(Some(local()), None)),
+            "current_date" => Some(ScalarValue::Date32(Some(local().div_euclid(DAY_US) as i32))),
+            "localtime" => Some(ScalarValue::Time64Microsecond(Some(of_day()))),
+            "current_time" => {
+                let bytes = timetz_bytes(of_day(), zone().east_at(self.transaction_start_us));
+                Some(ScalarValue::FixedSizeBinary(bytes.len() as i32, Some(bytes.to_vec())))
+            }
+            _ => None,
+        }
+    }
+
+    /// The function of that name, if it is one of the session's.
+    pub(crate) fn function(self: &Arc<Self>, name: &str) -> Option<Arc<ScalarUDF>> {
+        if let Some(moment) = self.moment(name) {
+            self.used_time.store(true, Ordering::Relaxed);
+            return Some(ConstantFunction::udf(name, moment));
+        }
+        let text = |value: &str| Some(ScalarValue::Utf8View(Some(value.into())));
+        let time = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
         let value = match name {
             "version" => text(&format!(
                 "PostgreSQL {} on {}-linux (Tenon {})",
@@ -100,18 +122,9 @@ impl Facts {
             "current_user" | "user" | "current_role" => text(&self.settings.current_user(&self.info.user)),
             "session_user" => text(&self.settings.session_user(&self.info.user)),
             "pg_backend_pid" => Some(ScalarValue::Int32(Some(self.info.process_id))),
-            "now" | "current_timestamp" | "transaction_timestamp" => time(self.transaction_start_us),
-            "statement_timestamp" => time(self.statement_start_us),
             "clock_timestamp" => time(now_us()),
-            "localtimestamp" => plain(local()),
-            "current_date" => Some(ScalarValue::Date32(Some(local().div_euclid(DAY_US) as i32))),
-            "localtime" => Some(ScalarValue::Time64Microsecond(Some(of_day()))),
-            "current_time" => {
-                let bytes = timetz_bytes(of_day(), zone().east_at(self.transaction_start_us));
-                Some(ScalarValue::FixedSizeBinary(bytes.len() as i32, Some(bytes.to_vec())))
-            }
             "timeofday" => {
-                let local = zone().at(now_us());
+                let local = self.settings.conventions(None).zone.at(now_us());
                 let clock = now_us() + i64::from(local.east_s) * 1_000_000;
                 let pattern = "Dy Mon DD HH24:MI:SS.US YYYY TZ";
                 let shown = timestamp_to_char(clock, Some(&local), pattern).ok().flatten();

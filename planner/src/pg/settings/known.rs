@@ -224,7 +224,7 @@ pub(super) static KNOWN: &[Known] = &[
         "on",
         Check::Bool,
         false,
-        "Whether queries sent as text are prepared once for all sessions, those that differ in literals among them.",
+        "Whether queries and changes of rows sent as text are prepared once for all sessions, those that differ in literals among them.",
     ),
     known(
         "tenon.wait_for_compile",

@@ -5,7 +5,11 @@
 //! statement's parameters, or leaves them open (`optimizer/parameters.rs`); `slot` says when which. It is held here, and by its
 //! statement only weakly: a statement that lies unused must not keep an old version of a table in memory, so plans over
 //! versions that are gone are dropped as soon as any statement ends.
+//!
+//! A plan over few rows outlives the versions of its tables (`movable`): without these it is kept on, and run over the tables
+//! that its statement sees, those with the transaction's own changes too.
 
+mod movable;
 mod slot;
 
 pub(crate) use slot::{Found, Mode, Slot};
@@ -13,6 +17,7 @@ pub(crate) use slot::{Found, Mode, Slot};
 use crate::optimizer::execution::{fresh, shares_state};
 use crate::optimizer::few;
 use crate::pg::settings::Settings;
+use crate::session::plan_cache::movable::Movable;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::{ViewTable, source_as_provider};
@@ -43,12 +48,17 @@ impl PartialEq for Purpose {
 /// A plan that has not run, and what it depends on.
 #[derive(Debug)]
 pub(crate) struct KeptPlan {
-    plan: Arc<dyn ExecutionPlan>,
+    /// Over the versions that it was made for; None where these are gone, or not all sessions see them.
+    plan: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+    /// Over others.
+    movable: Option<Movable>,
     /// Whether it may be evaluated at once.
     few: bool,
     purpose: Purpose,
     /// What it has in place of its statement's parameters; None: it leaves them open.
     values: Option<Vec<ScalarValue>>,
+    /// What tells the time in it, as parameters after the statement's.
+    moments: Vec<String>,
     basis: Basis,
     analyzed: u64,
     /// The state that it was last found right for.
@@ -60,6 +70,8 @@ pub(crate) struct KeptPlan {
 pub(crate) struct Basis {
     /// Schema, name and version of each table.
     tables: Vec<(String, String, u64)>,
+    /// How often they are read.
+    scans: usize,
     /// What names mean.
     meaning: u64,
 }
@@ -71,23 +83,41 @@ pub(crate) struct PlanCache(Mutex<Kept>);
 #[derive(Default)]
 struct Kept {
     plans: Vec<Arc<KeptPlan>>,
-    /// The state that all of them were last checked against.
+    /// Those of them that hold versions of tables.
+    holding: Vec<Arc<KeptPlan>>,
+    /// The state that all of them were last checked against, and what names meant in it.
     state: Weak<State>,
+    meaning: u64,
 }
 
 impl KeptPlan {
-    fn is_right(&self, purpose: &Purpose, state: &Arc<State>) -> bool {
+    /// The plan to run for this purpose and state, if it is right; and whether it is to be moved to the state's tables.
+    fn for_state(&self, purpose: &Purpose, state: &Arc<State>) -> Option<(Arc<dyn ExecutionPlan>, bool)> {
         if self.purpose != *purpose || self.analyzed != analyze_count() {
-            return false;
+            return None;
         }
-        let mut checked = self.state.lock();
-        if checked.as_ptr() != Arc::as_ptr(state) {
-            if !self.basis.holds_in(state) {
-                return false;
+        let made = self.plan.lock().clone();
+        if let Some(plan) = made {
+            let mut checked = self.state.lock();
+            let right = checked.as_ptr() == Arc::as_ptr(state) || self.basis.holds_in(state);
+            if right {
+                *checked = Arc::downgrade(state);
+                return Some((plan, false));
             }
-            *checked = Arc::downgrade(state);
         }
-        true
+        let movable = self.movable.as_ref()?;
+        let right = self.basis.meaning == state.meaning() && movable.fits(state);
+        right.then(|| (movable.plan().clone(), true))
+    }
+
+    /// Gives up the versions of tables that it holds; whether it is of use without them.
+    fn let_go(&self) -> bool {
+        *self.plan.lock() = None;
+        self.movable.is_some()
+    }
+
+    fn is_useful(&self) -> bool {
+        self.movable.is_some() || self.plan.lock().is_some()
     }
 }
 
@@ -96,10 +126,12 @@ impl Basis {
     pub fn of(plan: &LogicalPlan, state: &Arc<State>) -> Option<Self> {
         let mut tables = Vec::new();
         collect(plan, &mut tables)?;
+        let scans = tables.len();
         tables.sort_unstable();
         tables.dedup();
         Some(Self {
             tables,
+            scans,
             meaning: state.meaning(),
         })
     }
@@ -145,10 +177,14 @@ fn collect(plan: &LogicalPlan, tables: &mut Vec<(String, String, u64)>) -> Optio
 /// A promise to keep the plan that is about to be made.
 pub(crate) struct Keeper {
     pub slot: Arc<Slot>,
+    pub moments: Vec<String>,
     pub purpose: Purpose,
     pub basis: Basis,
     pub state: Weak<State>,
     pub analyzed: u64,
+    /// Whether the versions of its tables are worth keeping it for: others may see them, and its statement does not change
+    /// them.
+    pub versions: bool,
 }
 
 impl PlanCache {
@@ -157,12 +193,29 @@ impl PlanCache {
         if shares_state(plan) {
             return;
         }
-        let Ok(plan) = fresh(plan, None) else { return };
+        let few = few::is_candidate(plan);
+        let movable = if few {
+            Movable::of(plan, keeper.basis.scans)
+        } else {
+            None
+        };
+        let reads = !keeper.basis.tables.is_empty();
+        let plan = if keeper.versions || !reads {
+            fresh(plan, None).ok()
+        } else {
+            None
+        };
+        if plan.is_none() && movable.is_none() {
+            return;
+        }
+        let holds = plan.is_some() && reads;
         let kept = Arc::new(KeptPlan {
-            few: few::is_candidate(&plan),
-            plan,
+            few,
+            plan: Mutex::new(plan),
+            movable,
             purpose: keeper.purpose,
             values,
+            moments: keeper.moments,
             basis: keeper.basis,
             analyzed: keeper.analyzed,
             state: Mutex::new(keeper.state),
@@ -171,10 +224,14 @@ impl PlanCache {
         let mut own = self.0.lock();
         if own.plans.len() >= PLANS_MAX {
             // Those whose statements are gone; else the oldest.
-            own.plans.retain(|plan| Arc::weak_count(plan) > 0);
+            own.retain(|plan| Arc::weak_count(plan) > 0);
             if own.plans.len() >= PLANS_MAX {
-                own.plans.remove(0);
+                let oldest = own.plans.remove(0);
+                own.holding.retain(|plan| !Arc::ptr_eq(plan, &oldest));
             }
+        }
+        if holds {
+            own.holding.push(kept.clone());
         }
         own.plans.push(kept);
     }
@@ -186,7 +243,27 @@ impl PlanCache {
             return;
         }
         own.state = Arc::downgrade(state);
-        own.plans
-            .retain(|plan| Arc::weak_count(plan) > 0 && plan.basis.is_current(state));
+        if own.meaning != state.meaning() {
+            own.meaning = state.meaning();
+            // With them go the definitions of tables that may be gone, and what is kept with those.
+            own.retain(|plan| plan.basis.meaning == state.meaning());
+        }
+        let mut useless = false;
+        own.holding.retain(|plan| {
+            let lives = Arc::weak_count(plan) > 0;
+            let holds = lives && plan.basis.is_current(state);
+            useless |= !(holds || plan.let_go() && lives);
+            holds
+        });
+        if useless {
+            own.retain(|plan| Arc::weak_count(plan) > 0 && plan.is_useful());
+        }
+    }
+}
+
+impl Kept {
+    fn retain(&mut self, wanted: impl Fn(&Arc<KeptPlan>) -> bool) {
+        self.plans.retain(&wanted);
+        self.holding.retain(&wanted);
     }
 }

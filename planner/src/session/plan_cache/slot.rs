@@ -4,8 +4,8 @@
 //! made that leaves the values open, and kept if it costs no more than planning and running the others did on average.
 
 use super::{KeptPlan, Purpose};
-use crate::optimizer::execution::fresh;
-use crate::optimizer::few;
+use crate::optimizer::execution::{fresh, moved};
+use crate::optimizer::few::{self, Given};
 use crate::pg::error::Result;
 use crate::pg::errors::from_datafusion;
 use crate::pg::settings::Settings;
@@ -79,25 +79,66 @@ impl History {
 }
 
 /// A kept plan for a statement that is about to run.
-pub(crate) struct Found(Arc<KeptPlan>);
+pub(crate) struct Found {
+    kept: Arc<KeptPlan>,
+    plan: Arc<dyn ExecutionPlan>,
+    /// Whose tables it is to be moved to.
+    state: Option<Arc<State>>,
+    /// The statement's values with the time, where the plan tells it.
+    values: Option<Vec<ScalarValue>>,
+}
 
 impl Found {
-    fn values<'v>(&self, values: &'v [ScalarValue]) -> Option<&'v [ScalarValue]> {
-        self.0.values.is_none().then_some(values)
+    fn of(kept: Arc<KeptPlan>, purpose: &Purpose, state: &Arc<State>) -> Option<Self> {
+        let (plan, moves) = kept.for_state(purpose, state)?;
+        let state = moves.then(|| state.clone());
+        Some(Self {
+            kept,
+            plan,
+            state,
+            values: None,
+        })
+    }
+
+    /// What tells the time in it.
+    pub fn moments(&self) -> &[String] {
+        &self.kept.moments
+    }
+
+    /// The same at a time.
+    pub fn at(mut self, values: &[ScalarValue], moments: Vec<ScalarValue>) -> Self {
+        if !moments.is_empty() {
+            self.values = Some([values, &moments].concat());
+        }
+        self
+    }
+
+    fn values<'v>(&'v self, values: &'v [ScalarValue]) -> Option<&'v [ScalarValue]> {
+        let values = self.values.as_deref().unwrap_or(values);
+        self.kept.values.is_none().then_some(values)
     }
 
     /// The rows, where they are few and can be had at once.
     pub fn few(&self, values: &[ScalarValue]) -> Option<Result<Vec<RecordBatch>>> {
-        if !self.0.few {
+        if !self.kept.few {
             return None;
         }
-        let rows = few::rows(&self.0.plan, self.values(values));
+        let given = Given {
+            values: self.values(values),
+            state: self.state.as_deref(),
+        };
+        let rows = few::rows(&self.plan, given);
         rows.map_err(|error| from_datafusion(&error)).transpose()
     }
 
     /// A copy that runs with the values.
     pub fn plan(&self, values: &[ScalarValue]) -> Result<Arc<dyn ExecutionPlan>> {
-        fresh(&self.0.plan, self.values(values)).map_err(|error| from_datafusion(&error))
+        let plan = fresh(&self.plan, self.values(values));
+        let plan = match &self.state {
+            Some(state) => plan.and_then(|plan| moved(&plan, state)),
+            None => plan,
+        };
+        plan.map_err(|error| from_datafusion(&error))
     }
 }
 
@@ -139,14 +180,14 @@ impl Slot {
             if own.spills {
                 return None;
             }
-            let generic = own.history.wants_generic(mode) && !values.is_empty();
+            let generic = own.history.wants_generic(mode);
             let generic = if generic { own.generic.upgrade() } else { None };
             let custom = (mode != Mode::Generic || values.is_empty()).then(|| own.custom.upgrade());
             (custom.flatten(), generic)
         };
-        let custom = custom.filter(|kept| kept.values.as_deref() == Some(values) && kept.is_right(purpose, state));
-        let generic = || generic.filter(|kept| kept.is_right(purpose, state));
-        custom.or_else(generic).map(Found)
+        let custom = custom.filter(|kept| kept.values.as_deref() == Some(values));
+        let right = |kept| Found::of(kept, purpose, state);
+        custom.and_then(right).or_else(|| generic.and_then(right))
     }
 
     /// Takes in a plan that is kept elsewhere.

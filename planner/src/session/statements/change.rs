@@ -7,9 +7,10 @@
 //! match several times is changed once, by the first match, as in PostgreSQL.
 
 use super::constraints::Checks;
+use super::query::{Reads, Rows};
 use super::returning::Columns;
 use super::updatable::{self, Through, Use};
-use super::{Description, assign, defaults, insert, parameters, query, returning, row_locks, select};
+use super::{Description, assign, defaults, insert, moments, parameters, query, returning, row_locks, select};
 use crate::catalog::bind::{Binder, fold};
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError};
@@ -29,7 +30,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{Keys, TableVersion, TableWriter};
+use tenon_storage::{Keys, TableDefinition, TableVersion, TableWriter};
 
 /// An UPDATE or DELETE as a query for rows to change.
 struct Change {
@@ -54,15 +55,105 @@ impl Change {
     }
 }
 
+/// What is asked for.
+#[derive(Clone, Copy)]
+enum Asked<'a> {
+    Update(&'a Update),
+    Delete(&'a Delete),
+}
+
+impl<'a> Asked<'a> {
+    fn what(self) -> &'static str {
+        match self {
+            Asked::Update(_) => "UPDATE",
+            Asked::Delete(_) => "DELETE",
+        }
+    }
+
+    fn returning(self) -> Option<&'a Vec<SelectItem>> {
+        match self {
+            Asked::Update(update) => update.returning.as_ref(),
+            Asked::Delete(delete) => delete.returning.as_ref(),
+        }
+    }
+
+    /// Checks the clauses; the table to be changed.
+    fn target(self, binder: &Binder) -> Result<Target> {
+        match self {
+            Asked::Update(update) => {
+                if update.limit.is_some() || !update.order_by.is_empty() || update.or.is_some() {
+                    return Err(SqlError::unsupported("UPDATE with LIMIT or ORDER BY"));
+                }
+                if !update.table.joins.is_empty() {
+                    return Err(SqlError::unsupported("UPDATE of a join"));
+                }
+                Target::of(binder, &update.table.relation, Use::Update)
+            }
+            Asked::Delete(delete) => {
+                if delete.limit.is_some() || !delete.order_by.is_empty() || !delete.tables.is_empty() {
+                    return Err(SqlError::unsupported("DELETE with LIMIT or ORDER BY"));
+                }
+                let only = only_table(delete)?;
+                if !only.joins.is_empty() {
+                    return Err(SqlError::unsupported("DELETE from a join"));
+                }
+                Target::of(binder, &only.relation, Use::Delete)
+            }
+        }
+    }
+
+    /// The query for the rows to change.
+    fn change(self, binder: &Binder, target: Target, with: Option<&With>) -> Result<Change> {
+        let change = match self {
+            Asked::Update(update) => of_update(binder, update, target)?,
+            Asked::Delete(delete) => of_delete(delete, target)?,
+        };
+        Ok(change.under(with))
+    }
+
+    /// Whether the rows keep their keys.
+    fn keys(self, binder: &Binder, target: &Target) -> Result<Keys> {
+        let Asked::Update(update) = self else {
+            return Ok(Keys::Kept);
+        };
+        let definition = target.table.definition();
+        let values = assign::values(binder, definition, target.view.as_ref(), &update.assignments)?;
+        Ok(keys(definition, &values))
+    }
+
+    /// Whether the rows found are those of the target alone.
+    fn is_of_one_table(self) -> bool {
+        match self {
+            Asked::Update(update) => update.from.is_none(),
+            Asked::Delete(delete) => delete.using.is_none(),
+        }
+    }
+
+    /// Whether it is the whole of a prepared statement, so that its plans may be kept with that.
+    fn is_whole(self, prepared: &Prepared) -> bool {
+        match self {
+            Asked::Update(update) => prepared.is_update(update),
+            Asked::Delete(delete) => prepared.is_delete(delete),
+        }
+    }
+}
+
+/// The table that a DELETE names.
+fn only_table(delete: &Delete) -> Result<&TableWithJoins> {
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+    match from.as_slice() {
+        [only] => Ok(only),
+        _ => Err(SqlError::unsupported("DELETE from several tables")),
+    }
+}
+
 pub(super) fn describe_update(
     session: &mut Session,
     update: &Update,
     with: Option<&With>,
     types: &[u32],
 ) -> Result<Description> {
-    let binder = session.binder();
-    let change = of_update(&binder, update)?.under(with);
-    describe(&binder, change, types)
+    describe(session, Asked::Update(update), with, types)
 }
 
 pub(super) fn describe_delete(
@@ -71,21 +162,24 @@ pub(super) fn describe_delete(
     with: Option<&With>,
     types: &[u32],
 ) -> Result<Description> {
-    let binder = session.binder();
-    let change = of_delete(&binder, delete)?.under(with);
-    describe(&binder, change, types)
+    describe(session, Asked::Delete(delete), with, types)
 }
 
-fn describe(binder: &Binder, change: Change, types: &[u32]) -> Result<Description> {
-    let (_, params, seen) = plan(binder, &change, types)?;
+fn describe(session: &mut Session, asked: Asked<'_>, with: Option<&With>, types: &[u32]) -> Result<Description> {
+    let binder = session.binder();
+    let target = asked.target(&binder)?;
+    let reusable = with.is_none() && target.view.is_none() && asked.is_of_one_table();
+    let change = asked.change(&binder, target, with)?;
+    let (plan, params, seen) = plan(&binder, &change, types)?;
+    let (plan, lasts) = moments::opened(&binder, plan, params.len())?;
     let columns = match &change.returning {
-        Some(items) => Some(returning::describe(binder, &seen, items)?),
+        Some(items) => Some(returning::describe(&binder, &seen, items)?),
         None => None,
     };
     Ok(Description {
         params,
         columns,
-        plan: None,
+        plan: (reusable && lasts).then(|| (binder.snapshot.clone(), plan)),
     })
 }
 
@@ -96,10 +190,10 @@ pub(super) async fn update(
     with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    session.check_expected()?;
+    let asked = Asked::Update(update);
     loop {
-        let binder = session.binder();
-        let change = of_update(&binder, update)?.under(with);
-        if let Some(outcome) = run(session, &binder, prepared, change, params).await? {
+        if let Some(outcome) = run(session, prepared, asked, with, params).await? {
             return Ok(outcome);
         }
     }
@@ -112,10 +206,10 @@ pub(super) async fn delete(
     with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    session.check_expected()?;
+    let asked = Asked::Delete(delete);
     loop {
-        let binder = session.binder();
-        let change = of_delete(&binder, delete)?.under(with);
-        if let Some(outcome) = run(session, &binder, prepared, change, params).await? {
+        if let Some(outcome) = run(session, prepared, asked, with, params).await? {
             return Ok(outcome);
         }
     }
@@ -194,24 +288,21 @@ fn whole(from: &[TableWithJoins]) -> impl Iterator<Item = SelectItem> {
     })
 }
 
-fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
-    if update.limit.is_some() || !update.order_by.is_empty() || update.or.is_some() {
-        return Err(SqlError::unsupported("UPDATE with LIMIT or ORDER BY"));
+/// Whether rows keep the keys of their unique indexes where their columns get these values.
+fn keys(definition: &TableDefinition, values: &[Option<ast::Expr>]) -> Keys {
+    let is_changed = |at: usize| values[at].is_some() || definition.columns[at].generated.is_some();
+    let mut unique = definition.all_indexes().filter(|index| index.is_unique());
+    match unique.any(|index| index.columns.iter().any(|at| is_changed(*at))) {
+        true => Keys::Changed,
+        false => Keys::Kept,
     }
-    if !update.table.joins.is_empty() {
-        return Err(SqlError::unsupported("UPDATE of a join"));
-    }
-    let target = Target::of(binder, &update.table.relation, Use::Update)?;
+}
+
+fn of_update(binder: &Binder, update: &Update, target: Target) -> Result<Change> {
     let definition = target.table.definition().clone();
     let definition = &definition;
     let values = assign::values(binder, definition, target.view.as_ref(), &update.assignments)?;
-    let is_changed = |at: usize| values[at].is_some() || definition.columns[at].generated.is_some();
-    let mut unique = definition.all_indexes().filter(|index| index.is_unique());
-    let keys_changed = unique.any(|index| index.columns.iter().any(|at| is_changed(*at)));
-    let keys = match keys_changed {
-        true => Keys::Changed,
-        false => Keys::Kept,
-    };
+    let keys = keys(definition, &values);
     let mut items = positions(&target.alias);
     for (value, own) in values.into_iter().zip(&definition.columns) {
         items.push(item(
@@ -236,18 +327,8 @@ fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
     })
 }
 
-fn of_delete(binder: &Binder, delete: &Delete) -> Result<Change> {
-    if delete.limit.is_some() || !delete.order_by.is_empty() || !delete.tables.is_empty() {
-        return Err(SqlError::unsupported("DELETE with LIMIT or ORDER BY"));
-    }
-    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-    let [only] = from.as_slice() else {
-        return Err(SqlError::unsupported("DELETE from several tables"));
-    };
-    if !only.joins.is_empty() {
-        return Err(SqlError::unsupported("DELETE from a join"));
-    }
-    let target = Target::of(binder, &only.relation, Use::Delete)?;
+fn of_delete(delete: &Delete, target: Target) -> Result<Change> {
+    let only = only_table(delete)?;
     let mut items = positions(&target.alias);
     if delete.returning.is_some() {
         for own in &target.table.definition().columns {
@@ -323,11 +404,12 @@ pub(super) fn explained(
     statement: &ast::Statement,
     params: &[ScalarValue],
 ) -> Result<LogicalPlan> {
-    let change = match statement {
-        ast::Statement::Update(update) => of_update(binder, update)?,
-        ast::Statement::Delete(delete) => of_delete(binder, delete)?,
+    let asked = match statement {
+        ast::Statement::Update(update) => Asked::Update(update),
+        ast::Statement::Delete(delete) => Asked::Delete(delete),
         _ => return Err(SqlError::internal("neither UPDATE nor DELETE")),
     };
+    let change = asked.change(binder, asked.target(binder)?, None)?;
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     query::bind(plan(binder, &change, &declared)?.0, params)
 }
@@ -343,24 +425,56 @@ struct Found {
     kept: Option<Vec<RecordBatch>>,
 }
 
+/// What finds the rows to change in the transaction's snapshot, what RETURNING sees of them, and whether they keep their keys.
+fn source(
+    session: &mut Session,
+    binder: &Binder,
+    (prepared, params): (&Prepared, &[ScalarValue]),
+    (asked, with): (Asked<'_>, Option<&With>),
+    target: Target,
+) -> Result<(Rows, Columns, Keys)> {
+    let described = prepared.plan.lock().take();
+    let keeps = with.is_none() && target.view.is_none() && asked.is_of_one_table() && asked.is_whole(prepared);
+    let own = || Columns::of(&target.table, Some(target.alias.clone()));
+    if keeps && let Some(kept) = query::found(session, prepared, params) {
+        let keys = asked.keys(binder, &target)?;
+        return Ok((Rows::of_kept(session, prepared, &kept, params)?, own(), keys));
+    }
+    let (plan, seen, keys, reusable) = match described {
+        Some((state, plan)) if keeps && Arc::ptr_eq(&state, &binder.snapshot) => {
+            (plan, own(), asked.keys(binder, &target)?, true)
+        }
+        _ => {
+            let change = asked.change(binder, target, with)?;
+            let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+            let (plan, _, seen) = plan(binder, &change, &declared)?;
+            let (plan, lasts) = moments::opened(binder, plan, params.len())?;
+            (plan, seen, change.keys, lasts)
+        }
+    };
+    let reusable = (keeps && reusable).then_some(Reads::AndWrites);
+    let source = query::source(session, prepared, plan, reusable, params)?;
+    Ok((Rows::Source(source), seen, keys))
+}
+
 /// None: others have changed some of the rows meanwhile, and the transaction sees what they made of them.
 async fn run(
     session: &mut Session,
-    binder: &Binder,
     prepared: &Prepared,
-    change: Change,
+    asked: Asked<'_>,
+    with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Option<Outcome>> {
-    if change.target.table.definition().schema_name != session.temporary_schema() {
-        session.check_writable(change.what)?;
+    let binder = &session.binder();
+    let target = asked.target(binder)?;
+    let (table, view, what) = (target.table.clone(), target.view.clone(), asked.what());
+    if table.definition().schema_name != session.temporary_schema() {
+        session.check_writable(what)?;
     }
-    let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
-    let (plan, _, seen) = plan(binder, &change, &declared)?;
-    let plan = query::bind(plan, params)?;
-    let table = change.target.table.clone();
+    let (rows, seen, keys) = source(session, binder, (prepared, params), (asked, with), target)?;
     let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let changed = sizes.iter().map(|_| None).collect();
-    let writer = match change.what {
+    let writer = match what {
         "UPDATE" => Some(session.transaction()?.lock().writer(&table)),
         _ => None,
     };
@@ -368,16 +482,19 @@ async fn run(
         changed,
         rows: 0,
         writer,
-        kept: change.returning.is_some().then(Vec::new),
+        kept: asked.returning().is_some().then(Vec::new),
     };
     let width = table.definition().columns.len();
     let schema = Arc::new(Schema::new(
         seen.fields.iter().map(|(_, field)| field.clone()).collect::<Vec<_>>(),
     ));
-    let found = run::drain(&session.run(), plan, found, move |found, batch| {
-        take(found, &sizes, (&schema, width), &batch)
-    })
-    .await?;
+    let found = rows
+        .drain(
+            || session.run(),
+            found,
+            move |found, batch| take(found, &sizes, (&schema, width), &batch),
+        )
+        .await?;
     let Found {
         changed,
         rows,
@@ -392,19 +509,19 @@ async fn run(
         if row_locks::lock(session, &table, &keep).await? == row_locks::Found::Changed {
             return Ok(None);
         }
-        let checks = updatable::checks(session, change.target.view.as_ref(), binder, table.definition())?;
+        let checks = updatable::checks(session, view.as_ref(), binder, table.definition())?;
         let writer = match writer {
             Some(writer) => writer,
             None => session.transaction()?.lock().writer(&table),
         };
-        replace(session, &table, keep, (writer, Vec::new(), change.keys), checks).await?;
+        replace(session, &table, keep, (writer, Vec::new(), keys), checks).await?;
     }
-    match &change.returning {
+    match asked.returning() {
         Some(items) => {
-            let rows = returning::rows(session, &table, &seen, items, kept.unwrap_or_default(), change.what);
+            let rows = returning::rows(session, &table, &seen, items, kept.unwrap_or_default(), what);
             rows.await.map(Some)
         }
-        None => Ok(Some(Outcome::Command(format!("{} {rows}", change.what)))),
+        None => Ok(Some(Outcome::Command(format!("{what} {rows}")))),
     }
 }
 

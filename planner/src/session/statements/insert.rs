@@ -3,10 +3,11 @@
 //! More than 400 lines because what all writers of rows share is told where INSERT uses it.
 
 use super::constraints::Checks;
+use super::query::{Reads, Rows};
 use super::returning::Columns;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
-use super::{Description, conflict, defaults, parameters, query, returning};
+use super::{Description, conflict, defaults, moments, parameters, query, returning};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -112,14 +113,18 @@ fn targets(table: &TableVersion, view: Option<&Through>, columns: &[ObjectName])
 pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
-    let mut params = match &insert.source {
+    let (mut plan, mut params) = match &insert.source {
         Some(source) => {
             let declared = types_of_values(&resolved, source, types)?;
-            source_plan(&binder, &resolved, source, &declared)?.1
+            let (plan, params) = source_plan(&binder, &resolved, source, &declared)?;
+            let (plan, reusable) = moments::opened(&binder, plan, params.len())?;
+            let reusable = resolved.view.is_none() && reusable;
+            (reusable.then(|| (binder.snapshot.clone(), plan)), params)
         }
-        None => Vec::new(),
+        None => (None, Vec::new()),
     };
     if let Some(upsert) = upsert(insert, &resolved)? {
+        plan = None;
         let mut known: Vec<u32> = params.iter().map(|field| pg_type(field).oid).collect();
         known.extend(types.iter().skip(known.len()));
         let all = upsert.parameters(&binder, &known)?;
@@ -132,11 +137,7 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
         }
         None => None,
     };
-    Ok(Description {
-        params,
-        columns,
-        plan: None,
-    })
+    Ok(Description { params, columns, plan })
 }
 
 fn alias(insert: &Insert) -> Option<String> {
@@ -461,6 +462,7 @@ pub(super) async fn run(
     insert: &Insert,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    session.check_expected()?;
     let on = on_conflict(insert)?;
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
@@ -468,38 +470,42 @@ pub(super) async fn run(
         session.check_writable("INSERT")?;
     }
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
-    let plan = plan(&binder, &resolved, insert, &declared, params)?;
     let table = resolved.table.clone();
     if let Some(upsert) = upsert(insert, &resolved)? {
+        let plan = plan(&binder, &resolved, insert, &declared, params)?;
         return upsert.run(session, &binder, plan, &declared, params).await;
     }
+    let rows = rows(session, &binder, prepared, (&resolved, insert), params)?;
     let keep = insert.returning.is_some();
-    let mut run = session.run();
     let keys = match on {
         Some(on) => {
-            // Of rows that conflict with each other the first stays.
-            run = run.in_order();
             let target = conflict::target(table.definition(), on.conflict_target.as_ref())?;
             Some(conflict::Keys::of(&table, target)?)
         }
         None => None,
     };
+    let run = || match on {
+        // Of rows that conflict with each other the first stays.
+        Some(_) => session.run().in_order(),
+        None => session.run(),
+    };
     let checks = updatable::checks(session, resolved.view.as_ref(), &binder, table.definition())?;
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
-    let (writer, kept, _) = run::drain(&run, plan, sink, move |(writer, kept, keys), batch| {
-        let mut batch = as_stored(&batch)?;
-        if let Some(keys) = keys {
-            batch = keys.keep_new(&tenon_storage::writer::conform(&batch, &definition)?)?;
-        }
-        writer.append(&batch)?;
-        if keep {
-            kept.push(batch);
-        }
-        Ok(())
-    })
-    .await?;
+    let (writer, kept, _) = rows
+        .drain(run, sink, move |(writer, kept, keys), batch| {
+            let mut batch = as_stored(&batch)?;
+            if let Some(keys) = keys {
+                batch = keys.keep_new(&tenon_storage::writer::conform(&batch, &definition)?)?;
+            }
+            writer.append(&batch)?;
+            if keep {
+                kept.push(batch);
+            }
+            Ok(())
+        })
+        .await?;
     let rows = finish(session, table.oid(), writer, Some(checks)).await?;
     match &insert.returning {
         Some(items) => {
@@ -508,6 +514,36 @@ pub(super) async fn run(
         }
         None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
     }
+}
+
+/// The rows to insert, by a plan that is kept with the statement or may be.
+fn rows(
+    session: &Session,
+    binder: &Binder,
+    prepared: &Prepared,
+    (resolved, insert): (&Resolved, &Insert),
+    params: &[ScalarValue],
+) -> Result<Rows> {
+    let described = prepared.plan.lock().take();
+    let keeps = resolved.view.is_none() && prepared.is_insert(insert);
+    if keeps && let Some(kept) = query::found(session, prepared, params) {
+        return Rows::of_kept(session, prepared, &kept, params);
+    }
+    let (plan, reusable) = match (described, &insert.source) {
+        (Some((state, plan)), Some(_)) if keeps && Arc::ptr_eq(&state, &binder.snapshot) => (plan, true),
+        (_, Some(source)) => {
+            let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+            let (plan, _) = source_plan(binder, resolved, source, &declared)?;
+            moments::opened(binder, plan, params.len())?
+        }
+        (_, None) => moments::opened(binder, default_row(binder, &resolved.table)?, 0)?,
+    };
+    // A default may name a day as a text does.
+    let defaults = resolved.table.definition().columns.iter();
+    let mut defaults = defaults.filter_map(|column| column.default.as_deref());
+    let fixed = !defaults.any(query::names_a_moment);
+    let reusable = (keeps && reusable && fixed).then_some(Reads::Only);
+    query::source(session, prepared, plan, reusable, params).map(Rows::Source)
 }
 
 fn on_conflict(insert: &Insert) -> Result<Option<&OnConflict>> {

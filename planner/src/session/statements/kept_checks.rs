@@ -52,10 +52,14 @@ impl KeptChecks {
         if let Some(kept) = self.0.lock().iter().find(|kept| found(kept)) {
             return Ok(kept.checks.clone());
         }
-        let used = binder.facts.used.swap(false, Ordering::Relaxed);
+        let marks = [&binder.facts.used, &binder.facts.used_time];
+        let before = marks.map(|mark| mark.swap(false, Ordering::Relaxed));
         let checks = TableChecks::planned(binder, definition);
         // What the session's own facts went into holds for this statement alone.
-        let own = binder.facts.used.fetch_or(used, Ordering::Relaxed);
+        let mut own = false;
+        for (mark, before) in marks.into_iter().zip(before) {
+            own |= mark.fetch_or(before, Ordering::Relaxed);
+        }
         let checks = Arc::new(checks?);
         if !own && !checks.is_empty() {
             let mut kept = self.0.lock();

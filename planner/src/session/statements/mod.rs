@@ -26,6 +26,7 @@ mod kept_checks;
 mod like;
 mod materialized;
 mod merge;
+mod moments;
 mod named;
 mod parameters;
 mod partition;

@@ -1,6 +1,6 @@
 //! SELECT, VALUES, TABLE: rows.
 
-use super::{Description, for_update, parameters};
+use super::{Description, for_update, moments, parameters};
 use crate::catalog::bind::Binder;
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError};
@@ -9,7 +9,7 @@ use crate::pg::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::rewrite;
 use crate::pg::types::describe as describe_columns;
 use crate::session::plan_cache::{Basis, Found, Keeper, Mode};
-use crate::session::run::{self, Source};
+use crate::session::run::{self, Run, Source};
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::FieldRef;
@@ -127,7 +127,7 @@ pub(super) async fn run_unlocked(
 }
 
 /// The rows of a kept plan that reads few, by this thread.
-fn at_once(session: &Session, plan: &Found, params: &[ScalarValue]) -> Option<Result<Vec<RecordBatch>>> {
+pub(super) fn at_once(session: &Session, plan: &Found, params: &[ScalarValue]) -> Option<Result<Vec<RecordBatch>>> {
     // EXPLAIN ANALYZE wants to see the plan run.
     if session.watch.is_some() {
         return None;
@@ -141,9 +141,19 @@ fn at_once(session: &Session, plan: &Found, params: &[ScalarValue]) -> Option<Re
 /// A query's columns and the plan that is kept for it.
 fn kept(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Option<(Vec<ColumnDesc>, Found)> {
     let columns = prepared.columns.as_ref()?;
+    Some((columns.clone(), found(session, prepared, params)?))
+}
+
+/// The plan that is kept for a statement.
+pub(super) fn found(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Option<Found> {
+    // Within WITH the statement reads the data before its changes.
+    if session.surroundings.are_some() {
+        return None;
+    }
     let mode = Mode::of(&session.settings);
     let found = prepared.slot.find(&session.purpose(), params, mode, &session.state())?;
-    Some((columns.clone(), found))
+    let moments = session.moments(found.moments());
+    Some(found.at(params, moments))
 }
 
 /// A query's columns, and its plan: a kept one, or one to be made and, where that can be, kept.
@@ -166,14 +176,14 @@ fn made(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<(Vec<ColumnDesc>, Source)> {
-    let (state, purpose, mode) = (session.state(), session.purpose(), Mode::of(&session.settings));
+    let state = session.state();
     let cached = prepared
         .plan
         .lock()
         .take()
         .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state));
     // Plans that hold a value of their statement serve no other.
-    let (plan, described, mut reusable) = match cached {
+    let (plan, described, reusable) = match cached {
         Some((_, plan)) => (plan, prepared.columns.clone(), true),
         None => {
             let binder = session.binder();
@@ -181,36 +191,93 @@ fn made(
             (plan, None, binder.reusable())
         }
     };
-    reusable &= prepared.slot.is_repeated() && !prepared.slot.spills() && !names_a_moment(prepared.sql());
-    reusable &= Arc::ptr_eq(&state, &session.engine.database().snapshot());
     let columns = match described {
         Some(columns) => columns,
         None => as_promised(prepared, describe_columns(session.columns(&plan)?.as_ref()))?,
     };
-    let basis = if reusable { Basis::of(&plan, &state) } else { None };
-    let keeper = basis.map(|basis| Keeper {
-        slot: prepared.slot.clone(),
-        purpose,
-        basis,
-        state: Arc::downgrade(&state),
-        analyzed: tenon_storage::analyze_count(),
+    let source = source(session, prepared, plan, reusable.then_some(Reads::Only), params)?;
+    Ok((columns, source))
+}
+
+/// What the statement of a plan does.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Reads {
+    Only,
+    /// It changes the tables that it reads.
+    AndWrites,
+}
+
+/// What to run for a plan with open parameters, which is kept where it may serve other executions of its statement.
+pub(super) fn source(
+    session: &Session,
+    prepared: &Prepared,
+    plan: LogicalPlan,
+    reusable: Option<Reads>,
+    params: &[ScalarValue],
+) -> Result<Source> {
+    let (state, mode) = (session.state(), Mode::of(&session.settings));
+    let reusable = reusable.filter(|_| !session.surroundings.are_some() && prepared.slot.is_repeated());
+    let reusable = reusable.filter(|_| !prepared.slot.spills() && !names_a_moment(prepared.sql()));
+    let moments = moments::named(&plan, params.len())?;
+    let values = [params, &session.moments(&moments)].concat();
+    let keeper = reusable.and_then(|reads| {
+        Some(Keeper {
+            moments,
+            slot: prepared.slot.clone(),
+            purpose: session.purpose(),
+            basis: Basis::of(&plan, &state)?,
+            state: Arc::downgrade(&state),
+            analyzed: tenon_storage::analyze_count(),
+            versions: reads == Reads::Only && Arc::ptr_eq(&state, &session.engine.database().snapshot()),
+        })
     });
-    let generic = !params.is_empty() && prepared.slot.wants_generic(mode);
-    let source = match keeper {
+    let generic = !values.is_empty() && prepared.slot.wants_generic(mode);
+    Ok(match keeper {
         Some(keeper) if generic => Source::Open {
             plan: Box::new(plan),
-            values: params.to_vec(),
+            values,
             keeper,
             mode,
         },
         Some(keeper) => Source::Kept {
-            plan: Box::new(bind(plan, params)?),
-            values: params.to_vec(),
+            plan: Box::new(bind(plan, &values)?),
+            values,
             keeper,
         },
-        None => Source::Logical(Box::new(bind(plan, params)?)),
-    };
-    Ok((columns, source))
+        None => Source::Logical(Box::new(bind(plan, &values)?)),
+    })
+}
+
+/// Rows that a statement works on before it answers.
+pub(super) enum Rows {
+    /// They are there.
+    Few(Vec<RecordBatch>),
+    Source(Source),
+}
+
+impl Rows {
+    pub fn of_kept(session: &Session, prepared: &Prepared, kept: &Found, params: &[ScalarValue]) -> Result<Self> {
+        Ok(match at_once(session, kept, params) {
+            Some(batches) => Self::Few(batches?),
+            None => Self::Source(Source::Physical(kept.plan(params)?, prepared.slot.clone())),
+        })
+    }
+
+    /// Gives each batch to `take`: by this thread, or where the plan has still to run on the query threads.
+    pub async fn drain<T: Send + 'static>(
+        self,
+        run: impl FnOnce() -> Run,
+        mut sink: T,
+        mut take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
+    ) -> Result<T> {
+        match self {
+            Self::Few(batches) => {
+                batches.into_iter().try_for_each(|batch| take(&mut sink, batch))?;
+                Ok(sink)
+            }
+            Self::Source(source) => run::drain_source(&run(), source, sink, take).await,
+        }
+    }
 }
 
 /// Columns of a new plan, which must have the types that preparing the statement told.
@@ -232,9 +299,45 @@ pub(super) fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {
 }
 
 /// Whether a text may hold a date such as 'today', which is another one tomorrow.
-fn names_a_moment(sql: &str) -> bool {
+pub(super) fn names_a_moment(sql: &str) -> bool {
     let sql = sql.to_lowercase();
-    ["now", "today", "tomorrow", "yesterday"]
-        .iter()
-        .any(|word| sql.contains(word))
+    let named = |text: &str| {
+        let words = ["now", "today", "tomorrow", "yesterday"];
+        words.iter().any(|word| text.contains(word))
+    };
+    // Calls are told apart where it is sure what is a string.
+    let sure = !["--", "/*", "\\", "$$"].iter().any(|begin| sql.contains(begin));
+    let named_outside = |text: &str| named(&text.replace("now()", ""));
+    match sure {
+        true => sql.split('\'').enumerate().any(|(at, part)| match at % 2 {
+            0 => named_outside(part),
+            _ => named(part),
+        }),
+        false => named(&sql),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_a_moment;
+
+    #[test]
+    fn moments_are_told_from_calls() {
+        for sql in [
+            "SELECT 'today'::date",
+            "SELECT timestamp 'Now'",
+            "SELECT now(), 'now()'::timestamp",
+            "SELECT 1 /* ' */, 'now()'",
+            "SELECT today",
+        ] {
+            assert!(names_a_moment(sql), "{sql}");
+        }
+        for sql in [
+            "SELECT NOW()",
+            "INSERT INTO t VALUES ('it''s', now())",
+            "SELECT current_date",
+        ] {
+            assert!(!names_a_moment(sql), "{sql}");
+        }
+    }
 }

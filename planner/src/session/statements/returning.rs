@@ -16,8 +16,9 @@ use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    ObjectNamePart, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
+    self, ObjectNamePart, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, WildcardAdditionalOptions,
 };
+use futures::StreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tenon_storage::TableVersion;
@@ -206,12 +207,51 @@ pub(super) async fn rows(
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), values, &options)
             .map_err(|error| from_arrow(&error))
     });
-    let plan = plan(&session.binder(), columns, items, rows.collect::<Result<_>>()?)?;
+    let rows = rows.collect::<Result<Vec<_>>>()?;
+    if let Some(plain) = plain(columns, items, width) {
+        return of_columns(columns, &plain, rows, tag);
+    }
+    let plan = plan(&session.binder(), columns, items, rows)?;
     let columns = describe_columns(session.columns(&plan)?.as_ref());
     let stream = run::start(&session.run(), plan).await?;
     Ok(Outcome::Rows {
         columns,
         stream,
+        tag: RowsTag::Counted(tag),
+    })
+}
+
+/// Columns of the table alone, each once, that are returned as they are.
+fn plain(columns: &Columns, items: &[SelectItem], width: usize) -> Option<Vec<usize>> {
+    if columns.view.is_some() || columns.fields.len() != width {
+        return None;
+    }
+    let mut plain = Vec::new();
+    for item in items {
+        match item {
+            SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => plain.extend(0..width),
+            SelectItem::UnnamedExpr(ast::Expr::Identifier(name)) => {
+                let name = fold(name);
+                plain.push(columns.fields.iter().position(|(_, field)| *field.name() == name)?);
+            }
+            _ => return None,
+        }
+    }
+    let mut taken = HashSet::new();
+    plain.iter().all(|at| taken.insert(*at)).then_some(plain)
+}
+
+/// The outcome of such a statement: nothing is to be planned.
+fn of_columns(columns: &Columns, plain: &[usize], rows: Vec<RecordBatch>, tag: &'static str) -> Result<Outcome> {
+    let fields = plain.iter().map(|at| columns.fields[*at].1.clone());
+    let schema =
+        DFSchema::try_from(Schema::new(fields.collect::<Vec<_>>())).map_err(|error| from_datafusion(&error))?;
+    let rows = rows.into_iter().filter(|batch| batch.num_rows() > 0);
+    let rows = rows.map(|batch| batch.project(plain).map_err(|error| from_arrow(&error)));
+    let rows: Vec<Result<RecordBatch>> = rows.collect();
+    Ok(Outcome::Rows {
+        columns: describe_columns(&schema),
+        stream: futures::stream::iter(rows).boxed(),
         tag: RowsTag::Counted(tag),
     })
 }

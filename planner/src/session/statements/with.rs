@@ -26,6 +26,13 @@ pub(crate) struct Surroundings {
     pub snapshot: Option<Arc<State>>,
 }
 
+impl Surroundings {
+    /// Whether there is a WITH that changes data.
+    pub(crate) fn are_some(&self) -> bool {
+        self.snapshot.is_some() || !self.relations.is_empty()
+    }
+}
+
 fn changes(cte: &Cte) -> bool {
     matches!(
         cte.query.body.as_ref(),
@@ -170,7 +177,12 @@ pub(super) fn describe(session: &mut Session, tree: &Statement, types: &[u32]) -
                 session.surroundings.relations.push(relation);
             }
         }
-        describe_tree(session, &rest, types)
+        let described = describe_tree(session, &rest, types)?;
+        // The changes before it come between.
+        Ok(Description {
+            plan: None,
+            ..described
+        })
     };
     let described: Result<Description, SqlError> = describe();
     session.surroundings = outer;

@@ -1,4 +1,4 @@
-//! Queries that clients send as text, prepared once for all sessions: a text that comes again, or one that differs from another
+//! Queries and changes of rows that clients send as text, prepared once for all sessions: a text that comes again, or one that differs from another
 //! in literals alone ([`cut`]), needs no parser and meets the plans that are kept for it (`session/plan_cache`).
 //!
 //! What was prepared is right as long as names mean the same, for sessions with the same settings and search path. A text
@@ -6,6 +6,7 @@
 //! whose values the parameters' types hold without a change; the others stay in the text.
 
 mod cut;
+mod parsed;
 
 use crate::catalog::services::{KeptStatement, KeptStatements};
 use crate::pg::error::{Result, SqlError};
@@ -163,7 +164,8 @@ impl Session {
 
     /// Refuses to go on where the statement was prepared for something else.
     pub(crate) fn check_expected(&mut self) -> Result<()> {
-        match self.expected.take() {
+        // A statement that runs again after a conflict is checked again.
+        match &self.expected {
             Some(expected) if expected.meaning != self.state().meaning() || expected.purpose != self.purpose() => {
                 Err(SqlError::changed_result())
             }
@@ -174,6 +176,10 @@ impl Session {
     /// Keeps what was prepared for a text, just now and not executed yet, for those that come after it.
     pub async fn remember(&mut self, sql: &str, prepared: &Arc<Prepared>) {
         if sql.len() > TEXT_BYTES_MAX || !self.shares_texts() || !prepared.may_keep_plan() {
+            return;
+        }
+        // A plan that holds a value of its statement serves no other, whatever its literals are.
+        if prepared.plan.lock().is_none() {
             return;
         }
         let Some(mut found) = cut(sql, &[]) else { return };
@@ -242,6 +248,10 @@ impl Session {
             return;
         };
         drop(described);
+        if !prepared.params.is_empty() {
+            // It may lie unused, and must not hold an old version of a table in memory.
+            prepared.plan.lock().take();
+        }
         let text = SharedText {
             prepared,
             purpose: self.purpose(),
@@ -290,6 +300,16 @@ fn value(literal: &Literal, pg: PgType, of: &DataType) -> Option<ScalarValue> {
             let value: i32 = digits.parse().ok()?;
             Some(ScalarValue::Float64(Some(value.into())))
         }
+        // Numbers that are added have int4's type, and the sum that of the other summand where that has no less of them.
+        (Literal::Summand(digits), DataType::Int32) => digits.parse().ok().map(|v| ScalarValue::Int32(Some(v))),
+        (Literal::Summand(digits), DataType::Int64) => {
+            let value: i32 = digits.parse().ok()?;
+            Some(ScalarValue::Int64(Some(value.into())))
+        }
+        (Literal::Summand(digits), DataType::Float64) => {
+            let value: i32 = digits.parse().ok()?;
+            Some(ScalarValue::Float64(Some(value.into())))
+        }
         (Literal::Integer(digits), DataType::Decimal128(precision, scale)) => decimal(digits, "", *precision, *scale),
         (Literal::Decimal(text), DataType::Decimal128(precision, scale)) => {
             let (whole, fraction) = text.split_once('.')?;
@@ -304,11 +324,13 @@ fn value(literal: &Literal, pg: PgType, of: &DataType) -> Option<ScalarValue> {
 
 fn decimal(whole: &str, fraction: &str, precision: u8, scale: i8) -> Option<ScalarValue> {
     let missing = usize::try_from(scale).ok()?.checked_sub(fraction.len())?;
+    let (negative, whole) = whole.strip_prefix('-').map_or((false, whole), |whole| (true, whole));
     let digits = format!("{whole}{fraction}{}", "0".repeat(missing));
     let digits = digits.trim_start_matches('0');
     if digits.len() > usize::from(precision) {
         return None;
     }
-    let value = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    let value: i128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    let value = if negative { -value } else { value };
     Some(ScalarValue::Decimal128(Some(value), precision, scale))
 }

@@ -1,0 +1,93 @@
+//! Plans that are run over other versions of their tables than they were made for.
+//!
+//! What a version of a table tells goes into a plan in many ways: constants in the place of aggregates, empty inputs left
+//! out, sorts that are not needed, the choice of joins. So only plans of which all that is known are moved: those whose nodes
+//! `optimizer/few.rs` knows, in which every table that the query reads is still read, and whose scans have ordered columns
+//! where they had some when the plan was made. Indexes are chosen anew whenever a plan is moved.
+
+use crate::optimizer::execution::{detached, scans};
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+use tenon_executor::scan::ascends_like;
+use tenon_storage::{State, TableDefinition};
+
+/// Tables that differ by fewer rows are of the same size.
+const ROWS_FEW: u64 = 1000;
+/// Tables whose rows have become so many times as many, or as few, deserve another plan.
+const GROWTH: u64 = 4;
+
+#[derive(Debug)]
+pub(super) struct Movable {
+    plan: Arc<dyn ExecutionPlan>,
+    tables: Vec<Read>,
+}
+
+/// A table that the plan reads.
+#[derive(Debug)]
+struct Read {
+    definition: Arc<TableDefinition>,
+    /// When the plan was made.
+    rows: u64,
+    /// Columns that ascended then.
+    ascending: Vec<usize>,
+}
+
+impl Movable {
+    /// A plan of nodes that `few` knows, of a query that reads tables `reads` times.
+    pub fn of(plan: &Arc<dyn ExecutionPlan>, reads: usize) -> Option<Self> {
+        let mut found = vec![];
+        scans(plan, &mut found);
+        if found.len() != reads {
+            return None;
+        }
+        let tables = found.iter().map(|scan| Read {
+            definition: scan.table().definition().clone(),
+            rows: scan.table().rows(),
+            ascending: scan.ascending().to_vec(),
+        });
+        let tables = tables.collect();
+        let plan = detached(plan).ok()?;
+        Some(Self { plan, tables })
+    }
+
+    pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.plan
+    }
+
+    /// Whether it may be run over a state's tables. What names mean is known to be the same.
+    pub fn fits(&self, state: &State) -> bool {
+        self.tables.iter().all(|read| {
+            let found = state.table(&read.definition.schema_name, &read.definition.name);
+            found.is_some_and(|table| {
+                Arc::ptr_eq(table.definition(), &read.definition)
+                    && is_alike(table.rows(), read.rows)
+                    && ascends_like(table, &read.ascending)
+            })
+        })
+    }
+}
+
+/// Whether tables of so many rows are planned alike.
+fn is_alike(rows: u64, other: u64) -> bool {
+    let (less, more) = (rows.min(other), rows.max(other));
+    more - less <= ROWS_FEW || more / GROWTH <= less
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (rows, other, alike) in [
+            (0, 1000, true),
+            (0, 1001, false),
+            (1000, 4000, true),
+            (1000, 4004, false),
+            (u64::MAX, u64::MAX, true),
+        ] {
+            assert_eq!(is_alike(rows, other), alike, "{rows} {other}");
+            assert_eq!(is_alike(other, rows), alike, "{rows} {other}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+use super::*;
+
+fn parts(sql: &str) -> (String, Vec<Literal>) {
+    let cut = cut(sql, &[]).unwrap();
+    (cut.text, cut.literals)
+}
+
+#[test]
+fn literals_beside_columns_are_taken_out() {
+    use Literal::*;
+    let (text, literals) = parts("select a from t where t.k=5 and (v <> 'it''s') or \"d\" >= 1.50 order by 1 limit 5");
+    assert_eq!(
+        text,
+        "select a from t where t.k=$1 and (v <> $2) or \"d\" >= $3 order by 1 limit 5"
+    );
+    assert_eq!(
+        literals,
+        [Integer("5".into()), Text("it's".into()), Decimal("1.50".into())]
+    );
+    let (text, literals) = parts("SELECT 1 FROM t WHERE k BETWEEN 3 AND 7 AND 5 = k;");
+    assert_eq!(text, "SELECT 1 FROM t WHERE k BETWEEN $1 AND $2 AND 5 = k;");
+    assert_eq!(literals, [Integer("3".into()), Integer("7".into())]);
+    let pinned = cut("SELECT 1 FROM t WHERE k = 3 AND v = 'x'", &[0]).unwrap();
+    assert_eq!(
+        (pinned.text.as_str(), pinned.key.as_str()),
+        (
+            "SELECT 1 FROM t WHERE k = 3 AND v = $1",
+            "SELECT 1 FROM t WHERE k = 3 AND v = $t"
+        )
+    );
+    assert_ne!(
+        cut("SELECT 1 FROM t WHERE v = 3", &[]).unwrap().key,
+        cut("SELECT 1 FROM t WHERE v = '3'", &[]).unwrap().key
+    );
+}
+
+#[test]
+fn literals_of_lists_rows_and_assignments_are_taken_out() {
+    use Literal::*;
+    let integer = |text: &str| Integer(text.into());
+    for (sql, text, literals) in [
+        (
+            "SELECT 1 FROM t WHERE k IN (1, -2,'x' ) AND g NOT IN (3) AND h = - 4",
+            "SELECT 1 FROM t WHERE k IN ($1, $2,$3 ) AND g NOT IN ($4) AND h = $5",
+            vec![
+                integer("1"),
+                integer("-2"),
+                Text("x".into()),
+                integer("3"),
+                integer("-4"),
+            ],
+        ),
+        (
+            "select 1 from t where k between -3 and -1.5 or v in (f(1), 2)",
+            "select 1 from t where k between $1 and $2 or v in (f(1), 2)",
+            vec![integer("-3"), Decimal("-1.5".into())],
+        ),
+        (
+            "INSERT INTO t (a, b) VALUES (5, -1.50, 'it''s', NULL, now(), DEFAULT, 7) ON CONFLICT (a) DO NOTHING",
+            "INSERT INTO t (a, b) VALUES ($1, $2, $3, NULL, now(), DEFAULT, $4) ON CONFLICT (a) DO NOTHING",
+            vec![integer("5"), Decimal("-1.50".into()), Text("it's".into()), integer("7")],
+        ),
+        (
+            "update t as u set a = a + -5, b = 'x', c=c-1 ,d = 7 where k = 3 and g = 4 returning k, 5 = k",
+            "update t as u set a = a + $1, b = $2, c=c-$3 ,d = $4 where k = $5 and g = $6 returning k, 5 = k",
+            vec![
+                Summand("-5".into()),
+                Text("x".into()),
+                Summand("1".into()),
+                integer("7"),
+                integer("3"),
+                integer("4"),
+            ],
+        ),
+        ("UPDATE t SET a = 1;", "UPDATE t SET a = $1;", vec![integer("1")]),
+        (
+            "DELETE FROM t WHERE k = 5 RETURNING *",
+            "DELETE FROM t WHERE k = $1 RETURNING *",
+            vec![integer("5")],
+        ),
+        (
+            "INSERT INTO t SELECT a, 5 FROM u WHERE k = 7",
+            "INSERT INTO t SELECT a, 5 FROM u WHERE k = $1",
+            vec![integer("7")],
+        ),
+    ] {
+        assert_eq!(parts(sql), (text.to_owned(), literals));
+    }
+    // A number that is added is no number that is compared.
+    let key = |sql| cut(sql, &[]).unwrap().key;
+    assert_ne!(key("UPDATE t SET a = a + 5"), key("UPDATE t SET a = 5"));
+    assert_eq!(key("UPDATE t SET a = a + 5"), key("UPDATE t SET a = a + -7"));
+    let many = format!("SELECT 1 FROM t WHERE k IN ({}5)", "1, ".repeat(200));
+    assert_eq!(parts(&many).1.len(), LITERALS_MAX);
+}
+
+#[test]
+fn others_stay() {
+    for sql in [
+        "SELECT 5, 'a' FROM t",
+        "SELECT a FROM t WHERE k = 5::text",
+        "SELECT a FROM t WHERE k = 5 + 1",
+        "SELECT a FROM t WHERE k =- 5",
+        "SELECT a FROM t WHERE k = - - 5",
+        "SELECT a FROM t WHERE k = -x.y AND k = a - 5",
+        "SELECT a FROM t WHERE d = date '2024-01-01'",
+        "SELECT a FROM t WHERE k = 'a' 'b'",
+        "SELECT a FROM t WHERE k = 'a' COLLATE \"C\"",
+        "SELECT a FROM t WHERE d > now() - interval '1 day'",
+        "SELECT a[5] FROM t WHERE k = a[5]",
+        "SELECT a::numeric(5,2) FROM t GROUP BY 1 HAVING NULL = 5",
+        "SELECT a FROM t WHERE k IN (SELECT b, 5) LIMIT 5 OFFSET 7",
+        "SELECT a FROM t WHERE (k, g) IN ((1, 2)) AND f(k, 5) IN (2, 3)",
+        "INSERT INTO t (a) VALUES (5 + 1, f(5), 'a' || 'b', 5::text, ARRAY[1, 2], date '2024-01-01')",
+        "INSERT INTO t SELECT 5, 'a' FROM u RETURNING a = 5",
+        "UPDATE t SET (a, b) = (1, 2), c = c * 2, d = 5 + 1, e = 2 + e, f = f + 0.5, g = g + 1 - 2",
+        "UPDATE t SET a = a[5] + 1 RETURNING a + 1, a = 2",
+        "DELETE FROM t RETURNING k = 5",
+        "SELECT k = 5 AS five, CASE WHEN k = 5 THEN 1 END FROM t",
+        "SELECT a FROM t WHERE k = 5. AND k = 1",
+    ] {
+        let found = cut(sql, &[]).unwrap();
+        let expected = sql.replace("AND k = 1", "AND k = $1");
+        assert_eq!(found.text, expected);
+    }
+    for sql in [
+        "INSERT INTO t VALUES (5), (6)",
+        "COPY t FROM stdin",
+        "WITH a AS (SELECT 1) SELECT 1 FROM a WHERE k = 5",
+        "SELECT $1",
+        "SELECT E'a\\'b' WHERE k = 5",
+        "SELECT a FROM t WHERE k = 'a\\' AND v = 'b'",
+        "SELECT a -- k = 5\n FROM t",
+        "SELECT a /* 'x */ FROM t",
+        "SELECT U&'x' FROM t",
+        "SELECT a FROM t WHERE k = 5e3",
+        "SELECT a FROM t WHERE k = 'a",
+        "SELECT $$a$$",
+        "SEL",
+    ] {
+        assert_eq!(cut(sql, &[]), None, "{sql}");
+    }
+}
