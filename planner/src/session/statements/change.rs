@@ -7,6 +7,7 @@
 //! match several times is changed once, by the first match, as in PostgreSQL.
 
 use super::constraints::Checks;
+use super::references::{self, Replaced};
 use super::returning::Columns;
 use super::updatable::{self, Through, Use};
 use super::{Description, assign, defaults, insert, parameters, query, returning, row_locks, select};
@@ -29,7 +30,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{Keys, TableVersion, TableWriter};
+use tenon_storage::{Generated, Keys, TableVersion, TableWriter};
 
 /// An UPDATE or DELETE as a query for rows to change.
 struct Change {
@@ -37,6 +38,8 @@ struct Change {
     /// Segment and row number; then, for UPDATE, the whole new row.
     select: ast::Statement,
     returning: Option<Vec<SelectItem>>,
+    /// The columns that UPDATE may give other values.
+    assigned: Vec<usize>,
     what: &'static str,
     /// Of the unique indexes.
     keys: Keys,
@@ -212,6 +215,10 @@ fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
         true => Keys::Changed,
         false => Keys::Kept,
     };
+    let computed = |at: &usize| definition.columns[*at].generated == Some(Generated::Stored);
+    let assigned = (0..values.len())
+        .filter(|at| values[*at].is_some() || computed(at))
+        .collect();
     let mut items = positions(&target.alias);
     for (value, own) in values.into_iter().zip(&definition.columns) {
         items.push(item(
@@ -231,6 +238,7 @@ fn of_update(binder: &Binder, update: &Update) -> Result<Change> {
         select: select::of(items, from, update.selection.clone()),
         target,
         returning: update.returning.clone(),
+        assigned,
         what: "UPDATE",
         keys,
     })
@@ -261,6 +269,7 @@ fn of_delete(binder: &Binder, delete: &Delete) -> Result<Change> {
         select: select::of(items, from, delete.selection.clone()),
         target,
         returning: delete.returning.clone(),
+        assigned: Vec::new(),
         what: "DELETE",
         keys: Keys::Kept,
     })
@@ -337,6 +346,8 @@ struct Found {
     /// A bit for each row of a segment that is to be changed.
     changed: Vec<Option<BooleanBufferBuilder>>,
     rows: u64,
+    /// Where they are, in the order in which they were found; None: nobody asks.
+    places: Option<Vec<(u32, u32)>>,
     /// Takes the new rows of an UPDATE as they come: all of them would not fit beside what else queries hold.
     writer: Option<TableWriter>,
     /// What RETURNING sees: the new rows, or for DELETE the old ones.
@@ -367,6 +378,7 @@ async fn run(
     let found = Found {
         changed,
         rows: 0,
+        places: references::concern(&session.state(), &table).then(Vec::new),
         writer,
         kept: change.returning.is_some().then(Vec::new),
     };
@@ -381,6 +393,7 @@ async fn run(
     let Found {
         changed,
         rows,
+        places,
         writer,
         kept,
     } = found;
@@ -397,7 +410,24 @@ async fn run(
             Some(writer) => writer,
             None => session.transaction()?.lock().writer(&table),
         };
-        replace(session, &table, keep, (writer, Vec::new(), change.keys), checks).await?;
+        let replaced = places.map(|places| {
+            let mut replaced = Replaced::of(&table);
+            match change.what {
+                "UPDATE" => replaced.updated = places.into_iter().zip(0..).collect(),
+                _ => replaced.deleted = places,
+            }
+            replaced.assigned = Some(change.assigned.clone());
+            replaced
+        });
+        replace(
+            session,
+            &table,
+            keep,
+            (writer, Vec::new(), change.keys),
+            checks,
+            replaced,
+        )
+        .await?;
     }
     match &change.returning {
         Some(items) => {
@@ -408,16 +438,18 @@ async fn run(
     }
 }
 
-/// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks.
+/// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks. `replaced` is there
+/// where foreign keys ask which rows those are.
 pub(super) async fn replace(
-    session: &Session,
+    session: &mut Session,
     table: &Arc<TableVersion>,
     keep: Vec<Option<BooleanArray>>,
     (mut writer, added, keys): (TableWriter, Vec<RecordBatch>, Keys),
     checks: Checks,
+    replaced: Option<Replaced>,
 ) -> Result<()> {
     let (transaction, table) = (session.transaction()?, table.clone());
-    run::aside(&session.engine, async move {
+    let (segments, replaced) = run::aside(&session.engine, async move {
         for batch in &added {
             writer.append(batch)?;
         }
@@ -429,9 +461,14 @@ pub(super) async fn replace(
         } else {
             transaction.append(table.oid(), segments.clone())?;
         }
-        checks.verify_written(&transaction, &segments)
+        checks.verify_written(&mut transaction, &segments, replaced.as_ref())?;
+        Ok((segments, replaced))
     })
-    .await
+    .await?;
+    match replaced {
+        Some(replaced) => references::follow(session, replaced, segments).await,
+        None => Ok(()),
+    }
 }
 
 /// Notes the rows of a batch that are met for the first time. `width`: the columns of the table, which come first in the
@@ -451,6 +488,9 @@ fn take(found: &mut Found, sizes: &[usize], (schema, width): (&Arc<Schema>, usiz
         bits.set_bit(row, true);
         first.append(new);
         found.rows += u64::from(new);
+        if let Some(places) = found.places.as_mut().filter(|_| new) {
+            places.push((segment as u32, row as u32));
+        }
     }
     if batch.num_columns() > 2 {
         let columns: Vec<ArrayRef> = batch.columns()[2..].to_vec();
