@@ -3,7 +3,7 @@
 use arrow::array::*;
 use std::sync::Arc;
 use tenon_storage::{
-    ColumnDef, Database, ForeignKey, IndexDef, MemoryBudget, PendingKeys, ReferentialAction, SqlType, TableDef,
+    ColumnDef, Database, ForeignKey, IndexDef, Keys, MemoryBudget, PendingKeys, ReferentialAction, SqlType, TableDef,
     TableDefinition, TableVersion, Transaction,
 };
 
@@ -45,7 +45,7 @@ fn delete(transaction: &mut Transaction, name: &str, value: i32) {
             Some(values.iter().map(|own| Some(own != Some(value))).collect())
         })
         .collect();
-    transaction.replace_rows(&table, &keep, Vec::new()).unwrap();
+    transaction.replace_rows(&table, &keep, Vec::new(), Keys::Kept).unwrap();
 }
 
 fn key(parent: &TableVersion, columns: Vec<usize>) -> ForeignKey {

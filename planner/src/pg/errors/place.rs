@@ -24,6 +24,7 @@ pub(crate) fn locate(mut error: SqlError, statement: &Statement) -> SqlError {
     ));
     let of_foreign_key = [" referenced in foreign key constraint ", "there is no primary key for "];
     let after_parsing = after_parsing || of_foreign_key.iter().any(|words| error.message.contains(words));
+    let after_parsing = after_parsing || error.message.starts_with("constraint \"");
     if after_parsing || error.position.is_some() || !named.contains(&error.state) {
         return error;
     }
