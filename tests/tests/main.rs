@@ -10,6 +10,7 @@ mod copy;
 mod demo;
 mod drivers;
 mod estimates;
+mod foreign_keys;
 mod fragments;
 mod gpu;
 mod kept;
@@ -55,6 +56,7 @@ fn main() {
     trials.extend(limits::trials());
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
+    trials.extend(foreign_keys::trials());
     trials.extend(store::trials());
     trials.extend(row_locks::trials());
     trials.push(trial("bench::regret", small_regret));

@@ -40,6 +40,10 @@ const OBJECTS: &str = "
     DELETE FROM people WHERE id % 7 = 0;
     ALTER TABLE people ADD COLUMN extra int DEFAULT 5;
     CREATE UNIQUE INDEX people_born ON people (born);
+    CREATE TABLE visits (dropped int, person int REFERENCES people ON DELETE CASCADE, day date,
+        CONSTRAINT of_the_day FOREIGN KEY (day) REFERENCES people (born) MATCH FULL DEFERRABLE);
+    ALTER TABLE visits DROP COLUMN dropped;
+    INSERT INTO visits SELECT id, born FROM people WHERE id % 50 = 1;
     CREATE VIEW sad_people AS SELECT id, name FROM people WHERE m = 'sad';
     CREATE MATERIALIZED VIEW moods AS SELECT m, count(*) AS c FROM people GROUP BY m;
     CREATE TABLE other.ranges (a int, b text) PARTITION BY RANGE (a);
@@ -54,7 +58,7 @@ const OBJECTS: &str = "
     CREATE TEMP TABLE mine (a int);";
 
 /// What is asked of them, before and after.
-const QUESTIONS: [&str; 11] = [
+const QUESTIONS: [&str; 12] = [
     "SELECT * FROM people ORDER BY id",
     "SELECT count(*), min(m), max(m) FROM people",
     "SELECT * FROM sad_people ORDER BY id LIMIT 20",
@@ -64,6 +68,7 @@ const QUESTIONS: [&str; 11] = [
     "SELECT twice(21)",
     "SELECT obj_description('people'::regclass)",
     "SELECT enumlabel FROM pg_enum ORDER BY enumsortorder",
+    "SELECT conname, convalidated, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'f' ORDER BY conname",
     "SELECT conname, contype FROM pg_constraint WHERE contype IN ('c', 'p', 'u') ORDER BY conname",
     "SELECT n.nspname, c.relname, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE n.nspname IN ('public', 'other') ORDER BY 1, 2",
@@ -108,6 +113,10 @@ async fn all_kinds_of_objects() -> Result<()> {
             ("INSERT INTO people (name) VALUES ('x')", "23514"),
             ("INSERT INTO people (p) VALUES (0)", "23514"),
             ("INSERT INTO people (m) VALUES ('none')", "22P02"),
+            ("INSERT INTO visits VALUES (700)", "23503"),
+            ("INSERT INTO visits VALUES (1, date '1990-01-01')", "23503"),
+            ("UPDATE people SET born = date '1990-01-01' WHERE id = 1", "23503"),
+            ("DROP TABLE people", "2BP01"),
         ] {
             let found = failing(&client, sql).await?;
             ensure!(found == state, "after {end}: {sql}: {found}");

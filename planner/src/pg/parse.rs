@@ -486,7 +486,6 @@ fn utility(words: &[String]) -> Option<Utility> {
             "EXTENSION" => "CREATE EXTENSION",
             _ => "CREATE RULE",
         }),
-        ("SET", "CONSTRAINTS") => Utility::Nothing("SET CONSTRAINTS"),
         ("PREPARE", "TRANSACTION") => Utility::Unsupported("PREPARE TRANSACTION"),
         _ => return None,
     })

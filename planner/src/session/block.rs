@@ -11,6 +11,7 @@
 
 use super::Session;
 use super::snapshot::commit;
+use super::statements::references::{End, settle};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::settings::Settings;
 use parking_lot::Mutex;
@@ -187,8 +188,8 @@ impl Session {
     fn commit_block(&mut self) -> Result<()> {
         let Some(block) = self.block.take() else { return Ok(()) };
         let mut transaction = block.transaction.lock().clone();
-        let committed = self
-            .end_temporary_rows(&mut transaction)
+        let committed = settle_pending(&mut transaction)
+            .and_then(|()| self.end_temporary_rows(&mut transaction))
             .and_then(|()| commit(transaction));
         match committed {
             Ok(()) => {
@@ -306,5 +307,13 @@ impl Session {
             .iter()
             .rposition(|savepoint| savepoint.name == name)
             .ok_or_else(|| SqlError::new(SqlState("3B001"), format!("savepoint \"{name}\" does not exist")))
+    }
+}
+
+/// Checks the foreign keys that were deferred to the transaction's end.
+fn settle_pending(transaction: &mut Transaction) -> Result<()> {
+    match transaction.has_pending() {
+        true => tokio::task::block_in_place(|| settle(transaction, End::Transaction)),
+        false => Ok(()),
     }
 }

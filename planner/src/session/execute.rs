@@ -73,7 +73,10 @@ impl Session {
         let mut attempt = 1;
         loop {
             let result = match self.begin_statement() {
-                Ok(()) => Box::pin(statements::run(self, prepared, params)).await,
+                Ok(()) => match Box::pin(statements::run(self, prepared, params)).await {
+                    Ok(outcome) => statements::references::at_statement_end(self).await.map(|()| outcome),
+                    Err(error) => Err(error),
+                },
                 Err(error) => Err(error),
             };
             let result = match result {

@@ -103,7 +103,12 @@ impl Session {
         if failed && !statement.ends_transaction() && !matches!(statement.kind, Kind::Empty) {
             return Err(Self::failed_transaction());
         }
-        let prepared = match self.look_anew() {
+        // COMMIT looks at what others did itself, and where that is in its way the block is over.
+        let looked = match statement.ends_transaction() {
+            true => Ok(()),
+            false => self.look_anew(),
+        };
+        let prepared = match looked {
             Ok(()) => self.prepare_as(statement, param_types).await,
             Err(error) => Err(error),
         };

@@ -2,6 +2,7 @@
 
 pub mod database;
 pub mod declaration;
+pub mod foreign_key;
 pub mod index;
 pub mod locks;
 mod moves;
@@ -15,10 +16,11 @@ mod unique;
 
 pub use database::Database;
 pub use declaration::{Check, ColumnDef, DeviceResidence, Generated, OnCommit, TableDef};
+pub use foreign_key::{FOREIGN_KEY_COLUMNS_MAX, ForeignKey, ReferentialAction};
 pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name};
 pub use objects::{Composite, Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Role};
 pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};
 pub use state::{CheckOption, Relation, SchemaEntry, State, View};
 pub use table::{RowLocation, TableDefinition, TableVersion};
-pub use transaction::{Keys, Locked, Transaction};
+pub use transaction::{Keys, Locked, PendingKeys, Transaction};

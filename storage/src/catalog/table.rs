@@ -1,6 +1,7 @@
 //! A table: its definition, and one immutable version of its rows.
 
 use super::declaration::{Check, ColumnDef, DeviceResidence, OnCommit, TableDef};
+use super::foreign_key::ForeignKey;
 use super::index::{ColumnOrder, ExpressionIndex, Index, IndexKind};
 use super::moves::{Move, Removed};
 use super::partition::Partitioning;
@@ -50,6 +51,9 @@ pub struct TableDefinition {
     pub indexes: Vec<Index>,
     pub expression_indexes: Vec<ExpressionIndex>,
     pub checks: Vec<Check>,
+    /// In the order of their creation. Stores of before have none.
+    #[serde(default)]
+    pub foreign_keys: Vec<ForeignKey>,
     pub on_commit: OnCommit,
     /// The query whose rows a materialized view holds, as SQL text.
     pub query: Option<String>,
@@ -89,6 +93,7 @@ impl TableDefinition {
             indexes: Vec::new(),
             expression_indexes: Vec::new(),
             checks: def.checks,
+            foreign_keys: Vec::new(),
             on_commit: def.on_commit,
             query: def.query,
             partitioning: def.partitioning,
@@ -172,6 +177,7 @@ impl TableDefinition {
             .filter(|index| matches!(index.kind, IndexKind::Primary | IndexKind::Constraint));
         keys.map(|index| index.name.as_str())
             .chain(self.checks.iter().map(|check| check.name.as_str()))
+            .chain(self.foreign_keys.iter().map(|key| key.name.as_str()))
     }
 
     pub fn column_index(&self, name: &str) -> Option<usize> {
@@ -184,6 +190,8 @@ impl TableDefinition {
 pub struct TableVersion {
     definition: Arc<TableDefinition>,
     version: u64,
+    /// The version that last had anything but rows added: those that follow with the same number have its rows and more.
+    rows_since: u64,
     segments: Arc<[Arc<Segment>]>,
     statistics: Arc<TableStatistics>,
     lazy: Arc<LazyStatistics>,
@@ -205,6 +213,7 @@ impl TableVersion {
             lazy: LazyStatistics::new(definition.columns.len()),
             definition,
             version,
+            rows_since: version,
             segments: segments.into(),
             statistics: Arc::new(statistics),
         })
@@ -239,7 +248,12 @@ impl TableVersion {
             segments.push(segment.clone());
         }
         let removed = statistics.removed - self.statistics.removed;
-        Ok(Self::with_statistics(self.definition.clone(), segments, statistics).knowing(&self.lazy, removed))
+        let mut next =
+            Self::with_statistics(self.definition.clone(), segments, statistics).knowing(&self.lazy, removed);
+        if removed == 0 {
+            Arc::make_mut(&mut next).rows_since = self.rows_since;
+        }
+        Ok(next)
     }
 
     /// The same rows in segments that are worth keeping, those of the first `from` left alone: segments of which much was
@@ -269,8 +283,9 @@ impl TableVersion {
             false => (*self.statistics).clone(),
             true => statistics_of(&self.definition, &segments),
         };
-        let next = Self::with_statistics(self.definition.clone(), segments, statistics);
-        (next.knowing(&self.lazy, 0), moves)
+        let mut next = Self::with_statistics(self.definition.clone(), segments, statistics).knowing(&self.lazy, 0);
+        Arc::make_mut(&mut next).rows_since = self.rows_since;
+        (next, moves)
     }
 
     fn rebuilt(&self, segment: &Segment, budget: &Arc<MemoryBudget>) -> Option<Arc<Segment>> {
@@ -328,6 +343,11 @@ impl TableVersion {
     /// Unique in the process; changes with every change of the rows or the definition.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Versions of the same number have all rows of those before them.
+    pub(super) fn rows_since(&self) -> u64 {
+        self.rows_since
     }
 
     pub fn segments(&self) -> &Arc<[Arc<Segment>]> {

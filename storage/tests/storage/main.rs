@@ -4,6 +4,7 @@ mod copy;
 mod distribution;
 mod encodings;
 mod files;
+mod foreign_keys;
 mod indexes;
 mod parse;
 mod row_conflicts;

@@ -6,7 +6,9 @@
 use super::regnames::RegType;
 use super::relations::{indexed, is_constraint, relations};
 use super::rows::{self, row};
-use super::{DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, names, partitions, signatures};
+use super::{
+    DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, foreign_keys, names, partitions, signatures,
+};
 use crate::catalog::bind::Binder;
 use crate::pg::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, Int32Array, StructArray, new_empty_array};
@@ -284,9 +286,11 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "pg_get_constraintdef" => (
             DataType::Utf8,
             Box::new(move |args| {
-                let found = number(args, 0).and_then(|oid| index(&own, oid));
+                let oid = number(args, 0);
+                let found = oid.and_then(|oid| index(&own, oid));
                 let found = found.filter(|(_, index)| is_constraint(index));
-                ScalarValue::Utf8(found.map(|(table, key)| names::key_definition(table, key)))
+                let unique = found.map(|(table, key)| names::key_definition(table, key));
+                ScalarValue::Utf8(unique.or_else(|| foreign_keys::definition(&own, oid?)))
             }),
         ),
         "pg_get_viewdef" => (

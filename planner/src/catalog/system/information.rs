@@ -2,9 +2,9 @@
 //!
 //! More than 400 lines because it is a table of views, a few lines each.
 
-use super::names;
 use super::relations::{Column, columns, keyed, relations, shown_default};
 use super::rows::{self, Row, row};
+use super::{foreign_keys, names};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::TableProvider;
 use datafusion::error::Result;
@@ -99,6 +99,7 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
             ],
             keyed(binder)
                 .map(|(table, key)| constraint(table, key, database))
+                .chain(foreign_keys::table_constraints(binder, database))
                 .collect(),
         ),
         "key_column_usage" => (
@@ -113,7 +114,10 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
                 ("ordinal_position", "int"),
                 ("position_in_unique_constraint", "int"),
             ],
-            key_columns(binder, database),
+            key_columns(binder, database)
+                .into_iter()
+                .chain(foreign_keys::key_columns(binder, database))
+                .collect(),
         ),
         "sequences" => (
             &[
@@ -134,11 +138,17 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
         ),
         "referential_constraints" => (
             &[
+                ("constraint_catalog", "text"),
                 ("constraint_schema", "text"),
                 ("constraint_name", "text"),
+                ("unique_constraint_catalog", "text"),
+                ("unique_constraint_schema", "text"),
                 ("unique_constraint_name", "text"),
+                ("match_option", "text"),
+                ("update_rule", "text"),
+                ("delete_rule", "text"),
             ],
-            Vec::new(),
+            foreign_keys::referential(binder, database),
         ),
         "constraint_column_usage" => (
             &[
@@ -146,9 +156,14 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
                 ("table_schema", "text"),
                 ("table_name", "text"),
                 ("column_name", "text"),
+                ("constraint_catalog", "text"),
+                ("constraint_schema", "text"),
                 ("constraint_name", "text"),
             ],
-            key_columns(binder, database),
+            key_columns(binder, database)
+                .into_iter()
+                .chain(foreign_keys::used_columns(binder, database))
+                .collect(),
         ),
         "routines" => (
             &[

@@ -6,6 +6,7 @@
 mod columns;
 mod dialect_rewrite;
 mod encodings;
+mod foreign_keys;
 mod functions;
 mod information;
 mod names;

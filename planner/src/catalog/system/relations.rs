@@ -6,7 +6,7 @@ use super::rows::{self, Row, row};
 use super::{
     DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
 };
-use super::{encodings, names, on_device, partitions, settings, texts, types, zones};
+use super::{encodings, foreign_keys, names, on_device, partitions, settings, texts, types, zones};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -263,6 +263,7 @@ fn namespaces(binder: &Binder) -> Vec<Row> {
 
 fn classes(binder: &Binder) -> Vec<Row> {
     let mut out = Vec::new();
+    let triggered = foreign_keys::tables(binder);
     for relation in relations(binder) {
         let table = relation.as_table();
         let namespace = schema_oid(binder, relation.schema_name());
@@ -287,6 +288,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
             },
             "relnatts": relation.columns().fields().len() as i64,
             "relhasrules": relation.as_view().is_some(),
+            "relhastriggers": triggered.contains(&relation.oid()),
             "relispopulated": table.is_none_or(|table| table.definition().is_populated),
             "relreplident": "d",
             "relispartition": relation.as_partition().is_some(),
@@ -527,7 +529,10 @@ fn constraints(binder: &Binder) -> Vec<Row> {
             "conkey": positions(key),
         }
     };
-    keyed(binder).map(constraint).collect()
+    keyed(binder)
+        .map(constraint)
+        .chain(foreign_keys::constraints(binder))
+        .collect()
 }
 
 fn databases(binder: &Binder) -> Vec<Row> {
@@ -574,6 +579,7 @@ fn roles(binder: &Binder) -> Vec<Row> {
 }
 
 fn tables(binder: &Binder) -> Vec<Row> {
+    let triggered = foreign_keys::tables(binder);
     let table = |table: &Arc<TableVersion>| {
         let definition = table.definition();
         row! {
@@ -582,7 +588,7 @@ fn tables(binder: &Binder) -> Vec<Row> {
             "tableowner": binder.facts.info.user.as_str(),
             "hasindexes": has_index(table),
             "hasrules": false,
-            "hastriggers": false,
+            "hastriggers": triggered.contains(&table.oid()),
             "rowsecurity": false,
         }
     };

@@ -22,6 +22,9 @@ pub(crate) fn locate(mut error: SqlError, statement: &Statement) -> SqlError {
         tree.as_ref(),
         ast::Statement::CreateIndex(_) | ast::Statement::AlterIndex { .. } | ast::Statement::Drop { .. }
     ));
+    let of_foreign_key = [" referenced in foreign key constraint ", "there is no primary key for "];
+    let after_parsing = after_parsing || of_foreign_key.iter().any(|words| error.message.contains(words));
+    let after_parsing = after_parsing || error.message.starts_with("constraint \"");
     if after_parsing || error.position.is_some() || !named.contains(&error.state) {
         return error;
     }
@@ -30,9 +33,22 @@ pub(crate) fn locate(mut error: SqlError, statement: &Statement) -> SqlError {
             Some((qualifier, name)) => (qualifier.rsplit('.').next(), name),
             None => (None, name),
         };
-        error.position = find_identifier(&statement.text, statement.start, statement.end, qualifier, name);
+        error.position = find_identifier(&statement.text, statement.start, statement.end, qualifier, name)
+            .filter(|at| !(error.state == state::UNDEFINED_TABLE && follows_references(&statement.text, *at)));
     }
     error
+}
+
+/// Whether a name is of a table that a foreign key references.
+fn follows_references(text: &str, position: usize) -> bool {
+    let before: String = text.chars().take(position.saturating_sub(1)).collect();
+    let qualifier = |c: char| c.is_alphanumeric() || matches!(c, '_' | '"' | '.');
+    let before = match before.ends_with('.') {
+        true => before.trim_end_matches(qualifier),
+        false => &before,
+    };
+    let last = before.split_whitespace().next_back();
+    last.is_some_and(|word| word.eq_ignore_ascii_case("references"))
 }
 
 /// The name in the sentence: quoted, or the word after "column", "relation" or "function".
@@ -60,5 +76,13 @@ mod tests {
         assert_eq!(locate(error, &statement).position, Some(13));
         let error = SqlError::new(state::UNDEFINED_TABLE, "relation \"nation\" does not exist");
         assert_eq!(locate(error, &statement).position, Some(24));
+        for sql in [
+            "CREATE TABLE t (a int REFERENCES nation)",
+            "CREATE TABLE t (a int REFERENCES s.nation)",
+        ] {
+            let statement = parse(sql).expect("parses").remove(0);
+            let error = SqlError::new(state::UNDEFINED_TABLE, "relation \"nation\" does not exist");
+            assert_eq!(locate(error, &statement).position, None);
+        }
     }
 }

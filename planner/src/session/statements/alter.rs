@@ -1,7 +1,7 @@
 //! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
 
 use super::constraints::{self, Checks};
-use super::{column, create, declared, defaults, partition, residence, view};
+use super::{column, create, declared, defaults, partition, references, residence, view};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -9,7 +9,8 @@ use crate::pg::parse::definition::{Action, Alter, AlterKind, ColumnChange};
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTableOperation, CheckConstraint, Ident, RenameTableNameKind, TableConstraint,
+    AlterColumnOperation, AlterTableOperation, CheckConstraint, DropBehavior, Ident, RenameTableNameKind,
+    TableConstraint,
 };
 use tenon_storage::{Check, IndexDef, Relation};
 
@@ -199,6 +200,7 @@ async fn one(
         AlterTableOperation::DropColumn {
             column_names,
             if_exists,
+            drop_behavior,
             ..
         } => {
             for column in column_names {
@@ -215,6 +217,8 @@ async fn one(
                 if let Some(table) = state.table(schema, name) {
                     partition::refuse_change_of_key(&session.binder(), table.definition(), &column, "drop")?;
                 }
+                let cascade = *drop_behavior == Some(DropBehavior::Cascade);
+                references::release_column(session, place, &column, cascade)?;
                 column::drop_dependents(session, place, &column)?;
                 for check in constraints::about(&checks(session, schema, name), &column)? {
                     transaction.lock().drop_constraint(schema, name, &check)?;
@@ -257,12 +261,19 @@ async fn one(
         }
         AlterTableOperation::OwnerTo { .. }
         | AlterTableOperation::ReplicaIdentity { .. }
-        | AlterTableOperation::ValidateConstraint { .. }
         | AlterTableOperation::SetOptionsParens { .. } => {}
+        AlterTableOperation::ValidateConstraint { name } => {
+            return references::validate_constraint(session, place, &fold(name)).await;
+        }
         AlterTableOperation::DropConstraint {
-            if_exists, name: own, ..
+            if_exists,
+            name: own,
+            drop_behavior,
         } => {
             let own = fold(own);
+            let cascade = *drop_behavior == Some(DropBehavior::Cascade);
+            let what = format!("constraint {own} on table {name}");
+            references::release_index(session, relation.oid(), &own, &what, cascade)?;
             if !transaction.lock().drop_constraint(schema, name, &own)? {
                 let message = format!("constraint \"{own}\" of relation \"{name}\" does not exist");
                 if !*if_exists {
@@ -271,6 +282,10 @@ async fn one(
                 session.notice(format!("{message}, skipping"));
             }
         }
+        AlterTableOperation::AddConstraint {
+            constraint: TableConstraint::ForeignKey(key),
+            not_valid,
+        } => return references::add(session, place, key, !not_valid).await,
         AlterTableOperation::AddConstraint { constraint, .. } => {
             return constraint_added(session, schema, name, constraint).await;
         }
@@ -281,10 +296,6 @@ async fn one(
 
 async fn constraint_added(session: &mut Session, schema: &str, name: &str, constraint: &TableConstraint) -> Result<()> {
     match constraint {
-        TableConstraint::ForeignKey(_) => {
-            declared::not_enforced(session, "FOREIGN KEY");
-            Ok(())
-        }
         TableConstraint::Unique(unique) => {
             let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
             add_unique(session, schema, name, unique).await

@@ -8,6 +8,7 @@
 
 use super::constraints::Checks;
 use super::query::{Reads, Rows};
+use super::references::{self, Replaced};
 use super::returning::Columns;
 use super::updatable::{self, Through, Use};
 use super::{Description, assign, defaults, insert, moments, parameters, query, returning, row_locks, select};
@@ -30,7 +31,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{Keys, TableDefinition, TableVersion, TableWriter};
+use tenon_storage::{Generated, Keys, TableDefinition, TableVersion, TableWriter};
 
 /// An UPDATE or DELETE as a query for rows to change.
 struct Change {
@@ -38,9 +39,25 @@ struct Change {
     /// Segment and row number; then, for UPDATE, the whole new row.
     select: ast::Statement,
     returning: Option<Vec<SelectItem>>,
+    assigned: Assigned,
     what: &'static str,
+}
+
+/// What becomes of the columns of rows.
+struct Assigned {
+    /// Those that may get other values.
+    columns: Vec<usize>,
     /// Of the unique indexes.
     keys: Keys,
+}
+
+impl Assigned {
+    fn none() -> Assigned {
+        Assigned {
+            columns: Vec::new(),
+            keys: Keys::Kept,
+        }
+    }
 }
 
 impl Change {
@@ -111,14 +128,14 @@ impl<'a> Asked<'a> {
         Ok(change.under(with))
     }
 
-    /// Whether the rows keep their keys.
-    fn keys(self, binder: &Binder, target: &Target) -> Result<Keys> {
+    /// What becomes of the rows' columns.
+    fn assigned(self, binder: &Binder, target: &Target) -> Result<Assigned> {
         let Asked::Update(update) = self else {
-            return Ok(Keys::Kept);
+            return Ok(Assigned::none());
         };
         let definition = target.table.definition();
         let values = assign::values(binder, definition, target.view.as_ref(), &update.assignments)?;
-        Ok(keys(definition, &values))
+        Ok(assigned(definition, &values))
     }
 
     /// Whether the rows found are those of the target alone.
@@ -288,13 +305,19 @@ fn whole(from: &[TableWithJoins]) -> impl Iterator<Item = SelectItem> {
     })
 }
 
-/// Whether rows keep the keys of their unique indexes where their columns get these values.
-fn keys(definition: &TableDefinition, values: &[Option<ast::Expr>]) -> Keys {
+/// What becomes of columns that get these values.
+fn assigned(definition: &TableDefinition, values: &[Option<ast::Expr>]) -> Assigned {
     let is_changed = |at: usize| values[at].is_some() || definition.columns[at].generated.is_some();
     let mut unique = definition.all_indexes().filter(|index| index.is_unique());
-    match unique.any(|index| index.columns.iter().any(|at| is_changed(*at))) {
+    let keys = match unique.any(|index| index.columns.iter().any(|at| is_changed(*at))) {
         true => Keys::Changed,
         false => Keys::Kept,
+    };
+    let computed = |at: usize| definition.columns[at].generated == Some(Generated::Stored);
+    let may_change = |at: &usize| values[*at].is_some() || computed(*at);
+    Assigned {
+        columns: (0..values.len()).filter(may_change).collect(),
+        keys,
     }
 }
 
@@ -302,7 +325,7 @@ fn of_update(binder: &Binder, update: &Update, target: Target) -> Result<Change>
     let definition = target.table.definition().clone();
     let definition = &definition;
     let values = assign::values(binder, definition, target.view.as_ref(), &update.assignments)?;
-    let keys = keys(definition, &values);
+    let assigned = assigned(definition, &values);
     let mut items = positions(&target.alias);
     for (value, own) in values.into_iter().zip(&definition.columns) {
         items.push(item(
@@ -322,8 +345,8 @@ fn of_update(binder: &Binder, update: &Update, target: Target) -> Result<Change>
         select: select::of(items, from, update.selection.clone()),
         target,
         returning: update.returning.clone(),
+        assigned,
         what: "UPDATE",
-        keys,
     })
 }
 
@@ -342,8 +365,8 @@ fn of_delete(delete: &Delete, target: Target) -> Result<Change> {
         select: select::of(items, from, delete.selection.clone()),
         target,
         returning: delete.returning.clone(),
+        assigned: Assigned::none(),
         what: "DELETE",
-        keys: Keys::Kept,
     })
 }
 
@@ -419,42 +442,45 @@ struct Found {
     /// A bit for each row of a segment that is to be changed.
     changed: Vec<Option<BooleanBufferBuilder>>,
     rows: u64,
+    /// Where they are, in the order in which they were found; None: nobody asks.
+    places: Option<Vec<(u32, u32)>>,
     /// Takes the new rows of an UPDATE as they come: all of them would not fit beside what else queries hold.
     writer: Option<TableWriter>,
     /// What RETURNING sees: the new rows, or for DELETE the old ones.
     kept: Option<Vec<RecordBatch>>,
 }
 
-/// What finds the rows to change in the transaction's snapshot, what RETURNING sees of them, and whether they keep their keys.
+/// What finds the rows to change in the transaction's snapshot, what RETURNING sees of them, and what becomes of
+/// their columns.
 fn source(
     session: &mut Session,
     binder: &Binder,
     (prepared, params): (&Prepared, &[ScalarValue]),
     (asked, with): (Asked<'_>, Option<&With>),
     target: Target,
-) -> Result<(Rows, Columns, Keys)> {
+) -> Result<(Rows, Columns, Assigned)> {
     let described = prepared.plan.lock().take();
     let keeps = with.is_none() && target.view.is_none() && asked.is_of_one_table() && asked.is_whole(prepared);
     let own = || Columns::of(&target.table, Some(target.alias.clone()));
     if keeps && let Some(kept) = query::found(session, prepared, params) {
-        let keys = asked.keys(binder, &target)?;
-        return Ok((Rows::of_kept(session, prepared, &kept, params)?, own(), keys));
+        let assigned = asked.assigned(binder, &target)?;
+        return Ok((Rows::of_kept(session, prepared, &kept, params)?, own(), assigned));
     }
-    let (plan, seen, keys, reusable) = match described {
+    let (plan, seen, assigned, reusable) = match described {
         Some((state, plan)) if keeps && Arc::ptr_eq(&state, &binder.snapshot) => {
-            (plan, own(), asked.keys(binder, &target)?, true)
+            (plan, own(), asked.assigned(binder, &target)?, true)
         }
         _ => {
             let change = asked.change(binder, target, with)?;
             let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
             let (plan, _, seen) = plan(binder, &change, &declared)?;
             let (plan, lasts) = moments::opened(binder, plan, params.len())?;
-            (plan, seen, change.keys, lasts)
+            (plan, seen, change.assigned, lasts)
         }
     };
     let reusable = (keeps && reusable).then_some(Reads::AndWrites);
     let source = query::source(session, prepared, plan, reusable, params)?;
-    Ok((Rows::Source(source), seen, keys))
+    Ok((Rows::Source(source), seen, assigned))
 }
 
 /// None: others have changed some of the rows meanwhile, and the transaction sees what they made of them.
@@ -471,7 +497,7 @@ async fn run(
     if table.definition().schema_name != session.temporary_schema() {
         session.check_writable(what)?;
     }
-    let (rows, seen, keys) = source(session, binder, (prepared, params), (asked, with), target)?;
+    let (rows, seen, assigned) = source(session, binder, (prepared, params), (asked, with), target)?;
     let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let changed = sizes.iter().map(|_| None).collect();
     let writer = match what {
@@ -481,6 +507,7 @@ async fn run(
     let found = Found {
         changed,
         rows: 0,
+        places: references::concern(&session.state(), &table).then(Vec::new),
         writer,
         kept: asked.returning().is_some().then(Vec::new),
     };
@@ -498,6 +525,7 @@ async fn run(
     let Found {
         changed,
         rows,
+        places,
         writer,
         kept,
     } = found;
@@ -514,7 +542,17 @@ async fn run(
             Some(writer) => writer,
             None => session.transaction()?.lock().writer(&table),
         };
-        replace(session, &table, keep, (writer, Vec::new(), keys), checks).await?;
+        let replaced = places.map(|places| {
+            let mut replaced = Replaced::of(&table);
+            match what {
+                "UPDATE" => replaced.updated = places.into_iter().zip(0..).collect(),
+                _ => replaced.deleted = places,
+            }
+            replaced.assigned = Some(assigned.columns);
+            replaced
+        });
+        let written = (writer, Vec::new(), assigned.keys);
+        replace(session, &table, keep, written, checks, replaced).await?;
     }
     match asked.returning() {
         Some(items) => {
@@ -525,16 +563,18 @@ async fn run(
     }
 }
 
-/// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks.
+/// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks. `replaced` is there
+/// where foreign keys ask which rows those are.
 pub(super) async fn replace(
-    session: &Session,
+    session: &mut Session,
     table: &Arc<TableVersion>,
     keep: Vec<Option<BooleanArray>>,
     (mut writer, added, keys): (TableWriter, Vec<RecordBatch>, Keys),
     checks: Checks,
+    replaced: Option<Replaced>,
 ) -> Result<()> {
     let (transaction, table) = (session.transaction()?, table.clone());
-    run::aside(&session.engine, async move {
+    let (segments, replaced) = run::aside(&session.engine, async move {
         for batch in &added {
             writer.append(batch)?;
         }
@@ -546,9 +586,14 @@ pub(super) async fn replace(
         } else {
             transaction.append(table.oid(), segments.clone())?;
         }
-        checks.verify_written(&transaction, &segments)
+        checks.verify_written(&mut transaction, &segments, replaced.as_ref())?;
+        Ok((segments, replaced))
     })
-    .await
+    .await?;
+    match replaced {
+        Some(replaced) => references::follow(session, replaced, segments).await,
+        None => Ok(()),
+    }
 }
 
 /// Notes the rows of a batch that are met for the first time. `width`: the columns of the table, which come first in the
@@ -568,6 +613,9 @@ fn take(found: &mut Found, sizes: &[usize], (schema, width): (&Arc<Schema>, usiz
         bits.set_bit(row, true);
         first.append(new);
         found.rows += u64::from(new);
+        if let Some(places) = found.places.as_mut().filter(|_| new) {
+            places.push((segment as u32, row as u32));
+        }
     }
     if batch.num_columns() > 2 {
         let columns: Vec<ArrayRef> = batch.columns()[2..].to_vec();

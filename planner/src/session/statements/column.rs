@@ -5,7 +5,7 @@
 use super::constraints::{self, Checks};
 use super::declared::{self, Declared};
 use super::drop::depended_on;
-use super::{alter, defaults, generated, insert, partition, query, select, sequence};
+use super::{alter, defaults, generated, insert, partition, query, references, select, sequence};
 use crate::catalog::bind::Target;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{ColumnChange, SequenceOptions};
@@ -113,6 +113,9 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
     }
     for (own, check) in declared.checks {
         alter::add_check(session, &place.schema, &place.name, &check, own.as_ref(), Some(&name)).await?;
+    }
+    for key in &declared.foreign_keys {
+        references::add(session, place, key, true).await?;
     }
     Ok(())
 }
@@ -252,6 +255,7 @@ async fn retype(
         return Err(SqlError::unsupported_as(message).detail(detail));
     }
     let wanted = session.binder().sql_type(data_type)?;
+    references::refuse_type(session, &table, at, wanted)?;
     if let Some(sequence) = session.state().identity(table.oid(), &own.name) {
         if !matches!(wanted.oid(), 20 | 21 | 23) {
             let message = "identity column type must be smallint, integer, or bigint";
@@ -310,7 +314,8 @@ async fn retype(
             _ => Expr::Identifier(Ident::with_quote('"', &own.name)),
         })
     })
-    .await
+    .await?;
+    references::checked_again(session, place, &name).await
 }
 
 /// Writes a table anew with these columns, each computed from a row of the table as it was.

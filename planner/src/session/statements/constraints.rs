@@ -2,6 +2,7 @@
 //!
 //! More than 400 lines because conditions of tables, domains, partitions and views are checked in one pass over rows.
 
+use super::references::{self, Replaced};
 use super::unique::Unique;
 use crate::catalog::bind::{Binder, conditions_of, fold, with_value};
 use crate::catalog::partitions;
@@ -175,9 +176,14 @@ impl Checks {
         Ok(self)
     }
 
-    /// Checks what PostgreSQL checks after a row is written: what concerns all rows of the table, and the views that the
-    /// new ones, in `written`, came through.
-    pub(super) fn verify_written(&self, transaction: &Transaction, written: &[Arc<Segment>]) -> Result<()> {
+    /// Checks what PostgreSQL checks after a row is written: what concerns all rows of the table, the views that the new
+    /// ones, in `written`, came through, and what they reference. `replaced` says whose successors they are.
+    pub(super) fn verify_written(
+        &self,
+        transaction: &mut Transaction,
+        written: &[Arc<Segment>],
+        replaced: Option<&Replaced>,
+    ) -> Result<()> {
         let now = transaction.state().table_by_oid(self.definition.oid);
         // The rows were given to the partitions that were.
         if self.definition.partitioning.is_some()
@@ -190,7 +196,8 @@ impl Checks {
         {
             self.table.unique.verify(table)?;
         }
-        self.hold(&self.views, written)
+        self.hold(&self.views, written)?;
+        references::written(transaction, &self.definition, written, replaced)
     }
 
     /// Fails on the first row of the segments for which a condition is false.

@@ -1,8 +1,8 @@
 //! CREATE TABLE and CREATE TABLE AS.
 
-use super::declared::{column_definition, not_enforced};
+use super::declared::column_definition;
 use super::like::{self, Taken};
-use super::{constraints, generated, insert, partition, query};
+use super::{constraints, generated, insert, partition, query, references};
 use crate::catalog::bind::{Target, fold};
 use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
@@ -91,7 +91,8 @@ pub(super) async fn table(
         }
         Some(query) => create_as(session, prepared, create, place, query, params).await,
         None => {
-            let (mut definition, taken) = definition(session, create, &place)?;
+            let (mut definition, mut taken) = definition(session, create, &place)?;
+            let foreign_keys = std::mem::take(&mut taken.foreign_keys);
             definition.on_commit = on_commit;
             if let Some(clause) = &create.partition_by {
                 divide(session, &mut definition, &place.name, clause)?;
@@ -101,6 +102,9 @@ pub(super) async fn table(
                 .lock()
                 .create_table(&place.schema, &place.name, definition)?;
             taken.finish(session, &table)?;
+            for key in &foreign_keys {
+                references::add(session, &place, key, true).await?;
+            }
             Ok(Outcome::Command(tag.into()))
         }
     }
@@ -238,6 +242,7 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
         }
         let (column, declared) = column_definition(session, column, place)?;
         taken.sequences.extend(declared.sequence);
+        taken.foreign_keys.extend(declared.foreign_keys);
         if declared.primary_key {
             one_key(&definition)?;
             definition.primary_key = vec![column.name.clone()];
@@ -267,7 +272,7 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
                 definition.primary_key = key.columns.iter().map(key_column).collect::<Result<_>>()?;
                 definition.primary_key_name = key.name.as_ref().map(fold);
             }
-            TableConstraint::ForeignKey(_) => not_enforced(session, "FOREIGN KEY"),
+            TableConstraint::ForeignKey(key) => taken.foreign_keys.push(key.clone()),
             TableConstraint::Check(check) => checks.push((None, check.name.clone(), check.clone())),
             TableConstraint::Unique(unique) => {
                 definition.unique.push(constraints::unique(

@@ -5,7 +5,7 @@ use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::SequenceOptions;
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{self, CheckConstraint, ColumnOption, Ident};
+use datafusion::sql::sqlparser::ast::{self, CheckConstraint, ColumnOption, ForeignKeyConstraint, Ident};
 use tenon_storage::{ColumnDef, Generated, IndexDef, SequenceDef, SequenceOwner, SqlType, TableVersion, quote};
 
 /// A sequence that a column is declared with: serial or an identity.
@@ -39,6 +39,7 @@ pub(super) struct Declared {
     pub primary_key_name: Option<String>,
     pub unique: Option<IndexDef>,
     pub checks: Vec<(Option<Ident>, CheckConstraint)>,
+    pub foreign_keys: Vec<ForeignKeyConstraint>,
     pub sequence: Option<OwnSequence>,
 }
 
@@ -90,7 +91,11 @@ pub(super) fn column_definition(
                 declared.primary_key = true;
                 declared.primary_key_name = option.name.as_ref().map(fold);
             }
-            ColumnOption::ForeignKey(_) => not_enforced(session, "FOREIGN KEY"),
+            ColumnOption::ForeignKey(key) => declared.foreign_keys.push(ForeignKeyConstraint {
+                name: option.name.clone(),
+                columns: vec![column.name.clone()],
+                ..key.clone()
+            }),
             ColumnOption::Unique(_) => {
                 let name = option.name.as_ref().map(fold);
                 declared.unique = Some(constraints::unique_index(vec![out.name.clone()], name));
@@ -217,11 +222,4 @@ fn quoted_name(session: &Session, place: &Target, name: &str) -> String {
     } else {
         format!("{}.{}", quote::identifier(&place.schema), quote::identifier(name))
     }
-}
-
-pub(super) fn not_enforced(session: &mut Session, what: &str) {
-    session.warn(
-        crate::pg::error::SqlState("01000"),
-        format!("{what} constraints are accepted and not enforced"),
-    );
 }

@@ -1,6 +1,6 @@
 //! DROP TABLE, VIEW, SCHEMA and INDEX; TRUNCATE.
 
-use super::partition;
+use super::{partition, references};
 use crate::catalog::bind::{fold, undefined};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -8,7 +8,7 @@ use crate::pg::parse::parse;
 use crate::pg::statement::Kind;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{
-    ObjectName, ObjectNamePart, ObjectType, Truncate, TruncateIdentityOption, visit_relations,
+    CascadeOption, ObjectName, ObjectNamePart, ObjectType, Truncate, TruncateIdentityOption, visit_relations,
 };
 use std::ops::ControlFlow;
 use tenon_storage::{Relation, Sequence, State};
@@ -41,23 +41,29 @@ pub(super) fn readers(snapshot: &State, schema: &str, name: &str) -> Vec<(String
     out
 }
 
-/// Drops a relation and, with `cascade`, the views that read it.
-fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool) -> Result<()> {
+/// Drops a relation and, with `cascade`, the views that read it and the foreign keys that reference it. The statement drops
+/// those of the tables `along` anyway.
+fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool, along: &[u32]) -> Result<()> {
     let snapshot = session.state();
     let mut views = readers(&snapshot, schema, name);
     let oid = snapshot.relation(schema, name).map_or(0, Relation::oid);
     for partition in snapshot.partitions_under(oid) {
         views.extend(readers(&snapshot, &partition.schema_name, &partition.name));
     }
-    if !views.is_empty() && !cascade {
+    let constraints = references::constraints_on(&snapshot, oid, along);
+    let dependents = views.iter().map(|(_, view)| format!("view {view}"));
+    let dependents: Vec<String> = dependents
+        .chain(constraints.iter().map(references::depending))
+        .collect();
+    if !cascade && !dependents.is_empty() {
         let kind = snapshot.relation(schema, name).map_or("table", Relation::kind);
-        let views: Vec<String> = views.iter().map(|(_, view)| format!("view {view}")).collect();
-        return Err(depended_on(&format!("{kind} {name}"), &views));
+        return Err(depended_on(&format!("{kind} {name}"), &dependents));
     }
+    references::drop_all(session, &constraints)?;
     for (schema, view) in views {
         if let Some(relation) = session.state().relation(&schema, &view) {
             session.notice(format!("drop cascades to {} {view}", relation.kind()));
-            drop_relation(session, &schema, &view, true)?;
+            drop_relation(session, &schema, &view, true, &[])?;
         }
     }
     session.transaction()?.lock().drop_relation(schema, name)?;
@@ -119,6 +125,7 @@ pub(super) async fn objects(
 ) -> Result<Outcome> {
     let tag = format!("DROP {kind}");
     session.check_writable(&tag)?;
+    let along = named(session, names);
     for name in names {
         match kind {
             ObjectType::Table | ObjectType::View | ObjectType::MaterializedView | ObjectType::Sequence => {
@@ -164,9 +171,9 @@ pub(super) async fn objects(
                 if let Some(own) = found.as_partition().cloned() {
                     partition::empty(session, &own).await?;
                 }
-                drop_relation(session, &schema, &last, cascade)?;
+                drop_relation(session, &schema, &last, cascade, &along)?;
             }
-            ObjectType::Index => super::index::drop(session, name, if_exists)?,
+            ObjectType::Index => super::index::drop(session, name, if_exists, cascade)?,
             ObjectType::Schema => {
                 let last = name
                     .0
@@ -184,13 +191,14 @@ pub(super) async fn objects(
                     continue;
                 };
                 if cascade {
+                    let within: Vec<u32> = entry.relations.values().map(Relation::oid).collect();
                     for relation in entry.relations.keys() {
                         let there = session.state().relation(&last, relation).cloned();
                         if let Some(Relation::Partition(own)) = &there {
                             partition::empty(session, own).await?;
                         }
                         if there.is_some() {
-                            drop_relation(session, &last, relation, true)?;
+                            drop_relation(session, &last, relation, true, &within)?;
                         }
                     }
                 }
@@ -202,8 +210,16 @@ pub(super) async fn objects(
     Ok(Outcome::Command(tag))
 }
 
+/// The oids of the relations of these names that are there.
+fn named(session: &Session, names: &[ObjectName]) -> Vec<u32> {
+    let binder = session.binder();
+    let found = |name| binder.names().existing(name).ok().flatten().map(Relation::oid);
+    names.iter().filter_map(found).collect()
+}
+
 pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Outcome> {
     session.check_writable("TRUNCATE TABLE")?;
+    let mut tables: Vec<u32> = Vec::new();
     for target in &truncate.table_names {
         let binder = session.binder();
         let Some(found) = binder.names().existing(&target.name)? else {
@@ -234,10 +250,16 @@ pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Resu
                 format!("\"{}\" is not a table", found.name()),
             ));
         }
-        let oid = found.oid();
+        tables.push(found.oid());
+    }
+    let cascade = truncate.cascade == Some(CascadeOption::Cascade);
+    for oid in references::tables_to_truncate(session, &tables, cascade)? {
         let transaction = session.transaction()?;
         let mut transaction = transaction.lock();
-        transaction.truncate(found.schema_name(), found.name())?;
+        let Some(table) = transaction.state().table_by_oid(oid).cloned() else {
+            continue;
+        };
+        transaction.truncate(&table.definition().schema_name, table.name())?;
         if truncate.identity == Some(TruncateIdentityOption::Restart) {
             for own in transaction.owned_sequences(oid, None) {
                 let (def, owner, start) = (own.def.clone(), own.owner.clone(), own.def.start);

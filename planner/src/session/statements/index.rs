@@ -1,7 +1,7 @@
 //! CREATE INDEX, DROP INDEX, ALTER INDEX.
 
 use super::unique::Unique;
-use super::{constraints, defaults};
+use super::{constraints, defaults, references};
 use crate::catalog::bind::{fold, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName, OrderByOptions};
 use tenon_executor::index::IndexData;
-use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, Relation};
+use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, IndexKind, Relation};
 
 /// Operator classes that are their types' own.
 const OWN_CLASSES: [&str; 20] = [
@@ -281,9 +281,16 @@ pub(super) fn existing(session: &Session, name: &ObjectName) -> Result<Option<(S
         .hint(format!("Use DROP {} to remove a {kind}.", kind.to_uppercase())))
 }
 
-pub(super) fn drop(session: &mut Session, name: &ObjectName, if_exists: bool) -> Result<()> {
+pub(super) fn drop(session: &mut Session, name: &ObjectName, if_exists: bool, cascade: bool) -> Result<()> {
     match existing(session, name)? {
         Some((schema, name)) => {
+            let state_now = session.state();
+            if let Some((table, index)) = state_now.index(&schema, &name)
+                && index.kind == IndexKind::Unique
+            {
+                let what = format!("index {name}");
+                references::release_index(session, table.oid(), &name, &what, cascade)?;
+            }
             let transaction = session.transaction()?;
             let mut transaction = transaction.lock();
             if !transaction.change_expression_index(&schema, &name, None)? {

@@ -628,7 +628,7 @@ pub(super) async fn finish(
         let mut transaction = transaction.lock();
         let rows = transaction.append(table_oid, segments.clone())?;
         if let Some(checks) = &checks {
-            checks.verify_written(&transaction, &segments)?;
+            checks.verify_written(&mut transaction, &segments, None)?;
         }
         Ok(rows)
     })

@@ -7,7 +7,7 @@ use crate::catalog::bind::{Binder, Target};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::like::MARK;
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{ColumnDef as Declared, DataType};
+use datafusion::sql::sqlparser::ast::{ColumnDef as Declared, DataType, ForeignKeyConstraint};
 use tenon_storage::{
     ColumnDef, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef, TableDefinition,
 };
@@ -60,10 +60,12 @@ fn marked(column: &Declared) -> Option<(String, Including)> {
     Some((name.replace("''", "'"), including))
 }
 
-/// What the new table gets from others.
+/// What the new table gets once it is there, from others or declared.
 #[derive(Default)]
 pub(super) struct Taken {
     pub sequences: Vec<OwnSequence>,
+    /// Of the new table itself: what they reference may be the table.
+    pub foreign_keys: Vec<ForeignKeyConstraint>,
     /// Plain and unique indexes: those of constraints are in the definition.
     pub indexes: Vec<IndexDef>,
     /// Names of columns with what is said of them.

@@ -6,6 +6,7 @@
 //! (segment and row number), the number of the first WHEN whose condition holds, and what that one writes.
 
 use super::constraints::Checks;
+use super::references::{self, Replaced};
 use super::{Description, assign, change, defaults, insert, parameters, query, row_locks, select};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -100,6 +101,7 @@ async fn run_once(
         changed: sizes.iter().map(|_| None).collect(),
         sizes,
         effects: merging.effects,
+        replaced: references::concern(&session.state(), &table).then(|| Replaced::of(&table)),
         ..Found::default()
     };
     let found = run::drain(&session.run(), plan, found, |found, batch| found.take(&batch)).await?;
@@ -112,7 +114,8 @@ async fn run_once(
         }
         let checks = Checks::of(session, &binder, table.definition())?;
         let writer = session.transaction()?.lock().writer(&table);
-        change::replace(session, &table, keep, (writer, found.written, Keys::Changed), checks).await?;
+        let rows = (writer, found.written, Keys::Changed);
+        change::replace(session, &table, keep, rows, checks, found.replaced).await?;
     }
     Ok(Some(Outcome::Command(format!("MERGE {}", found.rows))))
 }
@@ -449,6 +452,9 @@ struct Found {
     /// A bit for each row of a segment that is updated or deleted.
     changed: Vec<Option<BooleanBufferBuilder>>,
     written: Vec<RecordBatch>,
+    written_rows: u32,
+    /// Which rows those are, where foreign keys ask.
+    replaced: Option<Replaced>,
     rows: u64,
 }
 
@@ -482,7 +488,15 @@ impl Found {
                         .hint("Ensure that not more than one source row matches any one target row."));
                 }
                 bits.set_bit(row, true);
+                match (&mut self.replaced, effect) {
+                    (Some(replaced), Some(Effect::Delete)) => replaced.deleted.push((segment as u32, row as u32)),
+                    (Some(replaced), _) => {
+                        replaced.updated.push(((segment as u32, row as u32), self.written_rows));
+                    }
+                    (None, _) => {}
+                }
             }
+            self.written_rows += u32::from(written[at]);
             self.rows += u64::from(!matches!(effect, None | Some(Effect::Nothing)));
         }
         let columns: Vec<ArrayRef> = batch.columns()[3..].to_vec();

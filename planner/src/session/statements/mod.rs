@@ -32,6 +32,7 @@ mod parameters;
 mod partition;
 mod qualify;
 mod query;
+pub(crate) mod references;
 mod residence;
 mod returning;
 mod role;
@@ -238,6 +239,9 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
         Definition::DropAbsent(drop) => drop_absent(session, drop),
         Definition::Lock(names) => lock(session, names),
         Definition::Role { tag, change } => role::change(session, change, tag),
+        Definition::SetConstraints { names, deferred } => {
+            references::set_constraints(session, names.as_deref(), *deferred)
+        }
     }
 }
 

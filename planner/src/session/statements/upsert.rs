@@ -4,9 +4,10 @@
 //! others the assignments are planned as a SELECT over pairs of the row that is there and the row proposed, in which
 //! `excluded.c` is a column of its own; what it gives replaces the rows that are there.
 
+use super::references::{self, Replaced};
 use super::returning::Columns;
 use super::updatable::{self, Through};
-use super::{assign, conflict, defaults, insert, parameters, query, returning, row_locks, select};
+use super::{assign, change, conflict, defaults, insert, parameters, query, returning, row_locks, select};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -165,7 +166,7 @@ impl Upsert<'_> {
     /// Takes the changed rows out of the table and adds the written ones.
     async fn write(
         &self,
-        session: &Session,
+        session: &mut Session,
         binder: &Binder,
         written: &[RecordBatch],
         changed: &[RowLocation],
@@ -176,25 +177,17 @@ impl Upsert<'_> {
         }
         let keep = self.without(changed);
         let checks = updatable::checks(session, self.through.as_ref(), binder, self.table.definition())?;
-        let (transaction, table, written) = (session.transaction()?, self.table.clone(), written.to_vec());
-        let replaces = !changed.is_empty();
-        run::aside(&session.engine, async move {
-            let mut writer = transaction.lock().writer(&table);
-            for batch in &written {
-                writer.append(batch)?;
-            }
-            let segments = writer.finish()?;
-            checks.verify(&segments)?;
-            let mut transaction = transaction.lock();
-            if replaces {
-                transaction.replace_rows(&table, &keep, segments.clone(), Keys::Changed)?;
-            } else {
-                transaction.append(table.oid(), segments.clone())?;
-            }
-            checks.verify_written(&transaction, &segments)?;
-            Ok(rows)
-        })
-        .await
+        // The rows that others had before come last.
+        let replaced = references::concern(&session.state(), &self.table).then(|| {
+            let mut replaced = Replaced::of(&self.table);
+            let places = changed.iter().map(|there| (there.segment as u32, there.row as u32));
+            replaced.updated = places.zip((rows - changed.len()) as u32..).collect();
+            replaced
+        });
+        let writer = session.transaction()?.lock().writer(&self.table);
+        let rows_and_keys = (writer, written.to_vec(), Keys::Changed);
+        change::replace(session, &self.table, keep, rows_and_keys, checks, replaced).await?;
+        Ok(rows)
     }
 
     /// The columns of the pairs: the row that is there, the row proposed, the pair's number.

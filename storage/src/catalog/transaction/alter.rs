@@ -137,13 +137,15 @@ impl Transaction {
     pub fn drop_constraint(&mut self, schema: &str, table: &str, name: &str) -> Result<bool> {
         let mut found = false;
         self.redefine(schema, table, |definition| {
-            let before = (definition.all_indexes().count(), definition.checks.len());
+            let count = |own: &TableDefinition| own.constraints().count();
+            let before = count(definition);
             definition.primary_key = definition.primary_key.take().filter(|key| key.name != name);
             definition
                 .indexes
                 .retain(|index| index.kind != IndexKind::Constraint || index.name != name);
             definition.checks.retain(|check| check.name != name);
-            found = before != (definition.all_indexes().count(), definition.checks.len());
+            definition.foreign_keys.retain(|key| key.name != name);
+            found = before != count(definition);
             Ok(())
         })?;
         Ok(found)
@@ -189,6 +191,7 @@ impl Transaction {
         definition.columns.remove(index);
         definition.dictionaries.remove(index);
         definition.drop_from_indexes(index);
+        definition.drop_from_foreign_keys(index);
         definition.forget_index_data();
         let segments = current
             .segments()
@@ -216,6 +219,10 @@ impl Transaction {
         self.redefine(schema, table, |definition| {
             for check in definition.checks.iter_mut().filter(|check| check.name == name) {
                 check.name = to.into();
+                found = true;
+            }
+            for key in definition.foreign_keys.iter_mut().filter(|key| key.name == name) {
+                key.name = to.into();
                 found = true;
             }
             Ok(())

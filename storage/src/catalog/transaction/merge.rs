@@ -118,6 +118,7 @@ impl Transaction {
     /// The current state of others with this transaction's changes: those of a table that nobody else has changed as they are
     /// in `own`, and all rows in segments that are worth keeping, where it is given.
     fn merge(&self, current: &State, mut own_settled: Option<Settled>) -> Result<Merged> {
+        self.check_relied_on(current)?;
         let (mut removed, mut moves) = (BTreeMap::new(), Vec::new());
         let mut next = current.clone();
         for name in &self.schemas_created {
@@ -216,6 +217,7 @@ impl Transaction {
             }
             next.schemas.remove(name);
         }
+        self.check_absence(current, &next)?;
         match self.changes_meaning() {
             true => next.change_meaning(),
             false => next.meaning = current.meaning,

@@ -4,13 +4,18 @@
 //!
 //! Merge rules. Rows added to a table and rows removed from it survive beside those that others added and removed, but a row
 //! that another transaction removed meanwhile is none to be removed. Everything else (TRUNCATE, DROP, ALTER) needs the table
-//! to be as it was at the beginning. Else it is a SerializationFailure (40001) and nothing is changed. A name that another transaction has taken meanwhile gives the error of the statement itself.
+//! to be as it was at the beginning. Else it is a SerializationFailure (40001) and nothing is changed; so it is where
+//! others changed rows that a check of a foreign key relied on (`references`). A name that another transaction has taken
+//! meanwhile gives the error of the statement itself.
 
 mod alter;
 mod index;
 mod merge;
 mod objects;
 mod partition;
+mod references;
+
+pub use references::PendingKeys;
 
 use super::database::Database;
 use super::declaration::TableDef;
@@ -85,6 +90,7 @@ pub struct Transaction {
     objects: BTreeMap<ObjectKey, Option<Object>>,
     schemas_created: BTreeSet<String>,
     schemas_dropped: BTreeSet<String>,
+    references: references::References,
 }
 
 impl Transaction {
@@ -98,6 +104,7 @@ impl Transaction {
             objects: BTreeMap::new(),
             schemas_created: BTreeSet::new(),
             schemas_dropped: BTreeSet::new(),
+            references: Default::default(),
         }
     }
 

@@ -74,6 +74,11 @@ pub(crate) enum Definition {
         with_data: bool,
     },
     Lock(Vec<ObjectName>),
+    SetConstraints {
+        /// None: ALL.
+        names: Option<Vec<ObjectName>>,
+        deferred: bool,
+    },
     Role {
         /// `CREATE USER`
         tag: String,
@@ -93,7 +98,7 @@ pub(crate) fn knows(words: &[String]) -> bool {
         ("CREATE", "OR") => matches!(word(3), "FUNCTION" | "PROCEDURE"),
         ("CREATE", "TEMP" | "TEMPORARY" | "UNLOGGED") => word(2) == "SEQUENCE",
         ("ALTER", "SEQUENCE" | "TABLE" | "VIEW" | "INDEX" | "MATERIALIZED") => true,
-        ("COMMENT", "ON") | ("REFRESH", _) | ("LOCK", _) => true,
+        ("COMMENT", "ON") | ("REFRESH", _) | ("LOCK", _) | ("SET", "CONSTRAINTS") => true,
         ("DROP", _) => absent::knows(words),
         _ => false,
     }
@@ -167,6 +172,9 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
     if parser.parse_keyword(Keyword::LOCK) {
         return lock(parser);
     }
+    if take_words(parser, &["set", "constraints"]) {
+        return set_constraints(parser);
+    }
     parser.expect_keyword_is(Keyword::REFRESH)?;
     parser.expect_keywords(&[Keyword::MATERIALIZED, Keyword::VIEW])?;
     let _ = parser.parse_keyword(Keyword::CONCURRENTLY);
@@ -228,4 +236,18 @@ pub(crate) fn take_words(parser: &mut Parser<'_>, words: &[&str]) -> bool {
         });
     }
     all
+}
+
+/// `{ ALL | name [, ...] } { DEFERRED | IMMEDIATE }`
+fn set_constraints(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
+    let names = match take_words(parser, &["all"]) {
+        true => None,
+        false => Some(parser.parse_comma_separated(|parser| parser.parse_object_name(false))?),
+    };
+    let deferred = take_words(parser, &["deferred"]);
+    if !deferred && !take_words(parser, &["immediate"]) {
+        let next = parser.peek_token();
+        return parser.expected("DEFERRED or IMMEDIATE", next);
+    }
+    Ok(Definition::SetConstraints { names, deferred })
 }

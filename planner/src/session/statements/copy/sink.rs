@@ -5,6 +5,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::CopySink;
 use crate::session::engine::Engine;
 use crate::session::statements::constraints::Checks;
+use crate::session::statements::references::{End, settle};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -51,14 +52,16 @@ impl Destination {
             Place::Block(transaction) => {
                 let mut transaction = transaction.lock();
                 transaction.append(table_oid, segments.clone())?;
-                self.checks.verify_written(&transaction, &segments)
+                self.checks.verify_written(&mut transaction, &segments, None)?;
+                settle(&mut transaction, End::Statement)
             }
             Place::Database(database) => {
                 let mut attempt = 1;
                 loop {
                     let mut transaction = database.begin();
                     transaction.append(table_oid, segments.clone())?;
-                    self.checks.verify_written(&transaction, &segments)?;
+                    self.checks.verify_written(&mut transaction, &segments, None)?;
+                    settle(&mut transaction, End::Transaction)?;
                     match transaction.commit().map_err(SqlError::from) {
                         Err(error) if error.state == state::SERIALIZATION_FAILURE && attempt < ATTEMPTS_MAX => {
                             attempt += 1;

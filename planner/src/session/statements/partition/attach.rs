@@ -6,7 +6,7 @@ use crate::catalog::partitions;
 use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
 use crate::session::run;
-use crate::session::statements::query;
+use crate::session::statements::{query, references};
 use datafusion::sql::sqlparser::ast::{self, ForValues, ObjectName};
 use std::sync::Arc;
 use tenon_storage::quote;
@@ -140,6 +140,9 @@ pub(super) async fn attach(session: &mut Session, to: &Relation, name: &ObjectNa
             state::WRONG_OBJECT_TYPE,
             format!("{message} \"{}\"", parent.name),
         ));
+    }
+    if references::concern(&binder.snapshot, &child) {
+        return Err(SqlError::unsupported("a partition with foreign keys of its own"));
     }
     let root = binder.snapshot.table_by_oid(parent.root).cloned();
     let root = root.ok_or_else(|| SqlError::internal("a partition has no table"))?;

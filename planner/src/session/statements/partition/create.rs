@@ -5,7 +5,7 @@ use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::session::Session;
-use crate::session::statements::{constraints, declared};
+use crate::session::statements::constraints;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, CreateTable, ForValues, ObjectName, TableConstraint};
 use std::sync::Arc;
@@ -124,7 +124,6 @@ fn own(
     for constraint in &create.constraints {
         match constraint {
             TableConstraint::Check(check) => checks.push((None, check.name.clone(), check.clone())),
-            TableConstraint::ForeignKey(_) => declared::not_enforced(session, "FOREIGN KEY"),
             other => return Err(SqlError::unsupported(format!("constraint {other} of a partition"))),
         }
     }

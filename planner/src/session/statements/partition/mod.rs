@@ -15,7 +15,7 @@ use crate::pg::parse::parse;
 use crate::session::statements::constraints;
 use crate::session::{Prepared, Session};
 use tenon_storage::quote;
-use tenon_storage::{Partition, Relation};
+use tenon_storage::{ForeignKey, Partition, ReferentialAction, Relation};
 
 /// The table or partition that is divided; 42P17 where it is not.
 pub(super) struct Parent {
@@ -57,6 +57,15 @@ pub(super) async fn execute(session: &mut Session, sql: &str) -> Result<()> {
 
 /// Deletes the rows of a partition.
 pub(super) async fn empty(session: &mut Session, partition: &Partition) -> Result<()> {
+    let is_followed = |key: &ForeignKey| {
+        use ReferentialAction::{NoAction, Restrict};
+        !matches!(key.on_delete, NoAction | Restrict)
+    };
+    let references = session.state().references_to(partition.root);
+    if references.iter().any(|(_, key)| is_followed(key)) {
+        let what = "emptying a partition of a table whose rows are referenced with ON DELETE";
+        return Err(SqlError::unsupported(what));
+    }
     let name = format!(
         "{}.{}",
         quote::name(&partition.schema_name),

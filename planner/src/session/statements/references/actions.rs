@@ -1,0 +1,208 @@
+//! What becomes of referencing rows when the rows that they reference go or get other keys.
+
+use super::check::Constraint;
+use super::{Replaced, keys};
+use crate::pg::error::{Result, SqlError};
+use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::session::Session;
+use crate::session::run;
+use crate::session::statements::partition;
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::datasource::{MemTable, provider_as_source};
+use std::sync::Arc;
+use tenon_storage::{ForeignKey, PendingKeys, ReferentialAction, Segment, State, TableVersion, quote};
+
+/// The relation of the keys that are gone, with those in their places, in the statements that follow them.
+const CHANGED_KEYS: &str = "\u{1}changed keys";
+
+/// The keys that a table has lost.
+struct Lost {
+    /// Of rows that are gone.
+    deleted: Vec<ArrayRef>,
+    /// Of rows that have another one now, and that one.
+    updated: Vec<ArrayRef>,
+    now: Vec<ArrayRef>,
+}
+
+fn is_empty(keys: &[ArrayRef]) -> bool {
+    keys.first().is_none_or(|keys| keys.is_empty())
+}
+
+/// The keys in these columns that rows no longer have. `written` are the rows that the statement has added.
+fn lost(replaced: &Replaced, written: &[Arc<Segment>], columns: &[usize]) -> Result<Lost> {
+    let gathered = |places: &[(u32, u32)]| -> Result<Vec<ArrayRef>> {
+        let columns = columns.iter();
+        columns
+            .map(|column| keys::gather(&replaced.table, *column, places))
+            .collect()
+    };
+    let deleted = gathered(&replaced.deleted)?;
+    let mut lost = Lost {
+        deleted: keys::pick(&deleted, &keys::valid(&deleted).0)?,
+        updated: Vec::new(),
+        now: Vec::new(),
+    };
+    if replaced.updated.is_empty() || !replaced.assigns(columns) {
+        return Ok(lost);
+    }
+    let places: Vec<(u32, u32)> = replaced.updated.iter().map(|(place, _)| *place).collect();
+    let successors: Vec<u32> = replaced.updated.iter().map(|(_, row)| *row).collect();
+    let before = gathered(&places)?;
+    let written: Vec<ArrayRef> = columns
+        .iter()
+        .map(|column| {
+            let parts: Vec<ArrayRef> = written.iter().map(|segment| segment.column(*column)).collect();
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            concat(&parts).map_err(|error| from_arrow(&error))
+        })
+        .collect::<Result<_>>()?;
+    let after = keys::pick(&written, &successors)?;
+    let changed = keys::different(&before, &after)?;
+    let (before, after) = (keys::pick(&before, &changed)?, keys::pick(&after, &changed)?);
+    let referable = keys::valid(&before).0;
+    lost.updated = keys::pick(&before, &referable)?;
+    lost.now = keys::pick(&after, &referable)?;
+    Ok(lost)
+}
+
+/// Does what the foreign keys that reference a table ask for once a statement has changed its rows.
+pub(in crate::session::statements) async fn follow(
+    session: &mut Session,
+    replaced: Replaced,
+    written: Vec<Arc<Segment>>,
+) -> Result<()> {
+    let oid = replaced.table.oid();
+    let references = session.state().references_to(oid);
+    let (replaced, written) = (Arc::new(replaced), Arc::new(written));
+    for (child, key) in references {
+        let Some(columns) = key.referenced_columns(replaced.table.definition()) else {
+            continue;
+        };
+        let (own, rows) = (replaced.clone(), written.clone());
+        let lost = run::aside(&session.engine, async move { lost(&own, &rows, &columns) }).await?;
+        if is_empty(&lost.deleted) && is_empty(&lost.updated) {
+            continue;
+        }
+        if !is_empty(&lost.deleted) {
+            act(session, child.oid(), &key, key.on_delete, lost.deleted, None).await?;
+        }
+        if !is_empty(&lost.updated) {
+            act(session, child.oid(), &key, key.on_update, lost.updated, Some(lost.now)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The referencing table as it is now, after what was done for other constraints.
+fn now(state: &State, child: u32, key: &ForeignKey) -> Result<Arc<TableVersion>> {
+    let table = state.table_by_oid(child).cloned();
+    table.ok_or_else(|| SqlError::internal(format!("the table of constraint \"{}\" is not there", key.name)))
+}
+
+async fn act(
+    session: &mut Session,
+    child: u32,
+    key: &ForeignKey,
+    action: ReferentialAction,
+    gone: Vec<ArrayRef>,
+    now_there: Option<Vec<ArrayRef>>,
+) -> Result<()> {
+    let state = session.state();
+    let table = now(&state, child, key)?;
+    let transaction = session.transaction()?;
+    let budget = session.engine.database().budget().clone();
+    let constraint = Constraint::of(&state, &table, key, &budget)?;
+    constraint.rely_on_absence(&mut transaction.lock(), &gone)?;
+    let pending = PendingKeys {
+        constraint: key.oid,
+        table: child,
+        keys: gone.clone(),
+        are_gone: true,
+    };
+    if action == ReferentialAction::NoAction {
+        transaction.lock().add_pending(pending);
+        return Ok(());
+    }
+    if action == ReferentialAction::Restrict {
+        return run::aside(&session.engine, async move {
+            let found = constraint.in_child(&gone)?;
+            match found.is_there.iter().position(|there| *there) {
+                Some(row) => Err(constraint.violated(&gone, row, true)),
+                None => Ok(()),
+            }
+        })
+        .await;
+    }
+    let sql = statement(&constraint, action, now_there.is_some());
+    let keys = relation(&constraint, gone, now_there)?;
+    let outer = std::mem::take(&mut session.surroundings);
+    let source = provider_as_source(Arc::new(keys));
+    session.surroundings.relations.push((CHANGED_KEYS.into(), source));
+    let result = partition::execute(session, &sql).await;
+    session.surroundings = outer;
+    result?;
+    if action == ReferentialAction::SetDefault {
+        // A default that is the key that is gone left the rows as they were.
+        transaction.lock().add_pending(pending);
+    }
+    Ok(())
+}
+
+/// The keys that are gone, and the keys that rows have instead: each with its columns by number.
+fn relation(constraint: &Constraint, gone: Vec<ArrayRef>, now: Option<Vec<ArrayRef>>) -> Result<MemTable> {
+    let schema = constraint.parent.schema();
+    let mut fields: Vec<Field> = Vec::new();
+    let mut arrays = Vec::new();
+    for (prefix, keys) in [("old", Some(gone)), ("new", now)] {
+        for (at, array) in keys.into_iter().flatten().enumerate() {
+            let field = schema.field(constraint.columns[at]).clone();
+            let field = field.with_name(format!("{prefix} {at}")).with_nullable(true);
+            fields.push(field.with_data_type(array.data_type().clone()));
+            arrays.push(array);
+        }
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let rows = RecordBatch::try_new(schema.clone(), arrays).map_err(|error| from_arrow(&error))?;
+    MemTable::try_new(schema, vec![vec![rows]]).map_err(|error| from_datafusion(&error))
+}
+
+/// The statement that changes the referencing rows.
+fn statement(constraint: &Constraint, action: ReferentialAction, is_update: bool) -> String {
+    let definition = constraint.child.definition();
+    let table = format!(
+        "{}.{}",
+        quote::name(&definition.schema_name),
+        quote::name(&definition.name)
+    );
+    let columns: Vec<String> = constraint
+        .key
+        .columns
+        .iter()
+        .map(|column| quote::name(&definition.columns[*column].name))
+        .collect();
+    let keys = quote::name(CHANGED_KEYS);
+    let equal: Vec<String> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| format!("referencing.{column} = changed.\"old {at}\""))
+        .collect();
+    let equal = equal.join(" AND ");
+    if action == ReferentialAction::Cascade && !is_update {
+        return format!("DELETE FROM {table} AS referencing USING {keys} AS changed WHERE {equal}");
+    }
+    let set: Vec<String> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| match action {
+            ReferentialAction::SetNull => format!("{column} = NULL"),
+            ReferentialAction::SetDefault => format!("{column} = DEFAULT"),
+            _ => format!("{column} = changed.\"new {at}\""),
+        })
+        .collect();
+    format!(
+        "UPDATE {table} AS referencing SET {} FROM {keys} AS changed WHERE {equal}",
+        set.join(", ")
+    )
+}

@@ -1,0 +1,335 @@
+//! Whether rows have the rows that they reference.
+
+use super::Replaced;
+use super::keys::{self, Form};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::errors::from_arrow;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::compute::{cast, concat};
+use std::sync::Arc;
+use tenon_storage::datetime::shown;
+use tenon_storage::numeric::Numeric;
+use tenon_storage::{
+    ForeignKey, MemoryBudget, PendingKeys, SEGMENT_ROWS_MAX, Segment, State, TableDefinition, TableVersion, Transaction,
+};
+
+/// Rows whose keys are looked up at a time.
+const ROWS_AT_A_TIME: usize = 8 * SEGMENT_ROWS_MAX;
+/// More keys than these are not told one by one to the transaction that relied on them.
+const KEYS_TOLD_MAX: usize = 1 << 12;
+
+/// A constraint between two tables as they are.
+pub(super) struct Constraint {
+    pub key: ForeignKey,
+    pub child: Arc<TableVersion>,
+    pub parent: Arc<TableVersion>,
+    /// The referenced columns.
+    pub columns: Vec<usize>,
+    forms: Vec<Form>,
+    budget: Arc<MemoryBudget>,
+}
+
+impl Constraint {
+    pub(super) fn of(
+        state: &State,
+        child: &Arc<TableVersion>,
+        key: &ForeignKey,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Constraint> {
+        let parent = state.table_by_oid(key.references);
+        let found = parent.and_then(|parent| Some((parent, key.referenced_columns(parent.definition())?)));
+        let Some((parent, columns)) = found else {
+            let message = format!("what constraint \"{}\" references is not there", key.name);
+            return Err(SqlError::internal(message));
+        };
+        let mut forms = Vec::with_capacity(columns.len());
+        for (own, referenced) in key.columns.iter().zip(&columns) {
+            let own = child.definition().columns[*own].sql_type;
+            let referenced = parent.definition().columns[*referenced].sql_type;
+            let form = keys::form(own, referenced)?;
+            forms.push(form.ok_or_else(|| SqlError::internal("keys that cannot be compared"))?);
+        }
+        Ok(Constraint {
+            key: key.clone(),
+            child: child.clone(),
+            parent: parent.clone(),
+            columns,
+            forms,
+            budget: budget.clone(),
+        })
+    }
+
+    /// Which keys the referenced table has.
+    pub(super) fn in_parent(&self, keys: &[ArrayRef]) -> Result<keys::Found> {
+        keys::find(&self.parent, &self.columns, &self.forms, keys, &self.budget)
+    }
+
+    /// Which keys the referencing table has.
+    pub(super) fn in_child(&self, keys: &[ArrayRef]) -> Result<keys::Found> {
+        keys::find(&self.child, &self.key.columns, &self.forms, keys, &self.budget)
+    }
+
+    /// The columns of rows that the referencing table has, or is to have.
+    fn keys_of(&self, segments: &[Arc<Segment>]) -> Result<Vec<ArrayRef>> {
+        let columns = self.key.columns.iter().map(|column| {
+            let parts: Vec<ArrayRef> = segments.iter().map(|segment| segment.column(*column)).collect();
+            match parts.as_slice() {
+                [only] => Ok(only.clone()),
+                parts => {
+                    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+                    concat(&parts).map_err(|error| from_arrow(&error))
+                }
+            }
+        });
+        columns.collect()
+    }
+
+    /// The keys that are looked up: those without a NULL. 23503 for a row that MATCH FULL does not take.
+    fn asked(&self, keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let (valid, mixed) = keys::valid(&keys);
+        if self.key.match_full && !mixed.is_empty() {
+            let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
+            return Err(self.missing().detail(detail));
+        }
+        match keys.first().is_some_and(|first| first.len() == valid.len()) {
+            true => Ok(keys),
+            false => keys::pick(&keys, &valid),
+        }
+    }
+
+    /// Keys of the referencing table that the referenced one does not have. What was found is told to the transaction.
+    fn missing_keys(&self, transaction: Option<&mut Transaction>, keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let found = self.in_parent(&keys)?;
+        if let Some(transaction) = transaction {
+            let known = self.index_keys(&keys, &found.distinct)?;
+            transaction.rely_on_rows(self.parent.oid(), self.key.index, known);
+        }
+        let missing = (0..found.is_there.len()).filter(|row| !found.is_there[*row]);
+        keys::pick(&keys, &missing.map(|row| row as u32).collect::<Vec<_>>())
+    }
+
+    /// Some of the keys as the referenced index has them; None where they are too many or of other types.
+    fn index_keys(&self, keys: &[ArrayRef], rows: &[u32]) -> Result<Option<Vec<ArrayRef>>> {
+        let index = self.key.index_of(self.parent.definition());
+        let Some(index) = index.filter(|index| index.columns.len() == keys.len() && rows.len() <= KEYS_TOLD_MAX) else {
+            return Ok(None);
+        };
+        let picked = keys::pick(keys, rows)?;
+        let of_place = |place: usize| self.key.places.iter().position(|own| *own == place);
+        let ordered: Option<Vec<ArrayRef>> = (0..keys.len())
+            .map(|place| Some(picked[of_place(place)?].clone()))
+            .collect();
+        match ordered {
+            Some(ordered) => told(&self.parent, &index.columns, &ordered),
+            None => Ok(None),
+        }
+    }
+
+    /// Tells the transaction that these keys must not come into the referencing table.
+    pub(super) fn rely_on_absence(&self, transaction: &mut Transaction, keys: &[ArrayRef]) -> Result<()> {
+        let columns = &self.key.columns;
+        let known = match keys.first().is_some_and(|keys| keys.len() <= KEYS_TOLD_MAX) {
+            true => told(&self.child, columns, keys)?,
+            false => None,
+        };
+        transaction.rely_on_absence(self.child.oid(), columns, known);
+        Ok(())
+    }
+
+    fn missing(&self) -> SqlError {
+        let message = format!(
+            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+            self.child.name(),
+            self.key.name
+        );
+        SqlError::new(state::FOREIGN_KEY_VIOLATION, message)
+    }
+
+    /// 23503 for a key that the referencing table has and the referenced one does not.
+    pub(super) fn violated(&self, keys: &[ArrayRef], row: usize, is_gone: bool) -> SqlError {
+        let (error, of, columns) = match is_gone {
+            false => (self.missing(), self.child.definition(), &self.key.columns),
+            true => {
+                let message = format!(
+                    "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
+                    self.parent.name(),
+                    self.key.name,
+                    self.child.name()
+                );
+                let error = SqlError::new(state::FOREIGN_KEY_VIOLATION, message);
+                (error, self.parent.definition(), &self.columns)
+            }
+        };
+        let names: Vec<&str> = columns.iter().map(|column| of.columns[*column].name.as_str()).collect();
+        let values: Vec<String> = keys.iter().map(|keys| display(keys, row)).collect();
+        let rest = match is_gone {
+            false => format!("is not present in table \"{}\".", self.parent.name()),
+            true => format!("is still referenced from table \"{}\".", self.child.name()),
+        };
+        error.detail(format!("Key ({})=({}) {rest}", names.join(", "), values.join(", ")))
+    }
+}
+
+/// Keys in the types of a table's columns; None where a cast would not keep which are equal.
+fn told(table: &TableVersion, columns: &[usize], keys: &[ArrayRef]) -> Result<Option<Vec<ArrayRef>>> {
+    let mut told = Vec::with_capacity(keys.len());
+    for (keys, column) in keys.iter().zip(columns) {
+        let wanted = table.schema().field(*column).data_type();
+        told.push(match keys.data_type() == wanted {
+            true => keys.clone(),
+            // A number that its column cannot hold becomes NULL, which equals no other.
+            false if keys.data_type().is_integer() && wanted.is_integer() => {
+                cast(keys, wanted).map_err(|error| from_arrow(&error))?
+            }
+            false => return Ok(None),
+        });
+    }
+    Ok(Some(told))
+}
+
+fn display(values: &ArrayRef, row: usize) -> String {
+    match values.as_binary_opt::<i64>() {
+        Some(numerics) => Numeric::from_bytes(numerics.value(row)).to_string(),
+        None => shown(values, row),
+    }
+}
+
+/// Looks up what rows that were just written reference. Keys that are missing may come yet: they are pending.
+pub(in crate::session::statements) fn written(
+    transaction: &mut Transaction,
+    definition: &TableDefinition,
+    rows: &[Arc<Segment>],
+    replaced: Option<&Replaced>,
+) -> Result<()> {
+    let state = transaction.state().clone();
+    let Some(child) = state.table_by_oid(definition.oid) else {
+        return Ok(());
+    };
+    let budget = transaction.database().budget().clone();
+    for key in &child.definition().foreign_keys {
+        let constraint = Constraint::of(&state, child, key, &budget)?;
+        match replaced.filter(|replaced| !replaced.updated.is_empty()) {
+            None => {
+                for rows in chunks(rows) {
+                    check(transaction, &constraint, constraint.keys_of(rows)?)?;
+                }
+            }
+            Some(replaced) => {
+                let keys = constraint.keys_of(rows)?;
+                let keys = changed(&constraint, keys, replaced)?;
+                let count = keys.first().map_or(0, |keys| keys.len());
+                for offset in (0..count).step_by(ROWS_AT_A_TIME) {
+                    let rows = ROWS_AT_A_TIME.min(count - offset);
+                    let keys = keys.iter().map(|keys| keys.slice(offset, rows));
+                    check(transaction, &constraint, keys.collect())?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Segments of so many rows as are looked up at a time.
+fn chunks(segments: &[Arc<Segment>]) -> impl Iterator<Item = &[Arc<Segment>]> {
+    let mut rest = segments;
+    std::iter::from_fn(move || {
+        let mut rows = 0;
+        let mut count = 0;
+        while count < rest.len() && (count == 0 || rows + rest[count].rows() <= ROWS_AT_A_TIME) {
+            rows += rest[count].rows();
+            count += 1;
+        }
+        let (chunk, more) = rest.split_at(count);
+        rest = more;
+        (count > 0).then_some(chunk)
+    })
+}
+
+/// The keys of the rows that are new, or were another's before: a row that keeps its key is not looked at.
+fn changed(constraint: &Constraint, keys: Vec<ArrayRef>, replaced: &Replaced) -> Result<Vec<ArrayRef>> {
+    let rows = keys.first().map_or(0, |keys| keys.len());
+    let places: Vec<(u32, u32)> = replaced.updated.iter().map(|(place, _)| *place).collect();
+    let successors: Vec<u32> = replaced.updated.iter().map(|(_, row)| *row).collect();
+    let mut is_asked = vec![true; rows];
+    successors.iter().for_each(|row| is_asked[*row as usize] = false);
+    if replaced.assigns(&constraint.key.columns) {
+        let before = constraint.key.columns.iter();
+        let before = before.map(|column| keys::gather(&replaced.table, *column, &places));
+        let before = before.collect::<Result<Vec<_>>>()?;
+        let after = keys::pick(&keys, &successors)?;
+        for at in keys::different(&before, &after)? {
+            is_asked[successors[at as usize] as usize] = true;
+        }
+    }
+    let asked: Vec<u32> = (0..rows as u32).filter(|row| is_asked[*row as usize]).collect();
+    keys::pick(&keys, &asked)
+}
+
+fn check(transaction: &mut Transaction, constraint: &Constraint, keys: Vec<ArrayRef>) -> Result<()> {
+    let keys = constraint.asked(keys)?;
+    if keys.first().is_none_or(|keys| keys.is_empty()) {
+        return Ok(());
+    }
+    let missing = constraint.missing_keys(Some(&mut *transaction), keys)?;
+    if missing.first().is_some_and(|keys| !keys.is_empty()) {
+        transaction.add_pending(PendingKeys {
+            constraint: constraint.key.oid,
+            table: constraint.child.oid(),
+            keys: missing,
+            are_gone: false,
+        });
+    }
+    Ok(())
+}
+
+/// What ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Statement,
+    Transaction,
+}
+
+/// Decides on the keys that are pending: those of constraints that are not deferred, or at the transaction's end all.
+pub(crate) fn settle(transaction: &mut Transaction, end: End) -> Result<()> {
+    let pending = transaction.take_pending(end == End::Transaction);
+    let state = transaction.state().clone();
+    let budget = transaction.database().budget().clone();
+    for pending in pending {
+        let Some(child) = state.table_by_oid(pending.table) else {
+            continue;
+        };
+        let mut own = child.definition().foreign_keys.iter();
+        let Some(key) = own.find(|key| key.oid == pending.constraint) else {
+            continue;
+        };
+        let constraint = Constraint::of(&state, child, key, &budget)?;
+        let missing = constraint.missing_keys(Some(&mut *transaction), pending.keys)?;
+        if missing.first().is_none_or(|keys| keys.is_empty()) {
+            continue;
+        }
+        constraint.rely_on_absence(transaction, &missing)?;
+        let found = constraint.in_child(&missing)?;
+        if let Some(row) = found.is_there.iter().position(|there| *there) {
+            return Err(constraint.violated(&missing, row, pending.are_gone));
+        }
+    }
+    Ok(())
+}
+
+/// Checks all rows of the referencing table.
+pub(in crate::session::statements) fn validate(
+    state: &State,
+    child: &Arc<TableVersion>,
+    key: &ForeignKey,
+    budget: &Arc<MemoryBudget>,
+) -> Result<()> {
+    let constraint = Constraint::of(state, child, key, budget)?;
+    for rows in chunks(child.segments()) {
+        let keys = constraint.asked(constraint.keys_of(rows)?)?;
+        let missing = constraint.missing_keys(None, keys)?;
+        if missing.first().is_some_and(|keys| !keys.is_empty()) {
+            return Err(constraint.violated(&missing, 0, false));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Foreign keys beside other transactions: no reference to a row that another one took away, and none added to a row that
+//! this one takes away.
+
+use crate::process::{Server, failing, sql_state, value};
+use crate::trial;
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Trial;
+use rand::prelude::*;
+use std::time::{Duration, Instant};
+use tokio_postgres::Client;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("foreign_keys::pairs", pairs),
+        trial("foreign_keys::at_random", at_random),
+        trial("foreign_keys::copy", copy),
+    ]
+}
+
+const TABLES: &str = "
+    CREATE TABLE p (id int PRIMARY KEY, v int);
+    CREATE TABLE c (k int, a int REFERENCES p);
+    CREATE TABLE d (k int, a int REFERENCES p ON DELETE CASCADE ON UPDATE CASCADE);
+    INSERT INTO p SELECT g, 0 FROM generate_series(1, 20) g;
+    INSERT INTO c VALUES (0, 20);";
+
+/// What a transaction does, what another one does and commits before the first commits, and what that gives: of the other
+/// statement, then of the first one's COMMIT.
+const PAIRS: [(&str, &str, &str, &str); 19] = [
+    ("INSERT INTO c VALUES (1, 1)", "DELETE FROM p WHERE id = 1", "", "40001"),
+    ("INSERT INTO d VALUES (1, 1)", "DELETE FROM p WHERE id = 1", "", "40001"),
+    ("UPDATE c SET a = 1", "DELETE FROM p WHERE id = 1", "", "40001"),
+    (
+        "INSERT INTO c VALUES (1, 1)",
+        "UPDATE p SET id = 50 WHERE id = 1",
+        "",
+        "40001",
+    ),
+    ("DELETE FROM p WHERE id = 1", "INSERT INTO c VALUES (1, 1)", "", "40001"),
+    ("DELETE FROM p WHERE id = 1", "INSERT INTO d VALUES (1, 1)", "", "40001"),
+    (
+        "UPDATE p SET id = 50 WHERE id = 1",
+        "INSERT INTO d VALUES (1, 1)",
+        "",
+        "40001",
+    ),
+    ("DELETE FROM p WHERE id = 1", "UPDATE c SET a = 1", "", "40001"),
+    ("TRUNCATE c", "INSERT INTO c VALUES (1, 1)", "", "40001"),
+    ("INSERT INTO c VALUES (1, 1)", "TRUNCATE p, c, d", "", "40001"),
+    (
+        "INSERT INTO c VALUES (1, 1)",
+        "ALTER TABLE p DROP CONSTRAINT p_pkey CASCADE",
+        "",
+        "40001",
+    ),
+    // These do not meet.
+    ("INSERT INTO c VALUES (1, 1)", "INSERT INTO p VALUES (30, 0)", "", ""),
+    ("INSERT INTO c VALUES (1, 1)", "DELETE FROM p WHERE id = 2", "", ""),
+    ("INSERT INTO c VALUES (1, 1)", "UPDATE p SET v = 1 WHERE id = 1", "", ""),
+    ("INSERT INTO c VALUES (1, 1)", "INSERT INTO c VALUES (2, 1)", "", ""),
+    (
+        "UPDATE p SET v = v + 1 WHERE id = 1",
+        "INSERT INTO c VALUES (1, 1)",
+        "",
+        "",
+    ),
+    ("DELETE FROM p WHERE id = 1", "INSERT INTO c VALUES (1, 2)", "", ""),
+    ("DELETE FROM p WHERE id = 1", "INSERT INTO d VALUES (1, 2)", "", ""),
+    ("UPDATE p SET id = 60 WHERE id = 1", "UPDATE c SET k = 1", "", ""),
+];
+
+async fn outcome(client: &Client, sql: &str) -> String {
+    match client.batch_execute(sql).await {
+        Ok(()) => String::new(),
+        Err(error) => sql_state(&error),
+    }
+}
+
+async fn orphans(client: &Client) -> Result<String> {
+    let sql = "SELECT (SELECT count(*) FROM c WHERE a NOT IN (SELECT id FROM p)) \
+               + (SELECT count(*) FROM d WHERE a NOT IN (SELECT id FROM p))";
+    value(client, sql).await
+}
+
+async fn pairs() -> Result<()> {
+    let server = Server::start(&[])?;
+    let (one, other) = (server.connect().await?, server.connect().await?);
+    for level in ["READ COMMITTED", "REPEATABLE READ"] {
+        for (first, second, of_second, of_commit) in PAIRS {
+            one.batch_execute("DROP TABLE IF EXISTS d, c, p").await?;
+            one.batch_execute(TABLES).await?;
+            one.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}; {first}"))
+                .await?;
+            let found = outcome(&other, second).await;
+            ensure!(found == of_second, "{level}: {second} beside {first}: {found:?}");
+            let found = outcome(&one, "COMMIT").await;
+            ensure!(found == of_commit, "{level}: {first} beside {second}: {found:?}");
+            let left = orphans(&one).await?;
+            ensure!(left == "0", "{level}: {first} beside {second}: {left} orphans");
+        }
+    }
+    // The next statement of the block finds out already.
+    one.batch_execute("DROP TABLE IF EXISTS d, c, p").await?;
+    one.batch_execute(TABLES).await?;
+    one.batch_execute("BEGIN; INSERT INTO c VALUES (1, 1)").await?;
+    other.batch_execute("DELETE FROM p WHERE id = 1").await?;
+    ensure!(failing(&one, "SELECT 1").await? == "40001");
+    one.batch_execute("ROLLBACK").await?;
+    // A savepoint that is gone back to relied on nothing.
+    one.batch_execute("BEGIN; SAVEPOINT s; INSERT INTO c VALUES (1, 2); ROLLBACK TO s; INSERT INTO c VALUES (1, 3)")
+        .await?;
+    other.batch_execute("DELETE FROM p WHERE id = 2").await?;
+    one.batch_execute("COMMIT").await?;
+    // A constraint that is added beside rows that would violate it.
+    one.batch_execute("BEGIN; CREATE TABLE e (a int REFERENCES p)").await?;
+    other.batch_execute("DELETE FROM p WHERE id = 5").await?;
+    ensure!(outcome(&one, "COMMIT").await == "40001");
+    Ok(())
+}
+
+/// Clients that add, change and remove rows of all tables; none leaves a reference to a row that is not there.
+async fn at_random() -> Result<()> {
+    let server = Server::start(&[])?;
+    let client = server.connect().await?;
+    client.batch_execute(TABLES).await?;
+    let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| rand::rng().random());
+    println!("TENON_SEED={seed}");
+    let until = Instant::now() + Duration::from_secs(4);
+    let mut writers = Vec::new();
+    for number in 0..4 {
+        let (client, mut rng) = (server.connect().await?, StdRng::seed_from_u64(seed + number));
+        writers.push(tokio::spawn(async move {
+            let mut done = 0;
+            while Instant::now() < until {
+                let mut sql = String::new();
+                let in_block = rng.random_bool(0.5);
+                for _ in 0..if in_block { rng.random_range(1..4) } else { 1 } {
+                    let (a, b) = (rng.random_range(1..20), rng.random_range(1..20));
+                    let table = if rng.random_bool(0.5) { "c" } else { "d" };
+                    sql.push_str(&match rng.random_range(0..8) {
+                        0 | 1 => format!("INSERT INTO {table} VALUES ({b}, {a});"),
+                        2 => format!("INSERT INTO {table} SELECT g, {a} FROM generate_series(1, 3) g;"),
+                        3 => format!("DELETE FROM p WHERE id = {a};"),
+                        4 => format!("INSERT INTO p VALUES ({a}, 0) ON CONFLICT DO NOTHING;"),
+                        5 => format!("UPDATE {table} SET a = {a} WHERE k = {b};"),
+                        6 => format!("UPDATE p SET id = {a} WHERE id = {b};"),
+                        _ => format!("DELETE FROM {table} WHERE a = {a};"),
+                    });
+                }
+                let sql = if in_block { format!("BEGIN; {sql} COMMIT") } else { sql };
+                match client.batch_execute(&sql).await {
+                    Ok(()) => done += 1,
+                    Err(error) => {
+                        let state = sql_state(&error);
+                        ensure!(
+                            ["23503", "23505", "40001", "40P01"].contains(&state.as_str()),
+                            "{sql}: {state}"
+                        );
+                        client.batch_execute("ROLLBACK").await?;
+                    }
+                }
+            }
+            Ok(done)
+        }));
+    }
+    let mut done = 0;
+    for writer in writers {
+        done += writer.await??;
+    }
+    ensure!(done > 20, "{done} transactions in all");
+    let left = orphans(&client).await?;
+    ensure!(left == "0", "{left} orphans, TENON_SEED={seed}");
+    Ok(())
+}
+
+async fn put(client: &Client, rows: String) -> Result<String> {
+    use futures::SinkExt;
+    let sink = client.copy_in::<_, bytes::Bytes>("COPY c FROM STDIN").await?;
+    let mut sink = Box::pin(sink);
+    sink.send(rows.into()).await.context("the rows")?;
+    Ok(match sink.as_mut().finish().await {
+        Ok(rows) => rows.to_string(),
+        Err(error) => sql_state(&error),
+    })
+}
+
+/// COPY checks what it loads, in a block and outside; many rows do not take long.
+async fn copy() -> Result<()> {
+    let server = Server::start(&[])?;
+    let client = server.connect().await?;
+    client.batch_execute(TABLES).await?;
+    ensure!(put(&client, "1\t1\n2\t\\N\n3\t3\n".into()).await? == "3");
+    ensure!(put(&client, "1\t1\n2\t77\n".into()).await? == "23503");
+    client.batch_execute("BEGIN; INSERT INTO p VALUES (77, 0)").await?;
+    ensure!(put(&client, "4\t77\n".into()).await? == "1");
+    client.batch_execute("COMMIT; BEGIN").await?;
+    ensure!(put(&client, "4\t78\n".into()).await? == "23503");
+    ensure!(failing(&client, "SELECT 1").await? == "25P02");
+    client.batch_execute("ROLLBACK").await?;
+    ensure!(value(&client, "SELECT count(*) FROM c").await? == "5");
+    client
+        .batch_execute("INSERT INTO p SELECT g, 0 FROM generate_series(1000, 60000) g")
+        .await?;
+    let rows: String = (0..200_000)
+        .map(|n| format!("{n}\t{}\n", 1000 + n * 7 % 59_000))
+        .collect();
+    ensure!(put(&client, rows).await? == "200000");
+    let rows: String = (0..200_000)
+        .map(|n| format!("{n}\t{}\n", 1002 + n * 7 % 59_001))
+        .collect();
+    ensure!(put(&client, rows).await? == "23503");
+    Ok(())
+}
