@@ -8,6 +8,7 @@ pub mod locks;
 mod moves;
 pub mod objects;
 pub mod partition;
+mod rows;
 pub mod sequence;
 pub mod state;
 pub mod table;

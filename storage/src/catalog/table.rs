@@ -3,30 +3,22 @@
 use super::declaration::{Check, ColumnDef, DeviceResidence, OnCommit, TableDef};
 use super::foreign_key::ForeignKey;
 use super::index::{ColumnOrder, ExpressionIndex, Index, IndexKind};
-use super::moves::{Move, Removed};
 use super::partition::Partitioning;
+use super::rows::statistics_of;
 use super::unique;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
+use crate::segment::Segment;
 use crate::segment::dictionary::Dictionary;
-use crate::segment::{Live, Segment};
 use crate::statistics::lazy::LazyStatistics;
 use crate::statistics::{Distribution, TableStatistics};
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Schema, SchemaRef};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
-
-/// Segments up to this size are merged with their neighbours.
-const COMPACT_ROWS_MAX: usize = 1 << 16;
-/// A segment of whose rows more than such a part is gone is built anew.
-const WORN_PART: usize = 4;
-/// Statistics are taken anew once as many rows are gone as such a part of those left.
-const STALE_PART: u64 = 4;
 
 /// Most columns that a table has, as in PostgreSQL.
 pub const COLUMNS_MAX: usize = 1600;
@@ -188,13 +180,13 @@ impl TableDefinition {
 /// The rows of a table as one transaction sees them. Shares segments with the versions before and after it.
 #[derive(Clone, Debug)]
 pub struct TableVersion {
-    definition: Arc<TableDefinition>,
+    pub(super) definition: Arc<TableDefinition>,
     version: u64,
     /// The version that last had anything but rows added: those that follow with the same number have its rows and more.
-    rows_since: u64,
-    segments: Arc<[Arc<Segment>]>,
-    statistics: Arc<TableStatistics>,
-    lazy: Arc<LazyStatistics>,
+    pub(super) rows_since: u64,
+    pub(super) segments: Arc<[Arc<Segment>]>,
+    pub(super) statistics: Arc<TableStatistics>,
+    pub(super) lazy: Arc<LazyStatistics>,
 }
 
 impl TableVersion {
@@ -203,7 +195,7 @@ impl TableVersion {
         Self::with_statistics(definition, segments, statistics)
     }
 
-    fn with_statistics(
+    pub(super) fn with_statistics(
         definition: Arc<TableDefinition>,
         segments: Vec<Arc<Segment>>,
         statistics: TableStatistics,
@@ -219,82 +211,6 @@ impl TableVersion {
         })
     }
 
-    /// The next version, without rows, and with segments added behind those that are left. Checks the unique indexes, unless
-    /// `keys_kept`: the added rows have the keys of the removed.
-    pub(crate) fn changed(
-        &self,
-        removed: &Removed,
-        added: &[Arc<Segment>],
-        keys_kept: bool,
-        budget: &Arc<MemoryBudget>,
-    ) -> Result<Arc<TableVersion>> {
-        let mut statistics = (*self.statistics).clone();
-        let mut segments = Vec::with_capacity(self.segments.len() + added.len());
-        for segment in self.segments.iter() {
-            let Some(live) = removed.left_of(segment)? else {
-                segments.push(segment.clone());
-                continue;
-            };
-            remove_rows(&mut statistics, segment, &live);
-            if live.rows() > 0 {
-                segments.push(Segment::left(segment.whole(), Arc::new(live)));
-            }
-        }
-        if !keys_kept {
-            unique::check(&self.definition, &segments, added, budget)?;
-        }
-        for segment in added {
-            add_segment(&mut statistics, segment);
-            segments.push(segment.clone());
-        }
-        let removed = statistics.removed - self.statistics.removed;
-        let mut next =
-            Self::with_statistics(self.definition.clone(), segments, statistics).knowing(&self.lazy, removed);
-        if removed == 0 {
-            Arc::make_mut(&mut next).rows_since = self.rows_since;
-        }
-        Ok(next)
-    }
-
-    /// The same rows in segments that are worth keeping, those of the first `from` left alone: segments of which much was
-    /// removed are built anew, and small ones merged. Gives the moves of rows, too.
-    pub(crate) fn settled(self: Arc<Self>, from: usize, budget: &Arc<MemoryBudget>) -> (Arc<TableVersion>, Vec<Move>) {
-        let (alone, others) = self.segments.split_at(from);
-        let worn = |segment: &Arc<Segment>| {
-            let is_worn = segment.live().is_some_and(|live| is_worn(live));
-            is_worn.then(|| self.rebuilt(segment, budget)).flatten()
-        };
-        let rebuilt: Vec<Option<Arc<Segment>>> = match others.iter().any(|segment| segment.live().is_some()) {
-            true => others.par_iter().map(worn).collect(),
-            false => vec![None; others.len()],
-        };
-        let mut moves = Vec::new();
-        let mut segments = alone.to_vec();
-        for (segment, rebuilt) in others.iter().zip(rebuilt) {
-            moves.extend(rebuilt.as_ref().map(|rebuilt| Move::of(segment, rebuilt, 0)));
-            segments.push(rebuilt.unwrap_or_else(|| segment.clone()));
-            compact(&mut segments, from, &self.definition, budget, &mut moves);
-        }
-        let is_stale = self.statistics.removed * STALE_PART > self.statistics.rows;
-        if moves.is_empty() && !is_stale {
-            return (self, moves);
-        }
-        let statistics = match is_stale {
-            false => (*self.statistics).clone(),
-            true => statistics_of(&self.definition, &segments),
-        };
-        let mut next = Self::with_statistics(self.definition.clone(), segments, statistics).knowing(&self.lazy, 0);
-        Arc::make_mut(&mut next).rows_since = self.rows_since;
-        (next, moves)
-    }
-
-    fn rebuilt(&self, segment: &Segment, budget: &Arc<MemoryBudget>) -> Option<Arc<Segment>> {
-        let columns: Vec<ArrayRef> = (0..segment.columns()).map(|column| segment.column(column)).collect();
-        let columns: Vec<Vec<&ArrayRef>> = columns.iter().map(|column| vec![column]).collect();
-        // Where memory is short the segment stays as it is.
-        Segment::build(&columns, &self.definition.dictionaries, segment.rows(), budget).ok()
-    }
-
     /// A version of the table that has no rows and holds no memory for any.
     pub fn without_rows(&self) -> Arc<TableVersion> {
         Self::new(self.definition.clone(), Vec::new())
@@ -306,7 +222,7 @@ impl TableVersion {
     }
 
     /// This new version with the samples of the one before it, as far as they still hold.
-    fn knowing(self: Arc<Self>, before: &LazyStatistics, removed: u64) -> Arc<Self> {
+    pub(super) fn knowing(self: Arc<Self>, before: &LazyStatistics, removed: u64) -> Arc<Self> {
         let lazy = before.following(self.rows(), removed);
         let mut own = Arc::unwrap_or_clone(self);
         own.lazy = lazy;
@@ -383,70 +299,5 @@ impl TableVersion {
     /// Bytes of memory that the table's columns hold.
     pub fn bytes(&self) -> usize {
         self.segments.iter().map(|segment| segment.bytes()).sum()
-    }
-}
-
-/// Merges small segments at the end, those after the first `from` alone, so that many small inserts leave few segments, each
-/// row copied a few times.
-pub(super) fn compact(
-    segments: &mut Vec<Arc<Segment>>,
-    from: usize,
-    definition: &TableDefinition,
-    budget: &Arc<MemoryBudget>,
-    moves: &mut Vec<Move>,
-) {
-    // Where memory is short the segments stay as they are.
-    while let [.., before, last] = &segments[from..]
-        && before.rows() < 2 * last.rows()
-        && before.rows() + last.rows() <= COMPACT_ROWS_MAX
-    {
-        let columns: Vec<_> = (0..definition.columns.len())
-            .map(|i| [before.column(i), last.column(i)])
-            .collect();
-        let columns: Vec<Vec<_>> = columns.iter().map(|pair| pair.iter().collect()).collect();
-        let rows = before.rows() + last.rows();
-        let Ok(merged) = Segment::build(&columns, &definition.dictionaries, rows, budget) else {
-            return;
-        };
-        moves.extend([Move::of(before, &merged, 0), Move::of(last, &merged, before.rows())]);
-        segments.truncate(segments.len() - 2);
-        segments.push(merged);
-    }
-}
-
-/// Whether so much of a segment is gone that it is built anew.
-fn is_worn(live: &Live) -> bool {
-    (live.all_rows() - live.rows()) * WORN_PART > live.all_rows()
-}
-
-fn statistics_of(definition: &TableDefinition, segments: &[Arc<Segment>]) -> TableStatistics {
-    let mut statistics = TableStatistics::empty(definition.columns.len());
-    segments
-        .iter()
-        .for_each(|segment| add_segment(&mut statistics, segment));
-    statistics
-}
-
-/// Takes out what a segment loses where `live` is left of it.
-fn remove_rows(statistics: &mut TableStatistics, segment: &Segment, live: &Live) {
-    let gone = (segment.rows() - live.rows()) as u64;
-    for (column, own) in statistics.columns.iter_mut().enumerate() {
-        let nulls = match own.null_count {
-            0 => 0,
-            _ => {
-                let rows = live.gone_since(segment.live().map(AsRef::as_ref));
-                segment.whole_nulls(column, rows)
-            }
-        };
-        own.remove(gone, nulls);
-    }
-    statistics.rows -= gone;
-    statistics.removed += gone;
-}
-
-fn add_segment(statistics: &mut TableStatistics, segment: &Segment) {
-    statistics.rows += segment.rows() as u64;
-    for (column, own) in statistics.columns.iter_mut().enumerate() {
-        own.append(segment.statistics(column));
     }
 }

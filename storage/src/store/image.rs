@@ -3,6 +3,7 @@
 
 use super::is_kept;
 use super::record::Place;
+use super::rows_change::{RowsChange, SegmentImage, images};
 use crate::catalog::{
     CheckOption, Composite, Domain, Function, Object, ObjectKey, Partition, Relation, Role, SchemaEntry, Sequence,
     SequenceDef, SequenceOwner, State, TableDefinition, TableVersion, View,
@@ -14,7 +15,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,36 +61,6 @@ pub(super) enum ObjectImage {
     Comment(Arc<str>),
 }
 
-/// A whole segment by its number, and which of its rows are gone.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct SegmentImage {
-    pub id: u64,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gone: Vec<u32>,
-}
-
-impl SegmentImage {
-    fn of(segment: &Arc<Segment>) -> SegmentImage {
-        SegmentImage {
-            id: segment.whole_id(),
-            gone: segment.live().map_or(Vec::new(), |live| live.gone().collect()),
-        }
-    }
-}
-
-/// A table whose rows alone changed. In this order: segments go, rows of others go, so many of the first of those left are
-/// kept, and others follow them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct RowsChange {
-    oid: u32,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    dropped: Vec<u64>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    gone: Vec<SegmentImage>,
-    kept: usize,
-    then: Vec<SegmentImage>,
-}
-
 /// What a commit changed. Objects come first, and enums among them: what follows names their versions.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Delta {
@@ -113,10 +84,6 @@ pub(super) struct Image {
     schemas: BTreeMap<String, u32>,
     relations: BTreeMap<u32, RelationImage>,
     pub next_oid: u32,
-}
-
-fn images(segments: &[Arc<Segment>]) -> Vec<SegmentImage> {
-    segments.iter().map(SegmentImage::of).collect()
 }
 
 impl RelationImage {
@@ -257,54 +224,6 @@ impl Delta {
             && self.relations.is_empty()
             && self.relations_gone.is_empty()
             && self.rows.is_empty()
-    }
-}
-
-impl RowsChange {
-    fn between(then: &[Arc<Segment>], now: &TableVersion) -> RowsChange {
-        let there: HashSet<u64> = now.segments().iter().map(|segment| segment.whole_id()).collect();
-        let (left, dropped): (Vec<_>, Vec<_>) = then.iter().partition(|then| there.contains(&then.whole_id()));
-        let same = left.iter().zip(now.segments().iter());
-        let same = same.take_while(|(then, now)| then.whole_id() == now.whole_id());
-        let mut gone = Vec::new();
-        let mut kept = 0;
-        for (then, now) in same {
-            kept += 1;
-            let (Some(live), true) = (now.live(), then.id() != now.id()) else {
-                continue;
-            };
-            gone.push(SegmentImage {
-                id: now.whole_id(),
-                gone: live.gone_since(then.live().map(AsRef::as_ref)).collect(),
-            });
-        }
-        RowsChange {
-            oid: now.oid(),
-            dropped: dropped.into_iter().map(|segment| segment.whole_id()).collect(),
-            gone,
-            kept,
-            then: images(&now.segments()[kept..]),
-        }
-    }
-
-    /// False: it is none of these segments'.
-    fn apply(self, segments: &mut Vec<SegmentImage>) -> bool {
-        let dropped: HashSet<u64> = self.dropped.into_iter().collect();
-        if !dropped.is_empty() {
-            segments.retain(|segment| !dropped.contains(&segment.id));
-        }
-        for change in self.gone {
-            let Some(own) = segments.iter_mut().find(|own| own.id == change.id) else {
-                return false;
-            };
-            own.gone.extend(change.gone);
-        }
-        if segments.len() < self.kept {
-            return false;
-        }
-        segments.truncate(self.kept);
-        segments.extend(self.then);
-        true
     }
 }
 

@@ -20,6 +20,7 @@ mod log;
 mod record;
 mod recover;
 mod rows;
+mod rows_change;
 
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use log::Position;

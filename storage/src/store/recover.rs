@@ -1,9 +1,10 @@
 //! Opening a store: the newest checkpoint, the logs behind it, the rows.
 
 use super::disk::Disk;
-use super::image::{Delta, Image, SegmentImage, corrupted};
+use super::image::{Delta, Image, corrupted};
 use super::log::Log;
 use super::record::{self, FileKind, HEADING_BYTES, Kind, Place};
+use super::rows_change::SegmentImage;
 use super::{Checkpoint, Store, Stored};
 use crate::catalog::database::OID_FIRST;
 use crate::catalog::sequence::SequenceLog;
