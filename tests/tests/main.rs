@@ -10,6 +10,7 @@ mod copy;
 mod demo;
 mod drivers;
 mod estimates;
+mod for_update;
 mod foreign_keys;
 mod fragments;
 mod gpu;
@@ -59,6 +60,7 @@ fn main() {
     trials.extend(foreign_keys::trials());
     trials.extend(store::trials());
     trials.extend(row_locks::trials());
+    trials.extend(for_update::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.push(trial("bench::small", small_small));
     trials.push(trial("architecture::layers", architecture::layers));

@@ -263,7 +263,7 @@ fn drop_absent(session: &mut Session, drop: &definition::DropAbsent) -> Result<O
     Ok(Outcome::Command(drop.tag.clone()))
 }
 
-/// LOCK TABLE: writers do not wait for each other, they conflict (40001); what a transaction reads is a snapshot anyway.
+/// LOCK TABLE holds nobody off: writers wait for rows alone, and what a transaction reads is a snapshot anyway.
 fn lock(session: &Session, names: &[ast::ObjectName]) -> Result<Outcome> {
     if session.block().is_none() {
         let message = "LOCK TABLE can only be used in transaction blocks";
