@@ -61,6 +61,11 @@ impl TableWriter {
         Ok(())
     }
 
+    /// How many rows were taken.
+    pub fn rows(&self) -> usize {
+        self.pending_rows + self.segments.iter().map(|segment| segment.rows()).sum::<usize>()
+    }
+
     /// The segments of all rows taken.
     pub fn finish(mut self) -> Result<Vec<Arc<Segment>>> {
         self.flush()?;

@@ -26,6 +26,8 @@ use super::encoding::{EncodedKeys, KeyEncoding, KeyRange};
 pub const ROW_BITS: u32 = SEGMENT_ROWS_MAX.trailing_zeros();
 /// Most segments of a run.
 pub const SEGMENTS_MAX: usize = 1 << (u32::BITS - ROW_BITS);
+/// Fewer rows are sorted by one thread: waking others takes longer.
+const PARALLEL_ROWS_MIN: usize = 1 << 14;
 /// What a row costs while a run is built: its entry, and the tree beside it.
 const BUILD_BYTES_PER_ROW: usize = 32;
 
@@ -91,11 +93,16 @@ impl Run {
         let rows: usize = segments.iter().map(|segment| segment.rows()).sum();
         let told = |error: tenon_storage::StorageError| DataFusionError::External(Box::new(error));
         let mut memory = budget.reserve_spare(rows * BUILD_BYTES_PER_ROW).map_err(told)?;
-        let parts = segments.par_iter().enumerate().map(|(number, segment)| {
+        let of_segment = |(number, segment): (usize, &Arc<Segment>)| {
             let keys: Vec<ArrayRef> = columns.iter().map(|column| segment.column(*column)).collect();
             part(&keys, number, encoding)
-        });
-        let parts = parts.collect::<Result<Vec<(Vec<Entry>, Option<Rows>)>>>()?;
+        };
+        let few = rows < PARALLEL_ROWS_MIN;
+        let parts = match few {
+            true => segments.iter().enumerate().map(of_segment).collect::<Result<_>>(),
+            false => segments.par_iter().enumerate().map(of_segment).collect(),
+        };
+        let parts: Vec<(Vec<Entry>, Option<Rows>)> = parts?;
         let key_bytes = parts.iter().flat_map(|(_, rows)| rows).map(Rows::size).sum::<usize>();
         memory.grow_spare(2 * key_bytes).map_err(told)?;
         let (entries, keys): (Vec<Vec<Entry>>, Vec<Option<Rows>>) = parts.into_iter().unzip();
@@ -104,13 +111,15 @@ impl Run {
             let rows = keys[(location >> ROW_BITS) as usize].as_ref();
             rows.map(|rows| rows.row(row_of(location)))
         };
-        if encoding.is_word() {
-            entries.par_sort_unstable();
-        } else {
-            entries.par_sort_unstable_by(|a, b| {
-                let bytes = || key(a.1).cmp(&key(b.1));
-                a.0.cmp(&b.0).then_with(bytes).then(a.1.cmp(&b.1))
-            });
+        let order = |a: &Entry, b: &Entry| {
+            let bytes = || key(a.1).cmp(&key(b.1));
+            a.0.cmp(&b.0).then_with(bytes).then(a.1.cmp(&b.1))
+        };
+        match (encoding.is_word(), few) {
+            (true, true) => entries.sort_unstable(),
+            (true, false) => entries.par_sort_unstable(),
+            (false, true) => entries.sort_unstable_by(order),
+            (false, false) => entries.par_sort_unstable_by(order),
         }
         let words: Vec<u64> = entries.iter().map(|entry| entry.0).collect();
         let locations: Vec<u32> = entries.iter().map(|entry| entry.1).collect();

@@ -41,6 +41,8 @@ use tokio_util::sync::CancellationToken;
 const BATCHES_AHEAD: usize = 4;
 /// Of a query that holds this much, one batch waits at a time, bytes.
 const HELD_BYTES_LARGE: usize = 8 << 20;
+/// Waking another thread takes longer than what is done with so many rows.
+const ROWS_FEW: usize = 256;
 /// A client that reads on so soon holds up nothing.
 const CLIENT_GRACE: Duration = Duration::from_millis(10);
 /// A plan of this cost does not begin among the short ones: it takes more than a moment.
@@ -509,6 +511,21 @@ pub(crate) async fn aside<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     on(engine.beginning()?, work).await
+}
+
+/// The same for work over so many rows, which this thread does itself where they are few.
+pub(crate) async fn aside_over<T: Send + 'static>(
+    engine: &Engine,
+    rows: usize,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    if rows > ROWS_FEW {
+        return aside(engine, work).await;
+    }
+    match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(result) => result,
+        Err(panic) => Err(panicked(&*panic)),
+    }
 }
 
 async fn on<T: Send + 'static>(threads: &Handle, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {

@@ -61,13 +61,12 @@ impl TableVersion {
     /// removed are built anew, and small ones merged. Gives the moves of rows, too.
     pub(crate) fn settled(self: Arc<Self>, from: usize, budget: &Arc<MemoryBudget>) -> (Arc<TableVersion>, Vec<Move>) {
         let (alone, others) = self.segments.split_at(from);
-        let worn = |segment: &Arc<Segment>| {
-            let is_worn = segment.live().is_some_and(|live| is_worn(live));
-            is_worn.then(|| self.rebuilt(segment, budget)).flatten()
-        };
-        let rebuilt: Vec<Option<Arc<Segment>>> = match others.iter().any(|segment| segment.live().is_some()) {
-            true => others.par_iter().map(worn).collect(),
-            false => vec![None; others.len()],
+        let worn = |segment: &Arc<Segment>| segment.live().is_some_and(|live| is_worn(live));
+        let rebuilt = |segment: &Arc<Segment>| worn(segment).then(|| self.rebuilt(segment, budget)).flatten();
+        // Waking other threads takes longer than most commits.
+        let rebuilt: Vec<Option<Arc<Segment>>> = match others.iter().filter(|segment| worn(segment)).count() {
+            0 | 1 => others.iter().map(rebuilt).collect(),
+            _ => others.par_iter().map(rebuilt).collect(),
         };
         let mut moves = Vec::new();
         let mut segments = alone.to_vec();

@@ -25,6 +25,8 @@ use std::sync::Arc;
 const BLOCK_ROWS: usize = 1 << 13;
 /// Runs of equal first key columns longer than this are left to the hash table.
 const RUN_ROWS_MAX: usize = 64;
+/// Fewer rows are looked through by one thread: waking others takes longer.
+const PARALLEL_ROWS_MIN: usize = 1 << 15;
 /// Bytes of the hash table for each added row.
 const BYTES_PER_ROW: usize = 24;
 
@@ -71,9 +73,11 @@ pub(super) fn check_one(
     let rows: usize = added.iter().map(|segment| segment.rows()).sum();
     let _held = budget.reserve(rows * BYTES_PER_ROW)?;
     let table = checker.hash_added(rows)?;
-    may_meet
-        .par_iter()
-        .try_for_each(|segment| checker.probe(&table, segment))
+    let probe = |segment: &&Arc<Segment>| checker.probe(&table, segment);
+    match may_meet.iter().map(|segment| segment.rows()).sum::<usize>() < PARALLEL_ROWS_MIN {
+        true => may_meet.iter().try_for_each(probe),
+        false => may_meet.par_iter().try_for_each(probe),
+    }
 }
 
 /// Finds the rows there that have given keys; `keys` are the key's columns.

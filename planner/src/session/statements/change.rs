@@ -574,7 +574,9 @@ pub(super) async fn replace(
     replaced: Option<Replaced>,
 ) -> Result<()> {
     let (transaction, table) = (session.transaction()?, table.clone());
-    let (segments, replaced) = run::aside(&session.engine, async move {
+    let gone = keep.iter().flatten().map(|keep| keep.len() - keep.true_count());
+    let rows = gone.sum::<usize>() + writer.rows() + added.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let (segments, replaced) = run::aside_over(&session.engine, rows, async move {
         for batch in &added {
             writer.append(batch)?;
         }

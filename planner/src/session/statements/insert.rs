@@ -620,7 +620,7 @@ pub(super) async fn finish(
     checks: Option<Checks>,
 ) -> Result<u64> {
     let transaction = session.transaction()?;
-    run::aside(&session.engine, async move {
+    run::aside_over(&session.engine, writer.rows(), async move {
         let segments = writer.finish()?;
         if let Some(checks) = &checks {
             checks.verify(&segments)?;
