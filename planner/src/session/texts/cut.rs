@@ -59,6 +59,8 @@ impl Before {
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Select,
+    /// A query under a WITH of queries.
+    With,
     Insert,
     Update,
     Delete,
@@ -87,11 +89,16 @@ const NO_NAMES: [&str; 22] = [
     "and", "or", "not", "where", "select", "end", "null", "true", "false", "any", "all", "some", "on", "case", "when",
     "then", "else", "having", "by", "in", "is", "like",
 ];
+/// Words after which a WITH is left alone: it changes data, or its parts decide each other's types.
+const NOT_UNDER_WITH: [&str; 5] = ["insert", "update", "delete", "merge", "recursive"];
 /// Most literals that are taken out of a text.
 const LITERALS_MAX: usize = 100;
 
 fn kind(sql: &str, start: usize) -> Option<Kind> {
     let word = sql.as_bytes().get(start..start + 6)?;
+    if word[..4].eq_ignore_ascii_case(b"with") && word[4].is_ascii_whitespace() {
+        return Some(Kind::With);
+    }
     let kinds = [
         ("select", Kind::Select),
         ("insert", Kind::Insert),
@@ -147,6 +154,9 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                 }
                 let word = &sql[at..end];
                 let is = |name: &str| word.eq_ignore_ascii_case(name);
+                if kind == Kind::With && NOT_UNDER_WITH.iter().any(|name| is(name)) {
+                    return None;
+                }
                 if list == Some(depth) && !row_was {
                     list = None;
                 }

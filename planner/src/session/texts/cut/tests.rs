@@ -20,6 +20,12 @@ fn literals_beside_columns_are_taken_out() {
     let (text, literals) = parts("SELECT 1 FROM t WHERE k BETWEEN 3 AND 7 AND 5 = k;");
     assert_eq!(text, "SELECT 1 FROM t WHERE k BETWEEN $1 AND $2 AND 5 = k;");
     assert_eq!(literals, [Integer("3".into()), Integer("7".into())]);
+    let (text, literals) = parts("with r as (select a from t where k = 5) select 1 from r where v = 'x'");
+    assert_eq!(
+        text,
+        "with r as (select a from t where k = $1) select 1 from r where v = $2"
+    );
+    assert_eq!(literals, [Integer("5".into()), Text("x".into())]);
     let pinned = cut("SELECT 1 FROM t WHERE k = 3 AND v = 'x'", &[0]).unwrap();
     assert_eq!(
         (pinned.text.as_str(), pinned.key.as_str()),
@@ -126,7 +132,8 @@ fn others_stay() {
     for sql in [
         "INSERT INTO t VALUES (5), (6)",
         "COPY t FROM stdin",
-        "WITH a AS (SELECT 1) SELECT 1 FROM a WHERE k = 5",
+        "WITH a AS (DELETE FROM t RETURNING k) SELECT 1 FROM a WHERE k = 5",
+        "WITH RECURSIVE a(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM a WHERE k < 5) SELECT 1 FROM a",
         "SELECT $1",
         "SELECT E'a\\'b' WHERE k = 5",
         "SELECT a FROM t WHERE k = 'a\\' AND v = 'b'",
