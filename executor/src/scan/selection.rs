@@ -194,26 +194,19 @@ impl Selector {
                 continue;
             }
             let picked = chosen.pick();
-            if !segment.is_plain(runtime.column) {
-                let mut lanes = vec![];
-                append_integer_keys(&segment.column_slice(runtime.column, offset, rows), &mut lanes)?;
-                set.retain(|row| lanes[row as usize - offset], picked);
-                runtime.kept += picked.len();
-                continue;
-            }
-            let column = segment.column(runtime.column);
-            if let Some(values) = column.as_primitive_opt::<Int64Type>() {
+            let plain = segment.is_plain(runtime.column).then(|| segment.column(runtime.column));
+            if let Some(values) = plain.as_ref().and_then(|plain| plain.as_primitive_opt::<Int64Type>()) {
                 let values = values.values();
                 set.retain(|row| values[row as usize], picked);
-            } else if let Some(values) = column.as_primitive_opt::<Int32Type>() {
+            } else if let Some(values) = plain.as_ref().and_then(|plain| plain.as_primitive_opt::<Int32Type>()) {
                 let values = values.values();
                 set.retain(|row| i64::from(values[row as usize]), picked);
-            } else if let Some(values) = column.as_primitive_opt::<Date32Type>() {
+            } else if let Some(values) = plain.as_ref().and_then(|plain| plain.as_primitive_opt::<Date32Type>()) {
                 let values = values.values();
                 set.retain(|row| i64::from(values[row as usize]), picked);
             } else {
                 let mut lanes = vec![];
-                append_integer_keys(&column.slice(offset, rows), &mut lanes)?;
+                append_integer_keys(&segment.column_slice(runtime.column, offset, rows), &mut lanes)?;
                 set.retain(|row| lanes[row as usize - offset], picked);
             }
             runtime.kept += picked.len();

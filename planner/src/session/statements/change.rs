@@ -322,8 +322,7 @@ fn assigned(definition: &TableDefinition, values: &[Option<ast::Expr>]) -> Assig
 }
 
 fn of_update(binder: &Binder, update: &Update, target: Target) -> Result<Change> {
-    let definition = target.table.definition().clone();
-    let definition = &definition;
+    let definition = target.table.definition();
     let values = assign::values(binder, definition, target.view.as_ref(), &update.assignments)?;
     let assigned = assigned(definition, &values);
     let mut items = positions(&target.alias);

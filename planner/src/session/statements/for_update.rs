@@ -7,13 +7,11 @@
 use super::row_locks::{self, Found, Wish};
 use super::{parameters, query};
 use crate::catalog::bind::{Binder, fold};
-use crate::catalog::system;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
-use crate::pg::rewrite::rewrite;
 use crate::session::run::{self, Source};
 use crate::session::{Prepared, Session};
-use datafusion::arrow::array::{Array, AsArray, BooleanArray};
+use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, UInt32Type};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
@@ -60,12 +58,7 @@ pub(super) async fn run(
                 }
                 continue;
             }
-            let mut keep: Vec<Option<Vec<bool>>> = vec![None; target.table.segments().len()];
-            for at in rows {
-                let rows = target.table.segments()[at.segment].rows();
-                keep[at.segment].get_or_insert_with(|| vec![true; rows])[at.row] = false;
-            }
-            let keep: Vec<_> = keep.into_iter().map(|rows| rows.map(BooleanArray::from)).collect();
+            let keep = row_locks::all_but(&target.table, rows);
             if row_locks::lock_as(session, &target.table, &keep, target.wish).await? == Found::Changed {
                 continue 'again;
             }
@@ -74,7 +67,6 @@ pub(super) async fn run(
             return query::run_unlocked(session, prepared, query, params).await;
         };
         let mut restricted = query.clone();
-        restricted.locks.clear();
         if let SetExpr::Select(select) = restricted.body.as_mut() {
             select.selection = Some(and(select.selection.take(), condition));
         }
@@ -210,7 +202,6 @@ async fn found(
     target: &Target,
 ) -> Result<Vec<RowLocation>> {
     let mut query = query.clone();
-    query.locks.clear();
     if target.skips {
         query.limit_clause = None;
         query.fetch = None;
@@ -259,13 +250,8 @@ async fn found(
     }
     let mut binder = binder.clone();
     binder.positions_of = Some(target.table.oid());
-    let mut tree = ast::Statement::Query(Box::new(query));
-    if system::touches(&tree) {
-        tree = system::rewrite(tree);
-    }
-    rewrite(&mut tree);
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
-    let plan = query::bind(parameters::plan(&binder, tree, &declared)?.0, params)?;
+    let plan = query::bind(parameters::plan(&binder, query::checked(&query)?, &declared)?.0, params)?;
     run::drain(
         &session.run(),
         plan,

@@ -33,7 +33,7 @@ pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32])
 }
 
 /// The query rewritten, with the clauses refused that would be ignored.
-fn checked(query: &ast::Query) -> Result<ast::Statement> {
+pub(super) fn checked(query: &ast::Query) -> Result<ast::Statement> {
     if let ast::SetExpr::Select(select) = query.body.as_ref()
         && select.into.is_some()
     {
@@ -84,7 +84,7 @@ pub(super) fn with_positions(
     let plan = bind(plan(binder, query, &prepared.param_fields)?, params)?;
     let own = plan.schema().columns().into_iter();
     let own = own.filter(|column| !POSITION_FIELDS.contains(&column.name.as_str()));
-    let plan = LogicalPlanBuilder::from(plan.clone())
+    let plan = LogicalPlanBuilder::from(plan)
         .project(own.map(Expr::Column))
         .and_then(LogicalPlanBuilder::build)
         .map_err(|error| from_datafusion(&error))?;

@@ -7,7 +7,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
 use crate::session::run::stopped;
 use datafusion::arrow::array::BooleanArray;
-use tenon_storage::{LockMode, Locked, StorageError, TableVersion, Wait};
+use tenon_storage::{LockMode, Locked, RowLocation, StorageError, TableVersion, Wait};
 
 /// What became of the rows that a statement has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,19 @@ pub(super) struct Wish {
     pub mode: LockMode,
     /// Otherwise a row that another transaction holds is an error.
     pub waits: bool,
+}
+
+/// The rows of a table to keep where some are left out.
+pub(super) fn all_but(
+    table: &TableVersion,
+    left_out: impl IntoIterator<Item = RowLocation>,
+) -> Vec<Option<BooleanArray>> {
+    let mut keep: Vec<Option<Vec<bool>>> = vec![None; table.segments().len()];
+    for at in left_out {
+        let rows = table.segments()[at.segment].rows();
+        keep[at.segment].get_or_insert_with(|| vec![true; rows])[at.row] = false;
+    }
+    keep.into_iter().map(|rows| rows.map(BooleanArray::from)).collect()
 }
 
 /// Locks the rows of a table that `keep` leaves out, which are to be changed, and waits for those that others hold.

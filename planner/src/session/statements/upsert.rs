@@ -16,7 +16,7 @@ use crate::pg::rewrite::rewrite;
 use crate::pg::walk::VisitMut;
 use crate::session::Session;
 use crate::session::run;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, interleave, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use datafusion::common::ScalarValue;
@@ -94,7 +94,9 @@ impl Upsert<'_> {
             let budget = session.engine.database().budget().clone();
             let located = run::aside(&session.engine, async move { Ok(table.locate(&key, &keys, &budget)?) }).await?;
             let met: Vec<RowLocation> = located.iter().flatten().copied().collect();
-            if row_locks::lock(session, &self.table, &self.without(&met)).await? == row_locks::Found::Stand {
+            if row_locks::lock(session, &self.table, &row_locks::all_but(&self.table, met)).await?
+                == row_locks::Found::Stand
+            {
                 break located;
             }
             let state = session.state();
@@ -153,16 +155,6 @@ impl Upsert<'_> {
         }
     }
 
-    /// The table's rows without some of them.
-    fn without(&self, gone: &[RowLocation]) -> Vec<Option<BooleanArray>> {
-        let mut keep: Vec<Option<Vec<bool>>> = vec![None; self.table.segments().len()];
-        for there in gone {
-            let rows = self.table.segments()[there.segment].rows();
-            keep[there.segment].get_or_insert_with(|| vec![true; rows])[there.row] = false;
-        }
-        keep.into_iter().map(|rows| rows.map(BooleanArray::from)).collect()
-    }
-
     /// Takes the changed rows out of the table and adds the written ones.
     async fn write(
         &self,
@@ -175,7 +167,7 @@ impl Upsert<'_> {
         if rows == 0 {
             return Ok(0);
         }
-        let keep = self.without(changed);
+        let keep = row_locks::all_but(&self.table, changed.iter().copied());
         let checks = updatable::checks(session, self.through.as_ref(), binder, self.table.definition())?;
         // The rows that others had before come last.
         let replaced = references::concern(&session.state(), &self.table).then(|| {
