@@ -11,6 +11,7 @@ pub mod index;
 pub mod join;
 pub mod keys;
 pub mod memory_size;
+pub mod node;
 mod offload;
 pub mod options;
 pub mod per_execution;
@@ -20,8 +21,3 @@ pub mod runtime_filter;
 pub mod scan;
 pub mod test_hooks;
 pub mod window;
-
-/// Whether a node is one of this crate's.
-pub fn is_own(plan: &std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>) -> bool {
-    matches!(plan.name(), "ScanExec" | "JoinExec" | "IndexJoinExec" | "GroupExec")
-}

@@ -19,7 +19,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use tenon_executor::aggregate::{GroupExec, GroupSpec};
-use tenon_executor::join::{IndexJoinExec, JoinExec};
+use tenon_executor::join::JoinExec;
+use tenon_executor::node::Node;
 use tenon_executor::scan::SegmentTable;
 
 use super::estimate::Profile;
@@ -171,20 +172,17 @@ fn told(plan: Arc<dyn ExecutionPlan>, expected: &Expected, options: &ConfigOptio
     }
     let rows = expected.rows;
     let plan = super::replace(plan, options, Some(rows))?;
-    if let Some(join) = plan.downcast_ref::<JoinExec>() {
-        return Ok(Arc::new(
-            join.with_output(&all(join)).with_estimates(rows, expected.inputs),
-        ));
-    }
-    if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
-        let join = join.with_outer(Arc::clone(join.outer()));
-        return Ok(Arc::new(join.with_estimate(rows)));
-    }
-    if let Some(group) = plan.downcast_ref::<GroupExec>() {
-        let told = GroupExec::new(Arc::clone(group.input()), GroupSpec::clone(group.spec()));
-        return Ok(Arc::new(told.with_estimate(rows)));
-    }
-    Ok(plan)
+    let told: Arc<dyn ExecutionPlan> = match Node::of(plan.as_ref()) {
+        Some(Node::Join(join)) => Arc::new(join.with_output(&all(join)).with_estimates(rows, expected.inputs)),
+        Some(Node::IndexJoin(join)) => Arc::new(join.with_outer(Arc::clone(join.outer())).with_estimate(rows)),
+        Some(Node::Group(group)) => {
+            let own = GroupExec::new(Arc::clone(group.input()), GroupSpec::clone(group.spec()));
+            Arc::new(own.with_estimate(rows))
+        }
+        // Scans are told through their tables.
+        Some(Node::Scan(_) | Node::Window(_) | Node::Offload(_)) | None => return Ok(plan),
+    };
+    Ok(told)
 }
 
 fn all(join: &JoinExec) -> Vec<usize> {

@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tenon_executor::node::Node;
 use tenon_executor::pipeline::OffloadExec;
 use tenon_executor::scan::ScanExec;
 use tenon_storage::{State, TableVersion};
@@ -142,11 +143,8 @@ pub(crate) fn fresh(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]
         {
             return Ok(Transformed::yes(Arc::new(offload.as_compiled(old))));
         }
-        // Tenon's other nodes are new with their new inputs, and would lose their runtime filters by a reset.
-        if node.children().is_empty() || !tenon_executor::is_own(&node) {
-            return Ok(Transformed::yes(node.reset_state()?));
-        }
-        Ok(Transformed::yes(node))
+        let is_new = !node.children().is_empty() && Node::of(node.as_ref()).is_some_and(Node::is_new_with_inputs);
+        Ok(Transformed::yes(if is_new { node } else { node.reset_state()? }))
     })?;
     Ok(copied.data)
 }

@@ -16,9 +16,9 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
-use tenon_executor::aggregate::GroupExec;
 use tenon_executor::explain::Chosen;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
+use tenon_executor::node::Node as Own;
 use tenon_executor::pipeline::{OffloadExec, Ran, chain};
 use tenon_executor::scan::ScanExec;
 
@@ -46,9 +46,9 @@ struct Describer {
 }
 
 fn scans(plan: &Plan) -> usize {
-    let own = usize::from(plan.downcast_ref::<ScanExec>().is_some());
-    let looked_up = usize::from(plan.downcast_ref::<IndexJoinExec>().is_some());
-    own + looked_up + plan.children().into_iter().map(scans).sum::<usize>()
+    // An index join looks its inner side up itself.
+    let own = matches!(Own::of(plan.as_ref()), Some(Own::Scan(_) | Own::IndexJoin(_)));
+    usize::from(own) + plan.children().into_iter().map(scans).sum::<usize>()
 }
 
 /// What a kind of node adds to the common part.
@@ -202,19 +202,17 @@ impl Describer {
 
     /// What the node says of itself; `names` are those of its inputs' columns.
     fn facts(&self, plan: &Plan, names: &[&[String]]) -> Facts {
-        if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-            return of_scan(scan, self.qualified);
-        }
-        if let Some(join) = plan.downcast_ref::<JoinExec>() {
-            return of_join(join, names);
-        }
-        if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
-            return of_index_join(join, names);
-        }
-        if let Some(group) = plan.downcast_ref::<GroupExec>() {
-            let spec = group.spec();
-            let keys = spec.keys.iter().map(|(key, _)| text(key, first(names)));
-            return aggregate("", keys.collect(), spec.aggregates.as_slice(), names).phase("merge");
+        match Own::of(plan.as_ref()) {
+            Some(Own::Scan(scan)) => return of_scan(scan, self.qualified),
+            Some(Own::Join(join)) => return of_join(join, names),
+            Some(Own::IndexJoin(join)) => return of_index_join(join, names),
+            Some(Own::Group(group)) => {
+                let spec = group.spec();
+                let keys = spec.keys.iter().map(|(key, _)| text(key, first(names)));
+                return aggregate("", keys.collect(), spec.aggregates.as_slice(), names).phase("merge");
+            }
+            // As DataFusion's, which computes it; and what is offloaded is shown by its input.
+            Some(Own::Window(_) | Own::Offload(_)) | None => {}
         }
         Facts {
             foreign: true,

@@ -1,7 +1,5 @@
 //! A transaction: the state it began with plus its own changes, merged into the current state by commit.
 //!
-//! More than 400 lines because each change and its rule for merging are told together.
-//!
 //! Merge rules. Rows added to a table and rows removed from it survive beside those that others added and removed, but a row
 //! that another transaction removed meanwhile is none to be removed. Everything else (TRUNCATE, DROP, ALTER) needs the table
 //! to be as it was at the beginning. Else it is a SerializationFailure (40001) and nothing is changed; so it is where
@@ -14,23 +12,26 @@ mod merge;
 mod objects;
 mod partition;
 mod references;
+mod row_locks;
+mod rows;
+mod views;
 
 pub use references::PendingKeys;
+pub use row_locks::Locked;
+pub use rows::Keys;
 
 use super::database::Database;
 use super::declaration::TableDef;
 use super::index::default_name;
-use super::locks::{Holder, LockMode, Wait};
-use super::moves::{Moves, Removed};
+use super::locks::Holder;
+use super::moves::Removed;
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
 use super::sequence::Sequence;
-use super::state::{CheckOption, PUBLIC, Relation, SchemaEntry, State, View};
-use super::table::{RowLocation, TableDefinition, TableVersion};
+use super::state::{PUBLIC, Relation, SchemaEntry, State, View};
+use super::table::{TableDefinition, TableVersion};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
-use crate::writer::TableWriter;
-use arrow::array::BooleanArray;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -57,24 +58,6 @@ impl Touch {
         self.appended.clear();
         self.removed.clear();
     }
-}
-
-/// What became of rows that a transaction wants to lock.
-#[derive(Debug)]
-pub enum Locked {
-    Taken,
-    /// None is, before another transaction ends.
-    Wait(Wait),
-    /// They are, but others have changed or removed some since the transaction's snapshot.
-    Changed,
-}
-
-/// Whether rows that replace others have their keys: then they need not be looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
-    /// In each unique index, the added rows have the keys of those that they replace.
-    Kept,
-    Changed,
 }
 
 /// Not shared between threads; a clone is a savepoint. Dropping it rolls back.
@@ -205,78 +188,6 @@ impl Transaction {
         self.table(schema, name)
     }
 
-    pub fn create_view(
-        &mut self,
-        schema: &str,
-        name: &str,
-        sql: &str,
-        columns: arrow::datatypes::SchemaRef,
-    ) -> Result<()> {
-        self.check_free(schema, name)?;
-        let oid = self.database.new_oid();
-        self.touched.insert(
-            oid,
-            Touch {
-                rewritten: true,
-                ..Touch::default()
-            },
-        );
-        let view = View {
-            oid,
-            schema_name: schema.into(),
-            name: name.into(),
-            sql: sql.into(),
-            schema: columns,
-            check_option: CheckOption::None,
-        };
-        self.put(Relation::View(Arc::new(view)));
-        Ok(())
-    }
-
-    /// CREATE OR REPLACE VIEW: keeps the oid of a view that is there.
-    pub fn replace_view(
-        &mut self,
-        schema: &str,
-        name: &str,
-        sql: &str,
-        columns: arrow::datatypes::SchemaRef,
-    ) -> Result<()> {
-        let Some(relation) = self.state.relation(schema, name).cloned() else {
-            return self.create_view(schema, name, sql, columns);
-        };
-        let Relation::View(_) = &relation else {
-            return Err(StorageError::new(
-                ErrorKind::WrongObjectType,
-                format!("\"{name}\" is not a view"),
-            ));
-        };
-        let oid = relation.oid();
-        self.touch(&relation).rewritten = true;
-        let view = View {
-            oid,
-            schema_name: schema.into(),
-            name: name.into(),
-            sql: sql.into(),
-            schema: columns,
-            check_option: CheckOption::None,
-        };
-        self.put(Relation::View(Arc::new(view)));
-        Ok(())
-    }
-
-    /// WITH CHECK OPTION of a view that is there.
-    pub fn set_check_option(&mut self, schema: &str, name: &str, check_option: CheckOption) -> Result<()> {
-        let relation = self.relation(schema, name)?;
-        if let Relation::View(view) = &relation {
-            self.touch(&relation).rewritten = true;
-            self.put(Relation::View(Arc::new(View {
-                check_option,
-                ..(**view).clone()
-            })));
-        }
-        Ok(())
-    }
-
     /// Drops a relation. A table takes its sequences and its partitions with it; the rows of a partition are the caller's to
     /// delete.
     pub fn drop_relation(&mut self, schema: &str, name: &str) -> Result<()> {
@@ -363,176 +274,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// A writer of rows for a table as this transaction sees it; give what it finishes with to `append`.
-    pub fn writer(&self, table: &TableVersion) -> TableWriter {
-        TableWriter::new(table.definition().clone(), self.database.budget().clone())
-    }
-
-    /// Adds finished segments to a table and gives the number of rows. SerializationFailure where they were written for
-    /// other columns than the table has now.
-    pub fn append(&mut self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<u64> {
-        let current = self.table_by_oid(table_oid)?;
-        check_fit(&segments, current.definition())?;
-        let rows = segments.iter().map(|segment| segment.rows() as u64).sum();
-        let next = current.changed(&Removed::default(), &segments, false, self.database.budget())?;
-        let touch = self.touch(&Relation::Table(current.clone()));
-        touch.keys_changed = true;
-        let others = current.segments().len() - touch.appended.len();
-        self.change_rows(&current, next, others);
-        Ok(rows)
-    }
-
-    /// UPDATE and DELETE: keeps of each segment the rows whose mask is true (None: all), then adds rows. `table` is the
-    /// version that the masks were made for: the one that this transaction sees.
-    pub fn replace_rows(
-        &mut self,
-        table: &TableVersion,
-        keep: &[Option<BooleanArray>],
-        added: Vec<Arc<Segment>>,
-        keys: Keys,
-    ) -> Result<()> {
-        let current = self.table_by_oid(table.oid())?;
-        let fits = |(segment, keep): (&Arc<Segment>, &Option<BooleanArray>)| {
-            keep.as_ref().is_none_or(|keep| keep.len() == segment.rows())
-        };
-        if current.version() != table.version()
-            || keep.len() != current.segments().len()
-            || !current.segments().iter().zip(keep).all(fits)
-        {
-            return Err(StorageError::internal(
-                "row masks are not of the table's current version",
-            ));
-        }
-        check_fit(&added, current.definition())?;
-        let others = current.segments().len() - self.own_segments(table);
-        let (mut removed, mut removed_of_others, mut others_left) = (Removed::default(), Vec::new(), others);
-        for (at, (segment, keep)) in current.segments().iter().zip(keep).enumerate() {
-            let gone = gone(segment, keep.as_ref());
-            if gone.is_empty() {
-                continue;
-            }
-            removed.add(segment.whole(), gone.iter().copied());
-            if at < others {
-                others_left -= usize::from(gone.len() == segment.rows());
-                removed_of_others.push((segment.whole().clone(), gone));
-            }
-        }
-        let next = current.changed(&removed, &added, keys == Keys::Kept, self.database.budget())?;
-        let touch = self.touch(&Relation::Table(current.clone()));
-        touch.keys_changed |= keys == Keys::Changed && !added.is_empty();
-        for (whole, gone) in removed_of_others {
-            touch.removed.add(&whole, gone);
-        }
-        self.change_rows(&current, next, others_left);
-        Ok(())
-    }
-
-    /// Locks the rows that masks leave out, until the transaction ends: those that `replace_rows` is to take out.
-    pub fn lock_rows(&mut self, table: &TableVersion, keep: &[Option<BooleanArray>], mode: LockMode) -> Result<Locked> {
-        if !self.is_shared(table) {
-            return Ok(Locked::Taken);
-        }
-        let others = table.segments().len() - self.own_segments(table);
-        let mut wanted = Removed::default();
-        for (segment, keep) in table.segments().iter().zip(keep).take(others) {
-            let gone = gone(segment, keep.as_ref());
-            if !gone.is_empty() {
-                wanted.add(segment.whole(), gone);
-            }
-        }
-        let moves = self.database.moves();
-        let Ok(rows) = wanted.latest(&moves) else {
-            return Ok(Locked::Changed);
-        };
-        let holder = self.holder.get_or_insert_with(|| Holder::new(self.database.locks()));
-        if let Some(wait) = holder.lock(&rows, mode)? {
-            return Ok(Locked::Wait(wait));
-        }
-        Ok(match self.stand(table, &wanted, &moves) {
-            true => Locked::Taken,
-            false => Locked::Changed,
-        })
-    }
-
-    /// Locks those of some rows that nobody else holds, one after the other, until there are so many, and gives them. None:
-    /// others have changed one since the transaction's snapshot.
-    pub fn lock_free_rows(
-        &mut self,
-        table: &TableVersion,
-        rows: &[RowLocation],
-        most: usize,
-        mode: LockMode,
-    ) -> Option<Vec<RowLocation>> {
-        if !self.is_shared(table) {
-            return Some(rows.iter().take(most).copied().collect());
-        }
-        let others = table.segments().len() - self.own_segments(table);
-        let holder = self
-            .holder
-            .get_or_insert_with(|| Holder::new(self.database.locks()))
-            .clone();
-        let moves = self.database.moves();
-        let mut taken = Vec::new();
-        for at in rows {
-            if taken.len() == most {
-                break;
-            }
-            if at.segment < others {
-                let segment = &table.segments()[at.segment];
-                let row = segment.live().map_or(at.row, |live| live.select(at.row));
-                let mut wanted = Removed::default();
-                wanted.add(segment.whole(), [row as u32]);
-                let rows = wanted.latest(&moves).ok()?;
-                if !holder.try_lock(&rows, mode) {
-                    continue;
-                }
-                if !self.stand(table, &wanted, &moves) {
-                    return None;
-                }
-            }
-            taken.push(*at);
-        }
-        Some(taken)
-    }
-
-    /// Whether others may change rows of a table beside this transaction.
-    fn is_shared(&self, table: &TableVersion) -> bool {
-        self.touched.get(&table.oid()).is_none_or(|touch| !touch.rewritten)
-    }
-
-    /// Whether rows of the transaction's snapshot are in what is committed now, too.
-    fn stand(&self, table: &TableVersion, rows: &Removed, moves: &Moves) -> bool {
-        let current = self.database.snapshot();
-        let Some(current) = current.table_by_oid(table.oid()) else {
-            return false;
-        };
-        let base = self.base.table_by_oid(table.oid());
-        base.is_some_and(|base| base.version() == current.version())
-            || rows.moved(current.segments(), moves).is_ok_and(|rows| {
-                let mut segments = current.segments().iter();
-                segments.all(|segment| rows.left_of(segment).is_ok())
-            })
-    }
-
-    /// How many segments at a table's end are the transaction's own.
-    fn own_segments(&self, table: &TableVersion) -> usize {
-        self.touched.get(&table.oid()).map_or(0, |touch| touch.appended.len())
-    }
-
-    /// Puts a version in that differs in rows: the first `others` of its segments are not the transaction's own.
-    fn change_rows(&mut self, current: &Arc<TableVersion>, next: Arc<TableVersion>, others: usize) {
-        let budget = self.database.budget().clone();
-        let touch = self.touch(&Relation::Table(current.clone()));
-        if touch.rewritten || current.definition().checks_all_rows() {
-            touch.rewrite();
-            let (next, _) = next.settled(0, &budget);
-            return self.put(Relation::Table(next));
-        }
-        let (next, _) = next.settled(others, &budget);
-        touch.appended = next.segments()[others..].to_vec();
-        self.put(Relation::Table(next));
-    }
-
     fn state_mut(&mut self) -> &mut State {
         Arc::make_mut(&mut self.state)
     }
@@ -599,27 +340,6 @@ impl Transaction {
                 self.check_free(schema, name).is_ok()
             })),
         }
-    }
-}
-
-/// The rows that a mask does not keep, by their numbers in the whole segment.
-fn gone(segment: &Segment, keep: Option<&BooleanArray>) -> Vec<u32> {
-    let Some(keep) = keep.filter(|keep| keep.true_count() < keep.len()) else {
-        return Vec::new();
-    };
-    let gone = !keep.values();
-    let gone = gone.set_indices().map(|row| match segment.live() {
-        Some(live) => live.select(row) as u32,
-        None => row as u32,
-    });
-    gone.collect()
-}
-
-/// Rows written for a table that has changed its columns since are a conflict with that change.
-fn check_fit(segments: &[Arc<Segment>], definition: &TableDefinition) -> Result<()> {
-    match segments.iter().all(|segment| segment.fits(definition)) {
-        true => Ok(()),
-        false => Err(StorageError::serialization()),
     }
 }
 

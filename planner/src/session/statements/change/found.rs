@@ -1,0 +1,117 @@
+//! The rows that an UPDATE or DELETE has found, and what becomes of them.
+
+use crate::pg::error::Result;
+use crate::pg::errors::from_arrow;
+use crate::session::statements::constraints::Checks;
+use crate::session::statements::references::{self, Replaced};
+use crate::session::{Session, run};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::{Schema, UInt32Type};
+use std::sync::Arc;
+use tenon_storage::{Keys, TableVersion, TableWriter};
+
+/// What the query finds, gathered.
+pub(super) struct Found {
+    /// A bit for each row of a segment that is to be changed.
+    pub changed: Vec<Option<BooleanBufferBuilder>>,
+    pub rows: u64,
+    /// Where they are, in the order in which they were found; None: nobody asks.
+    pub places: Option<Vec<(u32, u32)>>,
+    /// Takes the new rows of an UPDATE as they come: all of them would not fit beside what else queries hold.
+    pub writer: Option<TableWriter>,
+    /// What RETURNING sees: the new rows, or for DELETE the old ones.
+    pub kept: Option<Vec<RecordBatch>>,
+}
+
+/// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks. `replaced` is there
+/// where foreign keys ask which rows those are.
+pub(in crate::session::statements) async fn replace(
+    session: &mut Session,
+    table: &Arc<TableVersion>,
+    keep: Vec<Option<BooleanArray>>,
+    (mut writer, added, keys): (TableWriter, Vec<RecordBatch>, Keys),
+    checks: Checks,
+    replaced: Option<Replaced>,
+) -> Result<()> {
+    let (transaction, table) = (session.transaction()?, table.clone());
+    let gone = keep.iter().flatten().map(|keep| keep.len() - keep.true_count());
+    let rows = gone.sum::<usize>() + writer.rows() + added.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let (segments, replaced) = run::aside_over(&session.engine, rows, async move {
+        for batch in &added {
+            writer.append(batch)?;
+        }
+        let segments = writer.finish()?;
+        checks.verify(&segments)?;
+        let mut transaction = transaction.lock();
+        if keep.iter().any(Option::is_some) {
+            transaction.replace_rows(&table, &keep, segments.clone(), keys)?;
+        } else {
+            transaction.append(table.oid(), segments.clone())?;
+        }
+        checks.verify_written(&mut transaction, &segments, replaced.as_ref())?;
+        Ok((segments, replaced))
+    })
+    .await?;
+    match replaced {
+        Some(replaced) => references::follow(session, replaced, segments).await,
+        None => Ok(()),
+    }
+}
+
+/// Notes the rows of a batch that are met for the first time. `width`: the columns of the table, which come first in the
+/// schema.
+pub(super) fn take(
+    found: &mut Found,
+    sizes: &[usize],
+    (schema, width): (&Arc<Schema>, usize),
+    batch: &RecordBatch,
+) -> Result<()> {
+    let segments = batch.column(0).as_primitive::<UInt32Type>();
+    let rows = batch.column(1).as_primitive::<UInt32Type>();
+    let mut first = BooleanBufferBuilder::new(batch.num_rows());
+    for (segment, row) in segments.values().iter().zip(rows.values()) {
+        let (segment, row) = (*segment as usize, *row as usize);
+        let bits = found.changed[segment].get_or_insert_with(|| {
+            let mut bits = BooleanBufferBuilder::new(sizes[segment]);
+            bits.append_n(sizes[segment], false);
+            bits
+        });
+        let new = !bits.get_bit(row);
+        bits.set_bit(row, true);
+        first.append(new);
+        found.rows += u64::from(new);
+        if let Some(places) = found.places.as_mut().filter(|_| new) {
+            places.push((segment as u32, row as u32));
+        }
+    }
+    if batch.num_columns() > 2 {
+        let columns: Vec<ArrayRef> = batch.columns()[2..].to_vec();
+        let fields: Vec<_> = schema
+            .fields()
+            .iter()
+            .zip(&columns)
+            .map(|(field, column)| {
+                field
+                    .as_ref()
+                    .clone()
+                    .with_data_type(column.data_type().clone())
+                    .with_nullable(true)
+            })
+            .collect();
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+            .and_then(|batch| filter_record_batch(&batch, &BooleanArray::new(first.finish(), None)))
+            .map_err(|error| from_arrow(&error))?;
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        if let Some(writer) = &mut found.writer {
+            let own: Vec<usize> = (0..width).collect();
+            writer.append(&rows.project(&own).map_err(|error| from_arrow(&error))?)?;
+        }
+        if let Some(kept) = &mut found.kept {
+            kept.push(rows);
+        }
+    }
+    Ok(())
+}

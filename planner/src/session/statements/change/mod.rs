@@ -1,0 +1,225 @@
+//! UPDATE and DELETE.
+//!
+//! Each is planned as a SELECT that reads, beside what the statement asks for, where each target row is (segment and
+//! row number). The rows found are taken out of the table, and UPDATE's new rows are added. A row that the joined tables
+//! match several times is changed once, by the first match, as in PostgreSQL.
+
+mod asked;
+mod found;
+
+pub(super) use found::replace;
+
+use super::query::{Reads, Rows};
+use super::references::{self, Replaced};
+use super::returning::Columns;
+use super::{Description, moments, query, returning, row_locks, updatable};
+use crate::catalog::bind::Binder;
+use crate::pg::error::{Result, SqlError};
+use crate::pg::outcome::Outcome;
+use crate::session::{Prepared, Session};
+use asked::{Asked, Assigned, Target, plan};
+use datafusion::arrow::array::BooleanArray;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{self, Delete, Update, With};
+use found::{Found, take};
+use std::sync::Arc;
+
+pub(super) fn describe_update(
+    session: &mut Session,
+    update: &Update,
+    with: Option<&With>,
+    types: &[u32],
+) -> Result<Description> {
+    describe(session, Asked::Update(update), with, types)
+}
+
+pub(super) fn describe_delete(
+    session: &mut Session,
+    delete: &Delete,
+    with: Option<&With>,
+    types: &[u32],
+) -> Result<Description> {
+    describe(session, Asked::Delete(delete), with, types)
+}
+
+fn describe(session: &mut Session, asked: Asked<'_>, with: Option<&With>, types: &[u32]) -> Result<Description> {
+    let binder = session.binder();
+    let target = asked.target(&binder)?;
+    let reusable = with.is_none() && target.view.is_none() && asked.is_of_one_table();
+    let change = asked.change(&binder, target, with)?;
+    let (plan, params, seen) = plan(&binder, &change, types)?;
+    let (plan, lasts) = moments::opened(&binder, plan, params.len())?;
+    let columns = match &change.returning {
+        Some(items) => Some(returning::describe(&binder, &seen, items)?),
+        None => None,
+    };
+    Ok(Description {
+        params,
+        columns,
+        plan: (reusable && lasts).then(|| (binder.snapshot.clone(), plan)),
+    })
+}
+
+pub(super) async fn update(
+    session: &mut Session,
+    prepared: &Prepared,
+    update: &Update,
+    with: Option<&With>,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    session.check_expected()?;
+    let asked = Asked::Update(update);
+    loop {
+        if let Some(outcome) = run(session, prepared, asked, with, params).await? {
+            return Ok(outcome);
+        }
+    }
+}
+
+pub(super) async fn delete(
+    session: &mut Session,
+    prepared: &Prepared,
+    delete: &Delete,
+    with: Option<&With>,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    session.check_expected()?;
+    let asked = Asked::Delete(delete);
+    loop {
+        if let Some(outcome) = run(session, prepared, asked, with, params).await? {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// The query for the rows that an UPDATE or DELETE changes.
+pub(super) fn explained(
+    binder: &Binder,
+    prepared: &Prepared,
+    statement: &ast::Statement,
+    params: &[ScalarValue],
+) -> Result<LogicalPlan> {
+    let asked = match statement {
+        ast::Statement::Update(update) => Asked::Update(update),
+        ast::Statement::Delete(delete) => Asked::Delete(delete),
+        _ => return Err(SqlError::internal("neither UPDATE nor DELETE")),
+    };
+    let change = asked.change(binder, asked.target(binder)?, None)?;
+    let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+    query::bind(plan(binder, &change, &declared)?.0, params)
+}
+
+/// What finds the rows to change in the transaction's snapshot, what RETURNING sees of them, and what becomes of
+/// their columns.
+fn source(
+    session: &mut Session,
+    binder: &Binder,
+    (prepared, params): (&Prepared, &[ScalarValue]),
+    (asked, with): (Asked<'_>, Option<&With>),
+    target: Target,
+) -> Result<(Rows, Columns, Assigned)> {
+    let described = prepared.plan.lock().take();
+    let keeps = with.is_none() && target.view.is_none() && asked.is_of_one_table() && asked.is_whole(prepared);
+    let own = || Columns::of(&target.table, Some(target.alias.clone()));
+    if keeps && let Some(kept) = query::found(session, prepared, params) {
+        let assigned = asked.assigned(binder, &target)?;
+        return Ok((Rows::of_kept(session, prepared, &kept, params)?, own(), assigned));
+    }
+    let (plan, seen, assigned, reusable) = match described {
+        Some((state, plan)) if keeps && Arc::ptr_eq(&state, &binder.snapshot) => {
+            (plan, own(), asked.assigned(binder, &target)?, true)
+        }
+        _ => {
+            let change = asked.change(binder, target, with)?;
+            let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+            let (plan, _, seen) = plan(binder, &change, &declared)?;
+            let (plan, lasts) = moments::opened(binder, plan, params.len())?;
+            (plan, seen, change.assigned, lasts)
+        }
+    };
+    let reusable = (keeps && reusable).then_some(Reads::AndWrites);
+    let source = query::source(session, prepared, plan, reusable, params)?;
+    Ok((Rows::Source(source), seen, assigned))
+}
+
+/// None: others have changed some of the rows meanwhile, and the transaction sees what they made of them.
+async fn run(
+    session: &mut Session,
+    prepared: &Prepared,
+    asked: Asked<'_>,
+    with: Option<&With>,
+    params: &[ScalarValue],
+) -> Result<Option<Outcome>> {
+    let binder = &session.binder();
+    let target = asked.target(binder)?;
+    let (table, view, what) = (target.table.clone(), target.view.clone(), asked.what());
+    if table.definition().schema_name != session.temporary_schema() {
+        session.check_writable(what)?;
+    }
+    let (rows, seen, assigned) = source(session, binder, (prepared, params), (asked, with), target)?;
+    let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
+    let changed = sizes.iter().map(|_| None).collect();
+    let writer = match what {
+        "UPDATE" => Some(session.transaction()?.lock().writer(&table)),
+        _ => None,
+    };
+    let found = Found {
+        changed,
+        rows: 0,
+        places: references::concern(&session.state(), &table).then(Vec::new),
+        writer,
+        kept: asked.returning().is_some().then(Vec::new),
+    };
+    let width = table.definition().columns.len();
+    let schema = Arc::new(Schema::new(
+        seen.fields.iter().map(|(_, field)| field.clone()).collect::<Vec<_>>(),
+    ));
+    let found = rows
+        .drain(
+            || session.run(),
+            found,
+            move |found, batch| take(found, &sizes, (&schema, width), &batch),
+        )
+        .await?;
+    let Found {
+        changed,
+        rows,
+        places,
+        writer,
+        kept,
+    } = found;
+    if rows > 0 {
+        let keep: Vec<Option<BooleanArray>> = changed
+            .into_iter()
+            .map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)))
+            .collect();
+        if row_locks::lock(session, &table, &keep).await? == row_locks::Found::Changed {
+            return Ok(None);
+        }
+        let checks = updatable::checks(session, view.as_ref(), binder, table.definition())?;
+        let writer = match writer {
+            Some(writer) => writer,
+            None => session.transaction()?.lock().writer(&table),
+        };
+        let replaced = places.map(|places| {
+            let mut replaced = Replaced::of(&table);
+            match what {
+                "UPDATE" => replaced.updated = places.into_iter().zip(0..).collect(),
+                _ => replaced.deleted = places,
+            }
+            replaced.assigned = Some(assigned.columns);
+            replaced
+        });
+        let written = (writer, Vec::new(), assigned.keys);
+        replace(session, &table, keep, written, checks, replaced).await?;
+    }
+    match asked.returning() {
+        Some(items) => {
+            let rows = returning::rows(session, &table, &seen, items, kept.unwrap_or_default(), what);
+            rows.await.map(Some)
+        }
+        None => Ok(Some(Outcome::Command(format!("{what} {rows}")))),
+    }
+}

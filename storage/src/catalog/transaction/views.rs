@@ -1,0 +1,80 @@
+//! Views: made, replaced, and checked by.
+
+use super::{Touch, Transaction};
+use crate::catalog::state::{CheckOption, Relation, View};
+use crate::error::{ErrorKind, Result, StorageError};
+use std::sync::Arc;
+
+impl Transaction {
+    pub fn create_view(
+        &mut self,
+        schema: &str,
+        name: &str,
+        sql: &str,
+        columns: arrow::datatypes::SchemaRef,
+    ) -> Result<()> {
+        self.check_free(schema, name)?;
+        let oid = self.database.new_oid();
+        self.touched.insert(
+            oid,
+            Touch {
+                rewritten: true,
+                ..Touch::default()
+            },
+        );
+        let view = View {
+            oid,
+            schema_name: schema.into(),
+            name: name.into(),
+            sql: sql.into(),
+            schema: columns,
+            check_option: CheckOption::None,
+        };
+        self.put(Relation::View(Arc::new(view)));
+        Ok(())
+    }
+
+    /// CREATE OR REPLACE VIEW: keeps the oid of a view that is there.
+    pub fn replace_view(
+        &mut self,
+        schema: &str,
+        name: &str,
+        sql: &str,
+        columns: arrow::datatypes::SchemaRef,
+    ) -> Result<()> {
+        let Some(relation) = self.state.relation(schema, name).cloned() else {
+            return self.create_view(schema, name, sql, columns);
+        };
+        let Relation::View(_) = &relation else {
+            return Err(StorageError::new(
+                ErrorKind::WrongObjectType,
+                format!("\"{name}\" is not a view"),
+            ));
+        };
+        let oid = relation.oid();
+        self.touch(&relation).rewritten = true;
+        let view = View {
+            oid,
+            schema_name: schema.into(),
+            name: name.into(),
+            sql: sql.into(),
+            schema: columns,
+            check_option: CheckOption::None,
+        };
+        self.put(Relation::View(Arc::new(view)));
+        Ok(())
+    }
+
+    /// WITH CHECK OPTION of a view that is there.
+    pub fn set_check_option(&mut self, schema: &str, name: &str, check_option: CheckOption) -> Result<()> {
+        let relation = self.relation(schema, name)?;
+        if let Relation::View(view) = &relation {
+            self.touch(&relation).rewritten = true;
+            self.put(Relation::View(Arc::new(View {
+                check_option,
+                ..(**view).clone()
+            })));
+        }
+        Ok(())
+    }
+}
