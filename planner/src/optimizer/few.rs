@@ -46,7 +46,7 @@ const EXPRESSIONS_MAX: usize = 256;
 const VALUE_BYTES_MAX: usize = 1024;
 
 /// Functions that take a short time for each row, whatever it holds, and do not change.
-const FUNCTIONS: [&str; 9] = [
+const FUNCTIONS: [&str; 10] = [
     "checked_add",
     "checked_subtract",
     "checked_multiply",
@@ -54,6 +54,7 @@ const FUNCTIONS: [&str; 9] = [
     "to_integer",
     "decimal_from",
     "decimal_to",
+    "convert_time",
     "parameter",
     "abs",
 ];

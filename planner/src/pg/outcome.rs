@@ -44,7 +44,7 @@ pub enum Outcome {
 }
 
 /// How a row-returning statement ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsTag {
     /// The word and the number of rows sent: `SELECT 5`, `FETCH 5`, `INSERT 0 5` (word `INSERT 0`).
     Counted(&'static str),

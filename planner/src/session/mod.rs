@@ -1,6 +1,7 @@
 //! One client's session: SQL text in, outcomes out.
 
 pub(crate) mod admission;
+mod at_once;
 mod block;
 pub(crate) mod context;
 pub mod engine;
@@ -195,11 +196,6 @@ impl Session {
         self.began = Instant::now();
         self.account = Account::new(self.cancel.clone());
         self.cancel.clone()
-    }
-
-    /// The statement is over: what it left behind is not counted as its own any more.
-    pub fn rest(&mut self) {
-        self.account = Account::new(self.cancel.clone());
     }
 
     /// The memory of the statement that runs; of the cursor, while its rows are sent.

@@ -18,6 +18,7 @@ use tenon_planner::session::{Session, SessionInfo, TransactionStatus};
 use tenon_storage::heap::Account;
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// A client must be through with startup and authentication after this time.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -109,10 +110,11 @@ pub struct Connection {
     pub(super) input: Input<ReadHalf<Socket>>,
     pub(super) output: Output<WriteHalf<Socket>>,
     pub(super) session: Session,
-    pub(super) server: Arc<Server>,
     pub(super) statements: Statements,
     pub(super) portals: Portals,
     backend: Backend,
+    /// Cancelled with the server's own, whose clones all connections would wait for each other to make.
+    shutdown: CancellationToken,
     /// An extended-protocol message failed: everything up to Sync is passed over.
     skipping: bool,
 }
@@ -148,14 +150,15 @@ impl Connection {
         let key = SecretKey::Bytes(backend.secret.clone().into());
         output.put(&BackendKeyData::new(backend.pid, key));
         let (statements, portals) = Default::default();
+        let shutdown = server.shutdown.child_token();
         let mut connection = Self {
             input,
             output,
             session,
-            server,
             statements,
             portals,
             backend,
+            shutdown,
             skipping: false,
         };
         connection.ready().await?;
@@ -165,7 +168,6 @@ impl Connection {
     /// Answers messages until the client leaves.
     async fn run(&mut self) -> Step<()> {
         loop {
-            let shutdown = self.server.shutdown.clone();
             let (idle, timed_out) = match self.idle_limit() {
                 Some((limit, error)) => (Some(limit), Some(error)),
                 None => (None, None),
@@ -177,7 +179,7 @@ impl Connection {
                     Some(limit) => sleep(limit).await,
                     None => pending().await,
                 } } => return Err(timed_out.map_or(Failure::Gone(None), Failure::Fatal)),
-                () = shutdown.cancelled() => return Err(Failure::Fatal(Reason::Shutdown.error())),
+                () = self.shutdown.cancelled() => return Err(Failure::Fatal(Reason::Shutdown.error())),
             };
             let message = match message {
                 Ok(message) => message,
@@ -323,7 +325,7 @@ impl Connection {
     pub(super) fn begin_statement(&mut self) -> (Arc<Running>, Entered) {
         let times = self.session.times();
         let deadline = times.statement.map(|limit| Instant::now() + limit);
-        let (token, shutdown) = (self.session.cancel_token(), self.server.shutdown.clone());
+        let (token, shutdown) = (self.session.cancel_token(), self.shutdown.clone());
         let running = Running::new(token, self.session.account().clone(), deadline, shutdown);
         self.output.stalled_after = times.client_stalled;
         let entered = self.backend.enter(running.clone());

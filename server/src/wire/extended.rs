@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Step};
 use super::message::{Formats, Message, Parameter, Target, violation};
-use super::results::{Rows, run, tag_of};
+use super::results::{Rows, answered, run, tag_of};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;
 use crate::params;
@@ -187,6 +187,9 @@ impl Connection {
         if !self.input.sync_is_next() {
             self.session.begin_implicit();
         }
+        if rows_max == 0 && self.answer(name).await? {
+            return Ok(());
+        }
         let (running, _entered) = self.begin_statement();
         let style = self.style();
         let portal = Self::portal(&mut self.portals, name)?;
@@ -243,6 +246,27 @@ impl Connection {
             }
         };
         self.send_portion(name, rows, rows_max, &running).await
+    }
+
+    /// Sends all rows of a portal that has not run, where they can be had at once.
+    async fn answer(&mut self, name: &str) -> Step<bool> {
+        let Self { portals, session, .. } = self;
+        let portal = Self::portal(portals, name)?;
+        let PortalState::New(values) = &portal.state else {
+            return Ok(false);
+        };
+        let statement = portal.statement.clone();
+        let Some(answer) = answered(|| session.answer(&statement, values)) else {
+            return Ok(false);
+        };
+        portal.state = PortalState::Done;
+        let columns = statement.columns.as_deref().unwrap_or_default();
+        let formats = portal.results.expand(columns.len())?;
+        let tag = self.send_answer(columns, &formats, answer?).await?;
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.state = PortalState::Ended(tag);
+        }
+        Ok(true)
     }
 
     /// Sends up to `rows_max` rows (0: all), keeping the rest in the portal.

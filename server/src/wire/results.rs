@@ -4,7 +4,10 @@ use super::cancel::Running;
 use super::connection::{Connection, Step};
 use super::input::Input;
 use super::output::{FLUSH_BYTES, Output};
+use crate::encode::Format;
 use crate::encode::row::RowEncoder;
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use futures::{FutureExt, StreamExt};
 use std::any::Any;
@@ -12,9 +15,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tenon_planner::error::out_of_memory;
 use tenon_planner::error::{Result, SqlError};
-use tenon_planner::outcome::{BatchStream, RowsTag};
+use tenon_planner::outcome::{BatchStream, ColumnDesc, RowsTag};
 use tenon_storage::heap::{self, Account};
 use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Rows of a result that are looked at as a whole.
+const SHORT_ROWS: usize = 256;
 
 /// Rows on their way: a running query with what was made and not yet sent.
 pub struct Rows {
@@ -123,6 +129,33 @@ pub async fn run<R: AsyncRead + Unpin, T>(
     }
 }
 
+/// Rows that a session has at once, in the client's buffer. None: the statement is to be executed. A panic ends the statement
+/// alone.
+pub fn answered<T>(work: impl FnOnce() -> Option<Result<T>>) -> Option<Result<T>> {
+    match std::panic::catch_unwind(AssertUnwindSafe(work)) {
+        Ok(answer) => answer,
+        Err(panic) => Some(Err(panicked(&*panic))),
+    }
+}
+
+/// Whether rows are so few and short that they are encoded without a look at the client and the time.
+fn are_short(batches: &[RecordBatch]) -> bool {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let columns = || batches.iter().flat_map(RecordBatch::columns);
+    rows <= SHORT_ROWS && columns().map(varying_bytes).sum::<usize>() <= FLUSH_BYTES
+}
+
+/// What an array has beside values of a fixed width.
+fn varying_bytes(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
+        DataType::Boolean => 0,
+        other if other.primitive_width().is_some() => 0,
+        _ => array.get_array_memory_size(),
+    }
+}
+
 fn panicked(panic: &(dyn Any + Send)) -> SqlError {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text
@@ -133,6 +166,37 @@ fn panicked(panic: &(dyn Any + Send)) -> SqlError {
 }
 
 impl Connection {
+    /// Sends the rows that a session had at once, and their command tag.
+    pub(super) async fn send_answer(
+        &mut self,
+        columns: &[ColumnDesc],
+        formats: &[Format],
+        batches: Vec<RecordBatch>,
+    ) -> Step<RowsTag> {
+        let encoder = RowEncoder::new(columns, formats, self.style());
+        let tag = RowsTag::Counted("SELECT");
+        if !are_short(&batches) {
+            let (running, _entered) = self.begin_statement();
+            let rows = Rows {
+                stream: futures::stream::iter(batches.into_iter().map(Ok)).boxed(),
+                account: self.session.account().clone(),
+                encoder,
+                tag,
+                pending: None,
+            };
+            self.send_all(rows, &running).await?;
+            return Ok(tag);
+        }
+        let mut sent = 0;
+        for batch in &batches {
+            let rows = encoder.bind(batch)?;
+            sent += rows.write(0, batch.num_rows(), usize::MAX, &mut self.output.buffer)?;
+        }
+        self.tell();
+        self.output.command_complete(&tag_of(&tag, sent));
+        Ok(tag)
+    }
+
     /// Sends all of a result's rows and its command tag.
     pub(super) async fn send_all(&mut self, mut rows: Rows, running: &Running) -> Step<()> {
         let (sent, _) = rows

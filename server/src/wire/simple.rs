@@ -3,7 +3,7 @@
 
 use super::cancel::Running;
 use super::connection::{Connection, Failure, Step};
-use super::results::{Rows, run};
+use super::results::{Rows, answered, run};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;
 use std::sync::Arc;
@@ -18,10 +18,7 @@ impl Connection {
         self.statements.remove("");
         self.portals.remove("");
         if let Some(known) = self.session.known(sql) {
-            let (running, entered) = self.begin_statement();
-            let result = self.simple_known(&known, &running).await;
-            drop(entered);
-            match result {
+            match self.simple_known(&known).await {
                 // Its tables have changed since they were looked at: nothing is sent yet.
                 Err(Failure::Sql(error))
                     if error.is_changed_result() && self.session.transaction_status() == TransactionStatus::Idle => {}
@@ -83,10 +80,18 @@ impl Connection {
     }
 
     /// Answers a statement that was prepared before.
-    async fn simple_known(&mut self, known: &Known, running: &Running) -> Step<()> {
+    async fn simple_known(&mut self, known: &Known) -> Step<()> {
+        if let Some(answer) = answered(|| self.session.answer_known(known)) {
+            let batches = answer?;
+            let columns = known.prepared().columns.as_deref().unwrap_or_default();
+            let formats = vec![Format::Text; columns.len()];
+            self.output.row_description(columns, &formats);
+            return self.send_answer(columns, &formats, batches).await.map(drop);
+        }
+        let (running, _entered) = self.begin_statement();
         let Self { session, input, .. } = self;
-        let outcome = run(running, input, session.execute_known(known)).await?;
-        self.simple_outcome(outcome, Format::Text, running).await
+        let outcome = run(&running, input, session.execute_known(known)).await?;
+        self.simple_outcome(outcome, Format::Text, &running).await
     }
 
     async fn simple_outcome(&mut self, outcome: Outcome, format: Format, running: &Running) -> Step<()> {

@@ -61,6 +61,11 @@ impl Account {
         self.bytes.load(Ordering::Relaxed).max(0) as usize
     }
 
+    /// Whether it holds next to nothing, and has given back next to nothing that others took.
+    pub fn is_settled(&self, bytes: usize) -> bool {
+        self.bytes.load(Ordering::Relaxed).unsigned_abs() < bytes
+    }
+
     /// Whether it was stopped for its memory.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)

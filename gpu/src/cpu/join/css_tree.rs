@@ -87,11 +87,17 @@ pub struct CssTree<K: CssKey> {
     len: usize,
 }
 
+/// What each thread takes of a tree that is built: fewer keys are copied in less time than another thread wakes up.
+const KEYS_A_THREAD: usize = 1 << 15;
+
 impl<K: CssKey> CssTree<K> {
     /// The tree over ascending keys, which are copied. Panics if they do not ascend: searches would be wrong.
     pub fn build(sorted: &[K]) -> CssTree<K> {
         assert!(
-            sorted.par_windows(2).all(|pair| pair[0] <= pair[1]),
+            sorted
+                .par_windows(2)
+                .with_min_len(KEYS_A_THREAD)
+                .all(|pair| pair[0] <= pair[1]),
             "CSS-tree of keys that do not ascend"
         );
         let mut counts = vec![sorted.len().div_ceil(K::NODE_KEYS).max(1)];
@@ -107,10 +113,14 @@ impl<K: CssKey> CssTree<K> {
             levels.push(total);
             total += count;
         }
-        let mut nodes: Vec<K::Node> = (0..total).into_par_iter().map(|_| K::node_of_max()).collect();
+        let nodes_a_thread = KEYS_A_THREAD / K::NODE_KEYS;
+        let nodes = (0..total).into_par_iter().with_min_len(nodes_a_thread);
+        let mut nodes: Vec<K::Node> = nodes.map(|_| K::node_of_max()).collect();
         let leaves = levels[levels.len() - 1];
         let pieces = nodes[leaves..].par_iter_mut().zip(sorted.par_chunks(K::NODE_KEYS));
-        pieces.for_each(|(node, keys)| K::node_keys_mut(node)[..keys.len()].copy_from_slice(keys));
+        pieces
+            .with_min_len(nodes_a_thread)
+            .for_each(|(node, keys)| K::node_keys_mut(node)[..keys.len()].copy_from_slice(keys));
         // From the leaves up; the last child of a level keeps the greatest number.
         for level in (1..levels.len()).rev() {
             let (above, below) = nodes.split_at_mut(levels[level]);
@@ -118,6 +128,7 @@ impl<K: CssKey> CssTree<K> {
             let parents = above[levels[level - 1]..].par_iter_mut();
             parents
                 .zip(children.par_chunks(K::NODE_KEYS))
+                .with_min_len(nodes_a_thread)
                 .for_each(|(node, children)| {
                     for (key, child) in K::node_keys_mut(node).iter_mut().zip(children) {
                         *key = K::node_keys(child)[K::NODE_KEYS - 1];

@@ -24,6 +24,7 @@ use datafusion::datasource::{ViewTable, source_as_provider};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Weak};
 use tenon_executor::scan::SegmentTable;
 use tenon_storage::{State, analyze_count};
@@ -78,7 +79,12 @@ pub(crate) struct Basis {
 
 /// One a server.
 #[derive(Default)]
-pub(crate) struct PlanCache(Mutex<Kept>);
+pub(crate) struct PlanCache {
+    kept: Mutex<Kept>,
+    /// The address of the state that all were last checked against, which is kept from others for as long as [`Kept::state`]
+    /// names it.
+    checked: AtomicPtr<State>,
+}
 
 #[derive(Default)]
 struct Kept {
@@ -221,7 +227,7 @@ impl PlanCache {
             state: Mutex::new(keeper.state),
         });
         keeper.slot.take(&kept);
-        let mut own = self.0.lock();
+        let mut own = self.kept.lock();
         if own.plans.len() >= PLANS_MAX {
             // Those whose statements are gone; else the oldest.
             own.retain(|plan| Arc::weak_count(plan) > 0);
@@ -238,10 +244,11 @@ impl PlanCache {
 
     /// Drops the plans over tables that are no longer what they were.
     pub fn forget_stale(&self, state: &Arc<State>) {
-        let mut own = self.0.lock();
-        if own.state.as_ptr() == Arc::as_ptr(state) {
+        if self.checked.load(Ordering::Acquire).cast_const() == Arc::as_ptr(state) {
             return;
         }
+        let mut own = self.kept.lock();
+        self.checked.store(Arc::as_ptr(state).cast_mut(), Ordering::Release);
         own.state = Arc::downgrade(state);
         if own.meaning != state.meaning() {
             own.meaning = state.meaning();

@@ -168,6 +168,12 @@ impl Slot {
         self.0.lock().spills
     }
 
+    /// Whether plans may be kept for it.
+    pub fn has_plans(&self) -> bool {
+        let own = self.0.lock();
+        own.custom.strong_count() + own.generic.strong_count() > 0
+    }
+
     /// Whether the next plan is to be one for any values.
     pub fn wants_generic(&self, mode: Mode) -> bool {
         self.0.lock().history.wants_generic(mode)

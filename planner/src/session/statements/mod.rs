@@ -39,6 +39,7 @@ mod role;
 mod row_locks;
 pub(crate) use cursor::CursorRows;
 pub(crate) use kept_checks::KeptChecks;
+pub(crate) use query::{at_once, found};
 mod schema;
 mod sequence;
 mod set;

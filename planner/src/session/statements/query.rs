@@ -127,7 +127,7 @@ pub(super) async fn run_unlocked(
 }
 
 /// The rows of a kept plan that reads few, by this thread.
-pub(super) fn at_once(session: &Session, plan: &Found, params: &[ScalarValue]) -> Option<Result<Vec<RecordBatch>>> {
+pub(crate) fn at_once(session: &Session, plan: &Found, params: &[ScalarValue]) -> Option<Result<Vec<RecordBatch>>> {
     // EXPLAIN ANALYZE wants to see the plan run.
     if session.watch.is_some() {
         return None;
@@ -145,7 +145,7 @@ fn kept(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Optio
 }
 
 /// The plan that is kept for a statement.
-pub(super) fn found(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Option<Found> {
+pub(crate) fn found(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Option<Found> {
     // Within WITH the statement reads the data before its changes.
     if session.surroundings.are_some() {
         return None;

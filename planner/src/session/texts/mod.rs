@@ -50,12 +50,25 @@ impl Known {
     pub fn prepared(&self) -> &Arc<Prepared> {
         &self.text.prepared
     }
+
+    pub(crate) fn values(&self) -> &[ScalarValue] {
+        &self.values
+    }
 }
 
 /// What a statement is to be refused by where it does not hold any more: the wire prepares it anew.
 pub(crate) struct Expected {
     purpose: Purpose,
     meaning: u64,
+}
+
+impl Expected {
+    pub fn of(known: &Known) -> Self {
+        Self {
+            purpose: known.text.purpose.clone(),
+            meaning: known.text.meaning,
+        }
+    }
 }
 
 /// One a server.
@@ -153,10 +166,7 @@ impl Session {
 
     /// Executes what was known for a text. Fails as where a plan's result has changed if it is not right any more.
     pub async fn execute_known(&mut self, known: &Known) -> Result<Outcome> {
-        self.expected = Some(Expected {
-            purpose: known.text.purpose.clone(),
-            meaning: known.text.meaning,
-        });
+        self.expected = Some(Expected::of(known));
         let outcome = self.execute(&known.text.prepared, known.values.clone()).await;
         self.expected = None;
         outcome
