@@ -137,6 +137,8 @@ fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
         oid::INTERVAL => SqlType::Interval,
         oid::BYTEA => SqlType::Bytea,
         oid::UUID => SqlType::Uuid,
+        oid::BIT => SqlType::Bit,
+        oid::VARBIT => SqlType::VarBit,
         oid::JSON => SqlType::Json,
         oid::JSONB => SqlType::Jsonb,
         // A type that the client left open: what the plan made of it decides.

@@ -3,6 +3,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod array;
 pub(crate) mod array_literal;
+pub(crate) mod bits;
 pub(crate) mod common;
 pub(crate) mod constant;
 pub(crate) mod datetime;
@@ -73,6 +74,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(record::functions())
         .chain(regex::functions())
         .chain(text::functions())
+        .chain(bits::functions())
         .chain(common::functions())
         .chain(enums::functions())
         .chain([

@@ -8,7 +8,8 @@
 use super::value_types;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, ValueWithSpan, WindowType,
+    GroupByExpr, Ident, LimitClause, ObjectName, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value,
+    ValueWithSpan, WindowType,
 };
 use tenon_storage::SqlType;
 use tenon_storage::numeric::Numeric;
@@ -47,7 +48,9 @@ fn typed_by_arguments(name: &str) -> bool {
 pub(super) fn type_literal(expr: &mut Expr) {
     match expr {
         Expr::Value(value) => {
-            if let Value::Number(digits, false) = &value.value
+            if let Value::SingleQuotedByteStringLiteral(bits) = &value.value {
+                *expr = bit_string(bits);
+            } else if let Value::Number(digits, false) = &value.value
                 && is_uncommon(digits)
             {
                 *expr = numeric(digits, numeric_type(digits));
@@ -384,6 +387,14 @@ fn numeric(digits: &str, data_type: DataType) -> Expr {
         array: false,
         format: None,
     }
+}
+
+/// The `bit` of any length that `B'...'` is.
+fn bit_string(bits: &str) -> Expr {
+    let any_length = DataType::Custom(ObjectName::from(vec![Ident::with_quote('"', "bit")]), vec![]);
+    let mut literal = Expr::Value(Value::SingleQuotedString(bits.to_string()).into());
+    value_types::cast(&mut literal, any_length);
+    literal
 }
 
 /// A numeric that DataFusion would read as something else: an integer beyond 64 bits, one with an exponent, one of more

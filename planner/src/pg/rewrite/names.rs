@@ -217,6 +217,8 @@ fn type_word(declared: &str) -> String {
         "double precision" | "float" | "double" => "float8",
         "decimal" | "dec" => "numeric",
         "character varying" => "varchar",
+        "bit varying" => "varbit",
+        "\"bit\"" => "bit",
         "character" | "char" => "bpchar",
         other => other,
     }

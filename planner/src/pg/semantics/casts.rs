@@ -4,7 +4,7 @@ use super::fields;
 use super::{parse, times, to_integer, to_text};
 use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;
-use crate::pg::functions::{array, enums, json, record, text};
+use crate::pg::functions::{array, bits, enums, json, record, text};
 use crate::pg::numeric::convert;
 use crate::pg::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
@@ -94,6 +94,24 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
         let scalar = json::scalar(*cast.expr, &to);
         return rewrite(Cast::new_from_field(Box::new(scalar), cast.field), schema, conventions)
             .map(|done| Transformed::yes(done.data));
+    }
+    if let Some(target) = declared.filter(|target| target.is_bits() && target.data_type() == to)
+        && (is_string(&from) || from == to)
+    {
+        let read = match is_string(&from) {
+            true => parsed(cast, target.unlimited(), conventions)?.data,
+            false if target.unlimited() == target => return keep(cast),
+            false => *cast.expr,
+        };
+        return Ok(Transformed::yes(match target.unlimited() == target {
+            true => read,
+            false => bits::converted(read, target),
+        }));
+    }
+    if let Some(target) = declared.filter(|target| target.data_type() == to)
+        && bits::converts(&from, &to)
+    {
+        return Ok(Transformed::yes(bits::converted(*cast.expr, target)));
     }
     if is_string(&from) {
         let Some(target) = declared else { return keep(cast) };

@@ -30,6 +30,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tenon_storage::bits::BITS;
 use tenon_storage::types::NUMERIC;
 use tenon_storage::{ArrayType, ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter};
 
@@ -394,6 +395,7 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
         || (number(given) && (wanted.is_temporal() || matches!(wanted, DataType::BinaryView)))
         || (given.is_temporal() && number(&wanted))
         || mixes_enums(given, &wanted)
+        || (*given == BITS) != (wanted == BITS) && !given.is_null() && !given.is_string() && !wanted.is_string()
         // A string of the statement itself has another type.
         || (*given == DataType::Utf8View && !wanted.is_string());
     if let (SqlType::Array(of), depth @ 1..) = (column.sql_type, crate::pg::functions::array::leaf(given).1)
@@ -422,8 +424,14 @@ pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
     let target = match column.sql_type {
         SqlType::Json | SqlType::Jsonb => column.sql_type,
         of if of.is_string() => SqlType::Text,
-        SqlType::Array(of) if of.element().is_limited_string() => {
-            (0..of.dimensions()).fold(SqlType::Text, |of, _| SqlType::Array(ArrayType::of_items(of)))
+        of if of.is_bits() => of.unlimited(),
+        SqlType::Array(of) if of.element().is_limited_string() || of.element().is_bits() => {
+            let item = if of.element().is_bits() {
+                of.element().unlimited()
+            } else {
+                SqlType::Text
+            };
+            (0..of.dimensions()).fold(item, |of, _| SqlType::Array(ArrayType::of_items(of)))
         }
         of => of,
     };

@@ -14,6 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
+use tenon_storage::bits::BITS;
 use tenon_storage::{EnumType, SqlType};
 
 #[derive(Debug)]
@@ -75,7 +76,7 @@ fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// Whether enums are among what a node computes with.
 fn mentions_enums(node: &LogicalPlan) -> Result<bool> {
-    let is_enum = |of: &DataType| EnumType::of(of).is_some();
+    let is_enum = is_apart;
     let has = |schema: &DFSchema| schema.fields().iter().any(|own| is_enum(own.data_type()));
     let mut found = node.inputs().iter().any(|input| has(input.schema()));
     node.apply_expressions(|expr| {
@@ -84,6 +85,27 @@ fn mentions_enums(node: &LogicalPlan) -> Result<bool> {
     })?;
     Ok(found)
 }
+
+/// Enums and bit strings, which Arrow types carry that DataFusion's functions take for something else.
+fn is_apart(of: &DataType) -> bool {
+    EnumType::of(of).is_some() || *of == BITS
+}
+
+/// The functions of bit strings.
+const OF_BITS: &[&str] = &[
+    "bit_and",
+    "bit_count",
+    "bit_length",
+    "bit_or",
+    "bit_xor",
+    "get_bit",
+    "length",
+    "octet_length",
+    "overlay",
+    "position",
+    "set_bit",
+    "substring",
+];
 
 /// The functions that PostgreSQL has for values of any type, or for enums; others do not see what carries an enum.
 #[rustfmt::skip]
@@ -115,7 +137,8 @@ fn takes_enums(expr: &Expr, schema: &DFSchema) -> Result<()> {
         .iter()
         .filter_map(|own| fields::data_type(own, schema).ok())
         .collect();
-    match types.iter().any(|own| EnumType::of(own).is_some()) {
+    let is_bits = OF_BITS.contains(&name) && types.contains(&BITS);
+    match !is_bits && types.iter().any(is_apart) {
         true => Err(enums::undefined(name, &types)),
         false => Ok(()),
     }
@@ -327,7 +350,7 @@ pub(super) fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
         SqlType::Float4 => 4,
         SqlType::Float8 => 5,
         SqlType::CharOf(_) => 0,
-        SqlType::VarcharOf(_) | SqlType::Varchar => 1,
+        SqlType::VarcharOf(_) | SqlType::Varchar | SqlType::VarBit => 1,
         SqlType::Text => 2,
         _ => 0,
     };
