@@ -108,8 +108,7 @@ impl Column<'_> {
             | Values::Decimal64(..)
             | Values::Decimal128(..)
             | Values::Decimal256(..)
-            | Values::Numeric(_)
-            | Values::Bits(_) => true,
+            | Values::Numeric(_) => true,
             _ => false,
         }
     }

@@ -305,6 +305,14 @@ impl ScalarUDFImpl for Complement {
         match types {
             [own @ (DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Binary)] => Ok(vec![own.clone()]),
             [DataType::UInt64] => Ok(vec![DataType::Int64]),
+            // Refused with its type.
+            types => Ok(types.to_vec()),
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> DataFusionResult<DataType> {
+        match types {
+            [own @ (DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Binary)] => Ok(own.clone()),
             [DataType::Null | DataType::Utf8] => Err(to_datafusion(
                 SqlError::new(SqlState("42725"), "operator is not unique: ~ unknown")
                     .hint("Could not choose a best candidate operator. You might need to add explicit type casts."),
@@ -320,17 +328,10 @@ impl ScalarUDFImpl for Complement {
         }
     }
 
-    fn return_type(&self, types: &[DataType]) -> DataFusionResult<DataType> {
-        Ok(types[0].clone())
-    }
-
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> DataFusionResult<FieldRef> {
         let own = &args.arg_fields[0];
-        Ok(Arc::new(Field::new(
-            self.name(),
-            own.data_type().clone(),
-            own.is_nullable(),
-        )))
+        let returns = self.return_type(std::slice::from_ref(own.data_type()))?;
+        Ok(Arc::new(Field::new(self.name(), returns, own.is_nullable())))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DataFusionResult<ColumnarValue> {

@@ -6,16 +6,16 @@
 //! ORDER BY and GROUP BY, LIMIT, arguments of functions that look at them while planning) get it back.
 
 use super::value_types;
+use crate::pg::functions::bits::COMPLEMENT;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, LimitClause, ObjectName, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value,
-    ValueWithSpan, WindowType,
+    GroupByExpr, LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, ValueWithSpan, WindowType,
 };
 use tenon_storage::SqlType;
 use tenon_storage::numeric::Numeric;
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
-const TYPED_BY_ARGUMENTS: [&str; 22] = [
+const TYPED_BY_ARGUMENTS: [&str; 23] = [
     "array_agg",
     "to_json",
     "to_jsonb",
@@ -26,6 +26,7 @@ const TYPED_BY_ARGUMENTS: [&str; 22] = [
     "gcd",
     "lcm",
     "tenon_negate",
+    COMPLEMENT,
     "to_hex",
     "pg_typeof",
     "coalesce",
@@ -391,9 +392,8 @@ fn numeric(digits: &str, data_type: DataType) -> Expr {
 
 /// The `bit` of any length that `B'...'` is.
 fn bit_string(bits: &str) -> Expr {
-    let any_length = DataType::Custom(ObjectName::from(vec![Ident::with_quote('"', "bit")]), vec![]);
     let mut literal = Expr::Value(Value::SingleQuotedString(bits.to_string()).into());
-    value_types::cast(&mut literal, any_length);
+    value_types::cast(&mut literal, value_types::any_bits());
     literal
 }
 

@@ -343,6 +343,7 @@ fn to_column_type(rows: &mut [ast::Parens<Vec<ast::Expr>>], at: usize, column: &
         _ if of_strings => "text".to_string(),
         // Fitted when it is stored, like the numbers beside it.
         SqlType::NumericWide(..) => "numeric".to_string(),
+        of if of.is_bits() => "\"bit\"".to_string(),
         other => other.sql_name(),
     };
     let shape = parse_expression(&format!("NULL::{target}"))?;

@@ -109,6 +109,10 @@ fn name(of: Option<SqlType>) -> String {
 /// The literal as a value of a type.
 fn typed(literal: Expr, to: SqlType) -> Expr {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), None) = &literal else {
+        // DataFusion gives a NULL no type beside these.
+        if to.is_bits() {
+            return Expr::Cast(Cast::new_from_field(Box::new(literal), Arc::new(to.field("", true))));
+        }
         return literal;
     };
     if let SqlType::Enum(of) = to
