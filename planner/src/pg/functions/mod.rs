@@ -33,11 +33,12 @@ pub(crate) mod session;
 pub(crate) mod sets;
 pub(crate) mod simple;
 pub(crate) mod text;
+mod transitions;
 mod trigonometry;
 mod width_bucket;
 pub(crate) mod window;
 
-pub(crate) use simple::TEXT;
+pub(crate) use simple::{NULLABLE, TEXT};
 
 use self::constant::{ConstantFunction, OF_BODY};
 use datafusion::common::ScalarValue;
@@ -75,6 +76,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(regex::functions())
         .chain(text::functions())
         .chain(bits::functions())
+        .chain(transitions::functions())
         .chain(common::functions())
         .chain(enums::functions())
         .chain([
@@ -83,6 +85,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
             partition_hash::udf(),
             length::Length::udf(),
             simple::Text::udf(),
+            simple::Nullable::udf(),
             raise(),
         ])
     {

@@ -91,7 +91,7 @@ fn is_string(of: &DataType) -> bool {
 }
 
 /// `bit` of any length.
-pub(super) fn any_bits() -> DataType {
+pub(crate) fn any_bits() -> DataType {
     DataType::Custom(ObjectName::from(vec![Ident::with_quote('"', "bit")]), vec![])
 }
 

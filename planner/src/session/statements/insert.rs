@@ -217,7 +217,14 @@ fn source_plan(
                     cast_to_numeric(expr, column.sql_type);
                 } else if matches!(column.sql_type, SqlType::Array(_) | SqlType::Jsonb) && is_text(expr) {
                     // Other rows may have arrays where this one has text.
-                    *expr = parse_expression(&format!("({expr})::{}", column.sql_type))?;
+                    // Lengths are checked when the row is written.
+                    let of = match column.sql_type {
+                        SqlType::Array(of) if of.element().is_bits() => {
+                            format!("\"bit\"{}", "[]".repeat(of.dimensions()))
+                        }
+                        other => other.to_string(),
+                    };
+                    *expr = parse_expression(&format!("({expr})::{of}"))?;
                 }
             }
             if !is_given {
@@ -419,6 +426,11 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
     Err(SqlError::new(state::DATATYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression."))
 }
 
+/// An array type of bit strings of any length.
+fn unlimited_items(of: ArrayType) -> SqlType {
+    SqlType::Array(ArrayType::of_items(of.element().unlimited()).with_dimensions(of.dimensions()))
+}
+
 /// A value as its column stores it.
 pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
     // Lengths are checked when the row is written: a cast would cut the string instead.
@@ -426,13 +438,9 @@ pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
         SqlType::Json | SqlType::Jsonb => column.sql_type,
         of if of.is_string() => SqlType::Text,
         of if of.is_bits() => of.unlimited(),
-        SqlType::Array(of) if of.element().is_limited_string() || of.element().is_bits() => {
-            let item = if of.element().is_bits() {
-                of.element().unlimited()
-            } else {
-                SqlType::Text
-            };
-            (0..of.dimensions()).fold(item, |of, _| SqlType::Array(ArrayType::of_items(of)))
+        SqlType::Array(of) if of.element().is_bits() => unlimited_items(of),
+        SqlType::Array(of) if of.element().is_limited_string() => {
+            (0..of.dimensions()).fold(SqlType::Text, |of, _| SqlType::Array(ArrayType::of_items(of)))
         }
         of => of,
     };
@@ -481,10 +489,11 @@ pub(super) async fn run(
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     let table = resolved.table.clone();
     if let Some(upsert) = upsert(insert, &resolved)? {
-        let plan = plan(&binder, &resolved, insert, &declared, params)?;
+        let plan = plan(&session.source_binder(), &resolved, insert, &declared, params)?;
         return upsert.run(session, &binder, plan, &declared, params).await;
     }
-    let rows = rows(session, &binder, prepared, (&resolved, insert), params)?;
+    let source = session.source_binder();
+    let rows = rows(session, &source, prepared, (&resolved, insert), params)?;
     let keep = insert.returning.is_some();
     let keys = match on {
         Some(on) => {

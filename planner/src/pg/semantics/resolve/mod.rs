@@ -110,7 +110,7 @@ fn name(of: Option<SqlType>) -> String {
 fn typed(literal: Expr, to: SqlType) -> Expr {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), None) = &literal else {
         // DataFusion gives a NULL no type beside these.
-        if to.is_bits() {
+        if to.is_bits() || to == SqlType::Uuid {
             return Expr::Cast(Cast::new_from_field(Box::new(literal), Arc::new(to.field("", true))));
         }
         return literal;

@@ -47,6 +47,10 @@ pub(in crate::pg::semantics) fn resolved(expr: Expr, schema: &DFSchema) -> Resul
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => return sets::union(union),
+        LogicalPlan::RecursiveQuery(query) => {
+            sets::recursion(&query)?;
+            Transformed::no(LogicalPlan::RecursiveQuery(query))
+        }
         LogicalPlan::Join(join) => sets::blankless(join)?,
         node => Transformed::no(node),
     };
@@ -113,7 +117,7 @@ const OF_ANY_TYPE: &[&str] = &[
     "array", "array_agg", "array_append", "array_cat", "array_fill", "array_position", "array_positions",
     "array_prepend", "array_remove", "array_replace", "array_to_json", "array_to_string", "coalesce", "concat",
     "concat_ws", "count", "cume_dist", "dense_rank", "enum_adopted", "enum_late", "enum_first", "enum_last", "enum_range",
-    "first_value", "format", "greatest", "json_agg", "json_build_array", "json_build_object", "json_object_agg",
+    "first_value", "format", "greatest", "grouping", "json_agg", "json_build_array", "json_build_object", "json_object_agg",
     "jsonb_agg", "jsonb_build_array", "jsonb_build_object", "jsonb_object_agg", "lag", "last_value", "lead", "least",
     "make_array", "max", "min", "mode", "nth_value", "nullif", "num_nonnulls", "num_nulls", "percent_rank",
     "percentile_disc", "pg_column_size", "pg_typeof", "quote_literal", "quote_nullable", "rank", "row", "row_to_json",
