@@ -10,6 +10,7 @@ use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
+use tenon_storage::bits;
 use tenon_storage::datetime::{Conventions, timetz_bytes};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::{nested_offsets, parse_array, parse_scalar_by};
@@ -137,6 +138,8 @@ fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
         oid::INTERVAL => SqlType::Interval,
         oid::BYTEA => SqlType::Bytea,
         oid::UUID => SqlType::Uuid,
+        oid::BIT => SqlType::Bit,
+        oid::VARBIT => SqlType::VarBit,
         oid::JSON => SqlType::Json,
         oid::JSONB => SqlType::Jsonb,
         // A type that the client left open: what the plan made of it decides.
@@ -215,6 +218,7 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
             }))
         }
         oid::BYTEA => ScalarValue::BinaryView(Some(bytes.to_vec())),
+        oid::BIT | oid::VARBIT => ScalarValue::Binary(Some(bits::read_wire(bytes, SqlType::VarBit)?)),
         oid::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
         oid::UUID => return Err(bad()),
         oid::JSONB => match bytes {

@@ -77,6 +77,8 @@ impl ArrayType {
             1186 => 1187,
             1266 => 1270,
             1700 => 1231,
+            1560 => 1561,
+            1562 => 1563,
             2950 => 2951,
             3802 => 3807,
             _ => match self.element() {
@@ -108,6 +110,8 @@ impl ArrayType {
             SqlType::Uuid => "uuid[]",
             SqlType::Json => "json[]",
             SqlType::Jsonb => "jsonb[]",
+            SqlType::Bit | SqlType::BitOf(_) => "bit[]",
+            SqlType::VarBit | SqlType::VarBitOf(_) => "bit varying[]",
             SqlType::Enum(of) => &of.array_name,
             _ => "text[]",
         }

@@ -18,12 +18,14 @@
 //! | text and binary input of each type | `parse` |
 //! | dates, times, intervals and zones: input, output, parts, arithmetic, patterns | `datetime` |
 //! | enum types: their versions, their values | `enum_type` |
+//! | bit strings: their text, their bytes on the wire, their lengths | `bits` |
 //! | JSON values, their parts and their order | `json` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |
 
 pub mod arena;
 mod array_type;
+pub mod bits;
 pub mod catalog;
 pub mod datetime;
 mod enum_type;

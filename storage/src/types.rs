@@ -3,6 +3,7 @@
 //! More than 400 lines because it is the one mapping of types, a few lines for each.
 
 use crate::array_type::ArrayType;
+use crate::bits::{BITS, BITS_MAX};
 use crate::datetime::{IntervalRange, TIMETZ_BYTES};
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -62,12 +63,17 @@ pub enum SqlType {
     Uuid,
     Json,
     Jsonb,
+    /// `bit` of any length, which casts and columns never name: what operators give.
+    Bit,
+    BitOf(u32),
+    VarBit,
+    VarBitOf(u32),
     Enum(&'static EnumType),
     Array(ArrayType),
 }
 
 /// The types without a modifier, but for arrays.
-const SCALARS: [SqlType; 21] = [
+const SCALARS: [SqlType; 23] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -89,6 +95,8 @@ const SCALARS: [SqlType; 21] = [
     SqlType::Uuid,
     SqlType::Json,
     SqlType::Jsonb,
+    SqlType::Bit,
+    SqlType::VarBit,
 ];
 
 /// The time zone string of `timestamptz` columns.
@@ -123,6 +131,7 @@ impl SqlType {
             SqlType::Interval | SqlType::IntervalOf(..) => DataType::Interval(IntervalUnit::MonthDayNano),
             SqlType::Bytea => DataType::BinaryView,
             SqlType::Uuid => DataType::FixedSizeBinary(16),
+            SqlType::Bit | SqlType::BitOf(_) | SqlType::VarBit | SqlType::VarBitOf(_) => BITS,
             SqlType::Enum(of) => of.data_type(),
             SqlType::Array(of) => of.data_type(),
         }
@@ -171,7 +180,8 @@ impl SqlType {
             DataType::Date64 | DataType::Timestamp(_, None) => SqlType::Timestamp,
             DataType::Timestamp(_, Some(_)) => EnumType::of(data_type).map_or(SqlType::TimestampTz, SqlType::Enum),
             DataType::Interval(_) | DataType::Duration(_) => SqlType::Interval,
-            DataType::Binary | DataType::BinaryView => SqlType::Bytea,
+            DataType::BinaryView => SqlType::Bytea,
+            DataType::Binary => SqlType::Bit,
             DataType::FixedSizeBinary(16) => SqlType::Uuid,
             DataType::FixedSizeBinary(12) => SqlType::TimeTz,
             DataType::FixedSizeBinary(_) => SqlType::Bytea,
@@ -206,6 +216,8 @@ impl SqlType {
             SqlType::Interval | SqlType::IntervalOf(..) => 1186,
             SqlType::TimeTz | SqlType::TimeTzOf(_) => 1266,
             SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => 1700,
+            SqlType::Bit | SqlType::BitOf(_) => 1560,
+            SqlType::VarBit | SqlType::VarBitOf(_) => 1562,
             SqlType::Uuid => 2950,
             SqlType::Jsonb => 3802,
             SqlType::Enum(of) => of.oid,
@@ -217,6 +229,7 @@ impl SqlType {
     pub fn typmod(self) -> i32 {
         match self {
             SqlType::VarcharOf(length) | SqlType::CharOf(length) => length as i32 + 4,
+            SqlType::BitOf(length) | SqlType::VarBitOf(length) => length as i32,
             SqlType::NumericOf(precision, scale) => ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4,
             SqlType::NumericWide(precision, scale) => ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4,
             SqlType::TimeOf(digits)
@@ -265,7 +278,7 @@ impl SqlType {
         )
     }
 
-    /// A time's or interval's type without digits and fields; others as they are.
+    /// A time's or interval's type without digits and fields, a bit string's without a length; others as they are.
     pub fn unlimited(self) -> SqlType {
         match self {
             SqlType::TimeOf(_) => SqlType::Time,
@@ -273,6 +286,8 @@ impl SqlType {
             SqlType::TimestampOf(_) => SqlType::Timestamp,
             SqlType::TimestampTzOf(_) => SqlType::TimestampTz,
             SqlType::IntervalOf(..) => SqlType::Interval,
+            SqlType::BitOf(_) => SqlType::Bit,
+            SqlType::VarBitOf(_) => SqlType::VarBit,
             other => other,
         }
     }
@@ -285,6 +300,8 @@ impl SqlType {
         Some(match (oid, length) {
             (1043, Some(length)) => SqlType::VarcharOf(length),
             (1042, Some(length)) => SqlType::CharOf(length),
+            (1560, _) if typmod > 0 => SqlType::BitOf(typmod as u32),
+            (1562, _) if typmod > 0 => SqlType::VarBitOf(typmod as u32),
             (1700, _) if typmod >= 4 => {
                 let packed = i64::from(typmod - 4);
                 // The scale has eleven bits, one of them its sign.
@@ -331,6 +348,8 @@ impl SqlType {
             SqlType::Uuid => "uuid",
             SqlType::Json => "json",
             SqlType::Jsonb => "jsonb",
+            SqlType::Bit | SqlType::BitOf(_) => "bit",
+            SqlType::VarBit | SqlType::VarBitOf(_) => "bit varying",
             SqlType::Enum(of) => &of.name,
             SqlType::Array(of) => of.base_name(),
         }
@@ -341,9 +360,19 @@ impl SqlType {
         self.data_type() == DataType::Utf8View
     }
 
+    /// `bit` and `bit varying`.
+    pub fn is_bits(self) -> bool {
+        self.data_type() == BITS
+    }
+
     /// Strings of which a value keeps so much only.
     pub fn is_limited_string(self) -> bool {
         matches!(self, SqlType::Name | SqlType::VarcharOf(_) | SqlType::CharOf(_))
+    }
+
+    /// Types whose declared length is checked when a row is written.
+    pub fn has_length(self) -> bool {
+        self.is_limited_string() || matches!(self, SqlType::BitOf(_) | SqlType::VarBitOf(_))
     }
 
     /// `numeric(precision, scale)`.
@@ -370,6 +399,8 @@ impl fmt::Display for SqlType {
             SqlType::NumericWide(precision, scale) => write!(f, "numeric({precision},{scale})"),
             SqlType::VarcharOf(length) => write!(f, "character varying({length})"),
             SqlType::CharOf(length) => write!(f, "character({length})"),
+            SqlType::BitOf(length) => write!(f, "bit({length})"),
+            SqlType::VarBitOf(length) => write!(f, "bit varying({length})"),
             SqlType::Time => f.write_str("time without time zone"),
             SqlType::Timestamp => f.write_str("timestamp without time zone"),
             SqlType::TimeOf(digits) => write!(f, "time({digits}) without time zone"),
@@ -445,14 +476,15 @@ impl std::str::FromStr for SqlType {
             }
             None => (text.trim(), Vec::new()),
         };
+        let most = if name.contains("bit") { BITS_MAX } else { MAX_LENGTH };
         let length = |of: fn(u32) -> SqlType| match arguments[0] {
-            length if (1..=i64::from(MAX_LENGTH)).contains(&length) => Ok(of(length as u32)),
+            length if (1..=i64::from(most)).contains(&length) => Ok(of(length as u32)),
             length if length < 1 => {
                 let message = format!("length for type {name} must be at least 1");
                 Err(StorageError::new(ErrorKind::InvalidParameter, message))
             }
             _ => {
-                let message = format!("length for type {name} cannot exceed {MAX_LENGTH}");
+                let message = format!("length for type {name} cannot exceed {most}");
                 Err(StorageError::new(ErrorKind::InvalidParameter, message))
             }
         };
@@ -482,6 +514,10 @@ impl std::str::FromStr for SqlType {
             ("uuid", 0) => SqlType::Uuid,
             ("json", 0) => SqlType::Json,
             ("jsonb", 0) => SqlType::Jsonb,
+            ("bit", 0) => SqlType::Bit,
+            ("bit", 1) => length(SqlType::BitOf)?,
+            ("bit varying" | "varbit", 0) => SqlType::VarBit,
+            ("bit varying" | "varbit", 1) => length(SqlType::VarBitOf)?,
             _ => return Err(unknown()),
         })
     }

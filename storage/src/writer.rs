@@ -1,5 +1,6 @@
 //! From record batches to segments: types are made the table's, constraints checked, rows gathered.
 
+use crate::bits;
 use crate::catalog::{ColumnDef, TableDefinition};
 use crate::datetime;
 use crate::enum_type::EnumType;
@@ -189,7 +190,7 @@ fn cast(array: &ArrayRef, data_type: &DataType, column: &ColumnDef) -> Result<Ar
 /// `char(n)` is kept without its trailing blanks. A `name` is cut. So are the items of arrays of these.
 fn fit_length(array: ArrayRef, sql_type: SqlType) -> Result<ArrayRef> {
     let (limit, strip) = match sql_type {
-        SqlType::Array(of) if of.element().is_limited_string() => return fit_items(&array, of.element()),
+        SqlType::Array(of) if of.element().has_length() => return fit_items(&array, of.element()),
         SqlType::Name => {
             let strings = array.as_string_view();
             let cut = |value: &str| cut_name(value).len() < value.len();
@@ -205,6 +206,7 @@ fn fit_length(array: ArrayRef, sql_type: SqlType) -> Result<ArrayRef> {
         }
         SqlType::VarcharOf(limit) => (limit as usize, false),
         SqlType::CharOf(limit) => (limit as usize, true),
+        SqlType::BitOf(_) | SqlType::VarBitOf(_) => return bits::check_lengths(array, sql_type),
         _ => return Ok(array),
     };
     let strings = array.as_string_view();

@@ -60,6 +60,12 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
             let _ = write!(text, "{byte:02x}");
             text
         }),
+        Type::BIT | Type::VARBIT => {
+            let (length, bytes) = raw.split_first_chunk::<4>().context("truncated")?;
+            let all: String = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
+            let length = usize::try_from(i32::from_be_bytes(*length))?;
+            all.get(..length).context("truncated")?.to_string()
+        }
         Type::UUID => uuid::Uuid::from_bytes(fixed(raw)?).to_string(),
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::JSON | Type::UNKNOWN => {
             String::from_utf8(raw.to_vec())?

@@ -3,10 +3,11 @@
 use crate::process::Server;
 use crate::trial;
 use anyhow::{Context, Result, ensure};
+use bytes::BytesMut;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use libtest_mimic::Trial;
 use std::fmt::Debug;
-use tokio_postgres::types::{FromSqlOwned, ToSql, Type};
+use tokio_postgres::types::{FromSql, FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
@@ -17,6 +18,45 @@ pub fn trials() -> Vec<Trial> {
         trial("types::columns_say_their_type", columns_say_their_type),
         trial("types::passwords", passwords),
     ]
+}
+
+/// A bit string in the binary format.
+#[derive(Clone, Debug, PartialEq)]
+struct Bits {
+    length: i32,
+    bytes: Vec<u8>,
+}
+
+impl Bits {
+    fn of(length: i32, bytes: &[u8]) -> Bits {
+        let bytes = bytes.to_vec();
+        Bits { length, bytes }
+    }
+}
+
+impl ToSql for Bits {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        out.extend_from_slice(&self.length.to_be_bytes());
+        out.extend_from_slice(&self.bytes);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(of: &Type) -> bool {
+        matches!(*of, Type::BIT | Type::VARBIT)
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Bits {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Bits, Box<dyn std::error::Error + Sync + Send>> {
+        let (length, bytes) = raw.split_first_chunk::<4>().ok_or("too short")?;
+        Ok(Bits::of(i32::from_be_bytes(*length), bytes))
+    }
+
+    fn accepts(of: &Type) -> bool {
+        <Bits as ToSql>::accepts(of)
+    }
 }
 
 async fn echo<T: ToSql + FromSqlOwned + PartialEq + Debug + Sync>(
@@ -61,6 +101,15 @@ async fn parameters() -> Result<()> {
     .await?;
     echo(&client, "varchar", &["abc".to_string()]).await?;
     echo(&client, "bytea", &[vec![], vec![0u8, 255, 92, 39]]).await?;
+    let bits = [
+        Bits::of(0, &[]),
+        Bits::of(3, &[0xa0]),
+        Bits::of(17, &[0xff, 0x01, 0x80]),
+    ];
+    echo(&client, "varbit", &bits).await?;
+    echo(&client, "\"bit\"", &bits).await?;
+    echo(&client, "bit(3)", &bits[1..2]).await?;
+    echo(&client, "varbit[]", &[bits.to_vec(), vec![]]).await?;
     let day = |y, m, d| NaiveDate::from_ymd_opt(y, m, d).context("no such day");
     echo(
         &client,
@@ -160,7 +209,7 @@ async fn columns_say_their_type() -> Result<()> {
     client
         .batch_execute(
             "CREATE TABLE t (a int2, b int4, c int8, d float4, e float8, f numeric(10, 2), g text, h varchar(5), i char(3), \
-             j date, k time, l timestamp, m timestamptz, n interval, o bytea, p uuid, q json, r bool)",
+             j date, k time, l timestamp, m timestamptz, n interval, o bytea, p uuid, q json, r bool, s bit(3), t varbit)",
         )
         .await?;
     let expected = [
@@ -182,6 +231,8 @@ async fn columns_say_their_type() -> Result<()> {
         Type::UUID,
         Type::JSON,
         Type::BOOL,
+        Type::BIT,
+        Type::VARBIT,
     ];
     let statement = client.prepare("SELECT * FROM t").await?;
     for (column, expected) in statement.columns().iter().zip(&expected) {

@@ -73,6 +73,7 @@ impl KeyEncoding {
                     data_type,
                     DataType::Utf8View
                         | DataType::BinaryView
+                        | DataType::Binary
                         | DataType::FixedSizeBinary(_)
                         | DataType::Decimal128(..)
                         | DataType::LargeBinary

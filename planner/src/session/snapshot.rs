@@ -163,7 +163,17 @@ impl Session {
 
     /// What names mean in the current snapshot.
     pub(crate) fn binder(&self) -> Binder {
-        let snapshot = self.surroundings.snapshot.clone().unwrap_or_else(|| self.state());
+        self.binder_over(self.surroundings.snapshot.clone())
+    }
+
+    /// The same for what INSERT reads: under WITH, the data before any of its changes.
+    pub(crate) fn source_binder(&self) -> Binder {
+        let surroundings = &self.surroundings;
+        self.binder_over(surroundings.source.clone().or_else(|| surroundings.snapshot.clone()))
+    }
+
+    fn binder_over(&self, snapshot: Option<Arc<State>>) -> Binder {
+        let snapshot = snapshot.unwrap_or_else(|| self.state());
         let mut binder = Binder::new(self.engine.services.clone(), snapshot.clone(), self.facts(&snapshot));
         binder.relations.clone_from(&self.surroundings.relations);
         // Their rows are this statement's own.

@@ -5,6 +5,7 @@ use super::numeric::Digits;
 use super::text::{date64, day_time, microseconds, months};
 use super::{array, datetime, interval, oid};
 use tenon_planner::error::{Result, SqlError, state};
+use tenon_storage::bits;
 use tenon_storage::datetime::{Span, timetz_of};
 use tenon_storage::numeric::Numeric;
 
@@ -39,7 +40,7 @@ impl Column<'_> {
             Values::LargeUtf8(v) => self.write_string(v.value(row), out),
             Values::Utf8View(v) => self.write_string(v.value(row), out),
             Values::Formatted(v) => self.write_string(v.value(row), out),
-            Values::Binary(v) => out.extend_from_slice(v.value(row)),
+            Values::Bits(v) => bits::write_wire(v.value(row), out),
             Values::BinaryView(v) => out.extend_from_slice(v.value(row)),
             Values::FixedBinary(v) if self.oid == oid::TIMETZ => {
                 let (us, east_s) = timetz_of(v.value(row));

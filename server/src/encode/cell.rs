@@ -44,7 +44,8 @@ pub(super) enum Values<'a> {
     Utf8View(&'a StringViewArray),
     /// Enums by their labels, and any other type as Arrow's own formatter writes it.
     Formatted(StringArray),
-    Binary(&'a BinaryArray),
+    /// Bit strings, as the characters of their bits.
+    Bits(&'a BinaryArray),
     BinaryView(&'a BinaryViewArray),
     FixedBinary(&'a FixedSizeBinaryArray),
     Date32(&'a [i32]),
@@ -121,7 +122,7 @@ impl<'a> Column<'a> {
             DataType::Utf8 => Values::Utf8(array.as_string()),
             DataType::LargeUtf8 => Values::LargeUtf8(array.as_string()),
             DataType::Utf8View => Values::Utf8View(array.as_string_view()),
-            DataType::Binary => Values::Binary(array.as_binary()),
+            DataType::Binary => Values::Bits(array.as_binary()),
             DataType::LargeBinary => Values::Numeric(array.as_binary()),
             DataType::BinaryView => Values::BinaryView(array.as_binary_view()),
             DataType::FixedSizeBinary(_) => Values::FixedBinary(array.as_fixed_size_binary()),
@@ -275,7 +276,8 @@ pub fn natural_oid(data_type: &DataType) -> u32 {
         DataType::Float16 | DataType::Float32 => oid::FLOAT4,
         DataType::Float64 => oid::FLOAT8,
         DataType::FixedSizeBinary(12) => oid::TIMETZ,
-        DataType::Binary | DataType::BinaryView | DataType::FixedSizeBinary(_) => oid::BYTEA,
+        DataType::Binary => oid::BIT,
+        DataType::BinaryView | DataType::FixedSizeBinary(_) => oid::BYTEA,
         DataType::Date32 | DataType::Date64 => oid::DATE,
         DataType::Time32(_) | DataType::Time64(_) => oid::TIME,
         DataType::Timestamp(_, None) => oid::TIMESTAMP,

@@ -28,6 +28,8 @@ pub const TIMETZ: u32 = 1266;
 pub const TIMESTAMP: u32 = 1114;
 pub const TIMESTAMPTZ: u32 = 1184;
 pub const INTERVAL: u32 = 1186;
+pub const BIT: u32 = 1560;
+pub const VARBIT: u32 = 1562;
 pub const NUMERIC: u32 = 1700;
 pub const REGCLASS: u32 = 2205;
 pub const REGTYPE: u32 = 2206;
@@ -57,6 +59,8 @@ const ARRAYS: &[(u32, u32)] = &[
     (1185, TIMESTAMPTZ),
     (1187, INTERVAL),
     (1231, NUMERIC),
+    (1561, BIT),
+    (1563, VARBIT),
     (199, JSON),
     (2287, RECORD),
     (2951, UUID),

@@ -43,7 +43,7 @@ impl Column<'_> {
             Values::LargeUtf8(v) => self.write_padded(v.value(row), out),
             Values::Utf8View(v) => self.write_padded(v.value(row), out),
             Values::Formatted(v) => out.extend_from_slice(v.value(row).as_bytes()),
-            Values::Binary(v) => write_bytea(v.value(row), style, out),
+            Values::Bits(v) => out.extend_from_slice(v.value(row)),
             Values::BinaryView(v) => write_bytea(v.value(row), style, out),
             Values::FixedBinary(v) if self.oid == oid::UUID => write_uuid(v.value(row), out),
             Values::FixedBinary(v) if self.oid == oid::TIMETZ => {

@@ -1,6 +1,7 @@
 //! A column of text fields to an array of the column's type.
 
 use super::*;
+use crate::bits;
 use crate::datetime::{
     self, Conventions, TIMETZ_BYTES, parse_date, parse_interval, parse_time, parse_timestamp, parse_timestamptz,
     parse_timetz, timetz_bytes,
@@ -129,6 +130,13 @@ pub fn parse_column_by<'a>(
             for (row, field) in fields.enumerate() {
                 let value = field.map(|text| Json::parse(text).map_err(|invalid| failed(invalid, sql_type, row, text)));
                 builder.append_option(value.transpose()?.map(|value| value.to_string()));
+            }
+            Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Bit | SqlType::BitOf(_) | SqlType::VarBit | SqlType::VarBitOf(_) => {
+            let mut builder = BinaryBuilder::with_capacity(fields.len(), 0);
+            for (row, field) in fields.enumerate() {
+                builder.append_option(optional(sql_type, row, field, |text| bits::parse(text, sql_type))?);
             }
             Ok(Arc::new(builder.finish()))
         }

@@ -4,6 +4,7 @@ use super::column::{FieldError, invalid_utf8};
 use super::json::check_json;
 use super::number::POWERS;
 use super::{Invalid, numeric_overflow};
+use crate::bits;
 use crate::datetime::{FIRST_US, TIMETZ_BYTES, is_infinite, is_infinite_date, timetz_bytes};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::json::Json;
@@ -144,6 +145,10 @@ pub fn decode_column<'a>(
                 }
             }
             Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Bit | SqlType::BitOf(_) | SqlType::VarBit | SqlType::VarBitOf(_) => {
+            let values = collect(fields, |bytes| bits::read_wire(bytes, sql_type))?;
+            Ok(bits::array(values))
         }
         SqlType::Array(of) => super::array::decode_arrays(of, fields),
         SqlType::Jsonb => {

@@ -199,7 +199,7 @@ impl Plan {
                 Form::Offsets(arrays.iter().map(bytes).sum())
             }
             DataType::FixedSizeBinary(width) => Form::Fixed(*width as usize),
-            DataType::List(_) | DataType::LargeUtf8 => Form::Nested(nested::gather(&arrays)?),
+            DataType::List(_) | DataType::LargeUtf8 | DataType::Binary => Form::Nested(nested::gather(&arrays)?),
             other => {
                 let width = other.primitive_width();
                 let fixed =

@@ -45,6 +45,7 @@ impl Bound {
                 Arc::new(StringViewArray::from(vec![std::str::from_utf8(value).ok()?]))
             }
             (Bound::Bytes(value), DataType::BinaryView) => Arc::new(BinaryViewArray::from(vec![value.as_ref()])),
+            (Bound::Bytes(value), DataType::Binary) => Arc::new(BinaryArray::from(vec![value.as_ref()])),
             (Bound::Bytes(value), DataType::LargeBinary) => Arc::new(LargeBinaryArray::from(vec![value.as_ref()])),
             (Bound::Bytes(value), DataType::FixedSizeBinary(_)) => {
                 Arc::new(FixedSizeBinaryArray::try_from_iter(std::iter::once(value)).ok()?)

@@ -130,6 +130,7 @@ impl ColumnStatistics {
                 own.of_bytes(array.iter().map(|value| value.map(str::as_bytes)));
             }
             DataType::BinaryView => own.of_bytes(array.as_binary_view().iter()),
+            DataType::Binary => own.of_bytes(array.as_binary::<i32>().iter()),
             DataType::LargeBinary => {
                 let array = array.as_binary::<i64>();
                 own.of_bytes(array.iter());

@@ -92,6 +92,14 @@ impl Distribution {
                 own.width = mean_length(&values);
                 own.gather(values, sampled, Ord::cmp, bytes);
             }
+            DataType::Binary => {
+                let values = pieces
+                    .iter()
+                    .flat_map(|piece| piece.as_binary::<i32>().iter().flatten());
+                let values: Vec<&[u8]> = values.collect();
+                own.width = mean_length(&values);
+                own.gather(values, sampled, Ord::cmp, bytes);
+            }
             DataType::LargeBinary => {
                 let values = pieces
                     .iter()

@@ -85,6 +85,7 @@ pub fn hash_array(array: &ArrayRef, hashes: &mut [u64]) {
             array.as_string_view().iter().map(|value| value.map(str::as_bytes)),
         ),
         DataType::BinaryView => bytes(hashes, array.as_binary_view().iter()),
+        DataType::Binary => bytes(hashes, array.as_binary::<i32>().iter()),
         DataType::LargeBinary => bytes(
             hashes,
             array.as_binary::<i64>().iter().map(|value| value.map(compare_key)),

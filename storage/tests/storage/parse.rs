@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use tenon_storage::SqlType;
 use tenon_storage::parse::{decode_scalar, parse_scalar};
 
-const TYPES: [SqlType; 20] = [
+const TYPES: [SqlType; 22] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -27,6 +27,8 @@ const TYPES: [SqlType; 20] = [
     SqlType::Bytea,
     SqlType::Uuid,
     SqlType::Jsonb,
+    SqlType::BitOf(2),
+    SqlType::VarBit,
 ];
 
 const WORDS: [&str; 60] = [
@@ -198,6 +200,13 @@ fn values_and_errors_are_postgresqls() {
             "invalid input syntax for type interval: \"1 fortnight\"",
         ),
         (SqlType::Uuid, "1", "22P02", "invalid input syntax for type uuid: \"1\""),
+        (
+            SqlType::BitOf(3),
+            "10",
+            "22026",
+            "bit string length 2 does not match type bit(3)",
+        ),
+        (SqlType::VarBit, "12", "22P02", "\"2\" is not a valid binary digit"),
         (SqlType::Json, "{", "22P02", "invalid input syntax for type json"),
         (SqlType::Bytea, "\\xz", "22023", "invalid hexadecimal digit: \"z\""),
         (

@@ -40,6 +40,9 @@ fn batch(random: &mut StdRng, rows: usize, nulls: bool, schema: &SchemaRef, type
             SqlType::Bytea => Arc::new(BinaryViewArray::from_iter(
                 texts(false).iter().map(|t| t.as_ref().map(|t| t.as_bytes())),
             )),
+            SqlType::VarBit => {
+                tenon_storage::bits::array(numbers.iter().map(|n| n.map(|n| format!("{n:b}").into_bytes())))
+            }
             SqlType::Uuid => Arc::new(
                 FixedSizeBinaryArray::try_from_sparse_iter_with_size(
                     numbers.iter().map(|n| n.map(|n| i128::from(n).to_be_bytes())),
@@ -63,7 +66,7 @@ fn batch(random: &mut StdRng, rows: usize, nulls: bool, schema: &SchemaRef, type
     RecordBatch::try_new(schema.clone(), columns).unwrap()
 }
 
-const TYPES: [SqlType; 15] = [
+const TYPES: [SqlType; 16] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -79,6 +82,7 @@ const TYPES: [SqlType; 15] = [
     SqlType::Interval,
     SqlType::Bytea,
     SqlType::Uuid,
+    SqlType::VarBit,
 ];
 
 #[test]

@@ -5,9 +5,12 @@
 //! - `JOIN ... USING` and NATURAL: the merged column is the first of both, in a FULL JOIN whichever is there, in a RIGHT
 //!   JOIN the second; `*` shows merged columns first. They become `ON`, and references to merged columns what they mean,
 //!   also those under the name that `USING (...) AS name` gives them.
+//! - groups whose aggregates stand in subqueries with FROM become a relation (`grouped_apart`);
+//! - columns that a primary key among the keys of all grouping sets determines are keys too (`determined`);
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
-use super::{Binder, fold, outer_aggregates, row_values, whole_rows, windows};
+use super::determined::{self, Keyed};
+use super::{Binder, fold, grouped_apart, outer_aggregates, row_values, whole_rows, windows};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::tokens::joins;
 use crate::pg::walk::{VisitMut, constraint};
@@ -219,6 +222,8 @@ impl Expander<'_> {
             _ => Vec::new(),
         };
         outer_aggregates::hoist(self.binder, select, &mut keys);
+        determined::resolve(select, &keys, |factor| self.keyed(factor));
+        grouped_apart::resolve(select, &mut keys, |call| outer_aggregates::is_own(self.binder, call))?;
         whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         row_values::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         let Some(scope) = self.using(select)? else {
@@ -252,6 +257,8 @@ impl Expander<'_> {
             self.body(side)?;
             if let SetExpr::Select(select) = side {
                 outer_aggregates::hoist(self.binder, select, &mut []);
+                determined::resolve(select, &[], |factor| self.keyed(factor));
+                grouped_apart::resolve(select, &mut [], |call| outer_aggregates::is_own(self.binder, call))?;
                 whole_rows::resolve(select, &mut [], |factor| self.columns(|_| factor))?;
                 self.using(select)?;
             }
@@ -264,6 +271,35 @@ impl Expander<'_> {
             *body = unnumbered(body.clone(), &names);
         }
         Ok(())
+    }
+
+    /// A table with a primary key, unless other names stand for its columns.
+    fn keyed(&self, factor: &TableFactor) -> Option<Keyed> {
+        let TableFactor::Table {
+            name,
+            alias,
+            args: None,
+            ..
+        } = factor
+        else {
+            return None;
+        };
+        let named = self.levels.iter().flat_map(|level| level.visible());
+        let mut named = named.map(|cte| fold(&cte.alias.name));
+        let is_bare = name.0.len() == 1;
+        let own = name.0.last().and_then(ObjectNamePart::as_ident).map(fold)?;
+        if is_bare && named.any(|cte| cte == own) || alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+            return None;
+        }
+        let table = self.binder.names().relation(name).ok()?.as_table()?;
+        let definition = table.definition();
+        let key = definition.primary_key.as_ref()?;
+        let name = |at: &usize| definition.columns[*at].name.clone();
+        Some(Keyed {
+            alias: whole_rows::alias(factor)?,
+            columns: definition.columns.iter().map(|column| column.name.clone()).collect(),
+            key: key.columns.iter().map(name).collect(),
+        })
     }
 
     /// The names of the columns of a relation in FROM.

@@ -2,14 +2,16 @@
 
 mod aliases;
 mod composite;
+mod determined;
 mod expand;
+mod grouped_apart;
 mod hygiene;
 mod inline;
 mod lookup;
 mod outer_aggregates;
 mod partition;
 mod records;
-mod recursion;
+pub(crate) mod recursion;
 mod relations;
 mod row_values;
 mod sample;

@@ -128,6 +128,11 @@ impl Visitor for Aggregates<'_> {
     }
 }
 
+/// Whether a call is an aggregate, but for those that a function's body has put in the place of its call.
+pub(super) fn is_own(binder: &Binder, call: &Function) -> bool {
+    is_aggregate(binder, call) && !is_marked(call)
+}
+
 fn is_aggregate(binder: &Binder, call: &Function) -> bool {
     let name = function_name(call);
     name == "grouping" || binder.services.state.aggregate_functions().contains_key(&name)

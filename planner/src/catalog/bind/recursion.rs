@@ -12,6 +12,12 @@ use std::ops::ControlFlow;
 
 const INVALID_RECURSION: SqlState = SqlState("42P19");
 
+/// The same for queries of which some change data, none of which names itself.
+pub(crate) fn order_changes(ctes: &mut Vec<Cte>) -> Result<()> {
+    order(ctes)?;
+    ctes.iter().try_for_each(check)
+}
+
 /// Puts the queries of WITH RECURSIVE into an order in which each comes after those that it names.
 pub(super) fn order(ctes: &mut Vec<Cte>) -> Result<()> {
     let names: Vec<String> = ctes.iter().map(|cte| fold(&cte.alias.name)).collect();

@@ -9,7 +9,7 @@ use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart, Query,
-    Select, SelectItem, TableFactor, Value, VisitorMut,
+    Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -68,20 +68,25 @@ struct Rows<'a> {
     /// Whether an outer join may have put NULL in the place of a row.
     nullable: bool,
     columns: &'a mut dyn FnMut(TableFactor) -> Result<Vec<String>>,
-    /// Subqueries around the place.
+    /// Subqueries around the place, with columns of their own.
     depth: usize,
+}
+
+/// Whether a query has no columns but those of the queries around.
+fn is_bare(query: &Query) -> bool {
+    query.with.is_none() && matches!(query.body.as_ref(), SetExpr::Select(select) if select.from.is_empty())
 }
 
 impl VisitorMut for Rows<'_> {
     type Break = SqlError;
 
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
-        self.depth += 1;
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        self.depth += usize::from(!is_bare(query));
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
-        self.depth -= 1;
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        self.depth -= usize::from(!is_bare(query));
         ControlFlow::Continue(())
     }
 

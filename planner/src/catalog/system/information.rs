@@ -285,6 +285,10 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         SqlType::VarcharOf(length) | SqlType::CharOf(length) => Some(i64::from(length)),
         _ => None,
     };
+    let bits = match of {
+        SqlType::BitOf(length) | SqlType::VarBitOf(length) => Some(i64::from(length)),
+        _ => None,
+    };
     // Precision, its radix and scale.
     let number_format = match of {
         SqlType::Int2 => Some((16, 2, Some(0))),
@@ -319,7 +323,7 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
             SqlType::Enum(_) => Some("USER-DEFINED".to_string()),
             _ => names::format_type(of.oid().into(), None),
         },
-        "character_maximum_length": characters,
+        "character_maximum_length": characters.or(bits),
         "character_octet_length": characters.map(|characters| characters * 4),
         "numeric_precision": number_format.map(|(precision, _, _)| precision),
         "numeric_precision_radix": number_format.map(|(_, radix, _)| radix),
@@ -370,6 +374,8 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::Uuid => "uuid",
         SqlType::Json => "json",
         SqlType::Jsonb => "jsonb",
+        SqlType::Bit | SqlType::BitOf(_) => "bit",
+        SqlType::VarBit | SqlType::VarBitOf(_) => "varbit",
         SqlType::Array(of) => match of.element().unlimited() {
             SqlType::Bool => "_bool",
             SqlType::Int2 => "_int2",
@@ -391,6 +397,8 @@ fn udt_name(of: SqlType) -> &'static str {
             SqlType::Uuid => "_uuid",
             SqlType::Json => "_json",
             SqlType::Jsonb => "_jsonb",
+            SqlType::Bit => "_bit",
+            SqlType::VarBit => "_varbit",
             SqlType::Enum(of) => &of.array_type_name,
             _ => "_text",
         },

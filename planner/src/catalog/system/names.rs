@@ -23,6 +23,9 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
     if oid == 1042 && typmod.is_some_and(|typmod| typmod < 0) {
         return Some("bpchar".into());
     }
+    if oid == 1560 && typmod.is_some_and(|typmod| typmod < 0) {
+        return Some("\"bit\"".into());
+    }
     let typmod = typmod.filter(|typmod| *typmod >= 0);
     if let Some(of) = u32::try_from(oid).ok().and_then(EnumType::newest) {
         let array = if i64::from(of.oid) == oid { "" } else { "[]" };
@@ -83,6 +86,14 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
             let digits = (digits != 0xffff).then_some(digits as u8);
             return Some(SqlType::IntervalOf(range, digits).to_string());
         }
+        1560 => match typmod {
+            Some(typmod) => return Some(format!("bit({typmod})")),
+            None => "bit",
+        },
+        1562 => match typmod {
+            Some(typmod) => return Some(format!("bit varying({typmod})")),
+            None => "bit varying",
+        },
         1700 => match typmod {
             Some(typmod) => {
                 let (precision, scale) = ((typmod - 4) >> 16, (typmod - 4) & 0xffff);

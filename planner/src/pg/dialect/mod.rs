@@ -5,6 +5,7 @@
 //! - LIKE ANY and its kin, and IS DISTINCT FROM as tight as other operators.
 
 mod calls;
+mod subquery;
 
 use crate::pg::rewrite::{VARIADIC, call};
 use datafusion::sql::sqlparser::ast::{
@@ -88,6 +89,9 @@ impl Dialect for TenonDialect {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if parser.peek_token_ref().token == Token::LParen {
+            return subquery::parenthesized(parser);
+        }
         let Token::Word(word) = &parser.peek_token_ref().token else {
             return None;
         };

@@ -58,6 +58,14 @@ pub(super) fn plan(message: &str) -> SqlError {
             .and_then(|rest| rest.split(" must appear").next());
         return column.map_or_else(|| SqlError::new(state::GROUPING_ERROR, first), grouping);
     }
+    if first.contains("Percentile value for 'PERCENTILE_CONT'")
+        && let Some(error) = without_clause("percentile_cont")
+    {
+        return error;
+    }
+    if first.contains("WITHIN GROUP is only supported for ordered-set aggregate functions") {
+        return SqlError::new(SqlState("42809"), "only an ordered-set aggregate can have WITHIN GROUP");
+    }
     if first.contains("Aggregate functions are not allowed in the WHERE clause") {
         return SqlError::new(state::GROUPING_ERROR, "aggregate functions are not allowed in WHERE");
     }
@@ -350,7 +358,9 @@ fn without_clause(name: &str) -> Option<SqlError> {
         | "nth_value" => {
             format!("window function {name} requires an OVER clause")
         }
-        "mode" | "percentile_disc" => format!("WITHIN GROUP is required for ordered-set aggregate {name}"),
+        "mode" | "percentile_cont" | "percentile_disc" => {
+            format!("WITHIN GROUP is required for ordered-set aggregate {name}")
+        }
         _ => return None,
     };
     Some(SqlError::new(SqlState("42809"), message))

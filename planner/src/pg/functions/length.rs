@@ -1,4 +1,4 @@
-//! `length`: characters of a text, bytes of a bytea.
+//! `length`: characters of a text, bytes of a bytea, bits of a bit string.
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Int32Array};
 use datafusion::arrow::datatypes::DataType;
@@ -30,7 +30,8 @@ impl ScalarUDFImpl for Length {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
-            [DataType::Binary | DataType::BinaryView] => Ok(vec![DataType::BinaryView]),
+            [DataType::BinaryView] => Ok(vec![DataType::BinaryView]),
+            [DataType::Binary] => Ok(vec![DataType::Binary]),
             [one] if one.is_string() || one.is_null() => Ok(vec![DataType::Utf8View]),
             _ => plan_err!("Failed to coerce arguments to satisfy a call to 'length' function"),
         }
@@ -47,6 +48,10 @@ impl ScalarUDFImpl for Length {
             DataType::BinaryView => {
                 let values = values.as_binary_view().iter();
                 Arc::new(values.map(|bytes| Some(bytes?.len() as i32)).collect::<Int32Array>())
+            }
+            DataType::Binary => {
+                let values = values.as_binary::<i32>().iter();
+                Arc::new(values.map(|bits| Some(bits?.len() as i32)).collect::<Int32Array>())
             }
             _ => {
                 let values = values.as_string_view().iter();

@@ -3,6 +3,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod array;
 pub(crate) mod array_literal;
+pub(crate) mod bits;
 pub(crate) mod common;
 pub(crate) mod constant;
 pub(crate) mod datetime;
@@ -32,11 +33,12 @@ pub(crate) mod session;
 pub(crate) mod sets;
 pub(crate) mod simple;
 pub(crate) mod text;
+mod transitions;
 mod trigonometry;
 mod width_bucket;
 pub(crate) mod window;
 
-pub(crate) use simple::TEXT;
+pub(crate) use simple::{NULLABLE, TEXT};
 
 use self::constant::{ConstantFunction, OF_BODY};
 use datafusion::common::ScalarValue;
@@ -73,6 +75,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(record::functions())
         .chain(regex::functions())
         .chain(text::functions())
+        .chain(bits::functions())
+        .chain(transitions::functions())
         .chain(common::functions())
         .chain(enums::functions())
         .chain([
@@ -81,6 +85,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
             partition_hash::udf(),
             length::Length::udf(),
             simple::Text::udf(),
+            simple::Nullable::udf(),
             raise(),
         ])
     {

@@ -47,7 +47,7 @@ impl ExprPlanner for PostgresOperators {
     }
 
     fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
-        Ok(PlannerResult::Planned(super::text::strpos().call(args)))
+        Ok(PlannerResult::Planned(super::text::position().call(args)))
     }
 
     fn plan_overlay(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
@@ -93,6 +93,9 @@ impl ExprPlanner for PostgresOperators {
         let (Ok(left), Ok(right)) = (resolved(&expr.left, asked.0), resolved(&expr.right, asked.1)) else {
             return Ok(PlannerResult::Original(expr));
         };
+        if let Some(planned) = super::bits::operator(&expr, &left, &right) {
+            return Ok(PlannerResult::Planned(planned));
+        }
         if let Some(op) = operator(&expr.op)
             && let Some(planned) = numeric::operators::binary(op, &expr.left, &expr.right, (&left, &right))?
         {

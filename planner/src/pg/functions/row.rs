@@ -6,8 +6,8 @@
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Int32Builder, Int64Builder, ListBuilder,
-    StringViewBuilder,
+    Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewBuilder, BooleanBuilder, Int32Builder, Int64Builder,
+    ListBuilder, StringViewBuilder,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::bits::BITS;
 
 /// A type of an argument or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,9 @@ pub(crate) enum Kind {
     Any,
     /// As an argument: text, a `char(n)` with its blanks.
     Padded,
+    Bits,
+    /// As a result: `bit varying`.
+    VarBits,
 }
 
 /// A value of a row.
@@ -46,6 +50,8 @@ pub(crate) enum Value<'a> {
     Null,
     Text(&'a str),
     Bytes(&'a [u8]),
+    /// The characters of a bit string.
+    Bits(&'a [u8]),
     Int(i64),
     Bool(bool),
     Texts(Vec<Option<&'a str>>),
@@ -76,6 +82,13 @@ pub(crate) fn text<'a>(values: &[Value<'a>], at: usize) -> &'a str {
 pub(crate) fn bytes<'a>(values: &[Value<'a>], at: usize) -> &'a [u8] {
     match values.get(at) {
         Some(Value::Bytes(bytes)) => bytes,
+        _ => &[],
+    }
+}
+
+pub(crate) fn bits<'a>(values: &[Value<'a>], at: usize) -> &'a [u8] {
+    match values.get(at) {
+        Some(Value::Bits(bits)) => bits,
         _ => &[],
     }
 }
@@ -207,6 +220,7 @@ impl Kind {
             Kind::Int4 => DataType::Int32,
             Kind::Int8 => DataType::Int64,
             Kind::Bool => DataType::Boolean,
+            Kind::Bits | Kind::VarBits => BITS,
             Kind::Texts | Kind::List => texts(),
             Kind::Rows => DataType::new_list(texts(), true),
         }
@@ -234,6 +248,7 @@ impl Kind {
                 _ => None,
             },
             Kind::Bool => (*given == DataType::Boolean).then_some(3),
+            Kind::Bits | Kind::VarBits => (*given == BITS).then_some(3),
             Kind::Texts => match given {
                 DataType::List(item) | DataType::LargeList(item) if item.data_type().is_string() => Some(3),
                 DataType::List(_) => Some(1),
@@ -251,7 +266,7 @@ fn is_list_of_bool(given: &DataType) -> bool {
 }
 
 fn is_binary(given: &DataType) -> bool {
-    matches!(given, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+    matches!(given, DataType::LargeBinary | DataType::BinaryView)
 }
 
 impl Overload {
@@ -319,6 +334,9 @@ impl ScalarUDFImpl for RowFunction {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        if self.expect(&types)?.gives == Kind::VarBits {
+            return Ok(Arc::new(SqlType::VarBit.field(self.name, true)));
+        }
         Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, true)))
     }
 
@@ -418,6 +436,7 @@ impl Column {
         match values.data_type() {
             DataType::Utf8View => Value::Text(values.as_string_view().value(row)),
             DataType::BinaryView => Value::Bytes(values.as_binary_view().value(row)),
+            DataType::Binary => Value::Bits(values.as_binary::<i32>().value(row)),
             DataType::Int32 => Value::Int(values.as_primitive::<Int32Type>().value(row).into()),
             DataType::Int64 => Value::Int(values.as_primitive::<Int64Type>().value(row)),
             DataType::Boolean => Value::Bool(values.as_boolean().value(row)),
@@ -445,6 +464,7 @@ impl Column {
 }
 
 enum Builder {
+    Bits(BinaryBuilder),
     Text(StringViewBuilder),
     Bytes(BinaryViewBuilder),
     Int4(Int32Builder),
@@ -459,6 +479,7 @@ impl Builder {
         let texts = || ListBuilder::new(StringViewBuilder::new());
         match kind {
             Kind::Text | Kind::Any | Kind::Padded => Builder::Text(StringViewBuilder::with_capacity(rows)),
+            Kind::Bits | Kind::VarBits => Builder::Bits(BinaryBuilder::with_capacity(rows, 0)),
             Kind::Bytea => Builder::Bytes(BinaryViewBuilder::with_capacity(rows)),
             Kind::Int4 => Builder::Int4(Int32Builder::with_capacity(rows)),
             Kind::Int8 => Builder::Int8(Int64Builder::with_capacity(rows)),
@@ -473,6 +494,8 @@ impl Builder {
         match (self, value) {
             (Builder::Text(to), Out::Text(value)) => to.append_value(value),
             (Builder::Text(to), _) => to.append_null(),
+            (Builder::Bits(to), Out::Bytes(value)) => to.append_value(value),
+            (Builder::Bits(to), _) => to.append_null(),
             (Builder::Bytes(to), Out::Bytes(value)) => to.append_value(value),
             (Builder::Bytes(to), _) => to.append_null(),
             (Builder::Int4(to), Out::Int(value)) => to.append_option(i32::try_from(value).ok()),
@@ -501,6 +524,7 @@ impl Builder {
     fn finish(self) -> ArrayRef {
         match self {
             Builder::Text(mut to) => Arc::new(to.finish()),
+            Builder::Bits(mut to) => Arc::new(to.finish()),
             Builder::Bytes(mut to) => Arc::new(to.finish()),
             Builder::Int4(mut to) => Arc::new(to.finish()),
             Builder::Int8(mut to) => Arc::new(to.finish()),

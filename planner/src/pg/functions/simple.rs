@@ -111,6 +111,42 @@ impl ScalarUDFImpl for Text {
     }
 }
 
+/// Its argument, which may be NULL for all that plans know: what both sides of a recursion have. A name that no client can
+/// write.
+pub(crate) const NULLABLE: &str = "\u{1}nullable";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Nullable {
+    signature: Signature,
+}
+
+impl Nullable {
+    pub(super) fn udf() -> ScalarUDF {
+        // Volatile, so that it stays where its argument is a constant.
+        ScalarUDF::new_from_impl(Self {
+            signature: Signature::any(1, Volatility::Volatile),
+        })
+    }
+}
+
+impl ScalarUDFImpl for Nullable {
+    fn name(&self) -> &str {
+        NULLABLE
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[0].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args[0].clone())
+    }
+}
+
 /// `pg_typeof`: the name of its argument's type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct TypeOf {

@@ -4,6 +4,7 @@ use super::{Lexer, is_blank, is_name_part, is_name_start};
 use crate::pg::error::{Result, SqlError, state};
 use datafusion::sql::sqlparser::ast::DollarQuotedString;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use tenon_storage::SqlType;
 use tenon_storage::quote::cut_name;
 
 impl Lexer<'_> {
@@ -15,8 +16,7 @@ impl Lexer<'_> {
             (b'\'', ..) => Token::SingleQuotedString(self.escaped(0)?),
             (b'e' | b'E', b'\'', _) => Token::SingleQuotedString(self.escaped(1)?),
             (b'n' | b'N', b'\'', _) => Token::SingleQuotedString(self.plain(1)?),
-            (b'b' | b'B', b'\'', _) => return Err(self.bits("binary", 2)?),
-            (b'x' | b'X', b'\'', _) => return Err(self.bits("hexadecimal", 16)?),
+            (b'b' | b'B' | b'x' | b'X', b'\'', _) => self.bits()?,
             (b'u' | b'U', b'&', b'\'') if self.conforming => {
                 let raw = self.plain(2)?;
                 Token::SingleQuotedString(self.unicode(&raw, start)?)
@@ -45,18 +45,20 @@ impl Lexer<'_> {
         Ok(Some(token))
     }
 
-    /// Why the string of bits that starts here is refused: there is no type `bit`.
-    fn bits(&mut self, digits: &str, base: u32) -> Result<SqlError> {
-        let start = self.at;
-        let text = self.plain(1)?;
-        let refused = match text.chars().find(|digit| !digit.is_digit(base)) {
-            Some(wrong) => SqlError::new(
-                state::INVALID_TEXT_REPRESENTATION,
-                format!("\"{wrong}\" is not a valid {digits} digit"),
-            ),
-            None => SqlError::unsupported("type bit").hint("Write bytes as '\\x1f'::bytea, and numbers as numbers."),
-        };
-        Ok(refused.position(self.text[..start].chars().count() + 1))
+    /// The string of bits that starts here, in binary digits.
+    fn bits(&mut self) -> Result<Token> {
+        let (start, base) = (self.at, self.byte(0));
+        let digits = self.plain(1)?;
+        let text = format!("{}{digits}", char::from(base));
+        match tenon_storage::bits::parse(text.as_bytes(), SqlType::VarBit) {
+            Ok(bits) => Ok(Token::SingleQuotedByteStringLiteral(
+                bits.into_iter().map(char::from).collect(),
+            )),
+            Err(invalid) => {
+                let refused = SqlError::from(invalid.into_error(SqlType::VarBit, &text));
+                Err(refused.position(self.text[..start].chars().count() + 1))
+            }
+        }
     }
 
     /// Between quotes, a doubled quote for one.

@@ -1,5 +1,7 @@
 //! SEARCH and CYCLE of WITH RECURSIVE: columns that say where a row was found, and whether it closes a cycle.
 //!
+//! More than 400 lines because the clauses, their grammar and what they become stand together.
+//!
 //! ```text
 //! w (a) AS (L UNION ALL R) SEARCH DEPTH FIRST BY a SET s CYCLE a SET c USING p
 //! =
@@ -11,6 +13,7 @@
 
 use super::{DIALECT, NESTING_MAX};
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::NULLABLE;
 use crate::pg::lex;
 use crate::pg::names::fold;
 use crate::pg::walk::VisitMut;
@@ -256,7 +259,14 @@ fn spell_out(cte: &mut Cte, clauses: &Clauses, recursive: bool) -> Result<()> {
     }
     let wrong = |side: &str| {
         let message = format!("with a SEARCH or CYCLE clause, the {side} side of the UNION must be a SELECT");
-        SqlError::unsupported_as(message)
+        SqlError::new(
+            if side == "left" {
+                state::FEATURE_NOT_SUPPORTED
+            } else {
+                state::SYNTAX_ERROR
+            },
+            message,
+        )
     };
     let SetExpr::SetOperation {
         op: SetOperator::Union,
@@ -288,6 +298,17 @@ fn spell_out(cte: &mut Cte, clauses: &Clauses, recursive: bool) -> Result<()> {
             }
             _ => None,
         });
+    // The columns that are added are not the query's own.
+    if let ([SelectItem::Wildcard(_)], [only], Some(known)) =
+        (right.projection.as_slice(), right.from.as_slice(), &known)
+        && only.joins.is_empty()
+    {
+        let own = names.iter().map(|name| {
+            let column = [known, name].map(|part| Ident::with_quote('"', part));
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(column.to_vec()))
+        });
+        right.projection = own.collect();
+    }
     let known = known.ok_or_else(|| {
         SqlError::unsupported_as(
             "with a SEARCH or CYCLE clause, the recursive reference to WITH query must be at the top level of its right-hand SELECT",
@@ -328,8 +349,13 @@ fn spell_out(cte: &mut Cte, clauses: &Clauses, recursive: bool) -> Result<()> {
         let before = carry(&cycle.path);
         let (yes, no) = &cycle.values;
         let here = row(r, &cycle.by, "");
-        first.extend([no.clone(), format!("ARRAY[{}]", row(l, &cycle.by, ""))]);
-        next.push(format!("CASE WHEN {here} = ANY ({before}) THEN {yes} ELSE {no} END"));
+        first.extend([
+            format!("\"{NULLABLE}\"({no})"),
+            format!("ARRAY[{}]", row(l, &cycle.by, "")),
+        ]);
+        next.push(format!(
+            "\"{NULLABLE}\"(CASE WHEN {here} = ANY ({before}) THEN {yes} ELSE {no} END)"
+        ));
         next.push(format!("{before} || {here}"));
         added.extend([cycle.mark.clone(), cycle.path.clone()]);
         let mark = Expr::CompoundIdentifier(vec![

@@ -6,6 +6,7 @@
 //! ORDER BY and GROUP BY, LIMIT, arguments of functions that look at them while planning) get it back.
 
 use super::value_types;
+use crate::pg::functions::bits::COMPLEMENT;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
     GroupByExpr, LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, ValueWithSpan, WindowType,
@@ -14,7 +15,7 @@ use tenon_storage::SqlType;
 use tenon_storage::numeric::Numeric;
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
-const TYPED_BY_ARGUMENTS: [&str; 22] = [
+const TYPED_BY_ARGUMENTS: [&str; 23] = [
     "array_agg",
     "to_json",
     "to_jsonb",
@@ -25,6 +26,7 @@ const TYPED_BY_ARGUMENTS: [&str; 22] = [
     "gcd",
     "lcm",
     "tenon_negate",
+    COMPLEMENT,
     "to_hex",
     "pg_typeof",
     "coalesce",
@@ -47,7 +49,9 @@ fn typed_by_arguments(name: &str) -> bool {
 pub(super) fn type_literal(expr: &mut Expr) {
     match expr {
         Expr::Value(value) => {
-            if let Value::Number(digits, false) = &value.value
+            if let Value::SingleQuotedByteStringLiteral(bits) = &value.value {
+                *expr = bit_string(bits);
+            } else if let Value::Number(digits, false) = &value.value
                 && is_uncommon(digits)
             {
                 *expr = numeric(digits, numeric_type(digits));
@@ -384,6 +388,13 @@ fn numeric(digits: &str, data_type: DataType) -> Expr {
         array: false,
         format: None,
     }
+}
+
+/// The `bit` of any length that `B'...'` is.
+fn bit_string(bits: &str) -> Expr {
+    let mut literal = Expr::Value(Value::SingleQuotedString(bits.to_string()).into());
+    value_types::cast(&mut literal, value_types::any_bits());
+    literal
 }
 
 /// A numeric that DataFusion would read as something else: an integer beyond 64 bits, one with an exponent, one of more

@@ -5,6 +5,7 @@
 //! - groups and aggregates that would get one name get two (`apart`);
 //! - integer literals get PostgreSQL's types (`literals`), columns of VALUES one type (`value_types`);
 //! - ROLLUP, CUBE and GROUPING SETS become one list of sets (`grouping`);
+//! - INTERSECT and EXCEPT of no columns get one (`no_columns`);
 //! - operators bind as PostgreSQL's do (`precedence`);
 //! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
 //! - casts to arrays get their literals' dimensions, aggregates of json become ones of arrays (`nested`);
@@ -25,6 +26,7 @@ mod intervals;
 mod literals;
 mod names;
 mod nested;
+mod no_columns;
 mod ordered_sets;
 mod overlaps;
 mod precedence;
@@ -42,6 +44,7 @@ pub(crate) use from::ROWS_FROM;
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
+pub(crate) use value_types::any_bits;
 
 use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, TableFactor, VisitorMut};
@@ -99,6 +102,14 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived {
+            lateral: true,
+            subquery,
+            ..
+        } = factor
+        {
+            names::name_lateral(subquery);
+        }
         from::function(factor);
         recordsets::expand(factor);
         ControlFlow::Continue(())
@@ -114,6 +125,8 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        grouping::without_keys(&mut query.body);
+        no_columns::in_body(&mut query.body);
         literals::restore_positions_in_query(query);
         apart::in_query(query);
         ControlFlow::Continue(())

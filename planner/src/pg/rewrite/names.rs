@@ -4,7 +4,8 @@
 //! starts with U+0001, and `displayed_name` takes it off again for the client.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, Expr, Function, Ident, Select, SelectItem, SetExpr, TrimWhereField, Value,
+    AccessExpr, BinaryOperator, Expr, Function, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TrimWhereField,
+    Value,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -73,6 +74,41 @@ pub(super) fn name_outputs(select: &mut Select) {
             expr,
             alias: Ident::with_quote('"', alias),
         };
+    }
+}
+
+/// In LATERAL, columns of the query around keep their names by aliases: DataFusion names what refers to them otherwise.
+pub(super) fn name_lateral(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return;
+    };
+    let keys: Vec<String> = match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => keys.iter().filter_map(bare).collect(),
+        GroupByExpr::All(_) => Vec::new(),
+    };
+    let names: Vec<Option<String>> = select.projection.iter().map(output_name).collect();
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let SelectItem::UnnamedExpr(expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_))) = item else {
+            continue;
+        };
+        let Some(name) = names[at].clone() else { continue };
+        let twice = names.iter().flatten().filter(|other| **other == name).count() > 1;
+        // A key by that name would be this column, where it may be one of the query's own.
+        let is_key = matches!(expr, Expr::CompoundIdentifier(_)) && keys.contains(&name);
+        if !twice && !is_key && !matches!(expr, Expr::Identifier(ident) if is_call(ident)) {
+            let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+            *item = SelectItem::ExprWithAlias {
+                expr,
+                alias: Ident::with_quote('"', name),
+            };
+        }
+    }
+}
+
+fn bare(key: &Expr) -> Option<String> {
+    match key {
+        Expr::Identifier(name) => Some(folded(name)),
+        _ => None,
     }
 }
 
@@ -181,6 +217,7 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
                 Some(SelectItem::UnnamedExpr(expr)) => figure(expr),
                 _ => None,
             },
+            SetExpr::Values(_) => strong("column1"),
             _ => None,
         },
         _ => None,
@@ -217,6 +254,8 @@ fn type_word(declared: &str) -> String {
         "double precision" | "float" | "double" => "float8",
         "decimal" | "dec" => "numeric",
         "character varying" => "varchar",
+        "bit varying" => "varbit",
+        "\"bit\"" => "bit",
         "character" | "char" => "bpchar",
         other => other,
     }

@@ -22,6 +22,10 @@ fn of(function: &Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &function.args else {
         return None;
     };
+    // Refused by the planner: it has two orders.
+    if !list.clauses.is_empty() {
+        return None;
+    }
     let direct: Option<Vec<Expr>> = list
         .args
         .iter()

@@ -4,6 +4,7 @@
 
 use super::names::function_name;
 use crate::pg::functions::array::quantified;
+use crate::pg::functions::bits;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, UnaryOperator,
@@ -94,16 +95,7 @@ pub(super) fn respell(expr: &mut Expr) {
             op: UnaryOperator::BitwiseNot,
             expr: inner,
         } => {
-            let negated = Expr::UnaryOp {
-                op: UnaryOperator::Minus,
-                expr: Box::new(Expr::Nested(Box::new(take(inner)))),
-            };
-            let one = Expr::Value(Value::Number("1".into(), false).into());
-            *expr = Expr::Nested(Box::new(Expr::BinaryOp {
-                left: Box::new(negated),
-                op: BinaryOperator::Minus,
-                right: Box::new(one),
-            }));
+            *expr = call(bits::COMPLEMENT, vec![take(inner)]);
         }
         Expr::UnaryOp {
             op: op @ (UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot),

@@ -27,6 +27,12 @@ pub(super) fn typed_by_casts(column: &mut [&mut Expr]) -> bool {
         }
         return true;
     }
+    if casts.iter().all(|of| is_bits(of)) {
+        for expr in column.iter_mut().filter(|expr| !same && !is_null(expr)) {
+            cast(expr, any_bits());
+        }
+        return !same;
+    }
     if !casts.iter().all(|of| is_string(of)) || casts.iter().all(|of| matches!(of, DataType::Text)) {
         return false;
     }
@@ -82,6 +88,15 @@ fn is_string(of: &DataType) -> bool {
             | DataType::Varchar(_)
             | DataType::Text
     )
+}
+
+/// `bit` of any length.
+pub(crate) fn any_bits() -> DataType {
+    DataType::Custom(ObjectName::from(vec![Ident::with_quote('"', "bit")]), vec![])
+}
+
+fn is_bits(of: &DataType) -> bool {
+    matches!(of, DataType::Bit(_) | DataType::BitVarying(_) | DataType::VarBit(_)) || *of == any_bits()
 }
 
 fn is_decimal(of: &DataType) -> bool {

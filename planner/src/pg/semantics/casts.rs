@@ -4,7 +4,7 @@ use super::fields;
 use super::{parse, times, to_integer, to_text};
 use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;
-use crate::pg::functions::{array, enums, json, record, text};
+use crate::pg::functions::{array, bits, enums, json, record, text};
 use crate::pg::numeric::convert;
 use crate::pg::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
@@ -13,9 +13,10 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, ExprSchemable, lit, when};
+use std::sync::Arc;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::types::NUMERIC;
-use tenon_storage::{EnumType, SqlType};
+use tenon_storage::{ArrayType, EnumType, SqlType};
 
 /// The oid of the type that keeps one byte of a text.
 const CHAR: u32 = 18;
@@ -75,6 +76,21 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
             }));
         }
     }
+    if let Some(target @ SqlType::Array(of)) = declared
+        && of.element().is_bits()
+        && is_string(&from)
+        && target.data_type() == to
+    {
+        // Read whole, then cut or filled up item by item.
+        let item = SqlType::Array(ArrayType::of_items(of.element().unlimited()).with_dimensions(of.dimensions()));
+        let field = Arc::new(item.field(cast.field.name(), true));
+        let read = parsed(Cast::new_from_field(cast.expr, field), item, conventions)?.data;
+        if item == target {
+            return Ok(Transformed::yes(read));
+        }
+        let item = |one: Cast, schema: &DFSchema| Ok(rewrite(one, schema, conventions)?.data);
+        return array::cast_items(read, &to, &cast.field, item).map(Transformed::yes);
+    }
     if let ((own, depth @ 1..), (wanted, wanted_depth @ 1..)) = (array::leaf(&from), array::leaf(&to))
         && (own != wanted || depth != wanted_depth || limits_items(declared, &to))
         && !own.is_null()
@@ -94,6 +110,24 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
         let scalar = json::scalar(*cast.expr, &to);
         return rewrite(Cast::new_from_field(Box::new(scalar), cast.field), schema, conventions)
             .map(|done| Transformed::yes(done.data));
+    }
+    if let Some(target) = declared.filter(|target| target.is_bits() && target.data_type() == to)
+        && (is_string(&from) || from == to)
+    {
+        let read = match is_string(&from) {
+            true => parsed(cast, target.unlimited(), conventions)?.data,
+            false if target.unlimited() == target => return keep(cast),
+            false => *cast.expr,
+        };
+        return Ok(Transformed::yes(match target.unlimited() == target {
+            true => read,
+            false => bits::converted(read, target),
+        }));
+    }
+    if let Some(target) = declared.filter(|target| target.data_type() == to)
+        && bits::converts(&from, &to)
+    {
+        return Ok(Transformed::yes(bits::converted(*cast.expr, target)));
     }
     if is_string(&from) {
         let Some(target) = declared else { return keep(cast) };
@@ -158,7 +192,7 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
 
 /// Whether the items of an array keep a part of their texts only.
 fn limits_items(declared: Option<SqlType>, to: &DataType) -> bool {
-    matches!(declared, Some(own @ SqlType::Array(of)) if of.element().is_limited_string() && own.data_type() == *to)
+    matches!(declared, Some(own @ SqlType::Array(of)) if of.element().has_length() && own.data_type() == *to)
 }
 
 /// The SQL type of a target that storage keeps otherwise (nanoseconds, other decimals): none for strings.

@@ -169,6 +169,9 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
                 write_record(own.map(|field| field.is_valid(row).then(|| field.value(row))), out);
             })
         }
+        DataType::Binary => collect(values.as_binary::<i32>().iter(), |bits, out| {
+            out.extend(bits.iter().map(|bit| char::from(*bit)));
+        }),
         DataType::FixedSizeBinary(_) => collect(values.as_fixed_size_binary().iter(), |bytes, out| {
             for (at, byte) in bytes.iter().enumerate() {
                 if matches!(at, 4 | 6 | 8 | 10) {

@@ -23,6 +23,10 @@ pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
     temporal::mark(tokens);
     words::respell(tokens);
     words::session_authorization(tokens);
+    words::row_locks(tokens);
+    words::any_of_values(tokens);
+    words::cast_rows(tokens);
+    words::select_nothing(tokens);
 }
 
 fn is(token: &TokenWithSpan, words: &[&str]) -> bool {

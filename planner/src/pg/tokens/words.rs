@@ -38,6 +38,9 @@ pub(super) fn respell(tokens: &mut Vec<TokenWithSpan>) {
             && let Some(direction) = match tokens[next].token {
                 Token::Lt => Some("ASC"),
                 Token::Gt => Some("DESC"),
+                // Those of texts byte by byte, as all are compared here.
+                ref other if other.to_string() == "~<~" => Some("ASC"),
+                ref other if other.to_string() == "~>~" => Some("DESC"),
                 _ => None,
             }
         {
@@ -45,5 +48,114 @@ pub(super) fn respell(tokens: &mut Vec<TokenWithSpan>) {
             tokens.drain(at + 1..=next);
         }
         at += 1;
+    }
+}
+
+/// `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock like FOR UPDATE and FOR SHARE.
+pub(super) fn row_locks(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        if is(&tokens[at], &["for"]) {
+            let next: Vec<usize> = (at + 1..tokens.len())
+                .filter(|at| is_solid(&tokens[*at]))
+                .take(3)
+                .collect();
+            let says = |place: usize, word: &str| next.get(place).is_some_and(|at| is(&tokens[*at], &[word]));
+            if says(0, "no") && says(1, "key") && says(2, "update") {
+                tokens.drain(next[0]..next[2]);
+            } else if says(0, "key") && says(1, "share") {
+                tokens.drain(next[0]..next[1]);
+            }
+        }
+        at += 1;
+    }
+}
+
+/// `x = ANY (VALUES ...)` is `x = ANY (SELECT * FROM (VALUES ...))`.
+pub(super) fn any_of_values(tokens: &mut Vec<TokenWithSpan>) {
+    let solid: Vec<usize> = (0..tokens.len()).filter(|at| is_solid(&tokens[*at])).collect();
+    // Where parentheses of VALUES open and close.
+    let (mut open, mut edits): (Vec<bool>, Vec<(usize, bool)>) = (Vec::new(), Vec::new());
+    for (place, &at) in solid.iter().enumerate() {
+        match tokens[at].token {
+            Token::LParen => {
+                let next = solid.get(place + 1).is_some_and(|at| is(&tokens[*at], &["values"]));
+                let before = place.checked_sub(1).map(|before| &tokens[solid[before]]);
+                let values = next && before.is_some_and(|token| is(token, &["any", "all", "some"]));
+                if values {
+                    edits.push((at, true));
+                }
+                open.push(values);
+            }
+            Token::RParen if open.pop() == Some(true) => edits.push((at, false)),
+            _ => {}
+        }
+    }
+    for (at, opens) in edits.into_iter().rev() {
+        let span = tokens[at].span;
+        let made = |token| TokenWithSpan { token, span };
+        let word = |word: &str| made(Token::make_word(word, None));
+        let more = match opens {
+            true => vec![word("SELECT"), made(Token::Mul), word("FROM"), made(Token::LParen)],
+            false => vec![made(Token::RParen), word("AS"), name("\u{1}values", span)],
+        };
+        let place = if opens { at + 1 } else { at };
+        tokens.splice(place..place, more);
+    }
+}
+
+/// `t.*::text` and `(t.*)::text` are `t::text`.
+pub(super) fn cast_rows(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = tokens.len();
+    while at > 0 {
+        at -= 1;
+        if tokens[at].token != Token::DoubleColon {
+            continue;
+        }
+        let before = |from: usize| (0..from).rev().find(|at| is_solid(&tokens[*at]));
+        let closing = |at: &usize| tokens[*at].token == Token::RParen;
+        let Some(star) = before(at).and_then(|last| if closing(&last) { before(last) } else { Some(last) }) else {
+            continue;
+        };
+        if let Some(period) = before(star).filter(|period| tokens[*period].token == Token::Period)
+            && let Some(word) = before(period)
+            && tokens[star].token == Token::Mul
+            && matches!(tokens[word].token, Token::Word(_))
+        {
+            tokens.drain(word + 1..=star);
+            at = word;
+        }
+    }
+}
+
+/// `SELECT UNION ...`: a SELECT of nothing has one row, which the parser finds in a FROM.
+pub(super) fn select_nothing(tokens: &mut Vec<TokenWithSpan>) {
+    let solid: Vec<usize> = (0..tokens.len()).filter(|at| is_solid(&tokens[*at])).collect();
+    let joins = |at: usize| is(&tokens[at], &["union", "intersect", "except"]);
+    let joined = |place: usize| {
+        let before = |back: usize| place.checked_sub(back).map(|place| solid[place]);
+        let all = before(1).is_some_and(|at| is(&tokens[at], &["all", "distinct"]));
+        before(1 + usize::from(all)).is_some_and(joins)
+    };
+    let bare = (0..solid.len()).filter(|place| {
+        let ends = |at: usize| matches!(tokens[at].token, Token::RParen | Token::EOF);
+        let next = solid.get(place + 1).copied();
+        is(&tokens[solid[*place]], &["select"]) && (next.is_some_and(joins) || next.is_none_or(ends) && joined(*place))
+    });
+    let bare: Vec<usize> = bare.map(|place| solid[place]).collect();
+    for at in bare.into_iter().rev() {
+        let span = tokens[at].span;
+        let made = |token| TokenWithSpan { token, span };
+        let word = |word: &str| made(Token::make_word(word, None));
+        let row = [
+            word("FROM"),
+            made(Token::LParen),
+            word("SELECT"),
+            made(Token::Number("1".into(), false)),
+            made(Token::RParen),
+            word("AS"),
+            name("\u{1}nothing", span),
+        ];
+        tokens.splice(at + 1..at + 1, row);
     }
 }

@@ -87,6 +87,8 @@ pub(crate) fn array_oid(element: u32) -> u32 {
         1184 => 1185,
         1266 => 1270,
         1186 => 1187,
+        1560 => 1561,
+        1562 => 1563,
         1700 => 1231,
         2249 => 2287,
         2950 => 2951,
@@ -120,6 +122,8 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         1186 => Some(Field::new("", DataType::Interval(IntervalUnit::MonthDayNano), true)),
         // As a parameter, numeric keeps what digits it has: the scale is the value's own.
         1700 => known(SqlType::Numeric),
+        1560 => known(SqlType::Bit),
+        1562 => known(SqlType::VarBit),
         2950 => known(SqlType::Uuid),
         1002 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
         own if let Some(of) = EnumType::newest(own) => match SqlType::Enum(of) {
@@ -135,6 +139,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
 }
 
 /// The oids of the types whose arrays a parameter can be.
-const ARRAY_ELEMENTS: [u32; 21] = [
-    16, 17, 19, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950, 3802,
+const ARRAY_ELEMENTS: [u32; 23] = [
+    16, 17, 19, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1560, 1562, 1700, 2950,
+    3802,
 ];

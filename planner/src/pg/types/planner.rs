@@ -65,7 +65,7 @@ fn catalog_type(declared: &Ast) -> Option<(u32, DataType)> {
 fn last(name: &ObjectName) -> String {
     let ident = name.0.last().and_then(|part| part.as_ident());
     ident.map_or_else(String::new, |ident| match ident.quote_style {
-        Some(_) if ident.value == "char" => "\"char\"".into(),
+        Some(_) if matches!(ident.value.as_str(), "char" | "bit") => format!("\"{}\"", ident.value),
         _ => ident.value.to_lowercase(),
     })
 }
@@ -144,6 +144,9 @@ pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
         Ast::Uuid => SqlType::Uuid,
         Ast::JSON => SqlType::Json,
         Ast::JSONB => SqlType::Jsonb,
+        Ast::Bit(length) => format!("bit({})", length.unwrap_or(1)).parse()?,
+        Ast::BitVarying(None) | Ast::VarBit(None) => SqlType::VarBit,
+        Ast::BitVarying(Some(length)) | Ast::VarBit(Some(length)) => format!("varbit({length})").parse()?,
         Ast::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element)) => {
             SqlType::Array(ArrayType::of_items(sql_type(element)?))
         }
@@ -151,6 +154,7 @@ pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
             let word = last(name);
             let text = match (word.as_str(), arguments.is_empty()) {
                 ("unknown" | "citext" | "\"char\"" | "bpchar", true) => "text".to_string(),
+                ("\"bit\"", true) => "bit".to_string(),
                 ("oid" | "xid" | "regclass" | "regtype" | "regproc", true) => "integer".to_string(),
                 ("serial" | "serial4" | "bigserial" | "serial8" | "smallserial" | "serial2", _) => {
                     return Err(SqlError::unsupported(format!("type {word}"))

@@ -9,13 +9,14 @@ use super::{alter, defaults, generated, insert, partition, query, references, se
 use crate::catalog::bind::Target;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{ColumnChange, SequenceOptions};
+use crate::pg::rewrite::any_bits;
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, ObjectName, ObjectNamePart, SelectItem, Statement,
 };
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, Generated, TableDefinition, TableVersion};
+use tenon_storage::{ColumnDef, Generated, SqlType, TableDefinition, TableVersion};
 
 fn table(session: &Session, place: &Target) -> Result<Arc<TableVersion>> {
     let state = session.state();
@@ -299,7 +300,12 @@ async fn retype(
                 .cloned()
                 .unwrap_or_else(|| Expr::Identifier(Ident::with_quote('"', &own.name))),
         ),
-        data_type: data_type.clone(),
+        // What is assigned is not cut: the row's writer checks lengths.
+        data_type: match wanted {
+            SqlType::VarcharOf(_) | SqlType::CharOf(_) if using.is_none() => DataType::Text,
+            of if of.is_bits() && using.is_none() => any_bits(),
+            _ => data_type.clone(),
+        },
         format: None,
         array: false,
     };

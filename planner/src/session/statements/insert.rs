@@ -30,6 +30,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tenon_storage::bits::BITS;
 use tenon_storage::types::NUMERIC;
 use tenon_storage::{ArrayType, ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter};
 
@@ -216,7 +217,14 @@ fn source_plan(
                     cast_to_numeric(expr, column.sql_type);
                 } else if matches!(column.sql_type, SqlType::Array(_) | SqlType::Jsonb) && is_text(expr) {
                     // Other rows may have arrays where this one has text.
-                    *expr = parse_expression(&format!("({expr})::{}", column.sql_type))?;
+                    // Lengths are checked when the row is written.
+                    let of = match column.sql_type {
+                        SqlType::Array(of) if of.element().is_bits() => {
+                            format!("\"bit\"{}", "[]".repeat(of.dimensions()))
+                        }
+                        other => other.to_string(),
+                    };
+                    *expr = parse_expression(&format!("({expr})::{of}"))?;
                 }
             }
             if !is_given {
@@ -342,6 +350,7 @@ fn to_column_type(rows: &mut [ast::Parens<Vec<ast::Expr>>], at: usize, column: &
         _ if of_strings => "text".to_string(),
         // Fitted when it is stored, like the numbers beside it.
         SqlType::NumericWide(..) => "numeric".to_string(),
+        of if of.is_bits() => "\"bit\"".to_string(),
         other => other.sql_name(),
     };
     let shape = parse_expression(&format!("NULL::{target}"))?;
@@ -394,6 +403,7 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
         || (number(given) && (wanted.is_temporal() || matches!(wanted, DataType::BinaryView)))
         || (given.is_temporal() && number(&wanted))
         || mixes_enums(given, &wanted)
+        || (*given == BITS) != (wanted == BITS) && !given.is_null() && !given.is_string() && !wanted.is_string()
         // A string of the statement itself has another type.
         || (*given == DataType::Utf8View && !wanted.is_string());
     if let (SqlType::Array(of), depth @ 1..) = (column.sql_type, crate::pg::functions::array::leaf(given).1)
@@ -416,12 +426,19 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
     Err(SqlError::new(state::DATATYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression."))
 }
 
+/// An array type of bit strings of any length.
+fn unlimited_items(of: ArrayType) -> SqlType {
+    SqlType::Array(ArrayType::of_items(of.element().unlimited()).with_dimensions(of.dimensions()))
+}
+
 /// A value as its column stores it.
 pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
     // Lengths are checked when the row is written: a cast would cut the string instead.
     let target = match column.sql_type {
         SqlType::Json | SqlType::Jsonb => column.sql_type,
         of if of.is_string() => SqlType::Text,
+        of if of.is_bits() => of.unlimited(),
+        SqlType::Array(of) if of.element().is_bits() => unlimited_items(of),
         SqlType::Array(of) if of.element().is_limited_string() => {
             (0..of.dimensions()).fold(SqlType::Text, |of, _| SqlType::Array(ArrayType::of_items(of)))
         }
@@ -472,10 +489,11 @@ pub(super) async fn run(
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     let table = resolved.table.clone();
     if let Some(upsert) = upsert(insert, &resolved)? {
-        let plan = plan(&binder, &resolved, insert, &declared, params)?;
+        let plan = plan(&session.source_binder(), &resolved, insert, &declared, params)?;
         return upsert.run(session, &binder, plan, &declared, params).await;
     }
-    let rows = rows(session, &binder, prepared, (&resolved, insert), params)?;
+    let source = session.source_binder();
+    let rows = rows(session, &source, prepared, (&resolved, insert), params)?;
     let keep = insert.returning.is_some();
     let keys = match on {
         Some(on) => {

@@ -179,6 +179,10 @@ fn case(conditions: Vec<CaseWhen>, otherwise: Option<ast::Expr>) -> ast::Expr {
 
 impl Merging {
     fn of(binder: &Binder, merge: &Merge, with: Option<&With>) -> Result<Merging> {
+        if with.is_some_and(|with| with.recursive) {
+            let message = "WITH RECURSIVE is not supported for MERGE statement";
+            return Err(SqlError::new(state::SYNTAX_ERROR, message));
+        }
         if merge.output.is_some() {
             return Err(SqlError::new(
                 state::SYNTAX_ERROR,

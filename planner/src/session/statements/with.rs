@@ -2,7 +2,7 @@
 //! around it. That one reads the data as they were before.
 
 use super::{Description, describe_tree, run_tree};
-use crate::catalog::bind::fold;
+use crate::catalog::bind::{fold, recursion};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::{ColumnDesc, Outcome};
@@ -24,12 +24,14 @@ pub(crate) struct Surroundings {
     pub relations: Vec<(String, Arc<dyn TableSource>)>,
     /// The data before any of the changes.
     pub snapshot: Option<Arc<State>>,
+    /// The same, for what an INSERT among the changes reads.
+    pub source: Option<Arc<State>>,
 }
 
 impl Surroundings {
     /// Whether there is a WITH that changes data.
     pub(crate) fn are_some(&self) -> bool {
-        self.snapshot.is_some() || !self.relations.is_empty()
+        self.snapshot.is_some() || self.source.is_some() || !self.relations.is_empty()
     }
 }
 
@@ -50,6 +52,7 @@ fn with_of(tree: &mut Statement) -> Option<&mut Option<With>> {
 
 /// The statement without the changes in its WITH, and these; None where there are none.
 fn parted(tree: &Statement) -> Option<Result<(Statement, Vec<Cte>)>> {
+    // A change comes after the changes that it names.
     let own = match tree {
         Statement::Query(query) => query.with.as_ref(),
         Statement::Insert(insert) => insert.source.as_ref().and_then(|source| source.with.as_ref()),
@@ -60,7 +63,13 @@ fn parted(tree: &Statement) -> Option<Result<(Statement, Vec<Cte>)>> {
     }
     let mut rest = tree.clone();
     let with = with_of(&mut rest)?;
-    let (found, kept): (Vec<Cte>, Vec<Cte>) = with.take()?.cte_tables.into_iter().partition(changes);
+    let mut all = with.take()?.cte_tables;
+    if own.is_some_and(|own| own.recursive)
+        && let Err(error) = recursion::order_changes(&mut all)
+    {
+        return Some(Err(error));
+    }
+    let (found, kept): (Vec<Cte>, Vec<Cte>) = all.into_iter().partition(changes);
     // Queries stay, those before a change also as its own WITH.
     let plain = own.map(|own| With {
         cte_tables: kept,
@@ -149,6 +158,7 @@ async fn within(
     before: Arc<State>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    session.surroundings.source = Some(before.clone());
     for cte in found {
         let outcome = Box::pin(run_tree(session, prepared, &statement(cte), params)).await?;
         if let Outcome::Rows { columns, stream, .. } = outcome {

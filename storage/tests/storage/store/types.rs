@@ -79,6 +79,10 @@ fn array(random: &mut StdRng, sql_type: SqlType, rows: usize) -> ArrayRef {
             Arc::new(LargeBinaryArray::from_iter(values))
         }
         SqlType::Jsonb => cast(&texts, &DataType::LargeUtf8).unwrap(),
+        SqlType::VarBit => {
+            let bits = |value: i64| format!("{value:b}").into_bytes();
+            tenon_storage::bits::array(numbers.iter().map(|value| value.map(bits)))
+        }
         SqlType::Array(_) => {
             let mut lists = ListBuilder::new(Int32Builder::new());
             for value in numbers {
@@ -145,6 +149,7 @@ fn every_type_in_every_form() {
         SqlType::Interval,
         SqlType::Bytea,
         SqlType::Uuid,
+        SqlType::VarBit,
         SqlType::Enum(own),
         SqlType::Array(ArrayType::of_items(SqlType::Int4)),
     ];

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod accounts;
 mod average;
+mod bits;
 mod collect;
 mod intervals;
 mod moments;
@@ -29,9 +30,11 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
 use std::sync::Arc;
+use tenon_storage::bits::BITS;
 
 pub(super) fn functions() -> Vec<AggregateUDF> {
     let mut functions = vec![sum::udaf(), average::udaf()];
+    functions.extend(bits::functions());
     functions.extend(variance::functions());
     functions.extend(collect::functions());
     functions.extend(regression::functions());
@@ -77,6 +80,10 @@ fn lowered(
         return Ok(Some(found));
     }
     match function.name() {
+        "bit_and" | "bit_or" | "bit_xor" => match params.args.as_slice() {
+            [argument] if fields::data_type(argument, schema)? != BITS => Ok(bits::of_integers(function.name())),
+            _ => Ok(None),
+        },
         "sum" => sum::lower(params, schema),
         "avg" => average::lower(params, schema),
         name => variance::lower(name, params, schema),
@@ -98,6 +105,9 @@ pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -
             sum_udaf()
         }
         ("sum", [DataType::Float32]) => real::sum(),
+        (name, [other]) if *other != BITS && bits::of_integers(name).is_some() => {
+            bits::of_integers(name).unwrap_or_else(|| Arc::clone(function))
+        }
         ("sum", [DataType::LargeBinary]) => moments::udaf("sum", moments::Kind::Sum),
         ("avg", [DataType::LargeBinary]) => moments::udaf("avg", moments::Kind::Average),
         ("sum", [other]) if *other != DataType::Int64 => sum_udaf(),

@@ -8,7 +8,10 @@ mod like;
 mod names;
 mod parts;
 
-use super::row::Kind::{Any, Bool, Bytea, Int4, Int8, List, Padded, Text, Texts};
+pub(super) use parts::{cut, negative_length};
+
+use super::bits;
+use super::row::Kind::{Any, Bits, Bool, Bytea, Int4, Int8, List, Padded, Text, Texts};
 use super::row::{Overload, delegated, of, row_function, variadic, with_nulls};
 use datafusion::functions::{crypto, string, unicode};
 use datafusion::logical_expr::ScalarUDF;
@@ -60,6 +63,20 @@ pub(crate) fn substring() -> ScalarUDF {
             of(&[Text, Text, Text], Text, super::regex::substring_similar),
             of(&[Bytea, Int4], Bytea, bytes::substring),
             of(&[Bytea, Int4, Int4], Bytea, bytes::substring),
+            of(&[Bits, Int4], Bits, bits::substring),
+            of(&[Bits, Int4, Int4], Bits, bits::substring),
+        ],
+    )
+}
+
+/// What POSITION with words calls, and `position(a, b)`.
+pub(crate) fn position() -> ScalarUDF {
+    row_function(
+        "position",
+        vec![
+            delegated(&[Text, Text], Int4, unicode::strpos),
+            of(&[Bytea, Bytea], Int4, bytes::position),
+            of(&[Bits, Bits], Int4, bits::position),
         ],
     )
 }
@@ -82,6 +99,8 @@ pub(crate) fn overlay() -> ScalarUDF {
             of(&[Text, Text, Int4, Int4], Text, parts::overlay),
             of(&[Bytea, Bytea, Int4], Bytea, bytes::overlay),
             of(&[Bytea, Bytea, Int4, Int4], Bytea, bytes::overlay),
+            of(&[Bits, Bits, Int4], Bits, bits::overlay),
+            of(&[Bits, Bits, Int4, Int4], Bits, bits::overlay),
         ],
     )
 }
@@ -210,6 +229,7 @@ fn of_bytes() -> Vec<ScalarUDF> {
             vec![
                 of(&[Padded], Int4, bytes::octet_length),
                 of(&[Bytea], Int4, bytes::octet_length),
+                of(&[Bits], Int4, bits::octet_length),
             ],
         ),
         row_function(
@@ -217,6 +237,7 @@ fn of_bytes() -> Vec<ScalarUDF> {
             vec![
                 of(&[Text], Int4, bytes::bit_length),
                 of(&[Bytea], Int4, bytes::bit_length),
+                of(&[Bits], Int4, bits::length),
             ],
         ),
         row_function("encode", vec![of(&[Bytea, Text], Text, digits::encode)]),
@@ -236,8 +257,23 @@ fn of_bytes() -> Vec<ScalarUDF> {
         row_function("convert_to", vec![of(&[Text, Text], Bytea, codes::convert_to)]),
         row_function("get_byte", vec![of(&[Bytea, Int4], Int4, bytes::get_byte)]),
         row_function("set_byte", vec![of(&[Bytea, Int4, Int4], Bytea, bytes::set_byte)]),
-        row_function("get_bit", vec![of(&[Bytea, Int8], Int4, bytes::get_bit)]),
-        row_function("set_bit", vec![of(&[Bytea, Int8, Int4], Bytea, bytes::set_bit)]),
-        row_function("bit_count", vec![of(&[Bytea], Int8, bytes::bit_count)]),
+        row_function(
+            "get_bit",
+            vec![
+                of(&[Bytea, Int8], Int4, bytes::get_bit),
+                of(&[Bits, Int4], Int4, bits::get_bit),
+            ],
+        ),
+        row_function(
+            "set_bit",
+            vec![
+                of(&[Bytea, Int8, Int4], Bytea, bytes::set_bit),
+                of(&[Bits, Int4, Int4], Bits, bits::set_bit),
+            ],
+        ),
+        row_function(
+            "bit_count",
+            vec![of(&[Bytea], Int8, bytes::bit_count), of(&[Bits], Int8, bits::bit_count)],
+        ),
     ]
 }

@@ -102,12 +102,12 @@ pub(super) fn string_to_array(values: &[Value]) -> Result<Out> {
     Ok(Out::Texts(items))
 }
 
-pub(super) fn negative_length() -> SqlError {
+pub(in crate::pg::functions) fn negative_length() -> SqlError {
     SqlError::new(SqlState("22011"), "negative substring length not allowed")
 }
 
 /// Where OVERLAY cuts: what is kept before, and from where behind.
-pub(super) fn cut(start: i64, length: i64) -> Result<(usize, usize)> {
+pub(in crate::pg::functions) fn cut(start: i64, length: i64) -> Result<(usize, usize)> {
     if start <= 0 {
         return Err(negative_length());
     }

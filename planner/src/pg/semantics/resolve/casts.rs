@@ -76,6 +76,14 @@ fn is_castable(from: SqlType, to: SqlType) -> bool {
         (Group::Number, Group::Bool) => integer(from),
         (Group::Moment, Group::Time) => from != SqlType::Date,
         (Group::Time, Group::Interval) | (Group::Interval, Group::Time) => true,
+        (Group::Number, Group::Bits) => matches!(
+            (from, to),
+            (SqlType::Int4 | SqlType::Int8, SqlType::Bit | SqlType::BitOf(_))
+        ),
+        (Group::Bits, Group::Number) => matches!(
+            (from, to),
+            (SqlType::Bit | SqlType::BitOf(_), SqlType::Int4 | SqlType::Int8)
+        ),
         (Group::Json, Group::Jsonb) | (Group::Jsonb, Group::Json | Group::Number | Group::Bool) => true,
         _ => false,
     }

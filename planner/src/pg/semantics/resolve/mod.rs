@@ -12,7 +12,7 @@ mod operands;
 mod sets;
 
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
-pub(crate) use operands::{operands, undefined};
+pub(crate) use operands::{operands, undefined, undefined_prefix};
 
 use crate::pg::semantics::fields;
 use crate::pg::types::type_oid;
@@ -60,6 +60,7 @@ enum Group {
     Uuid,
     Json,
     Jsonb,
+    Bits,
     /// Each type for itself: its oid.
     Enum(u32),
 }
@@ -83,6 +84,7 @@ fn group(of: SqlType) -> Group {
         SqlType::Uuid => Group::Uuid,
         SqlType::Json => Group::Json,
         SqlType::Jsonb => Group::Jsonb,
+        SqlType::Bit | SqlType::BitOf(_) | SqlType::VarBit | SqlType::VarBitOf(_) => Group::Bits,
         SqlType::Enum(of) => Group::Enum(of.oid),
         #[allow(unreachable_patterns)]
         _ => Group::String,
@@ -107,6 +109,10 @@ fn name(of: Option<SqlType>) -> String {
 /// The literal as a value of a type.
 fn typed(literal: Expr, to: SqlType) -> Expr {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), None) = &literal else {
+        // DataFusion gives a NULL no type beside these.
+        if to.is_bits() || to == SqlType::Uuid {
+            return Expr::Cast(Cast::new_from_field(Box::new(literal), Arc::new(to.field("", true))));
+        }
         return literal;
     };
     if let SqlType::Enum(of) = to

@@ -14,6 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
+use tenon_storage::bits::BITS;
 use tenon_storage::{EnumType, SqlType};
 
 #[derive(Debug)]
@@ -46,6 +47,10 @@ pub(in crate::pg::semantics) fn resolved(expr: Expr, schema: &DFSchema) -> Resul
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => return sets::union(union),
+        LogicalPlan::RecursiveQuery(query) => {
+            sets::recursion(&query)?;
+            Transformed::no(LogicalPlan::RecursiveQuery(query))
+        }
         LogicalPlan::Join(join) => sets::blankless(join)?,
         node => Transformed::no(node),
     };
@@ -75,7 +80,7 @@ fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// Whether enums are among what a node computes with.
 fn mentions_enums(node: &LogicalPlan) -> Result<bool> {
-    let is_enum = |of: &DataType| EnumType::of(of).is_some();
+    let is_enum = is_apart;
     let has = |schema: &DFSchema| schema.fields().iter().any(|own| is_enum(own.data_type()));
     let mut found = node.inputs().iter().any(|input| has(input.schema()));
     node.apply_expressions(|expr| {
@@ -85,13 +90,34 @@ fn mentions_enums(node: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
+/// Enums and bit strings, which Arrow types carry that DataFusion's functions take for something else.
+fn is_apart(of: &DataType) -> bool {
+    EnumType::of(of).is_some() || *of == BITS
+}
+
+/// The functions of bit strings.
+const OF_BITS: &[&str] = &[
+    "bit_and",
+    "bit_count",
+    "bit_length",
+    "bit_or",
+    "bit_xor",
+    "get_bit",
+    "length",
+    "octet_length",
+    "overlay",
+    "position",
+    "set_bit",
+    "substring",
+];
+
 /// The functions that PostgreSQL has for values of any type, or for enums; others do not see what carries an enum.
 #[rustfmt::skip]
 const OF_ANY_TYPE: &[&str] = &[
     "array", "array_agg", "array_append", "array_cat", "array_fill", "array_position", "array_positions",
     "array_prepend", "array_remove", "array_replace", "array_to_json", "array_to_string", "coalesce", "concat",
     "concat_ws", "count", "cume_dist", "dense_rank", "enum_adopted", "enum_late", "enum_first", "enum_last", "enum_range",
-    "first_value", "format", "greatest", "json_agg", "json_build_array", "json_build_object", "json_object_agg",
+    "first_value", "format", "greatest", "grouping", "json_agg", "json_build_array", "json_build_object", "json_object_agg",
     "jsonb_agg", "jsonb_build_array", "jsonb_build_object", "jsonb_object_agg", "lag", "last_value", "lead", "least",
     "make_array", "max", "min", "mode", "nth_value", "nullif", "num_nonnulls", "num_nulls", "percent_rank",
     "percentile_disc", "pg_column_size", "pg_typeof", "quote_literal", "quote_nullable", "rank", "row", "row_to_json",
@@ -115,7 +141,8 @@ fn takes_enums(expr: &Expr, schema: &DFSchema) -> Result<()> {
         .iter()
         .filter_map(|own| fields::data_type(own, schema).ok())
         .collect();
-    match types.iter().any(|own| EnumType::of(own).is_some()) {
+    let is_bits = OF_BITS.contains(&name) && types.contains(&BITS);
+    match !is_bits && types.iter().any(is_apart) {
         true => Err(enums::undefined(name, &types)),
         false => Ok(()),
     }
@@ -327,7 +354,7 @@ pub(super) fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
         SqlType::Float4 => 4,
         SqlType::Float8 => 5,
         SqlType::CharOf(_) => 0,
-        SqlType::VarcharOf(_) | SqlType::Varchar => 1,
+        SqlType::VarcharOf(_) | SqlType::Varchar | SqlType::VarBit => 1,
         SqlType::Text => 2,
         _ => 0,
     };

@@ -67,7 +67,7 @@ pub(crate) fn operands(
 
 /// Types that have no concatenation of their own.
 fn is_shown(of: SqlType) -> bool {
-    !matches!(group(of), Group::String | Group::Bytea | Group::Jsonb)
+    !matches!(group(of), Group::String | Group::Bytea | Group::Jsonb | Group::Bits)
 }
 
 /// A varchar beside a `char(n)` is compared as one.
@@ -114,12 +114,12 @@ fn wanted(op: &BinaryOperator, beside: SqlType, is_left: bool) -> Option<SqlType
             _ => number.then_some(SqlType::Float8),
         },
         BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr | BinaryOperator::PGBitwiseXor => {
-            integer.then_some(beside)
+            (integer || group(beside) == Group::Bits).then_some(beside)
         }
         BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight if is_left => {
-            integer.then_some(SqlType::Int4)
+            (integer || group(beside) == Group::Bits).then_some(SqlType::Int4)
         }
-        BinaryOperator::StringConcat => (beside == SqlType::Bytea).then_some(beside),
+        BinaryOperator::StringConcat => (beside == SqlType::Bytea || group(beside) == Group::Bits).then_some(beside),
         _ => None,
     }
 }
@@ -134,6 +134,15 @@ fn meet(op: &BinaryOperator, a: SqlType, b: SqlType) -> bool {
                     (left, right),
                     (Group::Time, Group::Interval) | (Group::Interval, Group::Time)
                 ));
+    }
+    if is_arithmetic(op) && (left == Group::Bits || right == Group::Bits) {
+        return match op {
+            BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr | BinaryOperator::PGBitwiseXor => left == right,
+            BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight => {
+                matches!(b, SqlType::Int2 | SqlType::Int4)
+            }
+            _ => false,
+        };
     }
     if is_arithmetic(op) {
         if left == Group::Jsonb {
@@ -157,7 +166,7 @@ fn meet(op: &BinaryOperator, a: SqlType, b: SqlType) -> bool {
         BinaryOperator::StringConcat => {
             left == Group::String
                 || right == Group::String
-                || (left == right && matches!(left, Group::Bytea | Group::Jsonb))
+                || (left == right && matches!(left, Group::Bytea | Group::Jsonb | Group::Bits))
         }
         _ => true,
     }
@@ -205,6 +214,15 @@ pub(crate) fn undefined(op: &str, left: Option<SqlType>, right: Option<SqlType>)
     to_datafusion(
         SqlError::new(state::UNDEFINED_FUNCTION, message)
             .hint("No operator matches the given name and argument types. You might need to add explicit type casts."),
+    )
+}
+
+/// The same of an operator before its operand.
+pub(crate) fn undefined_prefix(op: &str, operand: &str) -> DataFusionError {
+    let message = format!("operator does not exist: {op} {operand}");
+    to_datafusion(
+        SqlError::new(state::UNDEFINED_FUNCTION, message)
+            .hint("No operator matches the given name and argument type. You might need to add an explicit type cast."),
     )
 }
 

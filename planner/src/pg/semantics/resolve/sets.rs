@@ -1,14 +1,18 @@
 //! The columns of UNION, INTERSECT and EXCEPT, and of the subqueries after IN.
 
 use super::neighbours::{type_of_two, unmatched};
-use super::{Group, group, is_unknown, known, typed, undefined};
+use super::{Group, group, is_unknown, known, known_of, name, typed, undefined};
+use crate::pg::error::{SqlError, state};
+use crate::pg::errors::to_datafusion;
 use crate::pg::functions::text;
+use crate::pg::rewrite::displayed_name;
+use crate::pg::types::planner::WRITTEN;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, JoinType, NullEquality, Result};
 use datafusion::functions::string;
 use datafusion::logical_expr::expr::InSubquery;
-use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, Union, cast, lit};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, RecursiveQuery, Union, cast, lit};
 use std::sync::Arc;
 use tenon_storage::SqlType;
 
@@ -196,4 +200,42 @@ fn in_projection(expr: Expr, to: SqlType) -> Expr {
         other if is_unknown(&other) => typed(other, to).alias(name),
         other => other,
     }
+}
+
+/// 42804 where the recursive term has numbers that the other term's type does not hold: DataFusion would convert them.
+pub(super) fn recursion(query: &RecursiveQuery) -> Result<()> {
+    let LogicalPlan::Projection(projection) = query.recursive_term.as_ref() else {
+        return Ok(());
+    };
+    let fields = query.static_term.schema().fields();
+    for (at, (field, expr)) in fields.iter().zip(&projection.expr).enumerate() {
+        let mut expr = expr;
+        while let Expr::Alias(alias) = expr {
+            expr = &alias.expr;
+        }
+        let Expr::Cast(cast) = expr else { continue };
+        if cast.field.name() == WRITTEN {
+            continue;
+        }
+        let whole = |of: SqlType| matches!(of, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
+        let types = (known_of(field), known(&cast.expr, projection.input.schema()));
+        if let (Some(own), Some(next)) = types
+            && whole(own)
+            && group(next) == Group::Number
+            && !whole(next)
+        {
+            let message = format!(
+                "recursive query \"{}\" column {} has type {} in non-recursive term but type {} overall",
+                displayed_name(&query.name),
+                at + 1,
+                name(Some(own)),
+                name(Some(next))
+            );
+            return Err(to_datafusion(
+                SqlError::new(state::DATATYPE_MISMATCH, message)
+                    .hint("Cast the output of the non-recursive term to the correct type."),
+            ));
+        }
+    }
+    Ok(())
 }
