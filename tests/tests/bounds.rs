@@ -10,6 +10,8 @@ use crate::trial;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 
@@ -114,7 +116,7 @@ async fn long_queries() -> Result<()> {
     Ok(())
 }
 
-/// Statements that take long to plan end by their time, and others go on meanwhile.
+/// Statements that take long to parse or plan end by their time, and others go on meanwhile.
 async fn planning() -> Result<()> {
     let server = Server::start(&["--threads", "2"])?;
     let client = server.connect().await?;
@@ -133,6 +135,19 @@ async fn planning() -> Result<()> {
         list(80, " EXCEPT ALL ", &|_| "SELECT a, b FROM t".into()),
         format!("SELECT {} FROM t", list(8000, ", ", &|n| format!("a + {n}"))),
         format!("SELECT ARRAY[{}]", list(60_000, ", ", &|n| n.to_string())),
+        format!(
+            "SELECT a FROM t WHERE a IN ({})",
+            list(60_000, ", ", &|n| n.to_string())
+        ),
+        format!(
+            "SELECT a FROM t WHERE {}",
+            list(5000, " AND ", &|n| format!("a <> {n}"))
+        ),
+        format!("SELECT {} FROM t WHERE )", list(60_000, ", ", &|n| n.to_string())),
+        format!(
+            "DELETE FROM t WHERE (a, s) IN (VALUES {})",
+            list(20_000, ", ", &|n| format!("({n}, 'x{n}')"))
+        ),
         format!("SELECT '{{}}'::jsonb{}", " -> 'a'".repeat(190)),
         format!("SELECT '{{}}'::jsonb{}", " -> 'a'".repeat(1000)),
         format!("SELECT a{} FROM t", "::text::int".repeat(500)),
@@ -141,20 +156,88 @@ async fn planning() -> Result<()> {
             list(1000, " ", &|n| format!("JOIN t t{0} ON t{n}.a = t{0}.a", n + 1))
         ),
     ];
+    let others = Others::start(&server, "SELECT count(*) FROM t")?;
     for statement in &statements {
         let mut planned = RawClient::connect(&server)?;
         planned.count_rows("SET statement_timeout = '500ms'")?;
-        let begun = Instant::now();
-        planned.send_query(statement)?;
-        ensure!(value(&client, "SELECT count(*) FROM t").await? == "0");
-        ensure!(begun.elapsed() < OTHERS_WAIT_MAX, "others wait {:?}", begun.elapsed());
-        let state = crate::raw::error_state(&planned.until_ready()?);
-        let told = format!("{}: {state:?} after {:?}", &statement[..60], begun.elapsed());
-        println!("bounds: {told}");
-        ensure!(matches!(state.as_deref(), None | Some("57014" | "54001")), "{told}");
-        ensure!(begun.elapsed() < Duration::from_secs(20), "{told}");
+        for extended in [false, true] {
+            let begun = Instant::now();
+            match extended {
+                false => planned.send_query(statement)?,
+                true => {
+                    planned.send(b'P', &[b"\0", statement.as_bytes(), b"\0\0\0"].concat())?;
+                    planned.send(b'B', b"\0\0\0\0\0\0\0\0")?;
+                    planned.send(b'E', b"\0\0\0\0\0")?;
+                    planned.send(b'S', b"")?;
+                }
+            }
+            let state = crate::raw::error_state(&planned.until_ready()?);
+            let took = begun.elapsed();
+            let waited = others.waited()?;
+            let told = format!(
+                "{}: {state:?} after {took:?}, others waited {waited:?}",
+                &statement[..60]
+            );
+            println!("bounds: {told}");
+            ensure!(waited < OTHERS_WAIT_MAX, "{told}");
+            ensure!(
+                matches!(state.as_deref(), None | Some("57014" | "54001" | "42601")),
+                "{told}"
+            );
+            ensure!(took < Duration::from_secs(20), "{told}");
+        }
     }
     Ok(())
+}
+
+/// A client that sends one short statement after the other, and looks how long it waits.
+struct Others {
+    worst_us: Arc<AtomicU64>,
+    ends: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<Result<()>>>,
+}
+
+impl Others {
+    fn start(server: &Server, statement: &'static str) -> Result<Self> {
+        let mut client = RawClient::connect(server)?;
+        let (worst_us, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (worst, end) = (worst_us.clone(), ends.clone());
+        let thread = std::thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                let (_, error) = client.count_rows(statement)?;
+                ensure!(error.is_none(), "{statement}: {error:?}");
+                worst.fetch_max(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            Ok(())
+        });
+        Ok(Self {
+            worst_us,
+            ends,
+            thread: Some(thread),
+        })
+    }
+
+    /// The longest wait since it was last asked for.
+    fn waited(&self) -> Result<Duration> {
+        ensure!(
+            self.thread.as_ref().is_some_and(|thread| !thread.is_finished()),
+            "the others have failed"
+        );
+        Ok(Duration::from_micros(self.worst_us.swap(0, Ordering::Relaxed)))
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take()
+            && let Ok(Err(error)) = thread.join()
+        {
+            eprintln!("{error:#}");
+        }
+    }
 }
 
 /// Statements that would take far more memory than queries have: each ends, by its end, by 53200 or 54000, or by its time.
