@@ -19,6 +19,8 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("bounds::memory", || memory("2")),
         trial("bounds::memory_of_many_threads", || memory("16")),
+        trial("bounds::memory_of_files", memory_of_files),
+        trial("bounds::recursion", recursion),
         trial("bounds::tables", tables),
         trial("bounds::long_queries", long_queries),
         trial("bounds::planning", planning),
@@ -279,6 +281,92 @@ async fn memory(threads: &str) -> Result<()> {
         highest / MIB
     );
     ensure!(!server.log().contains("panicked"), "{}", server.log());
+    Ok(())
+}
+
+/// Queries of many threads that go through files leave no more resident than others do, while they run and afterwards.
+async fn memory_of_files() -> Result<()> {
+    const LIMIT_MIB: u64 = 128;
+    let directory = tempfile::tempdir()?;
+    let limit = format!("{LIMIT_MIB}MiB");
+    let path = directory.path().display().to_string();
+    let server = Server::start(&["--query-memory-limit", &limit, "--threads", "16", "--spill-dir", &path])?;
+    let client = server.connect().await?;
+    client
+        .batch_execute(
+            "CREATE TABLE m AS SELECT x % 500009 AS b, md5(x::text) AS s FROM generate_series(1, 1500000) g(x)",
+        )
+        .await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let threads = server.threads()?;
+    let tables = server.resident_bytes()?.0 - server.program_bytes()?;
+    for _ in 0..3 {
+        let distinct = "SELECT count(DISTINCT b) + count(DISTINCT s) FROM m HAVING count(*) = 1500000";
+        ensure!(value(&client, distinct).await? == "2000009");
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let (now, highest) = server.resident_bytes()?;
+    let beside = |bytes: u64| (bytes - server.program_bytes().unwrap_or(0)).saturating_sub(tables) / MIB;
+    let (now, highest) = (beside(now), beside(highest));
+    println!("bounds::memory_of_files: the server grew by {highest} MiB, and {now} MiB stayed");
+    ensure!(highest < LIMIT_MIB + 256, "the server grew by {highest} MiB");
+    ensure!(now < LIMIT_MIB, "{now} MiB stayed");
+    // What each thread keeps for itself is nobody's.
+    let more = server.threads()?.saturating_sub(threads);
+    ensure!(more < 32, "{more} threads more");
+    ensure!(
+        std::fs::read_dir(directory.path())?.next().is_none(),
+        "files have stayed"
+    );
+    Ok(())
+}
+
+/// What a recursion has seen goes with its statement, whichever way that ends.
+async fn recursion() -> Result<()> {
+    const STATEMENTS: usize = 25;
+    let server = Server::start(&[&LITTLE[..], &["2"]].concat())?;
+    let client = server.connect().await?;
+    let seen = "WITH RECURSIVE r(n) AS (SELECT x FROM generate_series(1, 200000) g(x) UNION";
+    for (statement, expected) in [
+        (
+            format!("{seen} SELECT n + 1 FROM r WHERE n < 200100) SELECT count(*) FROM r"),
+            Some("200100"),
+        ),
+        (
+            format!("{seen} SELECT n + 1 FROM r) SELECT n FROM r LIMIT 1"),
+            Some("1"),
+        ),
+        (
+            format!("{seen} SELECT n / (n - 7) FROM r) SELECT count(*) FROM r"),
+            None,
+        ),
+        (
+            format!(
+                "DECLARE c CURSOR WITH HOLD FOR {seen} SELECT n + 1 FROM r) SELECT n FROM r LIMIT 10; FETCH c; CLOSE c"
+            ),
+            Some("1"),
+        ),
+    ] {
+        for number in 0..STATEMENTS {
+            // As other texts, whose plans are others.
+            let statement = statement.replace("200000)", &format!("{})", 200_000 - (number as i64 % 2)));
+            match expected {
+                Some(expected) => {
+                    let found = value(&client, &statement)
+                        .await
+                        .with_context(|| format!("{statement}, the {number}th"))?;
+                    ensure!(found == expected, "{statement}: {found}");
+                }
+                None => {
+                    let state = failing(&client, &statement).await?;
+                    ensure!(state == "22012", "{statement}: {state}");
+                }
+            }
+        }
+    }
+    // As many groups as there was room for at the beginning.
+    let groups = "SELECT count(*) FROM (SELECT DISTINCT x FROM generate_series(1, 500000) g(x)) q";
+    ensure!(value(&client, groups).await? == "500000");
     Ok(())
 }
 
@@ -570,6 +658,16 @@ async fn spilling() -> Result<()> {
             "SELECT count(*) FROM t a JOIN t b ON a.s = b.s AND a.k < b.x + 2000000",
             "1200000",
         ),
+        // Joins by no equality.
+        (
+            "SELECT count(*) || max(b.s) FROM (SELECT * FROM t WHERE x % 10000 = 7) a JOIN t b ON b.x > a.x AND b.x < a.x + 3",
+            "240fe06e3eb679ce59e929016f99d039047",
+        ),
+        (
+            "SELECT count(*) || ' ' || count(b.s) || max(b.s) FROM (SELECT x FROM t WHERE x % 100000 = 7 OR x = 1200000) a \
+             LEFT JOIN t b ON b.x > a.x AND b.x < a.x + 3",
+            "25 24eebb54cfd8f3db802fb39a5eacf5be74",
+        ),
         (
             "SELECT count(*) FROM (SELECT row_number() OVER (PARTITION BY x % 3 ORDER BY s) AS r, lag(s) OVER (ORDER BY s) \
              AS l FROM t) q WHERE r > 0 AND l > ''",
@@ -703,6 +801,16 @@ async fn moving_frames() -> Result<()> {
              BETWEEN CURRENT ROW AND 5 FOLLOWING) AS w FROM t) q",
             "720037799968",
         ),
+        // Rows at a distance, with what there is where there is no such row.
+        (
+            "SELECT count(w) || ' ' || sum(length(w)) FROM (SELECT lag(s, 1, 'none') OVER (ORDER BY x) AS w FROM t) q",
+            "1200000 38399972",
+        ),
+        (
+            "SELECT sum(w) || ' ' || sum(length(v)) FROM (SELECT lead(x, 2, -x) OVER (PARTITION BY x % 3 ORDER BY s DESC) AS w, \
+             lag(s, -3, k::text) OVER (PARTITION BY x % 3 ORDER BY x) AS v FROM t) q",
+            "719995286136 38399766",
+        ),
     ];
     go_through_files(&directory.path().display().to_string(), &statements).await?;
     Ok(())
@@ -751,6 +859,19 @@ async fn lists_and_beginnings() -> Result<()> {
         ),
         (
             "SELECT sum(cardinality(l)) FROM (SELECT array_agg(s || 'x') AS l, count(*) FROM t GROUP BY k % 1000) q",
+            "1200000",
+        ),
+        (
+            "SELECT sum(length(l)) FROM (SELECT string_agg(DISTINCT s, ',') AS l FROM t GROUP BY k % 1000) q",
+            "39599000",
+        ),
+        (
+            "SELECT md5(max(l)) || sum(length(l)) || sum(n) FROM (SELECT string_agg(DISTINCT s, ',' ORDER BY s DESC) AS l, count(*) AS n \
+             FROM t GROUP BY k % 1000) q",
+            "cc0451aeb2b0a75ca77d689158d02886395990001200000",
+        ),
+        (
+            "SELECT sum(cardinality(l)) FROM (SELECT array_agg(DISTINCT s || 'x') AS l FROM t GROUP BY k % 1000) q",
             "1200000",
         ),
         (

@@ -157,9 +157,9 @@ mod tests {
 
     async fn read(file: &Arc<dyn SpillFile>) -> Vec<u8> {
         let pieces: Vec<_> = file.read_stream().unwrap().collect().await;
-        let pieces = pieces.into_iter().map(Result::unwrap);
-        assert!(pieces.clone().all(|piece| piece.len() <= PIECE_BYTES));
-        pieces.flatten().collect()
+        let pieces: Vec<Bytes> = pieces.into_iter().map(Result::unwrap).collect();
+        assert!(pieces.iter().all(|piece| piece.len() <= PIECE_BYTES));
+        pieces.concat()
     }
 
     #[tokio::test]
