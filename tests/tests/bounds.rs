@@ -10,6 +10,8 @@ use crate::trial;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 
@@ -17,6 +19,8 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("bounds::memory", || memory("2")),
         trial("bounds::memory_of_many_threads", || memory("16")),
+        trial("bounds::memory_of_files", memory_of_files),
+        trial("bounds::recursion", recursion),
         trial("bounds::tables", tables),
         trial("bounds::long_queries", long_queries),
         trial("bounds::planning", planning),
@@ -114,7 +118,7 @@ async fn long_queries() -> Result<()> {
     Ok(())
 }
 
-/// Statements that take long to plan end by their time, and others go on meanwhile.
+/// Statements that take long to parse or plan end by their time, and others go on meanwhile.
 async fn planning() -> Result<()> {
     let server = Server::start(&["--threads", "2"])?;
     let client = server.connect().await?;
@@ -133,6 +137,19 @@ async fn planning() -> Result<()> {
         list(80, " EXCEPT ALL ", &|_| "SELECT a, b FROM t".into()),
         format!("SELECT {} FROM t", list(8000, ", ", &|n| format!("a + {n}"))),
         format!("SELECT ARRAY[{}]", list(60_000, ", ", &|n| n.to_string())),
+        format!(
+            "SELECT a FROM t WHERE a IN ({})",
+            list(60_000, ", ", &|n| n.to_string())
+        ),
+        format!(
+            "SELECT a FROM t WHERE {}",
+            list(5000, " AND ", &|n| format!("a <> {n}"))
+        ),
+        format!("SELECT {} FROM t WHERE )", list(60_000, ", ", &|n| n.to_string())),
+        format!(
+            "DELETE FROM t WHERE (a, s) IN (VALUES {})",
+            list(20_000, ", ", &|n| format!("({n}, 'x{n}')"))
+        ),
         format!("SELECT '{{}}'::jsonb{}", " -> 'a'".repeat(190)),
         format!("SELECT '{{}}'::jsonb{}", " -> 'a'".repeat(1000)),
         format!("SELECT a{} FROM t", "::text::int".repeat(500)),
@@ -141,20 +158,88 @@ async fn planning() -> Result<()> {
             list(1000, " ", &|n| format!("JOIN t t{0} ON t{n}.a = t{0}.a", n + 1))
         ),
     ];
+    let others = Others::start(&server, "SELECT count(*) FROM t")?;
     for statement in &statements {
         let mut planned = RawClient::connect(&server)?;
         planned.count_rows("SET statement_timeout = '500ms'")?;
-        let begun = Instant::now();
-        planned.send_query(statement)?;
-        ensure!(value(&client, "SELECT count(*) FROM t").await? == "0");
-        ensure!(begun.elapsed() < OTHERS_WAIT_MAX, "others wait {:?}", begun.elapsed());
-        let state = crate::raw::error_state(&planned.until_ready()?);
-        let told = format!("{}: {state:?} after {:?}", &statement[..60], begun.elapsed());
-        println!("bounds: {told}");
-        ensure!(matches!(state.as_deref(), None | Some("57014" | "54001")), "{told}");
-        ensure!(begun.elapsed() < Duration::from_secs(20), "{told}");
+        for extended in [false, true] {
+            let begun = Instant::now();
+            match extended {
+                false => planned.send_query(statement)?,
+                true => {
+                    planned.send(b'P', &[b"\0", statement.as_bytes(), b"\0\0\0"].concat())?;
+                    planned.send(b'B', b"\0\0\0\0\0\0\0\0")?;
+                    planned.send(b'E', b"\0\0\0\0\0")?;
+                    planned.send(b'S', b"")?;
+                }
+            }
+            let state = crate::raw::error_state(&planned.until_ready()?);
+            let took = begun.elapsed();
+            let waited = others.waited()?;
+            let told = format!(
+                "{}: {state:?} after {took:?}, others waited {waited:?}",
+                &statement[..60]
+            );
+            println!("bounds: {told}");
+            ensure!(waited < OTHERS_WAIT_MAX, "{told}");
+            ensure!(
+                matches!(state.as_deref(), None | Some("57014" | "54001" | "42601")),
+                "{told}"
+            );
+            ensure!(took < Duration::from_secs(20), "{told}");
+        }
     }
     Ok(())
+}
+
+/// A client that sends one short statement after the other, and looks how long it waits.
+struct Others {
+    worst_us: Arc<AtomicU64>,
+    ends: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<Result<()>>>,
+}
+
+impl Others {
+    fn start(server: &Server, statement: &'static str) -> Result<Self> {
+        let mut client = RawClient::connect(server)?;
+        let (worst_us, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (worst, end) = (worst_us.clone(), ends.clone());
+        let thread = std::thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                let (_, error) = client.count_rows(statement)?;
+                ensure!(error.is_none(), "{statement}: {error:?}");
+                worst.fetch_max(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            Ok(())
+        });
+        Ok(Self {
+            worst_us,
+            ends,
+            thread: Some(thread),
+        })
+    }
+
+    /// The longest wait since it was last asked for.
+    fn waited(&self) -> Result<Duration> {
+        ensure!(
+            self.thread.as_ref().is_some_and(|thread| !thread.is_finished()),
+            "the others have failed"
+        );
+        Ok(Duration::from_micros(self.worst_us.swap(0, Ordering::Relaxed)))
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take()
+            && let Ok(Err(error)) = thread.join()
+        {
+            eprintln!("{error:#}");
+        }
+    }
 }
 
 /// Statements that would take far more memory than queries have: each ends, by its end, by 53200 or 54000, or by its time.
@@ -196,6 +281,92 @@ async fn memory(threads: &str) -> Result<()> {
         highest / MIB
     );
     ensure!(!server.log().contains("panicked"), "{}", server.log());
+    Ok(())
+}
+
+/// Queries of many threads that go through files leave no more resident than others do, while they run and afterwards.
+async fn memory_of_files() -> Result<()> {
+    const LIMIT_MIB: u64 = 128;
+    let directory = tempfile::tempdir()?;
+    let limit = format!("{LIMIT_MIB}MiB");
+    let path = directory.path().display().to_string();
+    let server = Server::start(&["--query-memory-limit", &limit, "--threads", "16", "--spill-dir", &path])?;
+    let client = server.connect().await?;
+    client
+        .batch_execute(
+            "CREATE TABLE m AS SELECT x % 500009 AS b, md5(x::text) AS s FROM generate_series(1, 1500000) g(x)",
+        )
+        .await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let threads = server.threads()?;
+    let tables = server.resident_bytes()?.0 - server.program_bytes()?;
+    for _ in 0..3 {
+        let distinct = "SELECT count(DISTINCT b) + count(DISTINCT s) FROM m HAVING count(*) = 1500000";
+        ensure!(value(&client, distinct).await? == "2000009");
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let (now, highest) = server.resident_bytes()?;
+    let beside = |bytes: u64| (bytes - server.program_bytes().unwrap_or(0)).saturating_sub(tables) / MIB;
+    let (now, highest) = (beside(now), beside(highest));
+    println!("bounds::memory_of_files: the server grew by {highest} MiB, and {now} MiB stayed");
+    ensure!(highest < LIMIT_MIB + 256, "the server grew by {highest} MiB");
+    ensure!(now < LIMIT_MIB, "{now} MiB stayed");
+    // What each thread keeps for itself is nobody's.
+    let more = server.threads()?.saturating_sub(threads);
+    ensure!(more < 32, "{more} threads more");
+    ensure!(
+        std::fs::read_dir(directory.path())?.next().is_none(),
+        "files have stayed"
+    );
+    Ok(())
+}
+
+/// What a recursion has seen goes with its statement, whichever way that ends.
+async fn recursion() -> Result<()> {
+    const STATEMENTS: usize = 25;
+    let server = Server::start(&[&LITTLE[..], &["2"]].concat())?;
+    let client = server.connect().await?;
+    let seen = "WITH RECURSIVE r(n) AS (SELECT x FROM generate_series(1, 200000) g(x) UNION";
+    for (statement, expected) in [
+        (
+            format!("{seen} SELECT n + 1 FROM r WHERE n < 200100) SELECT count(*) FROM r"),
+            Some("200100"),
+        ),
+        (
+            format!("{seen} SELECT n + 1 FROM r) SELECT n FROM r LIMIT 1"),
+            Some("1"),
+        ),
+        (
+            format!("{seen} SELECT n / (n - 7) FROM r) SELECT count(*) FROM r"),
+            None,
+        ),
+        (
+            format!(
+                "DECLARE c CURSOR WITH HOLD FOR {seen} SELECT n + 1 FROM r) SELECT n FROM r LIMIT 10; FETCH c; CLOSE c"
+            ),
+            Some("1"),
+        ),
+    ] {
+        for number in 0..STATEMENTS {
+            // As other texts, whose plans are others.
+            let statement = statement.replace("200000)", &format!("{})", 200_000 - (number as i64 % 2)));
+            match expected {
+                Some(expected) => {
+                    let found = value(&client, &statement)
+                        .await
+                        .with_context(|| format!("{statement}, the {number}th"))?;
+                    ensure!(found == expected, "{statement}: {found}");
+                }
+                None => {
+                    let state = failing(&client, &statement).await?;
+                    ensure!(state == "22012", "{statement}: {state}");
+                }
+            }
+        }
+    }
+    // As many groups as there was room for at the beginning.
+    let groups = "SELECT count(*) FROM (SELECT DISTINCT x FROM generate_series(1, 500000) g(x)) q";
+    ensure!(value(&client, groups).await? == "500000");
     Ok(())
 }
 
@@ -487,6 +658,16 @@ async fn spilling() -> Result<()> {
             "SELECT count(*) FROM t a JOIN t b ON a.s = b.s AND a.k < b.x + 2000000",
             "1200000",
         ),
+        // Joins by no equality.
+        (
+            "SELECT count(*) || max(b.s) FROM (SELECT * FROM t WHERE x % 10000 = 7) a JOIN t b ON b.x > a.x AND b.x < a.x + 3",
+            "240fe06e3eb679ce59e929016f99d039047",
+        ),
+        (
+            "SELECT count(*) || ' ' || count(b.s) || max(b.s) FROM (SELECT x FROM t WHERE x % 100000 = 7 OR x = 1200000) a \
+             LEFT JOIN t b ON b.x > a.x AND b.x < a.x + 3",
+            "25 24eebb54cfd8f3db802fb39a5eacf5be74",
+        ),
         (
             "SELECT count(*) FROM (SELECT row_number() OVER (PARTITION BY x % 3 ORDER BY s) AS r, lag(s) OVER (ORDER BY s) \
              AS l FROM t) q WHERE r > 0 AND l > ''",
@@ -620,6 +801,16 @@ async fn moving_frames() -> Result<()> {
              BETWEEN CURRENT ROW AND 5 FOLLOWING) AS w FROM t) q",
             "720037799968",
         ),
+        // Rows at a distance, with what there is where there is no such row.
+        (
+            "SELECT count(w) || ' ' || sum(length(w)) FROM (SELECT lag(s, 1, 'none') OVER (ORDER BY x) AS w FROM t) q",
+            "1200000 38399972",
+        ),
+        (
+            "SELECT sum(w) || ' ' || sum(length(v)) FROM (SELECT lead(x, 2, -x) OVER (PARTITION BY x % 3 ORDER BY s DESC) AS w, \
+             lag(s, -3, k::text) OVER (PARTITION BY x % 3 ORDER BY x) AS v FROM t) q",
+            "719995286136 38399766",
+        ),
     ];
     go_through_files(&directory.path().display().to_string(), &statements).await?;
     Ok(())
@@ -668,6 +859,19 @@ async fn lists_and_beginnings() -> Result<()> {
         ),
         (
             "SELECT sum(cardinality(l)) FROM (SELECT array_agg(s || 'x') AS l, count(*) FROM t GROUP BY k % 1000) q",
+            "1200000",
+        ),
+        (
+            "SELECT sum(length(l)) FROM (SELECT string_agg(DISTINCT s, ',') AS l FROM t GROUP BY k % 1000) q",
+            "39599000",
+        ),
+        (
+            "SELECT md5(max(l)) || sum(length(l)) || sum(n) FROM (SELECT string_agg(DISTINCT s, ',' ORDER BY s DESC) AS l, count(*) AS n \
+             FROM t GROUP BY k % 1000) q",
+            "cc0451aeb2b0a75ca77d689158d02886395990001200000",
+        ),
+        (
+            "SELECT sum(cardinality(l)) FROM (SELECT array_agg(DISTINCT s || 'x') AS l FROM t GROUP BY k % 1000) q",
             "1200000",
         ),
         (

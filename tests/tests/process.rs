@@ -123,6 +123,11 @@ impl Server {
         Ok(kib * 1024)
     }
 
+    /// How many threads there are.
+    pub fn threads(&self) -> Result<usize> {
+        Ok(std::fs::read_dir(format!("/proc/{}/task", self.child.id()))?.count())
+    }
+
     /// Processor time used so far, in clock ticks of 10 ms.
     pub fn processor_ticks(&self) -> Result<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;

@@ -35,6 +35,7 @@ mod unions;
 mod unordered;
 
 use crate::optimizer::spill::inputs::shielded;
+use crate::optimizer::spill::loops::looks_at_all_pairs;
 use crate::optimizer::spill::sliding::extents;
 use crate::optimizer::spill::turned::from_the_end;
 use crate::pg::nodes::{LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
@@ -143,7 +144,10 @@ fn replace(
     } else {
         node
     };
-    let node = joins::replace(node, cores)?;
+    let node = match spills && looks_at_all_pairs(&node)? {
+        true => node,
+        false => joins::replace(node, cores)?,
+    };
     let node = match spills {
         true => shielded(node),
         false => aggregates::replace(node)?,

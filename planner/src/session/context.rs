@@ -3,11 +3,12 @@
 
 use crate::catalog::bind::Binder;
 use crate::optimizer;
-use crate::pg::error::Result;
+use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::semantics;
 use crate::pg::types::planner::PgTypePlanner;
 use crate::session::engine::EngineOptions;
+use crate::session::spill_files::SpillFiles;
 use crate::session::stopped_pool::StoppedPool;
 use datafusion::common::config::Dialect;
 use datafusion::execution::SessionState;
@@ -52,7 +53,7 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     let pool = Arc::new(StoppedPool(pool));
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(pool)
-        .with_disk_manager_builder(disk(options))
+        .with_disk_manager_builder(disk(options)?)
         .build_arc()
         .map_err(|error| from_datafusion(&error))?;
     let builder = SessionStateBuilder::new_with_default_features()
@@ -69,11 +70,12 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     Ok(state)
 }
 
-fn disk(options: &EngineOptions) -> DiskManagerBuilder {
-    match &options.spill {
-        None => DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
-        Some(spill) => DiskManagerBuilder::default()
-            .with_mode(DiskManagerMode::Directories(vec![spill.directory.clone()]))
-            .with_max_temp_directory_size(spill.limit_bytes),
-    }
+fn disk(options: &EngineOptions) -> Result<DiskManagerBuilder> {
+    let Some(spill) = &options.spill else {
+        return Ok(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled));
+    };
+    let directory = spill.directory.display();
+    let files = SpillFiles::new(&spill.directory, spill.limit_bytes)
+        .map_err(|error| SqlError::new(state::IO_ERROR, format!("cannot make files in {directory}: {error}")))?;
+    Ok(DiskManagerBuilder::default().with_temp_file_factory(Arc::new(files)))
 }

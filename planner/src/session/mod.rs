@@ -11,6 +11,7 @@ pub(crate) mod plan_cache;
 mod prepare;
 pub(crate) mod run;
 mod snapshot;
+mod spill_files;
 pub(crate) mod spilling;
 pub(crate) mod statements;
 mod stopped_pool;

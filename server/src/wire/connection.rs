@@ -1,5 +1,6 @@
 //! One client's connection, from its session to its end: the loop that answers messages.
 
+use super::aside::{Aside, LONG_BYTES, aside};
 use super::cancel::{Backend, Entered, Reason, Running};
 use super::extended::{Portal, Portals, Statements};
 use super::input::{Input, InputError};
@@ -95,6 +96,8 @@ pub async fn serve(socket: Socket, server: Arc<Server>) {
         }
         log_end(&failure);
     }
+    // With all its statements, and temporary tables.
+    aside(true, || drop(connection));
 }
 
 fn log_end(failure: &Failure) {
@@ -205,7 +208,10 @@ impl Connection {
             let result = match message {
                 Message::Terminate => return Ok(()),
                 Message::Query(sql) => {
-                    self.simple_query(&sql).await?;
+                    match sql.len() < LONG_BYTES {
+                        true => self.simple_query(&sql).await?,
+                        false => Aside::new(self.simple_query(&sql)).await?,
+                    }
                     self.ready().await?;
                     Ok(())
                 }
@@ -224,6 +230,7 @@ impl Connection {
                     self.ready().await?;
                     Ok(())
                 }
+                extended if self.is_long(&extended) => Aside::new(self.extended(extended)).await,
                 extended => self.extended(extended).await,
             };
             match result {

@@ -1,5 +1,6 @@
 //! The extended protocol: named statements and portals, typed parameters, rows in portions.
 
+use super::aside::LONG_BYTES;
 use super::connection::{Connection, Step};
 use super::message::{Formats, Message, Parameter, Target, violation};
 use super::results::{Rows, answered, run, tag_of};
@@ -35,6 +36,32 @@ enum PortalState {
 }
 
 impl Connection {
+    /// Whether a message, or the statement that it names, is long.
+    pub(super) fn is_long(&self, message: &Message) -> bool {
+        let text = |statement: Option<&Arc<Prepared>>| statement.map_or(0, |statement| statement.sql().len());
+        let statement = |name: &str| text(self.statements.get(name));
+        let portal = |name: &str| text(self.portals.get(name).map(|portal| &portal.statement));
+        let bytes = match message {
+            // The statement that had the name goes.
+            Message::Parse { name, sql, .. } => sql.len().max(statement(name)),
+            Message::Bind {
+                portal: name,
+                statement: of,
+                parameters,
+                ..
+            } => {
+                let values = parameters.iter().filter_map(|parameter| parameter.value.as_ref());
+                let values: usize = values.map(|value| value.len()).sum();
+                values.max(statement(of)).max(portal(name))
+            }
+            Message::Describe(Target::Statement(name)) | Message::Close(Target::Statement(name)) => statement(name),
+            Message::Describe(Target::Portal(name)) | Message::Close(Target::Portal(name)) => portal(name),
+            Message::Execute { portal: name, .. } => portal(name),
+            _ => 0,
+        };
+        bytes >= LONG_BYTES
+    }
+
     /// Answers a message of the extended protocol other than Sync and Flush. Nothing is flushed: the client asks for
     /// that.
     pub(super) async fn extended(&mut self, message: Message) -> Step<()> {

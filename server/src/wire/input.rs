@@ -1,5 +1,6 @@
 //! Frames from the socket: bounded reading, and noticing that the client is gone.
 
+use super::aside::aside;
 use super::message::{self, Message};
 use bytes::{Buf, Bytes, BytesMut};
 use std::io;
@@ -14,6 +15,8 @@ const SMALL_FRAME_BYTES_MAX: usize = 10_000;
 const READ_AHEAD_BYTES_MAX: usize = 1 << 20;
 /// Room for one read, bytes.
 const READ_BYTES: usize = 64 << 10;
+/// A frame from so long on takes a while to look at, bytes.
+const LONG_FRAME_BYTES: usize = 1 << 20;
 /// Longest piece of COPY data handed on, bytes.
 const COPY_PIECE_BYTES: usize = 1 << 20;
 
@@ -146,7 +149,8 @@ impl<R: AsyncRead + Unpin> Input<R> {
             }
             self.buffer.advance(5);
             let body = self.buffer.split_to(length - 4).freeze();
-            return message::parse(kind, body).map_err(|error| InputError::Bad(kind, error));
+            let message = aside(length >= LONG_FRAME_BYTES, || message::parse(kind, body));
+            return message.map_err(|error| InputError::Bad(kind, error));
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! `input` and `output` are the two halves of a socket, `message` what clients say. `startup` ends in a session,
 //! `connection` runs it, `simple` and `extended` are the two query protocols, `results` sends rows and `copy` moves
-//! COPY data. `cancel` is how a running statement is stopped.
+//! COPY data. `cancel` is how a running statement is stopped, `aside` how long work leaves the threads of the sockets to others.
 
+mod aside;
 pub mod auth;
 pub mod cancel;
 pub mod connection;

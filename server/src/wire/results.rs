@@ -1,5 +1,6 @@
 //! A statement's outcome to the client: rows in flushes of 64 KiB, never more than one batch at a time in memory here.
 
+use super::aside::aside;
 use super::cancel::Running;
 use super::connection::{Connection, Step};
 use super::input::Input;
@@ -21,6 +22,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Rows of a result that are looked at as a whole.
 const SHORT_ROWS: usize = 256;
+/// A row that is longer takes a while to write, bytes.
+const LONG_ROW_BYTES: usize = 1 << 20;
 
 /// Rows on their way: a running query with what was made and not yet sent.
 pub struct Rows {
@@ -63,11 +66,11 @@ impl Rows {
                     None => return Ok((sent, true)),
                 },
             };
-            check_room(&batch)?;
+            let is_long = check_room(&batch)?;
             let rows = self.encoder.bind(&batch)?;
             while row < batch.num_rows() && sent < limit {
                 let end = batch.num_rows().min(row.saturating_add(limit - sent));
-                let next = rows.write(row, end, FLUSH_BYTES, &mut output.buffer)?;
+                let next = aside(is_long, || rows.write(row, end, FLUSH_BYTES, &mut output.buffer))?;
                 sent += next - row;
                 row = next;
                 if output.is_full() {
@@ -86,13 +89,13 @@ impl Rows {
     }
 }
 
-/// A row is written whole: there must be memory for it where its values are large.
-fn check_room(batch: &RecordBatch) -> Result<()> {
+/// A row is written whole: there must be memory for it where its values are large. Says whether it may take long.
+fn check_room(batch: &RecordBatch) -> Result<bool> {
     let bytes = batch.get_array_memory_size() / batch.num_rows().max(1);
     if bytes > FLUSH_BYTES && !heap::ask(2 * bytes) {
         return Err(out_of_memory());
     }
-    Ok(())
+    Ok(bytes > LONG_ROW_BYTES)
 }
 
 /// The command tag after `sent` rows.

@@ -18,6 +18,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, create_window_expr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode, Partitioning, PhysicalExpr};
 use std::sync::Arc;
@@ -70,9 +71,15 @@ fn by_groups(last: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(first) = first else { return Ok(None) };
     let groups = first.group_expr();
     let lists = first.aggr_expr().iter().any(|call| LISTS.contains(&call.fun().name()));
-    // Where somebody sees the rows' order, they are in one.
-    let is_ordered = first.input().output_ordering().is_some();
-    if !lists || is_ordered || groups.is_empty() || !groups.is_single() {
+    // The rows of a group follow each other already.
+    let by_turns = *first.input_order_mode() == InputOrderMode::Sorted && std::ptr::eq(first, last);
+    if !lists || by_turns || groups.is_empty() || !groups.is_single() {
+        return Ok(None);
+    }
+    // The order of a group's rows that an aggregate asks for; others have the same, or the beginning of it.
+    let orders = || first.aggr_expr().iter().map(|call| call.order_bys());
+    let wanted = orders().max_by_key(|order| order.len()).unwrap_or_default();
+    if !orders().all(|order| wanted.starts_with(order)) {
         return Ok(None);
     }
     let partitions = match last.mode() {
@@ -89,8 +96,9 @@ fn by_groups(last: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let by_keys = Partitioning::Hash(keys.clone(), partitions);
         input = Arc::new(RepartitionExec::try_new(input, by_keys)?);
     }
-    let order = keys.into_iter().chain([Arc::new(number) as _]);
-    let order = LexOrdering::new(order.map(PhysicalSortExpr::new_default));
+    let of_key = PhysicalSortExpr::new_default;
+    let order = keys.into_iter().map(of_key).chain(wanted.iter().cloned());
+    let order = LexOrdering::new(order.chain([of_key(Arc::new(number))]));
     let order = order.ok_or_else(|| internal_datafusion_err!("a number of rows is missing"))?;
     let input: Arc<dyn ExecutionPlan> =
         Arc::new(SortExec::new(order, input).with_preserve_partitioning(partitions > 1));
@@ -122,11 +130,13 @@ fn first_step(input: &Arc<dyn ExecutionPlan>) -> Option<&AggregateExec> {
     }
 }
 
-/// The rows one after the other, each with its number.
+/// The rows one after the other, in their order where they have one, each with its number.
 fn numbered(input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let input: Arc<dyn ExecutionPlan> = match input.output_partitioning().partition_count() {
-        1 => input,
-        _ => Arc::new(CoalescePartitionsExec::new(input)),
+    let order = input.output_ordering().cloned();
+    let input: Arc<dyn ExecutionPlan> = match (input.output_partitioning().partition_count(), order) {
+        (1, _) => input,
+        (_, Some(order)) => Arc::new(SortPreservingMergeExec::new(order, input)),
+        (_, None) => Arc::new(CoalescePartitionsExec::new(input)),
     };
     let function = row_number_udwf().into();
     let schema = input.schema();

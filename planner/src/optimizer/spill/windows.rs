@@ -2,9 +2,10 @@
 //!
 //! The values of `ntile`, `percent_rank` and `cume_dist` depend on how many rows a partition has, so that DataFusion keeps whole
 //! partitions. Here they are computed of what rows can be given as they go by, and of the count of the partition's rows, which
-//! are read from a file once more. Frames that reach to the end of their partition are turned: [`super::turned`]; those of RANGE and
+//! are read from a file once more. `lag` and `lead` with a default: [`super::shifted`]. Frames that reach to the end of their partition are turned: [`super::turned`]; those of RANGE and
 //! GROUPS with offsets come in steps: [`super::prefixes`].
 
+use super::shifted::Shifted;
 use super::{prefixes, turned};
 use crate::pg::functions::window::Framed;
 use datafusion::arrow::datatypes::DataType;
@@ -66,11 +67,15 @@ pub(crate) fn spills(config: &dyn OptimizerConfig) -> bool {
 /// What is computed in place of a function.
 enum Instead {
     Counted(Counted, Box<WindowFunctionParams>),
+    Shifted(Box<Shifted>),
     Turned(Box<WindowFunction>),
 }
 
 impl Instead {
     fn of(function: &WindowFunction) -> Option<Self> {
+        if let Some(shifted) = Shifted::of(function) {
+            return Some(Self::Shifted(Box::new(shifted)));
+        }
         match Counted::of(function) {
             Some(kind) => Some(Self::Counted(kind, Box::new(function.params.clone()))),
             None => turned::turned(function).map(|function| Self::Turned(Box::new(function))),
@@ -204,6 +209,7 @@ fn counted(window: &Window, config: &dyn OptimizerConfig) -> Result<Option<Logic
                 outputs.push(Expr::Column((qualifier, field).into()));
                 continue;
             }
+            Some(Instead::Shifted(call)) => call.value(|call| needed.column(call, config))?,
             Some(Instead::Turned(function)) => needed.column(Expr::WindowFunction(function), config),
             Some(Instead::Counted(kind, params)) => {
                 let of_partition = count_of_rows()

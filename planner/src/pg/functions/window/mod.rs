@@ -18,6 +18,7 @@ mod tiles;
 
 pub(crate) use framed::{Call, Framed, Function, lower};
 pub(crate) use planner::{FRAME, is_datafusions, planner};
+pub(crate) use shift::direction;
 
 use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;

@@ -17,6 +17,12 @@ pub(super) fn shift(name: &'static str) -> WindowUDF {
     })
 }
 
+/// Whether the function is one of these; true for `lead`.
+pub(crate) fn direction(function: &WindowUDF) -> Option<bool> {
+    let shift: &Shift = function.inner().downcast_ref()?;
+    Some(shift.name == "lead")
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Shift {
     name: &'static str,
