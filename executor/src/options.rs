@@ -101,6 +101,8 @@ extensions_options! {
         pub index_joins: bool, default = true
         /// Whether they do so wherever there is one.
         pub index_joins_always: bool, default = false
+        /// Whether the operator of each join is chosen, and not named by the session.
+        pub chosen_joins: bool, default = true
         /// Whether the plan's operators are to be those that go on through files where memory is short.
         pub spill: bool, default = false
         /// Whether joins may run on the GPU instead.
@@ -138,6 +140,7 @@ impl JoinOptions {
         plan.index_joins = indexed && self.device != DeviceChoice::Gpu;
         plan.index_joins_always = self.operator == JoinOperator::Inlj;
         plan.gpu_joins = self.device != DeviceChoice::Cpu;
+        plan.chosen_joins = self.operator == JoinOperator::Auto;
         plan.spill = test_hooks::through_files();
         plan
     }

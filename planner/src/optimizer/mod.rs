@@ -144,7 +144,8 @@ fn replace(
     } else {
         node
     };
-    let node = match spills && looks_at_all_pairs(&node)? {
+    let is_chosen = plan_options.is_none_or(|plan| plan.chosen_joins);
+    let node = match spills && is_chosen && looks_at_all_pairs(&node)? {
         true => node,
         false => joins::replace(node, cores)?,
     };
