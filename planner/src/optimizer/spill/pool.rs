@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Operators that can go through files share a fifth alike, repartitions an eighth. The others have what these leave.
 /// The merges of sorts would take all of that for reading many files at a time: they share three eighths, and read fewer
 /// files in more steps. Where much is free they get more, as a sort merges what it held when it was the only one.
-/// Aggregations take some megabytes for each column of texts however few groups they hold; those of sorted rows need them while
-/// the sorts and merges below have all that is there.
+/// Aggregations take some megabytes for each column of texts however few groups they hold. Those of sorted rows, and those that
+/// read back what they wrote, need them while the sorts and merges below have all that is there, and cannot go on without.
 #[derive(Debug)]
 pub(crate) struct SharePool {
     bytes: usize,
@@ -27,22 +27,27 @@ const MERGE_BYTES_MIN: usize = 6 << 20;
 /// An aggregation may have one part in so many.
 const AGGREGATIONS: usize = 6;
 
-/// An aggregation of sorted rows has one part in so many whatever others have.
-const SORTED_AGGREGATIONS: usize = 10;
+/// An aggregation has one part in so many whatever others have, and no less than the two blocks of 2 MiB that DataFusion makes
+/// for each column of texts, of two columns.
+const AGGREGATION_OWN: usize = 10;
+const AGGREGATION_BYTES_MIN: usize = 10 << 20;
+
+/// What aggregations may take so past the query's memory, one part in so many: a quarter of what was free was left.
+const PAST_LIMIT: usize = 3;
 
 /// DataFusion tells the merges of its sorts by their names only.
 fn is_merge(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("ExternalSorterMerge")
 }
 
-/// An aggregation of groups that can go through files.
+/// An aggregation: of groups, or of sorted rows, where it holds the group at hand.
 fn is_aggregation(consumer: &MemoryConsumer) -> bool {
-    consumer.name().contains("AggregateStream[") && consumer.can_spill()
+    consumer.name().contains("AggregateStream[")
 }
 
-/// An aggregation of sorted rows: it holds the group at hand.
-fn is_sorted_aggregation(consumer: &MemoryConsumer) -> bool {
-    consumer.name().starts_with("Ordered") && consumer.name().contains("AggregateStream[")
+/// An aggregation of groups that can go through files.
+fn is_spilling_aggregation(consumer: &MemoryConsumer) -> bool {
+    is_aggregation(consumer) && consumer.can_spill()
 }
 
 /// A repartition hands most of its batches on at once; the others go to files.
@@ -71,7 +76,7 @@ impl SharePool {
 
     /// Among whom it counts.
     fn shared(&self, consumer: &MemoryConsumer) -> &dyn MemoryPool {
-        match is_aggregation(consumer) {
+        match is_spilling_aggregation(consumer) {
             true => &self.spillable,
             false => self.of(consumer),
         }
@@ -126,12 +131,14 @@ impl MemoryPool for SharePool {
             false => self.bytes,
         };
         let wanted = held.saturating_add(additional);
-        if is_sorted_aggregation(consumer) && wanted <= self.bytes / SORTED_AGGREGATIONS {
+        let own = (self.bytes / AGGREGATION_OWN).max(AGGREGATION_BYTES_MIN);
+        let after = self.reserved().saturating_add(additional);
+        if is_aggregation(consumer) && wanted <= own && after <= self.bytes + self.bytes / PAST_LIMIT {
             self.of(consumer).grow(reservation, additional);
             return Ok(());
         }
-        let too_much = is_aggregation(consumer) && wanted > self.bytes / AGGREGATIONS;
-        if too_much || self.reserved().saturating_add(additional) > limit {
+        let too_much = is_spilling_aggregation(consumer) && wanted > self.bytes / AGGREGATIONS;
+        if too_much || after > limit {
             let name = consumer.name();
             return Err(resources_datafusion_err!(
                 "{name}, which has {held} bytes, wanted {additional} more of a query's {}.",
@@ -184,8 +191,12 @@ mod tests {
         drop((sorts, merges, repartitions, join));
         let others = ["join", "OrderedPartialAggregateStream[0]"].map(|name| MemoryConsumer::new(name).register(&pool));
         assert!(others[0].try_grow(80 * MIB).is_ok() && others[0].try_grow(1).is_err());
-        assert!(fits(&others[1], 80 / SORTED_AGGREGATIONS));
-        drop(others);
+        assert!(fits(&others[1], AGGREGATION_BYTES_MIN / MIB));
+        // A quarter of what was free, and no more.
+        let final_ones = [0, 1].map(|_| MemoryConsumer::new("FinalHashAggregateStream[0]").register(&pool));
+        assert!(fits(&final_ones[0], AGGREGATION_BYTES_MIN / MIB));
+        assert!(final_ones[1].try_grow(6 * MIB).is_ok() && final_ones[1].try_grow(MIB).is_err());
+        drop((others, final_ones));
         assert_eq!(pool.reserved(), 0);
     }
 }
