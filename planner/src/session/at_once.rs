@@ -3,7 +3,6 @@
 
 use super::{Prepared, Session};
 use crate::pg::error::Result;
-use crate::pg::errors::locate;
 use crate::session::statements::{at_once, found};
 use crate::session::texts::{Expected, Known};
 use datafusion::arrow::array::RecordBatch;
@@ -34,8 +33,7 @@ impl Session {
         if self.cancel.is_cancelled() || self.account.is_over() {
             self.cancel_token();
         }
-        self.apply_assignments();
-        self.statement_start_us = crate::pg::functions::session::now_us();
+        self.open_execution();
         let account = self.account.clone();
         let _entered = account.enter();
         let answer = self.begin_statement().and_then(|()| {
@@ -46,15 +44,9 @@ impl Session {
         });
         let answer = match answer {
             Ok(rows) => self.end_statement(true).map(|()| rows),
-            Err(error) => {
-                // The error that counts is the statement's.
-                let _ = self.end_statement(false);
-                self.fail_transaction();
-                Err(error)
-            }
+            Err(error) => self.end_statement(false).and(Err(error)),
         };
-        self.engine.plans.forget_stale(&self.engine.database().snapshot());
-        answer.map_err(|error| locate(error, &prepared.statement)).transpose()
+        self.close_execution(prepared, answer).transpose()
     }
 
     /// The same of what was known for a text. Fails as where a plan's result has changed if it is not right any more.

@@ -20,11 +20,21 @@ impl Session {
             let message = format!("bind message supplies {given} parameters, but the statement requires {wanted}");
             return Err(SqlError::new(state::PROTOCOL_VIOLATION, message));
         }
-        self.apply_assignments();
-        self.statement_start_us = crate::pg::functions::session::now_us();
+        self.open_execution();
         let text = prepared.statement.text.as_bytes();
         self.mentions_now = text.windows(3).any(|word| word.eq_ignore_ascii_case(b"now"));
         let result = self.execute_inner(prepared, &params).await;
+        self.close_execution(prepared, result)
+    }
+
+    /// What comes before each execution.
+    pub(super) fn open_execution(&mut self) {
+        self.apply_assignments();
+        self.statement_start_us = crate::pg::functions::session::now_us();
+    }
+
+    /// What comes after it.
+    pub(super) fn close_execution<T>(&self, prepared: &Prepared, result: Result<T>) -> Result<T> {
         self.engine.plans.forget_stale(&self.engine.database().snapshot());
         result.map_err(|error| locate(error, &prepared.statement))
     }

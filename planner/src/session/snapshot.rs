@@ -166,10 +166,10 @@ impl Session {
         self.binder_over(self.surroundings.snapshot.clone())
     }
 
-    /// The same for what INSERT reads: under WITH, the data before any of its changes.
-    pub(crate) fn source_binder(&self) -> Binder {
-        let surroundings = &self.surroundings;
-        self.binder_over(surroundings.source.clone().or_else(|| surroundings.snapshot.clone()))
+    /// The same for what INSERT reads among the changes of a WITH: the data before any of them.
+    pub(crate) fn source_binder(&self) -> Option<Binder> {
+        let source = self.surroundings.source.clone();
+        source.map(|source| self.binder_over(Some(source)))
     }
 
     fn binder_over(&self, snapshot: Option<Arc<State>>) -> Binder {

@@ -12,12 +12,13 @@
 use super::determined::{self, Keyed};
 use super::{Binder, fold, grouped_apart, outer_aggregates, row_values, whole_rows, windows};
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::parse::select;
 use crate::pg::tokens::joins;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement,
-    TableAliasColumnDef, TableFactor, TableWithJoins, VisitorMut,
+    TableFactor, TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -78,7 +79,7 @@ impl VisitorMut for Expander<'_> {
         {
             let items = vec![SelectItem::Wildcard(Default::default())];
             let from = vec![table_with_joins.as_ref().clone()];
-            if let Statement::Query(subquery) = crate::pg::parse::select::of(items, from, None) {
+            if let Statement::Query(subquery) = select::of(items, from, None) {
                 *factor = TableFactor::Derived {
                     lateral: false,
                     subquery,
@@ -221,9 +222,7 @@ impl Expander<'_> {
             Some(OrderByKind::Expressions(keys)) => keys.iter_mut().map(|key| &mut key.expr).collect(),
             _ => Vec::new(),
         };
-        outer_aggregates::hoist(self.binder, select, &mut keys);
-        determined::resolve(select, &keys, |factor| self.keyed(factor));
-        grouped_apart::resolve(select, &mut keys, |call| outer_aggregates::is_own(self.binder, call))?;
+        self.groups(select, &mut keys)?;
         whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         row_values::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         let Some(scope) = self.using(select)? else {
@@ -256,9 +255,7 @@ impl Expander<'_> {
         for side in [left.as_mut(), right.as_mut()] {
             self.body(side)?;
             if let SetExpr::Select(select) = side {
-                outer_aggregates::hoist(self.binder, select, &mut []);
-                determined::resolve(select, &[], |factor| self.keyed(factor));
-                grouped_apart::resolve(select, &mut [], |call| outer_aggregates::is_own(self.binder, call))?;
+                self.groups(select, &mut [])?;
                 whole_rows::resolve(select, &mut [], |factor| self.columns(|_| factor))?;
                 self.using(select)?;
             }
@@ -271,6 +268,13 @@ impl Expander<'_> {
             *body = unnumbered(body.clone(), &names);
         }
         Ok(())
+    }
+
+    /// What a query's groups and aggregates are, where its subqueries and its tables' keys have a say in it.
+    fn groups(&self, select: &mut Select, keys: &mut [&mut Expr]) -> Result<()> {
+        outer_aggregates::hoist(self.binder, select, keys);
+        determined::resolve(select, keys, |factor| self.keyed(factor));
+        grouped_apart::resolve(select, keys, |call| outer_aggregates::is_own(self.binder, call))
     }
 
     /// A table with a primary key, unless other names stand for its columns.
@@ -308,8 +312,7 @@ impl Expander<'_> {
             relation: relation(self),
             joins: Vec::new(),
         };
-        let mut statement =
-            crate::pg::parse::select::of(vec![SelectItem::Wildcard(Default::default())], vec![from], None);
+        let mut statement = select::of(vec![SelectItem::Wildcard(Default::default())], vec![from], None);
         if let Statement::Query(query) = &mut statement {
             let mut ctes: Vec<Cte> = Vec::new();
             for level in &self.levels {
@@ -647,30 +650,7 @@ fn replace_merged(expr: &mut Expr, scope: &Scope) -> Result<()> {
 }
 
 fn derived(body: SetExpr, alias: &str, columns: &[Ident]) -> TableFactor {
-    let mut statement = crate::pg::parse::select::of(Vec::new(), Vec::new(), None);
-    if let Statement::Query(query) = &mut statement {
-        *query.body = body;
-    }
-    let Statement::Query(subquery) = statement else {
-        unreachable!("select_of makes a query")
-    };
-    TableFactor::Derived {
-        lateral: false,
-        subquery,
-        alias: Some(datafusion::sql::sqlparser::ast::TableAlias {
-            explicit: true,
-            name: quoted(alias),
-            columns: columns
-                .iter()
-                .map(|name| TableAliasColumnDef {
-                    name: name.clone(),
-                    data_type: None,
-                })
-                .collect(),
-            at: None,
-        }),
-        sample: None,
-    }
+    select::derived(select::of_body(body), alias, columns)
 }
 
 fn place(at: usize) -> Ident {
@@ -706,12 +686,5 @@ fn unnumbered(whole: SetExpr, names: &[String]) -> SetExpr {
 }
 
 fn select_body(items: Vec<SelectItem>, relation: TableFactor) -> SetExpr {
-    let from = TableWithJoins {
-        relation,
-        joins: Vec::new(),
-    };
-    match crate::pg::parse::select::of(items, vec![from], None) {
-        Statement::Query(query) => *query.body,
-        _ => unreachable!("select_of makes a query"),
-    }
+    *select::query(items, vec![select::alone(relation)], None).body
 }

@@ -6,11 +6,12 @@
 use super::fold;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::names::known_as;
+use crate::pg::parse::select;
 use crate::pg::rewrite::function_name;
 use crate::pg::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
-    SetExpr, TableAlias, TableFactor, TableWithJoins, Value, Visitor, VisitorMut,
+    SetExpr, Value, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -92,7 +93,8 @@ pub(super) fn resolve(
     base.named_window = Vec::new();
     select.selection = select.having.take();
     select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
-    select.from = vec![relation(base)];
+    let groups = select::of_body(SetExpr::Select(Box::new(base)));
+    select.from = vec![select::alone(select::derived(groups, GROUPS, &[]))];
     Ok(())
 }
 
@@ -163,31 +165,6 @@ fn aggregate_name(at: usize) -> String {
 
 fn column(name: &str) -> Expr {
     Expr::CompoundIdentifier([GROUPS, name].map(|part| Ident::with_quote('"', part)).to_vec())
-}
-
-fn relation(base: Select) -> TableWithJoins {
-    let mut whole = crate::pg::parse::select::of(Vec::new(), Vec::new(), None);
-    let subquery = match &mut whole {
-        datafusion::sql::sqlparser::ast::Statement::Query(query) => {
-            *query.body = SetExpr::Select(Box::new(base));
-            query.clone()
-        }
-        _ => unreachable!("a SELECT is a query"),
-    };
-    TableWithJoins {
-        relation: TableFactor::Derived {
-            lateral: false,
-            subquery,
-            alias: Some(TableAlias {
-                explicit: true,
-                name: Ident::with_quote('"', GROUPS),
-                columns: Vec::new(),
-                at: None,
-            }),
-            sample: None,
-        },
-        joins: Vec::new(),
-    }
 }
 
 /// A query between the one with groups and the place.

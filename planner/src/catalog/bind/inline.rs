@@ -8,7 +8,7 @@ use super::{Binder, fold, hygiene, outer_aggregates, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::raise::RAISE;
 use crate::pg::functions::record::FIELD;
-use crate::pg::parse::{parse, parse_expression};
+use crate::pg::parse::{parse, parse_expression, select};
 use crate::pg::rewrite::{call, function_name, rewrite};
 use crate::pg::statement::Kind;
 use crate::pg::walk::{VisitMut, replace};
@@ -547,28 +547,8 @@ fn numbered(query: Box<Query>) -> Box<Query> {
 
 /// Values of a query's rows, whose columns get these names.
 fn over(query: Box<Query>, columns: Vec<Ident>, items: Vec<SelectItem>) -> Box<Query> {
-    let columns = columns
-        .into_iter()
-        .map(|name| TableAliasColumnDef { name, data_type: None });
-    let derived = TableFactor::Derived {
-        lateral: false,
-        subquery: query.clone(),
-        alias: Some(TableAlias {
-            explicit: true,
-            name: Ident::with_quote('"', "\u{1}rows"),
-            columns: columns.collect(),
-            at: None,
-        }),
-        sample: None,
-    };
-    let from = TableWithJoins {
-        relation: derived,
-        joins: Vec::new(),
-    };
-    match crate::pg::parse::select::of(items, vec![from], None) {
-        Statement::Query(over) => over,
-        _ => query,
-    }
+    let rows = select::derived(query, "\u{1}rows", &columns);
+    select::query(items, vec![select::alone(rows)], None)
 }
 
 /// A query's columns as those of a composite type, or the columns of its one record.

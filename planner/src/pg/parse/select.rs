@@ -3,7 +3,8 @@
 use crate::pg::parse::parse;
 use crate::pg::statement::Kind;
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef,
+    TableFactor, TableWithJoins,
 };
 
 /// `SELECT 1`, to be changed into what is wanted.
@@ -50,10 +51,49 @@ pub(crate) fn restrict(statement: &mut Statement, condition: Option<Expr>) {
 
 /// `SELECT items FROM from WHERE selection`.
 pub(crate) fn of(items: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Statement {
+    Statement::Query(query(items, from, selection))
+}
+
+/// The same, as a query.
+pub(crate) fn query(items: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Box<Query> {
     let (mut query, mut select) = template();
     select.projection = items;
     select.from = from;
     select.selection = selection;
     *query.body = SetExpr::Select(select);
-    Statement::Query(query)
+    query
+}
+
+/// A query that is no more than its body.
+pub(crate) fn of_body(body: SetExpr) -> Box<Query> {
+    let (mut query, _) = template();
+    *query.body = body;
+    query
+}
+
+/// `(subquery) AS alias (columns)`.
+pub(crate) fn derived(subquery: Box<Query>, alias: &str, columns: &[Ident]) -> TableFactor {
+    let columns = columns.iter().map(|name| TableAliasColumnDef {
+        name: name.clone(),
+        data_type: None,
+    });
+    TableFactor::Derived {
+        lateral: false,
+        subquery,
+        alias: Some(TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', alias),
+            columns: columns.collect(),
+            at: None,
+        }),
+        sample: None,
+    }
+}
+
+/// A relation of FROM that is joined with nothing.
+pub(crate) fn alone(relation: TableFactor) -> TableWithJoins {
+    TableWithJoins {
+        relation,
+        joins: Vec::new(),
+    }
 }

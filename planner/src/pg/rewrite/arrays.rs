@@ -2,10 +2,10 @@
 
 use super::spellings::call;
 use crate::pg::functions::array::OR_EMPTY;
-use crate::pg::parse::select::of as select_of;
+use crate::pg::parse::select;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind, Query, SelectItem,
-    SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value,
+    SetExpr, Value,
 };
 
 /// `ARRAY(subquery)` as a scalar subquery: `array_agg` of its column, or an empty array.
@@ -75,30 +75,7 @@ fn in_place(query: &Query) -> Option<Box<Query>> {
 fn over_derived(query: Box<Query>) -> Box<Query> {
     let name = |text: &str| Ident::with_quote('"', text);
     let value = Expr::CompoundIdentifier(vec![name("\u{1}array"), name("\u{1}item")]);
-    let from = derived(query, name("\u{1}array"), vec![name("\u{1}item")]);
+    let from = select::alone(select::derived(query, "\u{1}array", &[name("\u{1}item")]));
     let item = SelectItem::UnnamedExpr(call("array_agg", vec![value]));
-    match select_of(vec![item], vec![from], None) {
-        Statement::Query(query) => query,
-        _ => unreachable!("select_of makes a query"),
-    }
-}
-
-fn derived(subquery: Box<Query>, alias: Ident, columns: Vec<Ident>) -> TableWithJoins {
-    TableWithJoins {
-        relation: TableFactor::Derived {
-            lateral: false,
-            subquery,
-            alias: Some(TableAlias {
-                explicit: true,
-                name: alias,
-                columns: columns
-                    .into_iter()
-                    .map(|name| TableAliasColumnDef { name, data_type: None })
-                    .collect(),
-                at: None,
-            }),
-            sample: None,
-        },
-        joins: Vec::new(),
-    }
+    select::query(vec![item], vec![from], None)
 }

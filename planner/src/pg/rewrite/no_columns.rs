@@ -1,10 +1,7 @@
 //! INTERSECT and EXCEPT of queries without columns: a column that all rows have alike stands in for them.
 
-use crate::pg::parse::select::of as select_of;
-use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SetExpr, SetOperator, Statement, TableAlias, TableFactor, TableWithJoins,
-    Value,
-};
+use crate::pg::parse::select;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, SetExpr, SetOperator, Value};
 
 pub(super) fn in_body(body: &mut SetExpr) {
     let SetExpr::SetOperation { op, left, right, .. } = body else {
@@ -12,52 +9,19 @@ pub(super) fn in_body(body: &mut SetExpr) {
     };
     in_body(left);
     in_body(right);
-    if *op == SetOperator::Union {
-        return;
-    }
-    if !is_empty(left) || !is_empty(right) {
+    if *op == SetOperator::Union || !is_empty(left) || !is_empty(right) {
         return;
     }
     fill(left);
     fill(right);
-    let Statement::Query(mut query) = select_of(vec![], vec![], None) else {
-        return;
-    };
-    let inner = Query {
-        body: Box::new(body.clone()),
-        ..query.as_ref().clone()
-    };
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        select.from = vec![derived(inner)];
-        *body = *query.body;
-    }
-}
-
-fn derived(query: Query) -> TableWithJoins {
-    TableWithJoins {
-        relation: TableFactor::Derived {
-            lateral: false,
-            subquery: Box::new(query),
-            alias: Some(TableAlias {
-                explicit: true,
-                name: Ident::with_quote('"', "\u{1}rows"),
-                columns: Vec::new(),
-                at: None,
-            }),
-            sample: None,
-        },
-        joins: Vec::new(),
-    }
-}
-
-fn own(select: &Select) -> bool {
-    select.projection.is_empty()
+    let rows = select::derived(select::of_body(body.clone()), "\u{1}rows", &[]);
+    *body = *select::query(vec![], vec![select::alone(rows)], None).body;
 }
 
 /// Whether a SELECT, or each of a union's, lists nothing.
 fn is_empty(body: &SetExpr) -> bool {
     match body {
-        SetExpr::Select(select) => own(select),
+        SetExpr::Select(select) => select.projection.is_empty(),
         SetExpr::SetOperation { left, right, .. } => is_empty(left) && is_empty(right),
         _ => false,
     }

@@ -13,13 +13,12 @@
 //! `x = v` is NULL where either is, and those are looked for one by one, which needs no comparison of all with all.
 
 use super::spellings::{compare_rows, take};
-use crate::pg::parse::select::of as select_of;
+use crate::pg::parse::select;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, JoinConstraint, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
-    UnaryOperator, Value, VisitorMut,
+    Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -352,12 +351,9 @@ fn exists(left: &Expr, subquery: Box<Query>, condition: impl Fn(&Expr, &Expr) ->
         return Expr::Value(Value::Null.into());
     };
     let item = SelectItem::UnnamedExpr(Expr::Value(Value::Boolean(true).into()));
-    match select_of(vec![item], vec![from], Some(condition)) {
-        Statement::Query(subquery) => Expr::Exists {
-            subquery,
-            negated: false,
-        },
-        _ => Expr::Value(Value::Null.into()),
+    Expr::Exists {
+        subquery: select::query(vec![item], vec![from], Some(condition)),
+        negated: false,
     }
 }
 
@@ -373,22 +369,6 @@ pub(super) fn named(subquery: Box<Query>, width: usize) -> (TableWithJoins, Expr
         1 => values.remove(0),
         _ => Expr::Tuple(values),
     };
-    let from = TableWithJoins {
-        relation: TableFactor::Derived {
-            lateral: false,
-            subquery,
-            alias: Some(TableAlias {
-                explicit: true,
-                name: name("\u{1}any"),
-                columns: columns
-                    .into_iter()
-                    .map(|name| TableAliasColumnDef { name, data_type: None })
-                    .collect(),
-                at: None,
-            }),
-            sample: None,
-        },
-        joins: Vec::new(),
-    };
+    let from = select::alone(select::derived(subquery, "\u{1}any", &columns));
     (from, value)
 }

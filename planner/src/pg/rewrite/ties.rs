@@ -1,11 +1,11 @@
 //! `FETCH FIRST n ROWS WITH TIES`: rows by their rank, which those that tie share.
 
 use super::spellings::call;
-use crate::pg::parse::select::of as select_of;
+use crate::pg::parse::select;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Ident, LimitClause, ObjectName, ObjectNamePart,
-    OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
-    Value, WildcardAdditionalOptions, WindowSpec, WindowType,
+    OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Value, WildcardAdditionalOptions, WindowSpec,
+    WindowType,
 };
 
 fn name(text: &str) -> Ident {
@@ -41,10 +41,9 @@ pub(super) fn with_ties(query: &mut Query) {
     // The ranks of what has no select list of its own, or one whose rows are not those of FROM, come a query further out.
     let own_list = matches!(query.body.as_ref(), SetExpr::Select(select) if select.distinct.is_none());
     if !own_list {
-        let inner = derived(query.clone(), "\u{1}body");
-        if let Some(outer) = select(vec![SelectItem::Wildcard(Default::default())], inner, None) {
-            query.body = outer.body;
-        }
+        let inner = select::derived(Box::new(query.clone()), "\u{1}body", &[]);
+        let all = SelectItem::Wildcard(Default::default());
+        query.body = select::query(vec![all], vec![select::alone(inner)], None).body;
     }
     let SetExpr::Select(inner) = query.body.as_mut() else {
         return;
@@ -92,10 +91,8 @@ pub(super) fn with_ties(query: &mut Query) {
         opt_exclude: Some(ExcludeSelectItem::Multiple(vec![hidden(RANK), hidden(NUMBER)])),
         ..Default::default()
     });
-    let inner = derived(query.clone(), "\u{1}ranked");
-    let Some(mut outer) = select(vec![all], inner, Some(condition)) else {
-        return;
-    };
+    let inner = select::derived(Box::new(query.clone()), "\u{1}ranked", &[]);
+    let mut outer = select::query(vec![all], vec![select::alone(inner)], Some(condition));
     let mut key = keys[0].clone();
     key.expr = at(NUMBER);
     key.options = Default::default();
@@ -136,28 +133,4 @@ fn over(function: &str, keys: Vec<OrderByExpr>) -> Expr {
         }));
     }
     made
-}
-
-fn derived(query: Query, alias: &str) -> TableWithJoins {
-    TableWithJoins {
-        relation: TableFactor::Derived {
-            lateral: false,
-            subquery: Box::new(query),
-            alias: Some(TableAlias {
-                explicit: true,
-                name: name(alias),
-                columns: Vec::new(),
-                at: None,
-            }),
-            sample: None,
-        },
-        joins: Vec::new(),
-    }
-}
-
-fn select(items: Vec<SelectItem>, from: TableWithJoins, condition: Option<Expr>) -> Option<Box<Query>> {
-    match select_of(items, vec![from], condition) {
-        Statement::Query(query) => Some(query),
-        _ => None,
-    }
 }

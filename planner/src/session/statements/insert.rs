@@ -488,12 +488,13 @@ pub(super) async fn run(
     }
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     let table = resolved.table.clone();
+    let of_source = session.source_binder();
+    let source = of_source.as_ref().unwrap_or(&binder);
     if let Some(upsert) = upsert(insert, &resolved)? {
-        let plan = plan(&session.source_binder(), &resolved, insert, &declared, params)?;
+        let plan = plan(source, &resolved, insert, &declared, params)?;
         return upsert.run(session, &binder, plan, &declared, params).await;
     }
-    let source = session.source_binder();
-    let rows = rows(session, &source, prepared, (&resolved, insert), params)?;
+    let rows = rows(session, source, prepared, (&resolved, insert), params)?;
     let keep = insert.returning.is_some();
     let keys = match on {
         Some(on) => {

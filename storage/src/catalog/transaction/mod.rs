@@ -174,13 +174,7 @@ impl Transaction {
         };
         let definition = TableDefinition::new(oid, key_oid, schema, name, def)?;
         let table = TableVersion::new(definition, Vec::new());
-        self.touched.insert(
-            oid,
-            Touch {
-                rewritten: true,
-                ..Touch::default()
-            },
-        );
+        self.touch_created(oid);
         self.put(Relation::Table(table));
         for index in unique {
             self.create_index(schema, name, index)?;
@@ -287,6 +281,15 @@ impl Transaction {
             base: Some(relation.clone()),
             ..Touch::default()
         })
+    }
+
+    /// The relation of an oid is made by this transaction.
+    fn touch_created(&mut self, oid: u32) {
+        let touch = Touch {
+            rewritten: true,
+            ..Touch::default()
+        };
+        self.touched.insert(oid, touch);
     }
 
     fn rewritten(&mut self, current: &Arc<TableVersion>, next: Arc<TableVersion>) {

@@ -3,7 +3,7 @@
 use super::super::objects::{Object, ObjectKey};
 use super::super::sequence::{Sequence, SequenceDef, SequenceOwner};
 use super::super::state::Relation;
-use super::{Touch, Transaction};
+use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
 use std::sync::Arc;
 
@@ -17,13 +17,7 @@ impl Transaction {
     ) -> Result<Arc<Sequence>> {
         self.check_free(schema, name)?;
         let oid = self.database.new_oid();
-        self.touched.insert(
-            oid,
-            Touch {
-                rewritten: true,
-                ..Touch::default()
-            },
-        );
+        self.touch_created(oid);
         let sequence = Sequence::new(oid, schema, name, def, owner).with_log(self.database.sequence_log(schema));
         let sequence = Arc::new(sequence);
         self.put(Relation::Sequence(sequence.clone()));

@@ -3,7 +3,7 @@
 use super::super::partition::{Partition, Partitioning};
 use super::super::state::Relation;
 use super::super::table::TableVersion;
-use super::{Touch, Transaction};
+use super::Transaction;
 use crate::error::{Result, StorageError};
 use std::sync::Arc;
 
@@ -13,13 +13,7 @@ impl Transaction {
         self.check_free(&partition.schema_name, &partition.name)?;
         let root = self.table_by_oid(partition.root)?;
         partition.oid = self.database.new_oid();
-        self.touched.insert(
-            partition.oid,
-            Touch {
-                rewritten: true,
-                ..Touch::default()
-            },
-        );
+        self.touch_created(partition.oid);
         let columns = &root.definition().columns;
         let known = if partition.columns.is_empty() {
             &[]

@@ -1,47 +1,22 @@
 //! Views: made, replaced, and checked by.
 
-use super::{Touch, Transaction};
+use super::Transaction;
 use crate::catalog::state::{CheckOption, Relation, View};
 use crate::error::{ErrorKind, Result, StorageError};
+use arrow::datatypes::SchemaRef;
 use std::sync::Arc;
 
 impl Transaction {
-    pub fn create_view(
-        &mut self,
-        schema: &str,
-        name: &str,
-        sql: &str,
-        columns: arrow::datatypes::SchemaRef,
-    ) -> Result<()> {
+    pub fn create_view(&mut self, schema: &str, name: &str, sql: &str, columns: SchemaRef) -> Result<()> {
         self.check_free(schema, name)?;
         let oid = self.database.new_oid();
-        self.touched.insert(
-            oid,
-            Touch {
-                rewritten: true,
-                ..Touch::default()
-            },
-        );
-        let view = View {
-            oid,
-            schema_name: schema.into(),
-            name: name.into(),
-            sql: sql.into(),
-            schema: columns,
-            check_option: CheckOption::None,
-        };
-        self.put(Relation::View(Arc::new(view)));
+        self.touch_created(oid);
+        self.put(view(oid, schema, name, sql, columns));
         Ok(())
     }
 
     /// CREATE OR REPLACE VIEW: keeps the oid of a view that is there.
-    pub fn replace_view(
-        &mut self,
-        schema: &str,
-        name: &str,
-        sql: &str,
-        columns: arrow::datatypes::SchemaRef,
-    ) -> Result<()> {
+    pub fn replace_view(&mut self, schema: &str, name: &str, sql: &str, columns: SchemaRef) -> Result<()> {
         let Some(relation) = self.state.relation(schema, name).cloned() else {
             return self.create_view(schema, name, sql, columns);
         };
@@ -53,15 +28,7 @@ impl Transaction {
         };
         let oid = relation.oid();
         self.touch(&relation).rewritten = true;
-        let view = View {
-            oid,
-            schema_name: schema.into(),
-            name: name.into(),
-            sql: sql.into(),
-            schema: columns,
-            check_option: CheckOption::None,
-        };
-        self.put(Relation::View(Arc::new(view)));
+        self.put(view(oid, schema, name, sql, columns));
         Ok(())
     }
 
@@ -77,4 +44,15 @@ impl Transaction {
         }
         Ok(())
     }
+}
+
+fn view(oid: u32, schema: &str, name: &str, sql: &str, columns: SchemaRef) -> Relation {
+    Relation::View(Arc::new(View {
+        oid,
+        schema_name: schema.into(),
+        name: name.into(),
+        sql: sql.into(),
+        schema: columns,
+        check_option: CheckOption::None,
+    }))
 }

@@ -69,13 +69,7 @@ pub(super) async fn update(
     with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
-    session.check_expected()?;
-    let asked = Asked::Update(update);
-    loop {
-        if let Some(outcome) = run(session, prepared, asked, with, params).await? {
-            return Ok(outcome);
-        }
-    }
+    settled(session, prepared, Asked::Update(update), with, params).await
 }
 
 pub(super) async fn delete(
@@ -85,8 +79,18 @@ pub(super) async fn delete(
     with: Option<&With>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    settled(session, prepared, Asked::Delete(delete), with, params).await
+}
+
+/// Runs until no other transaction has changed the rows meanwhile.
+async fn settled(
+    session: &mut Session,
+    prepared: &Prepared,
+    asked: Asked<'_>,
+    with: Option<&With>,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
     session.check_expected()?;
-    let asked = Asked::Delete(delete);
     loop {
         if let Some(outcome) = run(session, prepared, asked, with, params).await? {
             return Ok(outcome);
