@@ -7,12 +7,14 @@
 //!   also those under the name that `USING (...) AS name` gives them.
 //! - groups whose aggregates stand in subqueries with FROM become a relation (`grouped_apart`);
 //! - columns that a primary key among the keys of all grouping sets determines are keys too (`determined`);
+//! - output columns beside `*` get their names (`output_names`);
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
 use super::determined::{self, Keyed};
-use super::{Binder, fold, grouped_apart, outer_aggregates, row_values, whole_rows, windows};
+use super::{Binder, fold, grouped_apart, outer_aggregates, output_names, row_values, whole_rows, windows};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::select;
+use crate::pg::rewrite::output_name;
 use crate::pg::tokens::joins;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
@@ -225,7 +227,10 @@ impl Expander<'_> {
         self.groups(select, &mut keys)?;
         whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         row_values::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
-        let Some(scope) = self.using(select)? else {
+        let scope = self.using(select)?;
+        self.output_names(select, scope.is_some());
+        output_names::check_keys(select, &keys)?;
+        let Some(scope) = scope else {
             return Ok(());
         };
         if let Some(order) = &mut query.order_by
@@ -257,7 +262,8 @@ impl Expander<'_> {
             if let SetExpr::Select(select) = side {
                 self.groups(select, &mut [])?;
                 whole_rows::resolve(select, &mut [], |factor| self.columns(|_| factor))?;
-                self.using(select)?;
+                let scope = self.using(select)?;
+                self.output_names(select, scope.is_some());
             }
         }
         if *set_quantifier == SetQuantifier::All && *op != SetOperator::Union {
@@ -304,6 +310,21 @@ impl Expander<'_> {
             columns: definition.columns.iter().map(|column| column.name.clone()).collect(),
             key: key.columns.iter().map(name).collect(),
         })
+    }
+
+    /// `spelt`: whether `*` was spelt out for a join whose columns merge.
+    fn output_names(&self, select: &mut Select, spelt: bool) {
+        output_names::resolve(select, spelt, |factor| {
+            let scope = self.factor(&mut factor.clone()).ok();
+            let column = |column: ScopeColumn| match column.value {
+                Expr::CompoundIdentifier(parts) => (parts.first().map(fold), column.name),
+                _ => (None, column.name),
+            };
+            match scope {
+                Some(scope) => Some(scope.columns.into_iter().map(column).collect()),
+                None => output_names::of_lateral(factor),
+            }
+        });
     }
 
     /// The names of the columns of a relation in FROM.
@@ -600,15 +621,6 @@ fn shown(column: &ScopeColumn) -> SelectItem {
             expr: value.clone(),
             alias: quoted(&column.name),
         },
-    }
-}
-
-fn output_name(item: &SelectItem) -> Option<String> {
-    match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
-        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(fold(name)),
-        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold),
-        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ mod hygiene;
 mod inline;
 mod lookup;
 mod outer_aggregates;
+mod output_names;
 mod partition;
 mod records;
 pub(crate) mod recursion;

@@ -147,10 +147,17 @@ pub(super) fn type_names_of_a_query(tokens: &mut Vec<TokenWithSpan>) {
     let Some(table) = (1..4).find(|&place| keyword(place) == Some(Keyword::TABLE)) else {
         return;
     };
-    let Some(open) = (table..solid.len().min(table + 10)).find(|&place| tokens[solid[place]].token == Token::LParen)
-    else {
+    let is = |place: usize, wanted: Token| solid.get(place).is_some_and(|&at| tokens[at].token == wanted);
+    let mut open = table + 2;
+    if keyword(table + 1) == Some(Keyword::IF) && keyword(table + 2) == Some(Keyword::NOT) {
+        open += 3;
+    }
+    while is(open, Token::Period) {
+        open += 2;
+    }
+    if !is(open, Token::LParen) {
         return;
-    };
+    }
     let mut names = Vec::new();
     let mut place = open + 1;
     loop {
@@ -163,6 +170,9 @@ pub(super) fn type_names_of_a_query(tokens: &mut Vec<TokenWithSpan>) {
             Some(Token::RParen) => break,
             _ => return,
         }
+    }
+    if !(place..solid.len()).any(|place| keyword(place) == Some(Keyword::AS)) {
+        return;
     }
     for at in names.into_iter().rev() {
         let mut token = tokens[at].clone();

@@ -42,7 +42,7 @@ mod value_types;
 pub(crate) use calls::VARIADIC;
 pub(crate) use from::ROWS_FROM;
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
-pub(crate) use names::{displayed_name, function_name};
+pub(crate) use names::{displayed_name, function_name, output_name, repeated_name};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
 pub(crate) use value_types::any_bits;
 

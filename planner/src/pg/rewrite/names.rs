@@ -16,6 +16,11 @@ pub(crate) fn displayed_name(name: &str) -> &str {
     name.split(MARK).next().unwrap_or(name)
 }
 
+/// A name that an output column has already, for the one at this place.
+pub(crate) fn repeated_name(name: &str, at: usize) -> String {
+    format!("{name}{MARK}{at}")
+}
+
 pub(super) fn name_outputs(select: &mut Select) {
     let wildcard = select
         .projection
@@ -58,7 +63,7 @@ pub(super) fn name_outputs(select: &mut Select) {
             SelectItem::ExprWithAlias { alias, .. } => {
                 let name = folded(alias);
                 if !taken.insert(name.clone()) {
-                    *alias = Ident::with_quote('"', format!("{name}{MARK}{at}"));
+                    *alias = Ident::with_quote('"', repeated_name(&name, at));
                 }
                 continue;
             }
@@ -68,7 +73,7 @@ pub(super) fn name_outputs(select: &mut Select) {
         if unique && matches!(expr, Expr::Identifier(ident) if !is_call(ident)) {
             continue;
         }
-        let alias = if unique { name } else { format!("{name}{MARK}{at}") };
+        let alias = if unique { name } else { repeated_name(&name, at) };
         let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
         *item = SelectItem::ExprWithAlias {
             expr,
@@ -132,7 +137,7 @@ pub(super) fn is_call(ident: &Ident) -> bool {
 }
 
 /// The name of an output column that the text says, or that of its own column.
-pub(super) fn output_name(item: &SelectItem) -> Option<String> {
+pub(crate) fn output_name(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
         SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(folded(name)),

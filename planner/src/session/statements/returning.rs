@@ -6,7 +6,7 @@ use crate::catalog::system;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::{ColumnDesc, Outcome, RowsTag};
-use crate::pg::rewrite::rewrite;
+use crate::pg::rewrite::{displayed_name, repeated_name, rewrite};
 use crate::pg::types::describe as describe_columns;
 use crate::session::Session;
 use crate::session::run;
@@ -152,11 +152,23 @@ fn plan(binder: &Binder, columns: &Columns, items: &[SelectItem], rows: Vec<Reco
             other => return Err(SqlError::unsupported(format!("RETURNING {other}"))),
         }
     }
+    let columns = exprs.iter().map(Expr::qualified_name);
+    let columns = columns.filter_map(|(qualifier, name)| qualifier.map(|_| name));
+    let mut names: HashSet<String> = columns.collect();
     let mut taken = HashSet::new();
     for (at, expr) in exprs.iter_mut().enumerate() {
-        if !taken.insert(expr.qualified_name()) {
-            let name = format!("{}\u{1}{at}", expr.qualified_name().1);
-            *expr = std::mem::take(expr).alias(name);
+        let (qualifier, name) = expr.qualified_name();
+        let shown = displayed_name(&name).to_string();
+        let repeated = match qualifier {
+            Some(_) => !taken.insert((qualifier, name.clone())),
+            None => !names.insert(shown.clone()),
+        };
+        let wanted = match repeated {
+            true => repeated_name(&shown, at),
+            false => shown,
+        };
+        if wanted != name {
+            *expr = std::mem::take(expr).unalias().alias(wanted);
         }
     }
     LogicalPlanBuilder::from(scan)

@@ -6,8 +6,9 @@ use crate::catalog::bind::{fold, recursion};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::{ColumnDesc, Outcome};
+use crate::pg::rewrite::repeated_name;
 use crate::session::{Prepared, Session};
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::{MemTable, provider_as_source};
@@ -114,10 +115,16 @@ fn statement(cte: &Cte) -> Statement {
 
 fn relation(cte: &Cte, columns: &[ColumnDesc], batches: Vec<RecordBatch>) -> Result<(String, Arc<dyn TableSource>)> {
     let given = batches.first().map(|batch| batch.schema());
+    let name = |(at, column): (usize, &ColumnDesc)| match cte.alias.columns.get(at) {
+        Some(given) => fold(&given.name),
+        None => column.name.clone(),
+    };
+    let names: Vec<String> = columns.iter().enumerate().map(name).collect();
     let fields = columns.iter().enumerate().map(|(at, column)| {
-        let name = match cte.alias.columns.get(at) {
-            Some(given) => fold(&given.name),
-            None => column.name.clone(),
+        // None of several columns of one name can be meant by it.
+        let name = match names.iter().filter(|name| **name == names[at]).count() {
+            1 => names[at].clone(),
+            _ => repeated_name(&names[at], at),
         };
         match &given {
             Some(schema) => schema.field(at).clone().with_name(name).with_nullable(true),
@@ -125,7 +132,10 @@ fn relation(cte: &Cte, columns: &[ColumnDesc], batches: Vec<RecordBatch>) -> Res
         }
     });
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let named = batches.into_iter().map(|batch| batch.with_schema(schema.clone()));
+    let named = batches.into_iter().map(|batch| {
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &rows)
+    });
     let named = named.collect::<Result<Vec<_>, _>>();
     let named = named.map_err(|error| crate::pg::errors::from_arrow(&error))?;
     let table = MemTable::try_new(schema, vec![named]).map_err(|error| from_datafusion(&error))?;

@@ -2,9 +2,10 @@
 
 use super::super::sets::{contains_set, expand, is_set};
 use datafusion::common::alias::AliasGenerator;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection};
+use std::collections::HashMap;
 
 /// `left` with the columns of `right`, where that is nothing but projections over one row. `outer`: a row for which a set
 /// is empty stays. None: `right` is something else.
@@ -47,11 +48,18 @@ pub(super) fn with_row(
         return Ok(None);
     }
     let mut plan = left.clone();
+    // What the projection below calls its columns, and what they are called here: the row may have the same names.
+    let mut below: HashMap<Column, String> = HashMap::new();
     for (at, projection) in projections.into_iter().rev().enumerate() {
         let exprs = left.schema().columns().into_iter().map(Expr::Column);
-        let own = projection.expr.iter().cloned().map(|expr| in_row(expr, left.schema()));
+        let own = projection.expr.iter().cloned().enumerate().map(|(place, expr)| {
+            let expr = in_row(expr.unalias(), left.schema(), &below)?;
+            Ok(expr.alias(own_name(at, place)))
+        });
         let exprs = exprs.map(Ok).chain(own).collect::<Result<Vec<_>>>()?;
         plan = expand(exprs, plan, outer && at == 0, names)?;
+        let columns = projection.schema.columns().into_iter().enumerate();
+        below = columns.map(|(place, column)| (column, own_name(at, place))).collect();
     }
     let width = left.schema().fields().len();
     let given = plan.schema().columns();
@@ -82,10 +90,23 @@ fn only_sets(projections: &[&Projection]) -> bool {
         && above.iter().all(|projection| projection.expr.iter().all(is_column))
 }
 
-/// References to the row as its columns.
-fn in_row(expr: Expr, row: &DFSchema) -> Result<Expr> {
-    expr.transform_up(|expr| match expr {
-        Expr::OuterReferenceColumn(_, column) if row.has_column(&column) => Ok(Transformed::yes(Expr::Column(column))),
+fn own_name(projection: usize, place: usize) -> String {
+    format!("\u{1}own {projection}.{place}")
+}
+
+/// References to the row as its columns, and those to the projection below as what it is called here.
+fn in_row(expr: Expr, row: &DFSchema, below: &HashMap<Column, String>) -> Result<Expr> {
+    // Not bottom up: a column of the row may be called like one of the projection.
+    expr.transform_down(|expr| match expr {
+        Expr::OuterReferenceColumn(_, column) if row.has_column(&column) => Ok(Transformed::new(
+            Expr::Column(column),
+            true,
+            TreeNodeRecursion::Jump,
+        )),
+        Expr::Column(column) => match below.get(&column) {
+            Some(name) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name)))),
+            None => Ok(Transformed::no(Expr::Column(column))),
+        },
         other => Ok(Transformed::no(other)),
     })
     .data()

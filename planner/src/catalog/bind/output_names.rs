@@ -1,0 +1,169 @@
+//! The names of output columns beside `*`, which only its columns tell apart: a name that one of them has already gets a
+//! suffix that clients do not see (`pg::rewrite::names`), any other is what a query around calls the column.
+
+use super::fold;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::rewrite::{displayed_name, output_name, repeated_name};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
+};
+use std::collections::HashSet;
+
+/// A column of a relation in FROM: what qualifies it, and its name.
+pub(super) type Column = (Option<String>, String);
+
+/// Names the output columns. `spelt` says that `*` was spelt out already, `columns` what relations have; where it cannot tell,
+/// all stay as they are.
+pub(super) fn resolve(select: &mut Select, spelt: bool, columns: impl Fn(&TableFactor) -> Option<Vec<Column>>) {
+    let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let has_star = select.projection.iter().any(is_star);
+    if select.projection.len() < 2 || !(spelt || has_star) {
+        return;
+    }
+    let factors = select.from.iter().flat_map(super::whole_rows::factors);
+    let known = match has_star {
+        true => factors.map(columns).collect::<Option<Vec<_>>>(),
+        false => Some(Vec::new()),
+    };
+    let Some(known) = known.map(|known| known.concat()) else {
+        return;
+    };
+    let stars = select.projection.iter().filter(|item| is_star(item));
+    let Some(stars) = stars.map(|star| meant(star, &known)).collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let mut names: HashSet<String> = stars.iter().flatten().map(|(_, name)| name.clone()).collect();
+    let columns = select.projection.iter().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(_)) => output_name(item),
+        _ => None,
+    });
+    names.extend(columns);
+    let mut taken: HashSet<Column> = HashSet::new();
+    let mut stars = stars.into_iter();
+    let mut items = Vec::with_capacity(select.projection.len());
+    for mut item in std::mem::take(&mut select.projection) {
+        match &mut item {
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
+                let own = stars.next().unwrap_or_default();
+                if own.iter().any(|column| taken.contains(column)) {
+                    for column in own {
+                        let first = taken.insert(column.clone());
+                        items.push(spelt_out(&column, (!first).then_some(items.len())));
+                    }
+                    continue;
+                }
+                taken.extend(own);
+            }
+            SelectItem::ExprWithAlias { alias, .. } => {
+                let name = displayed_name(&fold(alias)).to_string();
+                let name = match names.insert(name.clone()) {
+                    true => name,
+                    false => repeated_name(&name, items.len()),
+                };
+                *alias = Ident::with_quote('"', name);
+            }
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                let mut parts = parts.iter().rev().map(fold);
+                let (name, qualifier) = (parts.next().unwrap_or_default(), parts.next());
+                let column = (qualifier, name);
+                if !taken.insert(column.clone()) {
+                    item = spelt_out(&column, Some(items.len()));
+                }
+            }
+            _ => {}
+        }
+        items.push(item);
+    }
+    select.projection = items;
+}
+
+/// The columns of a subquery that reads the relations before it, as far as its text names them all.
+pub(super) fn of_lateral(factor: &TableFactor) -> Option<Vec<Column>> {
+    let TableFactor::Derived {
+        subquery,
+        alias: Some(alias),
+        ..
+    } = factor
+    else {
+        return None;
+    };
+    let SetExpr::Select(select) = subquery.body.as_ref() else {
+        return None;
+    };
+    let column = |(at, item): (usize, &SelectItem)| {
+        let name = match alias.columns.get(at) {
+            Some(given) => fold(&given.name),
+            None => displayed_name(&output_name(item)?).to_string(),
+        };
+        Some((Some(fold(&alias.name)), name))
+    };
+    select.projection.iter().enumerate().map(column).collect()
+}
+
+/// The columns that `*` or `t.*` stands for; None where it leaves some out or is of something else.
+fn meant(star: &SelectItem, known: &[Column]) -> Option<Vec<Column>> {
+    match star {
+        SelectItem::Wildcard(options) if *options == Default::default() => Some(known.to_vec()),
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
+            if *options == Default::default() =>
+        {
+            let qualifier = name.0.last().and_then(ObjectNamePart::as_ident).map(fold)?;
+            let own = known.iter().filter(|(of, _)| of.as_ref() == Some(&qualifier));
+            Some(own.cloned().collect())
+        }
+        _ => None,
+    }
+}
+
+/// A column of `*`; one that is there already under a name of its own.
+fn spelt_out((qualifier, name): &Column, repeated_at: Option<usize>) -> SelectItem {
+    let parts = qualifier.iter().chain([name]);
+    let expr = Expr::CompoundIdentifier(parts.map(|part| Ident::with_quote('"', part)).collect());
+    match repeated_at {
+        Some(at) => SelectItem::ExprWithAlias {
+            expr,
+            alias: Ident::with_quote('"', repeated_name(name, at)),
+        },
+        None => SelectItem::UnnamedExpr(expr),
+    }
+}
+
+/// 42702 where a name after ORDER BY is that of output columns that differ.
+pub(super) fn check_keys(select: &Select, keys: &[&mut Expr]) -> Result<()> {
+    let named = keys.iter().filter_map(|key| match &**key {
+        Expr::Identifier(name) => Some(fold(name)),
+        _ => None,
+    });
+    for name in named {
+        let mut values = Vec::new();
+        let mut beside_star = false;
+        for item in &select.projection {
+            let Some(own) = output_name(item).filter(|own| displayed_name(own) == name) else {
+                continue;
+            };
+            beside_star |= own != name;
+            values.push(value(item, &name));
+        }
+        if values.len() == 1 && beside_star {
+            values.push(None);
+        }
+        if values.iter().any(|value| *value != values[0]) {
+            let message = format!("ORDER BY \"{name}\" is ambiguous");
+            return Err(SqlError::new(state::AMBIGUOUS_COLUMN, message));
+        }
+    }
+    Ok(())
+}
+
+/// What an output column is; None for a column of that very name, as `*` has it too.
+fn value<'a>(item: &'a SelectItem, name: &str) -> Option<&'a Expr> {
+    let (SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr)) = item else {
+        return None;
+    };
+    let column = match expr {
+        Expr::Identifier(column) => Some(column),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    column.is_none_or(|column| fold(column) != name).then_some(expr)
+}
