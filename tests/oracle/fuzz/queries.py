@@ -171,6 +171,10 @@ class Generator:
         count = rng.choice([1, 1, 2, 2, 3]) if depth > 1 else rng.choice([1, 1, 1, 2])
         node, columns = self.relation(depth, number, 0)
         for i in range(1, count):
+            if rng.random() < 0.15:
+                node, fresh = self.lateral(node, columns, number, i)
+                columns = columns + fresh
+                continue
             right, fresh = self.relation(depth, number, i)
             kind = rng.choice([" join ", " join ", " left join ", " right join ", " full join ", " cross join ", ", "])
             if kind in (" cross join ", ", "):
@@ -182,6 +186,25 @@ class Generator:
                 node = Node("from", None, [node, kind, right, " on ", self.join_condition(kind, columns, fresh, number)])
             columns = columns + fresh
         return node, columns, number
+
+    def lateral(self, left: Node, columns: list[Column], scope: int, position: int) -> tuple[Node, list[Column]]:
+        """A join with a subquery over the columns before it, some of whose names they have too."""
+        rng = self.rng
+        alias = f"{rng.choice('pqr')}{scope}_{position}"
+        source, seen, where = "", columns, ""
+        if rng.random() < 0.5:
+            inner, own, number = self.source(1)
+            source, seen = Node("from", None, [" from ", inner]), columns + own
+            where = self.where(seen, number, 1)
+        names = rng.sample("abckv", rng.choice([1, 1, 2]))
+        types = [rng.choice([c.type for c in columns if c.type != "iv"] + ["int"]) for _ in names]
+        items = [Node("item", None, [self.expression(t, seen, scope, 1), f" as {n}"]) for n, t in zip(names, types)]
+        outputs = Listed("list", None, items, least=len(items))
+        word, end = rng.choice([(" cross join lateral (", ""), (", lateral (", ""), (" left join lateral (", " on true")])
+        if " join " in str(left) and word.startswith(","):
+            word = " cross join lateral ("
+        node = Node("from", None, [left, word, "select ", outputs, source, where, f") {alias}{end}"])
+        return node, [Column(f"{alias}.{n}", t) for n, t in zip(names, types)]
 
     def join_condition(self, kind: str, left: list[Column], right: list[Column], scope: int) -> Node:
         rng = self.rng
@@ -262,8 +285,23 @@ class Generator:
             distinct = "distinct "
         if ordered and fixed is None and rng.random() < 0.3:
             order = self.order(len(types))
-        outputs = Listed("list", None, [Node("item", None, [e, self.alias()]) for e in items], least=len(items))
+        listed = [Node("item", None, [e, self.alias()]) for e in items]
+        star = self.star(columns) if fixed is None and not order and rng.random() < 0.2 else None
+        if star and len(star[1]) + len(types) <= 8:
+            at = rng.randint(0, len(listed))
+            listed.insert(at, Node("item", None, [star[0]]))
+            types = types[:at] + star[1] + types[at:]
+        outputs = Listed("list", None, listed, least=len(listed))
         return Node("query", None, ["select ", distinct, outputs, " from ", source, where, order]), types
+
+    def star(self, columns: list[Column]) -> tuple[str, list[str]] | None:
+        """All columns, or all of one relation, with their types."""
+        relations = {c.reference.split(".")[0] for c in columns}
+        relation = self.rng.choice([None, *sorted(relations)])
+        own = [c.type for c in columns if relation is None or c.reference.startswith(f"{relation}.")]
+        if not own or "iv" in own:
+            return None
+        return "*" if relation is None else f"{relation}.*", own
 
     def alias(self) -> str:
         return f" as {self.rng.choice('abckv')}" if self.rng.random() < 0.4 else ""

@@ -228,7 +228,7 @@ impl Expander<'_> {
         whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         row_values::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         let scope = self.using(select)?;
-        self.output_names(select, scope.is_some());
+        self.output_names(select, scope.is_some(), false);
         output_names::check_keys(select, &keys)?;
         let Some(scope) = scope else {
             return Ok(());
@@ -263,7 +263,7 @@ impl Expander<'_> {
                 self.groups(select, &mut [])?;
                 whole_rows::resolve(select, &mut [], |factor| self.columns(|_| factor))?;
                 let scope = self.using(select)?;
-                self.output_names(select, scope.is_some());
+                self.output_names(select, scope.is_some(), true);
             }
         }
         if *set_quantifier == SetQuantifier::All && *op != SetOperator::Union {
@@ -312,9 +312,8 @@ impl Expander<'_> {
         })
     }
 
-    /// `spelt`: whether `*` was spelt out for a join whose columns merge.
-    fn output_names(&self, select: &mut Select, spelt: bool) {
-        output_names::resolve(select, spelt, |factor| {
+    fn output_names(&self, select: &mut Select, spelt: bool, side: bool) {
+        output_names::resolve(select, output_names::Shape { spelt, side }, |factor| {
             let scope = self.factor(&mut factor.clone()).ok();
             let column = |column: ScopeColumn| match column.value {
                 Expr::CompoundIdentifier(parts) => (parts.first().map(fold), column.name),

@@ -12,12 +12,20 @@ use std::collections::HashSet;
 /// A column of a relation in FROM: what qualifies it, and its name.
 pub(super) type Column = (Option<String>, String);
 
-/// Names the output columns. `spelt` says that `*` was spelt out already, `columns` what relations have; where it cannot tell,
-/// all stay as they are.
-pub(super) fn resolve(select: &mut Select, spelt: bool, columns: impl Fn(&TableFactor) -> Option<Vec<Column>>) {
+/// What is known of a SELECT.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    /// `*` was spelt out, for a join whose columns merge.
+    pub spelt: bool,
+    /// A side of a set operation, where DataFusion does not tell columns apart by their tables.
+    pub side: bool,
+}
+
+/// Names the output columns. `columns` says what relations have; where it cannot tell, all stay as they are.
+pub(super) fn resolve(select: &mut Select, shape: Shape, columns: impl Fn(&TableFactor) -> Option<Vec<Column>>) {
     let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
     let has_star = select.projection.iter().any(is_star);
-    if select.projection.len() < 2 || !(spelt || has_star) {
+    if select.projection.len() < 2 && !shape.side || !(shape.spelt || has_star) {
         return;
     }
     let factors = select.from.iter().flat_map(super::whole_rows::factors);
@@ -39,20 +47,23 @@ pub(super) fn resolve(select: &mut Select, spelt: bool, columns: impl Fn(&TableF
     });
     names.extend(columns);
     let mut taken: HashSet<Column> = HashSet::new();
+    let mut take = |column: &Column| {
+        let (qualifier, name) = column.clone();
+        taken.insert((qualifier.filter(|_| !shape.side), name))
+    };
     let mut stars = stars.into_iter();
     let mut items = Vec::with_capacity(select.projection.len());
     for mut item in std::mem::take(&mut select.projection) {
         match &mut item {
             SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
                 let own = stars.next().unwrap_or_default();
-                if own.iter().any(|column| taken.contains(column)) {
-                    for column in own {
-                        let first = taken.insert(column.clone());
-                        items.push(spelt_out(&column, (!first).then_some(items.len())));
+                let first: Vec<bool> = own.iter().map(&mut take).collect();
+                if first.contains(&false) {
+                    for (column, first) in own.iter().zip(first) {
+                        items.push(spelt_out(column, (!first).then_some(items.len())));
                     }
                     continue;
                 }
-                taken.extend(own);
             }
             SelectItem::ExprWithAlias { alias, .. } => {
                 let name = displayed_name(&fold(alias)).to_string();
@@ -66,7 +77,7 @@ pub(super) fn resolve(select: &mut Select, spelt: bool, columns: impl Fn(&TableF
                 let mut parts = parts.iter().rev().map(fold);
                 let (name, qualifier) = (parts.next().unwrap_or_default(), parts.next());
                 let column = (qualifier, name);
-                if !taken.insert(column.clone()) {
+                if !take(&column) {
                     item = spelt_out(&column, Some(items.len()));
                 }
             }
