@@ -19,6 +19,7 @@ mod group_keys;
 mod index_joins;
 mod join_order;
 mod joins;
+mod laterals;
 mod limits;
 mod not_in;
 mod offload;

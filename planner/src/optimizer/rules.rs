@@ -20,6 +20,7 @@ use super::distinct::SingleDistinctOfOneArgument;
 use super::equi_joins::ExtractKeysOfOneEquality;
 use super::filters::PushDownFilterToGroups;
 use super::group_keys::EliminateKeysOfOthers;
+use super::laterals::DecorrelateLateral;
 use super::limits::PushDownLimitInRange;
 use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
@@ -64,7 +65,8 @@ const ENFORCING: &str = "EnsureRequirements";
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 13] = [
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 14] = [
+        Arc::new(DecorrelateLateral::default()),
         Arc::new(DecorrelateNotIn::default()),
         Arc::new(EliminateCrossJoinOfOneEquality::default()),
         Arc::new(EliminateKeysOfOthers::default()),

@@ -52,6 +52,7 @@ mod unseen_orders;
 mod volatile_columns;
 mod volatile_keys;
 
+pub(crate) use self::correlated::without_marks;
 use self::implied_equalities::DropImpliedEqualities;
 use crate::pg::bounds;
 use crate::pg::conventions;

@@ -39,6 +39,7 @@ impl AnalyzerRule for Correlated {
         plan.apply_with_subqueries(|node| {
             let asks = match node {
                 LogicalPlan::Join(join) => join.join_type != JoinType::Inner && compares(join)?,
+                LogicalPlan::Subquery(_) => true,
                 _ => false,
             };
             found = found || asks || node.contains_outer_reference();
@@ -82,7 +83,7 @@ fn joined(join: Join, names: &AliasGenerator) -> Result<LogicalPlan> {
     let left = join.left.schema().clone();
     let lateral = free(&join.right)?.iter().any(|(_, column)| left.has_column(column));
     if !lateral {
-        return outer_join(join, names);
+        return outer_join(without_marks(join)?.data, names);
     }
     let kind = match join.join_type {
         JoinType::Inner => ApplyKind::Inner,
@@ -127,6 +128,22 @@ fn joined(join: Join, names: &AliasGenerator) -> Result<LogicalPlan> {
         Some(condition) => LogicalPlanBuilder::from(plan).filter(condition)?.build(),
         None => Ok(plan),
     }
+}
+
+/// A join without the marks of a LATERAL that refers to nothing.
+pub(crate) fn without_marks(mut join: Join) -> Result<Transformed<Join>> {
+    let mut changed = false;
+    for side in [&mut join.left, &mut join.right] {
+        let marked = match side.as_ref() {
+            LogicalPlan::SubqueryAlias(alias) => matches!(alias.input.as_ref(), LogicalPlan::Subquery(_)),
+            plan => matches!(plan, LogicalPlan::Subquery(_)),
+        };
+        if marked && free(side)?.is_empty() {
+            *side = Arc::new(unwrapped(side.as_ref().clone())?);
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(join, changed))
 }
 
 /// Takes away the marks of LATERAL: what was marked refers to nothing outside any more, or is about to.
