@@ -2,6 +2,7 @@
 
 use crate::pg::walk::Visit;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, TableFactor, Visitor};
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// The schema of a path in which relations without a schema are created: the one for temporary tables is searched first, and
@@ -41,25 +42,22 @@ pub(crate) fn known_as(factor: &TableFactor) -> Option<String> {
 
 /// Whether a part of a statement names a relation.
 pub(crate) fn refers_to<T: Visit>(tree: &T, name: &str) -> bool {
-    count(tree, name) > 0
+    counts(tree).contains_key(name)
 }
 
-/// How often it does.
-pub(crate) fn count<T: Visit>(tree: &T, name: &str) -> usize {
-    struct Finder<'a> {
-        name: &'a str,
-        found: usize,
-        /// For each query around, whether its own WITH has the name.
-        shadowed: Vec<bool>,
+/// The relations that a part of a statement names, each with how often. Names of its own WITHs are not among them.
+pub(crate) fn counts<T: Visit>(tree: &T) -> HashMap<String, usize> {
+    #[derive(Default)]
+    struct Finder {
+        found: HashMap<String, usize>,
+        /// The names that the WITH of each query around has.
+        shadowed: Vec<HashSet<String>>,
     }
-    impl Visitor for Finder<'_> {
+    impl Visitor for Finder {
         type Break = ();
         fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-            let own = query
-                .with
-                .as_ref()
-                .is_some_and(|with| with.cte_tables.iter().any(|cte| fold(&cte.alias.name) == self.name));
-            self.shadowed.push(own);
+            let own = query.with.iter().flat_map(|with| &with.cte_tables);
+            self.shadowed.push(own.map(|cte| fold(&cte.alias.name)).collect());
             ControlFlow::Continue(())
         }
         fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
@@ -67,20 +65,16 @@ pub(crate) fn count<T: Visit>(tree: &T, name: &str) -> usize {
             ControlFlow::Continue(())
         }
         fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-            match relation.0.as_slice() {
-                [ObjectNamePart::Identifier(only)] if fold(only) == self.name && !self.shadowed.contains(&true) => {
-                    self.found += 1;
+            if let [ObjectNamePart::Identifier(only)] = relation.0.as_slice() {
+                let name = fold(only);
+                if !self.shadowed.iter().any(|names| names.contains(&name)) {
+                    *self.found.entry(name).or_default() += 1;
                 }
-                _ => {}
             }
             ControlFlow::Continue(())
         }
     }
-    let mut finder = Finder {
-        name,
-        found: 0,
-        shadowed: Vec::new(),
-    };
+    let mut finder = Finder::default();
     let _ = tree.visit(&mut finder);
     finder.found
 }

@@ -14,6 +14,7 @@ pub(crate) mod overriding;
 mod search_cycle;
 pub(crate) mod select;
 mod subscripts;
+pub(crate) mod width;
 
 use crate::pg::dialect::TenonDialect;
 use crate::pg::error::{Result, SqlError, state};
@@ -206,6 +207,9 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
                 && let ControlFlow::Break(at) = tree.visit(&mut Reserved)
             {
                 return Err(near(text, &tokens, at));
+            }
+            if let Kind::Sql(tree) = &parsed {
+                width::check(tree, end - start)?;
             }
             if parser.peek_keyword(Keyword::WITH) {
                 with_data(&mut parser, &mut parsed);

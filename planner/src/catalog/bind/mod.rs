@@ -34,6 +34,7 @@ use crate::pg::error::Result as SqlResult;
 use crate::pg::errors::{from_datafusion, to_datafusion};
 use crate::pg::functions::foreign::is_foreign;
 use crate::pg::functions::session::Facts;
+use crate::pg::parse::width;
 use crate::pg::planning;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
@@ -117,7 +118,10 @@ impl Binder {
     fn plan_expanded(&self, mut statement: ast::Statement, parameters: &[Option<FieldRef>]) -> SqlResult<LogicalPlan> {
         loop {
             let error = match self.plan_once(statement.clone(), parameters.to_vec()) {
-                Ok(plan) => return Ok(plan),
+                Ok(plan) => {
+                    width::columns(plan.schema().fields().len())?;
+                    return Ok(plan);
+                }
                 Err(error) => error,
             };
             let renamed = unknown_relation(&error).is_some_and(|name| aliases::rename(&mut statement, &name));

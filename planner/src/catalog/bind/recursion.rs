@@ -2,12 +2,13 @@
 
 use super::fold;
 use crate::pg::error::{Result, SqlError, SqlState, state};
-use crate::pg::names::refers_to;
+use crate::pg::names::{counts, refers_to};
 use crate::pg::walk::Visit;
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, Join, JoinOperator, LimitClause, ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator,
     SetQuantifier, TableFactor, TableWithJoins, Visitor,
 };
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 const INVALID_RECURSION: SqlState = SqlState("42P19");
@@ -20,26 +21,32 @@ pub(crate) fn order_changes(ctes: &mut Vec<Cte>) -> Result<()> {
 
 /// Puts the queries of WITH RECURSIVE into an order in which each comes after those that it names.
 pub(super) fn order(ctes: &mut Vec<Cte>) -> Result<()> {
-    let names: Vec<String> = ctes.iter().map(|cte| fold(&cte.alias.name)).collect();
-    let needs: Vec<Vec<usize>> = ctes
-        .iter()
-        .enumerate()
-        .map(|(at, cte)| {
-            (0..names.len())
-                .filter(|&other| other != at && refers_to(&cte.query, &names[other]))
-                .collect()
-        })
-        .collect();
+    let places = ctes.iter().enumerate();
+    let places: HashMap<String, usize> = places.map(|(at, cte)| (fold(&cte.alias.name), at)).collect();
+    let mut named_by: Vec<Vec<usize>> = vec![Vec::new(); ctes.len()];
+    let mut missing: Vec<usize> = vec![0; ctes.len()];
+    for (at, cte) in ctes.iter().enumerate() {
+        let names = counts(&cte.query).into_keys();
+        for other in names.filter_map(|name| places.get(&name)).filter(|other| **other != at) {
+            named_by[*other].push(at);
+            missing[at] += 1;
+        }
+    }
+    // Of those that could come next, the one that was written first.
+    let mut ready: BTreeSet<usize> = (0..ctes.len()).filter(|&at| missing[at] == 0).collect();
     let mut placed: Vec<usize> = Vec::with_capacity(ctes.len());
-    while placed.len() < ctes.len() {
-        let ready = |at: &usize| !placed.contains(at) && needs[*at].iter().all(|need| placed.contains(need));
-        match (0..ctes.len()).find(ready) {
-            Some(next) => placed.push(next),
-            None => {
-                let message = "mutual recursion between WITH items is not implemented";
-                return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
+    while let Some(next) = ready.pop_first() {
+        placed.push(next);
+        for &at in &named_by[next] {
+            missing[at] -= 1;
+            if missing[at] == 0 {
+                ready.insert(at);
             }
         }
+    }
+    if placed.len() < ctes.len() {
+        let message = "mutual recursion between WITH items is not implemented";
+        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
     }
     *ctes = placed.iter().map(|&at| ctes[at].clone()).collect();
     Ok(())

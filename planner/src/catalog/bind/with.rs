@@ -11,13 +11,13 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::array_literal::ARRAY_LITERAL;
 use crate::pg::names::{self, refers_to};
 use crate::pg::parse::select::of as select_of;
-use crate::pg::planning;
 use crate::pg::rewrite::call;
 use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     Cte, CteAsMaterialized, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableAlias,
     TableFactor, TableWithJoins, VisitorMut, With,
 };
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use tenon_storage::Relation;
 
@@ -44,21 +44,19 @@ struct Scopes<'a> {
 
 #[derive(Default)]
 struct Level {
-    /// What the client calls each query, and what it is called now.
-    names: Vec<(String, String)>,
+    /// What the client calls each query: its place, and what it is called now.
+    names: HashMap<String, (usize, String)>,
     /// Queries of this WITH that the visitor has left.
     left: usize,
     recursive: bool,
 }
 
 impl Level {
-    /// Those that are known where the visitor is.
-    fn visible(&self) -> &[(String, String)] {
-        match self.recursive {
-            true => &self.names,
-            // A query knows those before it.
-            false => &self.names[..self.left.min(self.names.len())],
-        }
+    /// What a query is called now, if it is known where the visitor is.
+    fn find(&self, name: &str) -> Option<&str> {
+        let (place, own) = self.names.get(name)?;
+        // A query knows those before it.
+        (self.recursive || *place < self.left).then_some(own)
     }
 }
 
@@ -89,20 +87,12 @@ impl VisitorMut for Scopes<'_> {
         let outermost = self.levels.is_empty();
         let named_twice: Vec<bool> = match &query.with {
             Some(with) if outermost => {
-                let count = |name: &str| {
-                    let others = with.cte_tables.iter().map(|other| names::count(&other.query, name));
-                    names::count(&query.body, name) + others.sum::<usize>()
-                };
-                let names = with.cte_tables.iter().map(|cte| fold(&cte.alias.name));
-                let mut twice = Vec::with_capacity(with.cte_tables.len());
-                for name in names {
-                    // Time by the square of their number.
-                    if let Err(ended) = planning::check() {
-                        return ControlFlow::Break(ended);
-                    }
-                    twice.push(count(&name) > 1);
+                let mut counts = names::counts(&query.body);
+                for (name, count) in with.cte_tables.iter().flat_map(|cte| names::counts(&cte.query)) {
+                    *counts.entry(name).or_default() += count;
                 }
-                twice
+                let count = |cte: &Cte| counts.get(&fold(&cte.alias.name)).copied().unwrap_or_default();
+                with.cte_tables.iter().map(|cte| count(cte) > 1).collect()
             }
             _ => Vec::new(),
         };
@@ -165,19 +155,15 @@ impl VisitorMut for Scopes<'_> {
 
 impl Scopes<'_> {
     fn find(&self, name: &str) -> Option<&str> {
-        let known = self.levels.iter().rev().flat_map(|level| level.visible().iter().rev());
-        known
-            .into_iter()
-            .find(|(wanted, _)| wanted == name)
-            .map(|(_, own)| own.as_str())
+        self.levels.iter().rev().find_map(|level| level.find(name))
     }
 
     /// Checks a WITH, orders it and gives its queries names that no enclosing WITH has.
     fn level(&mut self, with: &mut With) -> Result<Level> {
-        let mut names: Vec<(String, String)> = Vec::new();
+        let mut known: HashSet<String> = HashSet::new();
         for cte in &with.cte_tables {
             let name = fold(&cte.alias.name);
-            if names.iter().any(|(known, _)| *known == name) {
+            if known.contains(&name) {
                 let message = format!("WITH query name \"{name}\" specified more than once");
                 return Err(SqlError::new(state::DUPLICATE_ALIAS, message));
             }
@@ -191,7 +177,7 @@ impl Scopes<'_> {
                 let message = "WITH clause containing a data-modifying statement must be at the top level";
                 return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message));
             }
-            names.push((name.clone(), name));
+            known.insert(name);
         }
         if with.recursive {
             recursion::order(&mut with.cte_tables)?;
@@ -200,14 +186,11 @@ impl Scopes<'_> {
             }
         }
         bounded(&with.cte_tables)?;
-        names.clear();
-        for cte in &mut with.cte_tables {
+        let mut names = HashMap::with_capacity(with.cte_tables.len());
+        for (place, cte) in with.cte_tables.iter_mut().enumerate() {
             let name = fold(&cte.alias.name);
-            let taken = self
-                .levels
-                .iter()
-                .flat_map(|level| &level.names)
-                .any(|(_, own)| *own == name);
+            let is_own = |level: &Level| level.names.get(&name).is_some_and(|(_, own)| *own == name);
+            let taken = self.levels.iter().any(is_own);
             // DataFusion plans a view of that name even so, and this query may be the view's own.
             let taken = taken || matches!(self.binder.names().find(None, &name), Some(Relation::View(_)));
             let own = match taken {
@@ -220,7 +203,7 @@ impl Scopes<'_> {
             if own != name {
                 cte.alias.name = Ident::with_quote('"', own.clone());
             }
-            names.push((name, own));
+            names.insert(name, (place, own));
         }
         Ok(Level {
             names,
@@ -235,10 +218,10 @@ const COPIES_MAX: usize = 4096;
 
 /// Refuses queries that name each other so often that their plan would have no end.
 fn bounded(ctes: &[Cte]) -> Result<()> {
-    let mut sizes: Vec<usize> = Vec::with_capacity(ctes.len());
-    for (at, cte) in ctes.iter().enumerate() {
-        let named = ctes[..at].iter().zip(&sizes);
-        let named = named.map(|(other, size)| size.saturating_mul(names::count(&cte.query, &fold(&other.alias.name))));
+    let mut sizes: HashMap<String, usize> = HashMap::with_capacity(ctes.len());
+    for cte in ctes {
+        let named = names::counts(&cte.query).into_iter();
+        let named = named.filter_map(|(name, count)| Some(sizes.get(&name)?.saturating_mul(count)));
         let size = named.fold(1usize, usize::saturating_add);
         if size > COPIES_MAX {
             let message = format!("WITH query \"{}\" is too complex", fold(&cte.alias.name));
@@ -246,7 +229,7 @@ fn bounded(ctes: &[Cte]) -> Result<()> {
                 "The queries that it names would be planned more than {COPIES_MAX} times."
             )));
         }
-        sizes.push(size);
+        sizes.insert(fold(&cte.alias.name), size);
     }
     Ok(())
 }

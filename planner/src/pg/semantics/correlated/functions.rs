@@ -98,11 +98,9 @@ fn own_name(projection: usize, place: usize) -> String {
 fn in_row(expr: Expr, row: &DFSchema, below: &HashMap<Column, String>) -> Result<Expr> {
     // Not bottom up: a column of the row may be called like one of the projection.
     expr.transform_down(|expr| match expr {
-        Expr::OuterReferenceColumn(_, column) if row.has_column(&column) => Ok(Transformed::new(
-            Expr::Column(column),
-            true,
-            TreeNodeRecursion::Jump,
-        )),
+        Expr::OuterReferenceColumn(_, column) if row.has_column(&column) => {
+            Ok(Transformed::new(Expr::Column(column), true, TreeNodeRecursion::Jump))
+        }
         Expr::Column(column) => match below.get(&column) {
             Some(name) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name)))),
             None => Ok(Transformed::no(Expr::Column(column))),
