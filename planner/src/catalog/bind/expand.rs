@@ -7,20 +7,20 @@
 //!   also those under the name that `USING (...) AS name` gives them.
 //! - groups whose aggregates stand in subqueries with FROM become a relation (`grouped_apart`);
 //! - columns that a primary key among the keys of all grouping sets determines are keys too (`determined`);
-//! - output columns beside `*` get their names (`output_names`);
+//! - output columns beside `*` get their names (`output_names`), and names after ORDER BY are told apart (`order_keys`);
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
 use super::determined::{self, Keyed};
-use super::{Binder, fold, grouped_apart, outer_aggregates, output_names, row_values, whole_rows, windows};
+use super::{Binder, fold, grouped_apart, order_keys, outer_aggregates, output_names, row_values, whole_rows, windows};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::select;
 use crate::pg::rewrite::output_name;
 use crate::pg::tokens::joins;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement,
-    TableFactor, TableWithJoins, VisitorMut,
+    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderBy,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
+    Statement, TableFactor, TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -125,6 +125,13 @@ impl VisitorMut for Expander<'_> {
     }
 }
 
+fn keys_of(order: &mut Option<OrderBy>) -> Vec<&mut Expr> {
+    match order.as_mut().map(|order| &mut order.kind) {
+        Some(OrderByKind::Expressions(keys)) => keys.iter_mut().map(|key| &mut key.expr).collect(),
+        _ => Vec::new(),
+    }
+}
+
 fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
@@ -220,20 +227,15 @@ impl Expander<'_> {
         let SetExpr::Select(select) = query.body.as_mut() else {
             return Ok(());
         };
-        let mut keys: Vec<&mut Expr> = match query.order_by.as_mut().map(|order| &mut order.kind) {
-            Some(OrderByKind::Expressions(keys)) => keys.iter_mut().map(|key| &mut key.expr).collect(),
-            _ => Vec::new(),
-        };
+        let mut keys = keys_of(&mut query.order_by);
         self.groups(select, &mut keys)?;
         whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         row_values::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
         let scope = self.using(select)?;
         self.output_names(select, scope.is_some(), false);
-        output_names::check_keys(select, &keys)?;
-        let Some(scope) = scope else {
-            return Ok(());
-        };
-        if let Some(order) = &mut query.order_by
+        order_keys::check(select, &keys)?;
+        if let Some(scope) = scope
+            && let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {
             let shown: Vec<String> = select.projection.iter().filter_map(output_name).collect();
@@ -244,7 +246,8 @@ impl Expander<'_> {
                 }
             }
         }
-        Ok(())
+        let mut keys = keys_of(&mut query.order_by);
+        order_keys::of_input(select, &mut keys, |factor| self.named(factor))
     }
 
     fn body(&self, body: &mut SetExpr) -> Result<()> {
@@ -312,18 +315,21 @@ impl Expander<'_> {
         })
     }
 
+    /// `spelt`: whether `*` was spelt out for a join whose columns merge.
     fn output_names(&self, select: &mut Select, spelt: bool, side: bool) {
-        output_names::resolve(select, output_names::Shape { spelt, side }, |factor| {
-            let scope = self.factor(&mut factor.clone()).ok();
-            let column = |column: ScopeColumn| match column.value {
-                Expr::CompoundIdentifier(parts) => (parts.first().map(fold), column.name),
-                _ => (None, column.name),
-            };
-            match scope {
-                Some(scope) => Some(scope.columns.into_iter().map(column).collect()),
-                None => output_names::of_lateral(factor),
-            }
-        });
+        output_names::resolve(select, output_names::Shape { spelt, side }, |factor| self.named(factor));
+    }
+
+    /// What a relation in FROM has; None where that cannot be told.
+    fn named(&self, factor: &TableFactor) -> Option<Vec<output_names::Column>> {
+        let column = |column: ScopeColumn| match column.value {
+            Expr::CompoundIdentifier(parts) => (parts.first().map(fold), column.name),
+            _ => (None, column.name),
+        };
+        match self.factor(&mut factor.clone()) {
+            Ok(scope) => Some(scope.columns.into_iter().map(column).collect()),
+            Err(_) => output_names::of_lateral(factor),
+        }
     }
 
     /// The names of the columns of a relation in FROM.

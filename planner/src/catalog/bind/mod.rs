@@ -8,6 +8,7 @@ mod grouped_apart;
 mod hygiene;
 mod inline;
 mod lookup;
+mod order_keys;
 mod outer_aggregates;
 mod output_names;
 mod partition;

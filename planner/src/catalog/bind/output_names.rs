@@ -2,7 +2,6 @@
 //! suffix that clients do not see (`pg::rewrite::names`), any other is what a query around calls the column.
 
 use super::fold;
-use crate::pg::error::{Result, SqlError, state};
 use crate::pg::rewrite::{displayed_name, output_name, repeated_name};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
@@ -65,6 +64,8 @@ pub(super) fn resolve(select: &mut Select, shape: Shape, columns: impl Fn(&Table
                     continue;
                 }
             }
+            // Names that no client sees are told apart by whoever made them.
+            SelectItem::ExprWithAlias { alias, .. } if displayed_name(&alias.value).is_empty() => {}
             SelectItem::ExprWithAlias { alias, .. } => {
                 let name = displayed_name(&fold(alias)).to_string();
                 let name = match names.insert(name.clone()) {
@@ -137,44 +138,4 @@ fn spelt_out((qualifier, name): &Column, repeated_at: Option<usize>) -> SelectIt
         },
         None => SelectItem::UnnamedExpr(expr),
     }
-}
-
-/// 42702 where a name after ORDER BY is that of output columns that differ.
-pub(super) fn check_keys(select: &Select, keys: &[&mut Expr]) -> Result<()> {
-    let named = keys.iter().filter_map(|key| match &**key {
-        Expr::Identifier(name) => Some(fold(name)),
-        _ => None,
-    });
-    for name in named {
-        let mut values = Vec::new();
-        let mut beside_star = false;
-        for item in &select.projection {
-            let Some(own) = output_name(item).filter(|own| displayed_name(own) == name) else {
-                continue;
-            };
-            beside_star |= own != name;
-            values.push(value(item, &name));
-        }
-        if values.len() == 1 && beside_star {
-            values.push(None);
-        }
-        if values.iter().any(|value| *value != values[0]) {
-            let message = format!("ORDER BY \"{name}\" is ambiguous");
-            return Err(SqlError::new(state::AMBIGUOUS_COLUMN, message));
-        }
-    }
-    Ok(())
-}
-
-/// What an output column is; None for a column of that very name, as `*` has it too.
-fn value<'a>(item: &'a SelectItem, name: &str) -> Option<&'a Expr> {
-    let (SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr)) = item else {
-        return None;
-    };
-    let column = match expr {
-        Expr::Identifier(column) => Some(column),
-        Expr::CompoundIdentifier(parts) => parts.last(),
-        _ => None,
-    };
-    column.is_none_or(|column| fold(column) != name).then_some(expr)
 }

@@ -9,10 +9,10 @@ use crate::pg::errors::to_datafusion;
 use crate::pg::functions::sets::{self, ONCE, ORDINALITY};
 use crate::pg::nodes::Materialized;
 use crate::pg::rewrite::ROWS_FROM;
-use crate::pg::rewrite::{call, displayed_name};
+use crate::pg::rewrite::{call, displayed_name, repeated_name};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
@@ -94,10 +94,10 @@ impl RelationPlanner for Relations {
                         true => Materialized::plan(plan),
                         false => plan,
                     };
-                    let columns = plan.schema().columns();
                     if alias.columns.is_empty() {
-                        return Ok(planned(plan, None));
+                        return Ok(planned(as_shown(plan)?, None));
                     }
+                    let columns = plan.schema().columns();
                     if alias.columns.len() > columns.len() {
                         let marks = [ONCE_MARK, ONCE_IF_COSTLY_MARK, ONCE_IF_VOLATILE_MARK];
                         let name = marks.iter().find_map(|mark| alias.name.value.strip_prefix(mark));
@@ -265,7 +265,7 @@ fn from_calls(
     let mut composite = false;
     for (at, (expr, name)) in items.into_iter().enumerate() {
         let column = format!("\u{1}item{at}");
-        let value = Expr::Column(datafusion::common::Column::new_unqualified(&column));
+        let value = Expr::Column(Column::new_unqualified(&column));
         match expr.get_type(&empty)? {
             DataType::Struct(fields) if sets::called(&expr).is_some() => {
                 composite = true;
@@ -388,13 +388,14 @@ fn told_apart(
     // What has no name that a client sees is named apart by whoever made it.
     seen.remove("");
     if seen.values().all(|times| *times == 1) {
-        return Ok(planned(plan, Some(alias)));
+        return Ok(planned(as_shown(plan)?, Some(alias)));
     }
     let named = columns.iter().enumerate().map(|(at, column)| {
         let shown = displayed_name(&column.name);
         let name = match seen.get(shown) {
-            Some(2..) => format!("{shown}\u{1}{at}"),
-            _ => column.name.clone(),
+            Some(2..) => repeated_name(shown, at),
+            Some(_) => shown.to_string(),
+            None => column.name.clone(),
         };
         Expr::Column(column.clone()).alias(name)
     });
@@ -403,12 +404,36 @@ fn told_apart(
     Ok(planned(plan, Some(alias)))
 }
 
+/// Columns under the names that clients see, where no other has the same.
+fn as_shown(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let columns = plan.schema().columns();
+    let shown = |column: &Column| displayed_name(&column.name).to_string();
+    let names: Vec<String> = columns.iter().map(shown).collect();
+    let is_only = |name: &String| !name.is_empty() && names.iter().filter(|other| *other == name).count() == 1;
+    let is_marked = |(column, name): (&Column, &String)| column.name != *name && is_only(name);
+    if !columns.iter().zip(&names).any(is_marked) {
+        return Ok(plan);
+    }
+    let named = columns.iter().zip(&names).map(|(column, name)| {
+        let expr = Expr::Column(column.clone());
+        match is_marked((column, name)) {
+            true => expr.alias(name),
+            false => expr,
+        }
+    });
+    let named: Vec<Expr> = named.collect();
+    LogicalPlanBuilder::from(plan).project(named)?.build()
+}
+
 /// The columns under the alias's names as far as it has them, then under their own.
-fn under_names(columns: Vec<datafusion::common::Column>, alias: &TableAlias) -> Vec<(Expr, String)> {
+fn under_names(columns: Vec<Column>, alias: &TableAlias) -> Vec<(Expr, String)> {
     let named = columns.into_iter().enumerate().map(|(at, column)| {
         let name = match alias.columns.get(at) {
             Some(given) => fold(&given.name),
-            None => column.name.clone(),
+            None => match displayed_name(&column.name) {
+                "" => column.name.clone(),
+                shown => shown.to_string(),
+            },
         };
         (Expr::Column(column), name)
     });
