@@ -4,6 +4,7 @@
 //! More than 400 lines because casts to domains and calls of functions are met in one walk, and either may hold the
 //! other.
 
+use super::composite::parsed;
 use super::{Binder, fold, hygiene, outer_aggregates, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::raise::RAISE;
@@ -446,9 +447,10 @@ impl Inliner<'_> {
         let shown = alias.as_ref().map_or(own_name.clone(), |alias| fold(&alias.name));
         if let FunctionResult::Set(result) | FunctionResult::Scalar(result) = &function.returns {
             let declared = alias.as_ref().map_or(&[][..], |alias| &alias.columns);
-            query = match self.binder.composite_declared(result) {
+            let columns = parsed(result).and_then(|result| self.binder.columns_of_type(&result));
+            query = match columns {
                 _ if result == "record" => of_types(query, declared)?,
-                Some(composite) => of_columns(query, &composite.columns)?,
+                Some(columns) => of_columns(query, &columns)?,
                 None if result == "void" => without_value(query, matches!(function.returns, FunctionResult::Set(_)))?,
                 None => query,
             };
@@ -553,25 +555,28 @@ fn over(query: Box<Query>, columns: Vec<Ident>, items: Vec<SelectItem>) -> Box<Q
 
 /// A query's columns as those of a composite type, or the columns of its one record.
 fn of_columns(query: Box<Query>, columns: &[(String, String)]) -> Result<Box<Query>> {
-    let items = match query.body.as_ref() {
+    let mut body = query.body.as_ref();
+    while let SetExpr::SetOperation { left, .. } = body {
+        body = left;
+    }
+    let items = match body {
         SetExpr::Select(select) => select.projection.as_slice(),
         _ => &[],
     };
-    let is_record = matches!(
-        items,
-        [SelectItem::UnnamedExpr(Expr::Cast {
-            data_type: DataType::Custom(..),
-            ..
-        }) | SelectItem::ExprWithAlias {
-            expr: Expr::Cast {
-                data_type: DataType::Custom(..),
-                ..
-            },
-            ..
-        }]
-    );
-    // The text does not tell the columns of `*`.
-    if !is_record && (items.len() != columns.len() || items.len() == 1) {
+    let expression = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+        _ => None,
+    };
+    let values: Option<Vec<Expr>> = items.iter().map(expression).collect();
+    let is_record = match values.as_deref() {
+        Some([Expr::Cast { data_type, .. }]) => matches!(data_type, DataType::Custom(..)),
+        // A single value may be a record, which the text does not tell.
+        Some([Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_)]) => return Ok(query),
+        // Nor does it tell the columns of `*`.
+        Some(values) if !values.is_empty() => false,
+        _ => return Ok(query),
+    };
+    if !is_record && items.len() != columns.len() {
         return Ok(query);
     }
     let named = |at: usize| Ident::with_quote('"', format!("\u{1}{at}"));
