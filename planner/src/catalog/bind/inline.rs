@@ -14,9 +14,9 @@ use crate::pg::rewrite::{call, function_name, rewrite};
 use crate::pg::statement::Kind;
 use crate::pg::walk::{VisitMut, replace};
 use datafusion::sql::sqlparser::ast::{
-    CaseWhen, CastKind, DataType, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, UnaryOperator, Value, VisitorMut,
+    ArrayElemTypeDef, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function as Call, FunctionArg,
+    FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
+    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -174,6 +174,26 @@ fn cast(expr: Expr, declared: &str) -> Result<Expr> {
     }
 }
 
+/// A cast to the type of a function's argument or result, whose length or scale PostgreSQL leaves out.
+fn cast_bare(expr: Expr, declared: &str) -> Result<Expr> {
+    fn bare(declared: DataType) -> DataType {
+        match declared {
+            DataType::Varchar(_) | DataType::CharVarying(_) | DataType::CharacterVarying(_) => DataType::Varchar(None),
+            DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => DataType::Numeric(ExactNumberInfo::None),
+            DataType::Time(_, zone) => DataType::Time(None, zone),
+            DataType::Timestamp(_, zone) => DataType::Timestamp(None, zone),
+            DataType::Array(ArrayElemTypeDef::SquareBracket(element, size)) => {
+                DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(bare(*element)), size))
+            }
+            other => other,
+        }
+    }
+    match parse_expression(&format!("NULL::{declared}"))? {
+        Expr::Cast { data_type, .. } => Ok(cast_to(expr, bare(data_type))),
+        _ => Err(SqlError::internal("a type is no type")),
+    }
+}
+
 fn cast_to(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: CastKind::Cast,
@@ -311,7 +331,7 @@ fn bound(function: &Function, given: &Arguments) -> Result<Option<Vec<Expr>>> {
         out.push(if argument.sql_type.starts_with("any") {
             value
         } else {
-            cast(value, &argument.sql_type)?
+            cast_bare(value, &argument.sql_type)?
         });
     }
     Ok(Some(out))
@@ -395,7 +415,7 @@ impl Inliner<'_> {
         let value = match result.as_str() {
             "void" => Expr::Value(Value::Null.into()),
             result if result.starts_with("any") => value,
-            result => cast(value, result)?,
+            result => cast_bare(value, result)?,
         };
         if !function.strict || values.is_empty() {
             return Ok(Some(value));
