@@ -110,6 +110,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         .take(4)
         .map(|token| token.to_string().to_uppercase())
         .collect();
+    let may_lock = locks(tokens.iter().filter(solid));
     let mut tokens = tokens;
     if words.starts_with(&["CREATE".into(), "SCHEMA".into()])
         && let Some(pieces) = from::schema_elements(&tokens)
@@ -123,6 +124,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
                 start,
                 end,
                 kind: Kind::Schema(create, elements),
+                may_lock: false,
             });
         }
         return Err(SqlError::new(state::SYNTAX_ERROR, "syntax error"));
@@ -226,7 +228,20 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         start,
         end,
         kind,
+        may_lock,
     })
+}
+
+/// Whether FOR UPDATE, FOR NO KEY UPDATE, FOR SHARE or FOR KEY SHARE is among the words.
+fn locks<'a>(tokens: impl Iterator<Item = &'a TokenWithSpan>) -> bool {
+    let mut after_for = false;
+    for token in tokens {
+        if after_for && ["update", "no", "share", "key"].iter().any(|word| is_word(token, word)) {
+            return true;
+        }
+        after_for = is_word(token, "for");
+    }
+    false
 }
 
 fn is_word(token: &TokenWithSpan, word: &str) -> bool {

@@ -14,6 +14,8 @@ pub struct Statement {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) kind: Kind,
+    /// Whether a query of it, at any depth, may lock rows: FOR UPDATE and its like are among its words.
+    pub(crate) may_lock: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +52,7 @@ impl Statement {
             start: 0,
             end: 0,
             kind: Kind::Empty,
+            may_lock: false,
         }
     }
 

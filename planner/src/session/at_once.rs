@@ -24,7 +24,7 @@ impl Session {
                     SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) | SetExpr::Insert(_)
                 )
         };
-        let reads = prepared.columns.is_some() && prepared.query().is_some_and(reads);
+        let reads = prepared.columns.is_some() && !prepared.statement.may_lock && prepared.query().is_some_and(reads);
         let failed = self.block().is_some_and(|block| block.failed);
         if !reads || failed || params.len() != prepared.params.len() || !prepared.slot.has_plans() {
             return None;

@@ -271,7 +271,11 @@ impl Session {
     pub(crate) fn release(&mut self, name: &str) -> Result<()> {
         let at = self.find_savepoint("RELEASE SAVEPOINT", name)?;
         if let Some(block) = &mut self.block {
+            // READ ONLY that was set since the savepoint ends with it, as PostgreSQL has it; other settings stay.
+            let read_only = block.savepoints[at].settings.get("transaction_read_only");
             block.savepoints.truncate(at);
+            self.settings
+                .put("transaction_read_only".into(), read_only.unwrap_or_default());
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tenon_storage::{Composite, EnumType, Object, ObjectKey, SqlType};
 
 /// A type as it stands in a statement, from its text.
-fn parsed(declared: &str) -> Option<DataType> {
+pub(super) fn parsed(declared: &str) -> Option<DataType> {
     match parse_expression(&format!("NULL::{declared}")) {
         Ok(Expr::Cast { data_type, .. }) => Some(data_type),
         _ => None,

@@ -4,6 +4,7 @@
 //! More than 400 lines because casts to domains and calls of functions are met in one walk, and either may hold the
 //! other.
 
+use super::composite::parsed;
 use super::{Binder, fold, hygiene, outer_aggregates, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::raise::RAISE;
@@ -13,9 +14,9 @@ use crate::pg::rewrite::{call, function_name, rewrite};
 use crate::pg::statement::Kind;
 use crate::pg::walk::{VisitMut, replace};
 use datafusion::sql::sqlparser::ast::{
-    CaseWhen, CastKind, DataType, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, UnaryOperator, Value, VisitorMut,
+    ArrayElemTypeDef, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function as Call, FunctionArg,
+    FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
+    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -173,6 +174,26 @@ fn cast(expr: Expr, declared: &str) -> Result<Expr> {
     }
 }
 
+/// A cast to the type of a function's argument or result, whose length or scale PostgreSQL leaves out.
+fn cast_bare(expr: Expr, declared: &str) -> Result<Expr> {
+    fn bare(declared: DataType) -> DataType {
+        match declared {
+            DataType::Varchar(_) | DataType::CharVarying(_) | DataType::CharacterVarying(_) => DataType::Varchar(None),
+            DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => DataType::Numeric(ExactNumberInfo::None),
+            DataType::Time(_, zone) => DataType::Time(None, zone),
+            DataType::Timestamp(_, zone) => DataType::Timestamp(None, zone),
+            DataType::Array(ArrayElemTypeDef::SquareBracket(element, size)) => {
+                DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(bare(*element)), size))
+            }
+            other => other,
+        }
+    }
+    match parse_expression(&format!("NULL::{declared}"))? {
+        Expr::Cast { data_type, .. } => Ok(cast_to(expr, bare(data_type))),
+        _ => Err(SqlError::internal("a type is no type")),
+    }
+}
+
 fn cast_to(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: CastKind::Cast,
@@ -310,7 +331,7 @@ fn bound(function: &Function, given: &Arguments) -> Result<Option<Vec<Expr>>> {
         out.push(if argument.sql_type.starts_with("any") {
             value
         } else {
-            cast(value, &argument.sql_type)?
+            cast_bare(value, &argument.sql_type)?
         });
     }
     Ok(Some(out))
@@ -394,7 +415,7 @@ impl Inliner<'_> {
         let value = match result.as_str() {
             "void" => Expr::Value(Value::Null.into()),
             result if result.starts_with("any") => value,
-            result => cast(value, result)?,
+            result => cast_bare(value, result)?,
         };
         if !function.strict || values.is_empty() {
             return Ok(Some(value));
@@ -446,9 +467,10 @@ impl Inliner<'_> {
         let shown = alias.as_ref().map_or(own_name.clone(), |alias| fold(&alias.name));
         if let FunctionResult::Set(result) | FunctionResult::Scalar(result) = &function.returns {
             let declared = alias.as_ref().map_or(&[][..], |alias| &alias.columns);
-            query = match self.binder.composite_declared(result) {
+            let columns = parsed(result).and_then(|result| self.binder.columns_of_type(&result));
+            query = match columns {
                 _ if result == "record" => of_types(query, declared)?,
-                Some(composite) => of_columns(query, &composite.columns)?,
+                Some(columns) => of_columns(query, &columns)?,
                 None if result == "void" => without_value(query, matches!(function.returns, FunctionResult::Set(_)))?,
                 None => query,
             };
@@ -553,25 +575,28 @@ fn over(query: Box<Query>, columns: Vec<Ident>, items: Vec<SelectItem>) -> Box<Q
 
 /// A query's columns as those of a composite type, or the columns of its one record.
 fn of_columns(query: Box<Query>, columns: &[(String, String)]) -> Result<Box<Query>> {
-    let items = match query.body.as_ref() {
+    let mut body = query.body.as_ref();
+    while let SetExpr::SetOperation { left, .. } = body {
+        body = left;
+    }
+    let items = match body {
         SetExpr::Select(select) => select.projection.as_slice(),
         _ => &[],
     };
-    let is_record = matches!(
-        items,
-        [SelectItem::UnnamedExpr(Expr::Cast {
-            data_type: DataType::Custom(..),
-            ..
-        }) | SelectItem::ExprWithAlias {
-            expr: Expr::Cast {
-                data_type: DataType::Custom(..),
-                ..
-            },
-            ..
-        }]
-    );
-    // The text does not tell the columns of `*`.
-    if !is_record && (items.len() != columns.len() || items.len() == 1) {
+    let expression = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+        _ => None,
+    };
+    let values: Option<Vec<Expr>> = items.iter().map(expression).collect();
+    let is_record = match values.as_deref() {
+        Some([Expr::Cast { data_type, .. }]) => matches!(data_type, DataType::Custom(..)),
+        // A single value may be a record, which the text does not tell.
+        Some([Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_)]) => return Ok(query),
+        // Nor does it tell the columns of `*`.
+        Some(values) if !values.is_empty() => false,
+        _ => return Ok(query),
+    };
+    if !is_record && items.len() != columns.len() {
         return Ok(query);
     }
     let named = |at: usize| Ident::with_quote('"', format!("\u{1}{at}"));

@@ -138,6 +138,46 @@ fn is_aggregate(binder: &Binder, call: &Function) -> bool {
     name == "grouping" || binder.services.state.aggregate_functions().contains_key(&name)
 }
 
+impl Binder {
+    /// What items of a select list call that gives no value a row, as the errors of FOR UPDATE name it; queries within them do
+    /// not count.
+    pub(crate) fn call_over_rows(&self, items: &Vec<SelectItem>) -> Option<&'static str> {
+        struct Finder<'a> {
+            binder: &'a Binder,
+            within: usize,
+        }
+        impl Visitor for Finder<'_> {
+            type Break = &'static str;
+
+            fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<&'static str> {
+                self.within += 1;
+                ControlFlow::Continue(())
+            }
+
+            fn post_visit_query(&mut self, _: &Query) -> ControlFlow<&'static str> {
+                self.within -= 1;
+                ControlFlow::Continue(())
+            }
+
+            fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<&'static str> {
+                match expr {
+                    _ if self.within > 0 => ControlFlow::Continue(()),
+                    Expr::Function(call) if call.over.is_some() => ControlFlow::Break("window functions"),
+                    Expr::Function(call) if is_aggregate(self.binder, call) => {
+                        ControlFlow::Break("aggregate functions")
+                    }
+                    _ => ControlFlow::Continue(()),
+                }
+            }
+        }
+        let mut finder = Finder {
+            binder: self,
+            within: 0,
+        };
+        items.visit(&mut finder).break_value()
+    }
+}
+
 /// Marks the aggregates of a function's body that read its arguments; `reads` says what does.
 pub(super) fn mark(binder: &Binder, body: &mut Query, reads: impl Fn(&Expr) -> bool) {
     struct Marker<'a, F> {

@@ -90,6 +90,9 @@ pub(super) fn plan(message: &str) -> SqlError {
         return SqlError::new(state::UNDEFINED_FUNCTION, message)
             .hint("No operator matches the given name and argument types. You might need to add explicit type casts.");
     }
+    if let Some(error) = refused_arguments(first) {
+        return error;
+    }
     if first.contains("No function matches the given name and argument types")
         || first.contains("Failed to coerce arguments")
         || first.contains("could not coerce")
@@ -197,6 +200,16 @@ fn grouping(column: &str) -> SqlError {
         state::GROUPING_ERROR,
         format!("column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function"),
     )
+}
+
+/// What a function itself says of its arguments' types, with its SQLSTATE.
+fn refused_arguments(first: &str) -> Option<SqlError> {
+    let (_, own) = first.split_once("coercion failed with: External error: ")?;
+    let (own, _) = own.split_once(" No function matches")?;
+    let (message, told) = own.strip_suffix(").")?.rsplit_once(" (")?;
+    let known = [state::FEATURE_NOT_SUPPORTED, state::DATATYPE_MISMATCH];
+    let state = known.into_iter().find(|known| known.0 == told)?;
+    Some(SqlError::new(state, message))
 }
 
 fn undefined_function(first: &str, whole: &str) -> SqlError {

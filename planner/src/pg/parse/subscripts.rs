@@ -1,7 +1,7 @@
 //! Spellings of arrays that the parser does not know: `UPDATE t SET a[2] = x` as `UPDATE t SET a = assign(a, x, 2)`, and
 //! `f(VARIADIC a)` as `f(@@ a)`.
 
-use crate::pg::functions::array::{ASSIGN, ASSIGN_SLICE};
+use crate::pg::functions::array::{ASSIGN, ASSIGN_SLICE, NO_LOWER, NO_UPPER};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
@@ -139,7 +139,11 @@ fn subscripted(item: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
             keyword: Keyword::NoKeyword,
         }))
     };
-    let number = |digits: &str| vec![spot(Token::Number(digits.into(), false))];
+    let number = |number: i32| {
+        let digits = spot(Token::Number(number.unsigned_abs().to_string(), false));
+        let sign = (number < 0).then(|| spot(Token::Minus));
+        sign.into_iter().chain([digits]).collect::<Vec<_>>()
+    };
     let mut out = vec![
         name.clone(),
         rest[at].clone(),
@@ -155,11 +159,15 @@ fn subscripted(item: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
         let bounds = match (sliced, parts.as_slice()) {
             (false, [one]) => vec![one.clone()],
             // Beside a slice, a single subscript is one from 1.
-            (true, [one]) => vec![number("1"), one.clone()],
+            (true, [one]) => vec![number(1), one.clone()],
             (true, [lower, upper]) => vec![
-                if lower.is_empty() { number("0") } else { lower.clone() },
+                if lower.is_empty() {
+                    number(NO_LOWER)
+                } else {
+                    lower.clone()
+                },
                 if upper.is_empty() {
-                    number("2147483647")
+                    number(NO_UPPER)
                 } else {
                     upper.clone()
                 },

@@ -4,6 +4,7 @@ use super::defaults;
 use super::updatable::{Through, Use};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::array::{ASSIGN, ASSIGN_SLICE};
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
     Query, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
@@ -27,10 +28,13 @@ pub(super) fn values(
                     SqlError::new(state::UNDEFINED_COLUMN, message)
                 })?,
             };
-            if values[at].is_some() {
-                let message = format!("multiple assignments to same column \"{name}\"");
-                return Err(SqlError::new(state::SYNTAX_ERROR, message));
-            }
+            let value = match values[at].take() {
+                Some(earlier) => after(earlier, value).ok_or_else(|| {
+                    let message = format!("multiple assignments to same column \"{name}\"");
+                    SqlError::new(state::SYNTAX_ERROR, message)
+                })?,
+                None => value,
+            };
             let column = &definition.columns[at];
             let is_default = defaults::is_default(&value);
             if let Some(generated @ (Generated::Stored | Generated::Always)) = column.generated
@@ -47,6 +51,26 @@ pub(super) fn values(
         }
     }
     Ok(values)
+}
+
+/// `a[2] = y` after `a[1] = x`: an array with an element, or a part, replaced in what the assignment before it has made. None
+/// where either gives the column a value of its own.
+fn after(earlier: Expr, mut later: Expr) -> Option<Expr> {
+    let replaces = |expr: &Expr| match expr {
+        Expr::Function(call) => [ASSIGN, ASSIGN_SLICE].contains(&crate::pg::rewrite::function_name(call).as_str()),
+        _ => false,
+    };
+    if !replaces(&earlier) || !replaces(&later) {
+        return None;
+    }
+    if let Expr::Function(call) = &mut later
+        && let FunctionArguments::List(list) = &mut call.args
+        && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(array))) = list.args.first_mut()
+    {
+        *array = earlier;
+        return Some(later);
+    }
+    None
 }
 
 /// Column names with the values they get.

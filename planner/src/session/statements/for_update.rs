@@ -8,12 +8,13 @@ use super::row_locks::{self, Found, Wish};
 use super::{parameters, query};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::outcome::Outcome;
+use crate::pg::outcome::{ColumnDesc, Outcome};
 use crate::session::run::{self, Source};
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, UInt32Type};
 use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, GroupByExpr, Ident, LimitClause, LockClause, LockType, NonBlock, OrderByKind, SelectItem, SetExpr,
     TableFactor, Value,
@@ -21,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{LockMode, RowLocation, TableVersion};
+use tenon_storage::{LockMode, Relation, RowLocation, TableVersion};
 
 /// A table whose rows are locked.
 struct Target {
@@ -31,6 +32,14 @@ struct Target {
     skips: bool,
 }
 
+/// What locking a query's rows has come to.
+pub(super) struct LockedRows {
+    /// The query's plan and columns where it shows only the rows that were free; otherwise it is to be run as it is.
+    pub plan: Option<(LogicalPlan, Vec<ColumnDesc>)>,
+    /// Whether others had changed some, so that the statement goes on over what is committed by then.
+    pub moved: bool,
+}
+
 /// Runs a query with locks.
 pub(super) async fn run(
     session: &mut Session,
@@ -38,12 +47,27 @@ pub(super) async fn run(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
+    let Some((plan, columns)) = lock(session, prepared, query, params).await?.plan else {
+        return query::run_unlocked(session, prepared, query, params).await;
+    };
+    let source = Source::Logical(Box::new(plan));
+    Ok(query::rows(columns, run::start_source(&session.run(), source).await?))
+}
+
+/// Locks the rows that a query gives.
+pub(super) async fn lock(
+    session: &mut Session,
+    prepared: &Prepared,
+    query: &ast::Query,
+    params: &[ScalarValue],
+) -> Result<LockedRows> {
     let what = match query.locks.iter().all(|lock| lock.lock_type == LockType::Share) {
         true => "FOR SHARE",
         false => "FOR UPDATE",
     };
-    check(query, what)?;
+    check(&session.binder(), query, what)?;
     session.check_writable(&format!("SELECT {what}"))?;
+    let mut moved = false;
     'again: loop {
         let binder = session.binder();
         let mut chosen: Option<(u32, Expr)> = None;
@@ -51,6 +75,7 @@ pub(super) async fn run(
             let rows = found(session, &binder, prepared, query, params, &target).await?;
             if target.skips {
                 let Some(free) = free(session, query, params, (&target, rows))? else {
+                    moved = true;
                     continue 'again;
                 };
                 if chosen.replace((target.table.oid(), free)).is_some() {
@@ -60,11 +85,12 @@ pub(super) async fn run(
             }
             let keep = row_locks::all_but(&target.table, rows);
             if row_locks::lock_as(session, &target.table, &keep, target.wish).await? == Found::Changed {
+                moved = true;
                 continue 'again;
             }
         }
         let Some((oid, condition)) = chosen else {
-            return query::run_unlocked(session, prepared, query, params).await;
+            return Ok(LockedRows { plan: None, moved });
         };
         let mut restricted = query.clone();
         if let SetExpr::Select(select) = restricted.body.as_mut() {
@@ -72,9 +98,11 @@ pub(super) async fn run(
         }
         let mut binder = session.binder();
         binder.positions_of = Some(oid);
-        let (plan, columns) = query::with_positions(session, &binder, prepared, &restricted, params)?;
-        let source = Source::Logical(Box::new(plan));
-        return Ok(query::rows(columns, run::start_source(&session.run(), source).await?));
+        let plan = query::with_positions(session, &binder, prepared, &restricted, params)?;
+        return Ok(LockedRows {
+            plan: Some(plan),
+            moved,
+        });
     }
 }
 
@@ -91,7 +119,7 @@ fn and(left: Option<Expr>, right: Expr) -> Expr {
 }
 
 /// Refuses what has no row of a table behind each of its own.
-fn check(query: &ast::Query, what: &str) -> Result<()> {
+fn check(binder: &Binder, query: &ast::Query, what: &str) -> Result<()> {
     let refused = |with: &str| {
         let message = format!("{what} is not allowed with {with}");
         Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message))
@@ -106,7 +134,7 @@ fn check(query: &ast::Query, what: &str) -> Result<()> {
                 () if select.distinct.is_some() => refused("DISTINCT clause"),
                 () if groups => refused("GROUP BY clause"),
                 () if select.having.is_some() => refused("HAVING clause"),
-                () => Ok(()),
+                () => binder.call_over_rows(&select.projection).map_or(Ok(()), refused),
             }
         }
         SetExpr::SetOperation { .. } => refused("UNION/INTERSECT/EXCEPT"),
@@ -149,7 +177,6 @@ fn targets(binder: &Binder, query: &ast::Query) -> Result<Vec<Target>> {
         let Ok(relation) = binder.names().relation(name) else {
             continue;
         };
-        let Some(table) = relation.as_table() else { continue };
         let clauses = query.locks.iter().filter(|lock| names(lock, &alias));
         let Some(wish) = clauses
             .map(|lock| (lock.lock_type == LockType::Update, lock))
@@ -158,6 +185,19 @@ fn targets(binder: &Binder, query: &ast::Query) -> Result<Vec<Target>> {
             continue;
         };
         let (is_update, lock) = wish;
+        let no_rows = |what: &str, name: &str| {
+            let message = format!("cannot lock rows in {what} \"{name}\"");
+            Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
+        };
+        let table = match relation {
+            Relation::Table(table) if table.definition().query.is_some() => {
+                return no_rows("materialized view", table.name());
+            }
+            Relation::Sequence(sequence) => return no_rows("sequence", &sequence.name),
+            Relation::Table(table) => table,
+            // Queries in FROM stand for them.
+            Relation::View(_) | Relation::Partition(_) => continue,
+        };
         found.push(Target {
             table: table.clone(),
             alias,
@@ -186,7 +226,7 @@ fn targets(binder: &Binder, query: &ast::Query) -> Result<Vec<Target>> {
 }
 
 /// Whether a clause is about a relation of this alias.
-fn names(lock: &LockClause, alias: &str) -> bool {
+pub(super) fn names(lock: &LockClause, alias: &str) -> bool {
     lock.of
         .as_ref()
         .is_none_or(|of| of.0.last().and_then(|part| part.as_ident()).map(fold).as_deref() == Some(alias))

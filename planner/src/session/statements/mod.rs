@@ -21,6 +21,7 @@ mod for_update;
 mod function;
 mod generated;
 mod index;
+mod inner_locks;
 mod insert;
 mod kept_checks;
 mod like;
@@ -140,6 +141,21 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
 
 /// The same for a statement's tree: the prepared statement's own, or the one that it explains.
 async fn run_tree(
+    session: &mut Session,
+    prepared: &Prepared,
+    tree: &ast::Statement,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    if prepared.statement.may_lock
+        && let Some(outcome) = inner_locks::run(session, prepared, tree, params).await?
+    {
+        return Ok(outcome);
+    }
+    run_locked(session, prepared, tree, params).await
+}
+
+/// The same where the queries within it have locked their rows.
+async fn run_locked(
     session: &mut Session,
     prepared: &Prepared,
     tree: &ast::Statement,

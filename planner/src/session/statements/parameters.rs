@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{ArrayType, SqlType};
+use tenon_storage::{ArrayType, SqlType, TableDefinition};
 
 /// Most parameters that a statement has.
 const PARAMETERS_MAX: usize = 65_535;
@@ -119,6 +119,23 @@ pub(super) fn declared(types: &[u32], count: usize) -> Result<Vec<Option<FieldRe
 }
 
 /// The position of `$n`, from 0.
+/// The declared types of parameters, and that of its column for each that stands alone as a column's new value.
+pub(super) fn of_assigned(definition: &TableDefinition, values: &[Option<Expr>], types: &[u32]) -> Vec<u32> {
+    let mut types = types.to_vec();
+    for (value, column) in values.iter().zip(&definition.columns) {
+        let Some(at) = value.as_ref().and_then(placeholder) else {
+            continue;
+        };
+        if at < usize::from(u16::MAX) {
+            types.resize(types.len().max(at + 1), 0);
+            if types[at] == 0 {
+                types[at] = column.sql_type.oid();
+            }
+        }
+    }
+    types
+}
+
 pub(super) fn index(placeholder: &str) -> Option<usize> {
     placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }

@@ -220,6 +220,7 @@ impl Upsert<'_> {
             ast::Expr::CompoundIdentifier(vec![Ident::with_quote('"', &name), Ident::with_quote('"', column)])
         };
         let values = assign::values(binder, definition, None, &self.update.assignments)?;
+        let types = &parameters::of_assigned(definition, &values, types);
         let item = |expr, name: String| SelectItem::ExprWithAlias {
             expr,
             alias: Ident::with_quote('"', name),

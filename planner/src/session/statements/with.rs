@@ -36,7 +36,8 @@ impl Surroundings {
     }
 }
 
-fn changes(cte: &Cte) -> bool {
+/// Whether a query of WITH changes data.
+pub(super) fn changes(cte: &Cte) -> bool {
     matches!(
         cte.query.body.as_ref(),
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_)
@@ -114,12 +115,20 @@ fn statement(cte: &Cte) -> Statement {
 }
 
 fn relation(cte: &Cte, columns: &[ColumnDesc], batches: Vec<RecordBatch>) -> Result<(String, Arc<dyn TableSource>)> {
+    let named = |at: usize| cte.alias.columns.get(at).map(|given| fold(&given.name));
+    rows_as(fold(&cte.alias.name), named, columns, batches)
+}
+
+/// Rows as a relation of that name; `named` gives columns other names than their own.
+pub(super) fn rows_as(
+    name: String,
+    named: impl Fn(usize) -> Option<String>,
+    columns: &[ColumnDesc],
+    batches: Vec<RecordBatch>,
+) -> Result<(String, Arc<dyn TableSource>)> {
     let given = batches.first().map(|batch| batch.schema());
-    let name = |(at, column): (usize, &ColumnDesc)| match cte.alias.columns.get(at) {
-        Some(given) => fold(&given.name),
-        None => column.name.clone(),
-    };
-    let names: Vec<String> = columns.iter().enumerate().map(name).collect();
+    let shown = |(at, column): (usize, &ColumnDesc)| named(at).unwrap_or_else(|| column.name.clone());
+    let names: Vec<String> = columns.iter().enumerate().map(shown).collect();
     let fields = columns.iter().enumerate().map(|(at, column)| {
         // None of several columns of one name can be meant by it.
         let name = match names.iter().filter(|name| **name == names[at]).count() {
@@ -132,14 +141,14 @@ fn relation(cte: &Cte, columns: &[ColumnDesc], batches: Vec<RecordBatch>) -> Res
         }
     });
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let named = batches.into_iter().map(|batch| {
+    let batches = batches.into_iter().map(|batch| {
         let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &rows)
     });
-    let named = named.collect::<Result<Vec<_>, _>>();
-    let named = named.map_err(|error| crate::pg::errors::from_arrow(&error))?;
-    let table = MemTable::try_new(schema, vec![named]).map_err(|error| from_datafusion(&error))?;
-    Ok((fold(&cte.alias.name), provider_as_source(Arc::new(table))))
+    let batches = batches.collect::<Result<Vec<_>, _>>();
+    let batches = batches.map_err(|error| crate::pg::errors::from_arrow(&error))?;
+    let table = MemTable::try_new(schema, vec![batches]).map_err(|error| from_datafusion(&error))?;
+    Ok((name, provider_as_source(Arc::new(table))))
 }
 
 /// Runs a statement whose WITH changes data; None for any other.
@@ -155,6 +164,8 @@ pub(super) async fn run(
     let (rest, found) = parted?;
     let before = session.state();
     let outer = std::mem::take(&mut session.surroundings);
+    // What stands for queries within the statement stays.
+    session.surroundings.relations.clone_from(&outer.relations);
     let result = within(session, prepared, &rest, &found, before, params).await;
     session.surroundings = outer;
     result.map(Some)

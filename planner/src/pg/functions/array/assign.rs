@@ -18,6 +18,10 @@ use std::ops::Range;
 pub(crate) const ASSIGN: &str = "\u{1}assign";
 pub(crate) const ASSIGN_SLICE: &str = "\u{1}assign_slice";
 
+/// What stands for a slice's bound that was left out: no array reaches so far.
+pub(crate) const NO_LOWER: i32 = -i32::MAX;
+pub(crate) const NO_UPPER: i32 = i32::MAX;
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Assign {
     slice: bool,
@@ -212,7 +216,9 @@ fn slice(arrays: &[ArrayRef], rows: usize, returns: &DataType) -> Result<ArrayRe
             }
             continue;
         }
-        let omitted = bounds.chunks_exact(2).any(|pair| pair[0] == 0 || pair[1] == i32::MAX);
+        let omitted = bounds
+            .chunks_exact(2)
+            .any(|pair| pair[0] == NO_LOWER || pair[1] == NO_UPPER);
         if sizes.is_empty() && omitted {
             let error =
                 crate::pg::error::SqlError::new(ARRAY_SUBSCRIPT, "array slice subscript must provide both boundaries");
@@ -222,8 +228,8 @@ fn slice(arrays: &[ArrayRef], rows: usize, returns: &DataType) -> Result<ArrayRe
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for (dimension, pair) in bounds.chunks_exact(2).enumerate() {
             let size = sizes.get(dimension).copied().unwrap_or(0);
-            let lower = if pair[0] == 0 && omitted { 0 } else { from_one(pair[0])? };
-            let upper = if pair[1] == i32::MAX {
+            let lower = if pair[0] == NO_LOWER { 0 } else { from_one(pair[0])? };
+            let upper = if pair[1] == NO_UPPER {
                 size
             } else {
                 usize::try_from(pair[1]).unwrap_or(0)

@@ -23,7 +23,7 @@ mod subquery;
 mod subscript;
 mod text;
 
-pub(crate) use assign::{ASSIGN, ASSIGN_SLICE};
+pub(crate) use assign::{ASSIGN, ASSIGN_SLICE, NO_LOWER, NO_UPPER};
 pub(crate) use cast::cast_items;
 pub(crate) use compare::operator as comparison;
 pub(crate) use construct::FILL;

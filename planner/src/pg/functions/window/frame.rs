@@ -1,12 +1,15 @@
 //! Where the frame of each row begins and ends.
 
 use super::{fail, range};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray};
 use datafusion::arrow::compute::{SortOptions, partition};
-use datafusion::arrow::datatypes::Int64Type;
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use std::ops::Range;
+use std::sync::Arc;
+use tenon_storage::numeric::compare_key;
+use tenon_storage::types::NUMERIC;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Units {
@@ -107,6 +110,26 @@ impl Frame {
     }
 }
 
+/// A column that has equal bits where this one's values are equal: numerics without their scales, one zero, one NaN.
+fn of_peers(key: &ArrayRef) -> ArrayRef {
+    match key.data_type() {
+        &NUMERIC => {
+            let values = key.as_binary::<i64>().iter();
+            let keys: LargeBinaryArray = values.map(|value| value.map(compare_key)).collect();
+            Arc::new(keys)
+        }
+        DataType::Float32 => Arc::new(
+            key.as_primitive::<Float32Type>()
+                .unary::<_, Float32Type>(|value| if value.is_nan() { f32::NAN } else { value + 0.0 }),
+        ),
+        DataType::Float64 => Arc::new(
+            key.as_primitive::<Float64Type>()
+                .unary::<_, Float64Type>(|value| if value.is_nan() { f64::NAN } else { value + 0.0 }),
+        ),
+        _ => key.clone(),
+    }
+}
+
 /// The frames of a partition's rows.
 pub(super) struct Frames {
     frame: Frame,
@@ -131,7 +154,7 @@ impl Frames {
     ) -> Result<Self> {
         let groups = match keys {
             [] => std::iter::once(0..rows).collect(),
-            keys => partition(keys)?.ranges(),
+            keys => partition(&keys.iter().map(of_peers).collect::<Vec<_>>())?.ranges(),
         };
         let mut group_of = vec![0; rows];
         for (number, group) in groups.iter().enumerate() {

@@ -4,6 +4,7 @@
 
 use super::{fail, frame::Bound};
 use crate::pg::errors::to_datafusion;
+use crate::pg::numeric::failed;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Datum, Scalar};
 use datafusion::arrow::compute::kernels::numeric::{add_wrapping, sub_wrapping};
 use datafusion::arrow::compute::{SortOptions, cast};
@@ -12,13 +13,19 @@ use datafusion::arrow::datatypes::{
     IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, i256,
 };
 use datafusion::common::{Result, plan_err};
+use datafusion::error::DataFusionError;
 use std::cmp::Ordering;
-use tenon_storage::SqlType;
-use tenon_storage::numeric::column::convert;
+use tenon_storage::datetime::{TIMETZ_BYTES, timetz_of};
+use tenon_storage::numeric::Numeric;
+use tenon_storage::numeric::column::{Values, convert, to_numeric};
 use tenon_storage::types::NUMERIC;
+use tenon_storage::{SqlType, StorageError};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAY_NANOS: i128 = 86_400_000_000_000;
+const TIMETZ_WIDTH: i32 = TIMETZ_BYTES as i32;
+/// Room below an instant for its zone.
+const ZONE_BITS: u32 = 32;
 
 /// The type in which the offset is taken for a key of this type; None where there is no such RANGE.
 pub(super) fn offset_type(key: &DataType, offset: &DataType) -> Option<DataType> {
@@ -28,15 +35,22 @@ pub(super) fn offset_type(key: &DataType, offset: &DataType) -> Option<DataType>
     );
     Some(match key {
         DataType::Int16 | DataType::Int32 | DataType::Int64 if offset.is_integer() || is_text => DataType::Int64,
-        DataType::Float32 | DataType::Float64 | DataType::LargeBinary if offset.is_numeric() || is_text => {
-            DataType::Float64
+        // Numerics stay what they are, and are converted with the rows.
+        DataType::Float32 | DataType::Float64 | DataType::Decimal128(..) | DataType::Decimal256(..)
+            if *offset == NUMERIC =>
+        {
+            NUMERIC
         }
+        DataType::LargeBinary if offset.is_integer() || offset.is_decimal() || *offset == NUMERIC => offset.clone(),
+        DataType::LargeBinary if is_text => NUMERIC,
+        DataType::Float32 | DataType::Float64 if offset.is_numeric() || is_text => DataType::Float64,
         DataType::Decimal128(..) | DataType::Decimal256(..) if offset.is_integer() => DataType::Decimal128(20, 0),
         DataType::Decimal128(..) | DataType::Decimal256(..) if is_text => DataType::Decimal128(38, 10),
         DataType::Decimal128(..) | DataType::Decimal256(..) if offset.is_decimal() => offset.clone(),
         DataType::Date32
         | DataType::Timestamp(TimeUnit::Microsecond, _)
         | DataType::Time64(TimeUnit::Microsecond)
+        | DataType::FixedSizeBinary(TIMETZ_WIDTH)
         | DataType::Interval(IntervalUnit::MonthDayNano)
             if is_text || *offset == INTERVAL =>
         {
@@ -54,16 +68,24 @@ pub(super) fn bounds(
     bound: Bound,
     is_start: bool,
 ) -> Result<Vec<usize>> {
-    // Numerics of any precision, by the floats next to them.
-    let floats = match *key.data_type() == NUMERIC {
-        true => convert(key, SqlType::Float8).map_err(|error| to_datafusion(error.into()))?,
-        false => key.clone(),
-    };
-    let key = &floats;
-    let keys = Keys::of(key, offset)?;
     // Towards the partition's start lie smaller keys, or larger ones if the order descends.
     let minus = (bound == Bound::Preceding) != options.descending;
-    let sums = keys.shifted(minus, is_start != options.descending)?;
+    let low = is_start != options.descending;
+    let storage = |error: StorageError| to_datafusion(error.into());
+    let is_float = matches!(key.data_type(), DataType::Float32 | DataType::Float64);
+    let offset = match *offset.data_type() == NUMERIC && is_float {
+        true => &convert(offset, SqlType::Float8).map_err(storage)?,
+        false => offset,
+    };
+    let (values, sums) = if [key, offset].into_iter().any(|column| *column.data_type() == NUMERIC) {
+        let numerics = [key, offset].map(|column| to_numeric(column).map_err(storage));
+        let [key, offset] = numerics;
+        ranks(&key?, &offset?, minus, low)?
+    } else {
+        let keys = Keys::of(key, offset)?;
+        let sums = keys.shifted(minus, low)?;
+        (keys.values, sums)
+    };
     let rows = key.len();
     let (mut from, mut to) = (0, rows);
     while from < to && key.is_null(from) {
@@ -72,7 +94,6 @@ pub(super) fn bounds(
     while to > from && key.is_null(to - 1) {
         to -= 1;
     }
-    let values = &keys.values;
     let in_order = |a: &i256, b: &i256| if options.descending { b.cmp(a) } else { a.cmp(b) };
     let found = (0..rows).map(|row| {
         if row < from || row >= to {
@@ -90,6 +111,49 @@ pub(super) fn bounds(
     Ok(found.collect())
 }
 
+/// Numerics of any precision, and what the offset makes of each, as their places in the order of all of them.
+fn ranks(key: &ArrayRef, offset: &ArrayRef, minus: bool, low: bool) -> Result<(Vec<i256>, Vec<i256>)> {
+    let (Some(keys), Some(offset)) = (Values::of(key), Values::of(offset)) else {
+        return plan_err!("RANGE over numerics has met another type");
+    };
+    let distance = match offset.get(0) {
+        Some(distance) if distance.signum() >= 0 && !distance.is_nan() => distance,
+        _ => return Err(negative()),
+    };
+    let rows = keys.len();
+    // What stands for a null says nothing.
+    let mut all: Vec<Numeric> = keys.iter().map(|key| key.unwrap_or(Numeric::NaN)).collect();
+    for row in 0..rows {
+        let key = &all[row];
+        let sum = match minus {
+            true => key.sub(&distance),
+            false => key.add(&distance),
+        };
+        let sum = sum.map_err(failed)?;
+        // Opposite infinities.
+        all.push(match sum.is_nan() && !key.is_nan() {
+            true if low => Numeric::NegInfinity,
+            true => Numeric::Infinity,
+            false => sum,
+        });
+    }
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_unstable_by(|a, b| all[*a].cmp(&all[*b]));
+    let (mut ranks, mut rank) = (vec![i256::ZERO; all.len()], 0_i64);
+    for (at, own) in order.iter().enumerate() {
+        if at > 0 && all[order[at - 1]].cmp(&all[*own]).is_ne() {
+            rank += 1;
+        }
+        ranks[*own] = i256::from(rank);
+    }
+    let sums = ranks.split_off(rows);
+    Ok((ranks, sums))
+}
+
+fn negative() -> DataFusionError {
+    fail("22013", "invalid preceding or following size in window function")
+}
+
 /// The keys of a partition, and what is added to them.
 struct Keys<'a> {
     key: &'a ArrayRef,
@@ -105,7 +169,6 @@ impl<'a> Keys<'a> {
 
     /// Each key plus or minus the offset. `low`: the sum of opposite infinities counts as lower than all numbers, else as higher.
     fn shifted(&self, minus: bool, low: bool) -> Result<Vec<i256>> {
-        let negative = || fail("22013", "invalid preceding or following size in window function");
         let by = |distance: i256| -> Result<Vec<i256>> {
             if distance < i256::ZERO {
                 return Err(negative());
@@ -149,6 +212,9 @@ impl<'a> Keys<'a> {
             }
             // A time of day is moved by the interval's time alone.
             DataType::Time64(_) => by(i256::from(self.interval().nanoseconds / 1000)),
+            DataType::FixedSizeBinary(TIMETZ_WIDTH) => by(i256::from_i128(
+                i128::from(self.interval().nanoseconds / 1000) << ZONE_BITS,
+            )),
             DataType::Interval(_) => by(i256::from_i128(span(self.interval()))),
             DataType::Decimal128(..) | DataType::Decimal256(..) => {
                 let scale = scale(self.key.data_type()).max(scale(self.offset.data_type()));
@@ -185,6 +251,19 @@ fn ordinals(key: &ArrayRef, offset: &ArrayRef) -> Result<Vec<i256>> {
         DataType::Time64(TimeUnit::Microsecond) => {
             let values = key.as_primitive::<Time64MicrosecondType>().values().iter();
             values.map(|value| i256::from(*value)).collect()
+        }
+        // The instant, and then the zone: the order of their bytes.
+        DataType::FixedSizeBinary(TIMETZ_WIDTH) => {
+            let values = key.as_fixed_size_binary();
+            let ordinal = |row: usize| {
+                if values.is_null(row) {
+                    return i256::ZERO;
+                }
+                let (us, east_s) = timetz_of(values.value(row));
+                let instant = i128::from(us) - i128::from(east_s) * 1_000_000;
+                i256::from_i128((instant << ZONE_BITS) - i128::from(east_s))
+            };
+            (0..values.len()).map(ordinal).collect()
         }
         DataType::Interval(IntervalUnit::MonthDayNano) => {
             let values = key.as_primitive::<IntervalMonthDayNanoType>().values().iter();

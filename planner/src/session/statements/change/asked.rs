@@ -124,6 +124,16 @@ impl<'a> Asked<'a> {
         Ok(assigned(definition, &values))
     }
 
+    /// The types of parameters, those of their columns among them.
+    pub fn types(self, binder: &Binder, target: &Target, types: &[u32]) -> Result<Vec<u32>> {
+        let Asked::Update(update) = self else {
+            return Ok(types.to_vec());
+        };
+        let definition = target.table.definition();
+        let values = assign::values(binder, definition, target.view.as_ref(), &update.assignments)?;
+        Ok(parameters::of_assigned(definition, &values, types))
+    }
+
     /// Whether the rows found are those of the target alone.
     pub fn is_of_one_table(self) -> bool {
         match self {

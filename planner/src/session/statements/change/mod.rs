@@ -48,8 +48,9 @@ fn describe(session: &mut Session, asked: Asked<'_>, with: Option<&With>, types:
     let binder = session.binder();
     let target = asked.target(&binder)?;
     let reusable = with.is_none() && target.view.is_none() && asked.is_of_one_table();
+    let types = asked.types(&binder, &target, types)?;
     let change = asked.change(&binder, target, with)?;
-    let (plan, params, seen) = plan(&binder, &change, types)?;
+    let (plan, params, seen) = plan(&binder, &change, &types)?;
     let (plan, lasts) = moments::opened(&binder, plan, params.len())?;
     let columns = match &change.returning {
         Some(items) => Some(returning::describe(&binder, &seen, items)?),

@@ -73,6 +73,9 @@ pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy)
             };
             to(session, copy, &query).await
         }
+        (Source::Query(query), _, _) if prepared.statement.may_lock => {
+            changed(session, prepared, copy, &ast::Statement::Query(query.clone())).await
+        }
         (Source::Query(query), _, _) => to(session, copy, query).await,
         (Source::Change(statement), _, _) => changed(session, prepared, copy, statement).await,
     }

@@ -4,9 +4,9 @@ mod rows;
 
 pub(crate) use rows::CursorRows;
 
-use super::{Description, query};
+use super::{Description, for_update, query};
 use crate::catalog::bind::fold;
-use crate::pg::error::{Result, SqlError, state};
+use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::{BatchStream, Outcome, RowsTag};
 use crate::pg::parse::cursor::Fetch;
 use crate::pg::types::describe as describe_columns;
@@ -16,7 +16,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{CloseCursor, Declare};
+use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, LockType, Query};
 use futures::StreamExt;
 use rows::Scroll;
 use tenon_storage::heap::Account;
@@ -41,7 +41,19 @@ pub(super) async fn declare(
             format!("cursor \"{name}\" already exists"),
         ));
     }
-    let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
+    let locks = !source.locks.is_empty();
+    if locks {
+        check_locks(declare, source)?;
+    }
+    let shown = match locks {
+        // All at once: which of them are fetched is not known yet.
+        true => for_update::lock(session, prepared, source, params).await?.plan,
+        false => None,
+    };
+    let plan = match shown {
+        Some((plan, _)) => plan,
+        None => query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?,
+    };
     let columns = describe_columns(session.columns(&plan)?.as_ref());
     // The cursor outlives the statement, so the statement's cancel token must not be its.
     let mut own = session.run();
@@ -49,7 +61,7 @@ pub(super) async fn declare(
     own.account = Account::new(own.cancel.clone());
     let scroll = match declare.scroll {
         Some(true) => Scroll::Always,
-        None if goes_back(&plan) => Scroll::WhileSmall,
+        None if !locks && goes_back(&plan) => Scroll::WhileSmall,
         _ => Scroll::Never,
     };
     let memory = MemoryConsumer::new("cursor").register(own.task.memory_pool());
@@ -67,6 +79,36 @@ pub(super) async fn declare(
         },
     );
     Ok(Outcome::Command("DECLARE CURSOR".into()))
+}
+
+/// Refuses the kinds of cursors that lock no rows.
+fn check_locks(declare: &Declare, source: &Query) -> Result<()> {
+    let what = match source.locks.iter().all(|lock| lock.lock_type == LockType::Share) {
+        true => "FOR SHARE",
+        false => "FOR UPDATE",
+    };
+    let refused = |kind: &str, state: SqlState, detail: &str| {
+        let verb = if state == state::FEATURE_NOT_SUPPORTED {
+            "supported"
+        } else {
+            "valid"
+        };
+        Err(SqlError::new(state, format!("DECLARE {kind} ... {what} is not {verb}")).detail(detail))
+    };
+    let unsupported = state::FEATURE_NOT_SUPPORTED;
+    match () {
+        () if declare.hold == Some(true) => {
+            refused("CURSOR WITH HOLD", unsupported, "Holdable cursors must be READ ONLY.")
+        }
+        () if declare.scroll == Some(true) => {
+            refused("SCROLL CURSOR", unsupported, "Scrollable cursors must be READ ONLY.")
+        }
+        () if declare.sensitive == Some(false) => {
+            let detail = "Insensitive cursors must be READ ONLY.";
+            refused("INSENSITIVE CURSOR", SqlState("42P11"), detail)
+        }
+        () => Ok(()),
+    }
 }
 
 /// The parameters of a cursor's query. DECLARE itself gives no rows.
