@@ -7,7 +7,7 @@ with psycopg.connect(os.environ["TENON_DSN"], autocommit=True) as conn, conn.tra
     for binary in (False, True):
         with conn.cursor(name="pieces", binary=binary) as named:
             named.itersize = 7
-            named.execute("SELECT x, x::text FROM generate_series(1, 40) AS g(x) WHERE x > %s ORDER BY x", [2])
+            named.execute("SELECT x, x::text FROM generate_series(1, 40) AS g(x) WHERE x > %s ORDER BY g.x", [2])
             assert [column.name for column in named.description] == ["x", "x"], named.description
             found = list(named)
             assert found == [(x, str(x)) for x in range(3, 41)], found
