@@ -2,13 +2,12 @@
 
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::parse::{parse, parse_expression};
+use crate::pg::parse::{parse_expression, parse_query};
 use crate::pg::rewrite::function_name;
-use crate::pg::statement::Kind;
 use crate::pg::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    TableWithJoins, Visitor, VisitorMut,
+    BinaryOperator, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Visitor,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -68,12 +67,7 @@ pub(crate) fn base(column: &str) -> Expr {
 /// The table behind a view; 55000 where there is no single one.
 pub(crate) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
     let no = |detail: &str| Err(refused(&view.name, what, detail));
-    let Some(Kind::Sql(tree)) = parse(&view.sql)?.into_iter().next().map(|first| first.kind) else {
-        return Err(SqlError::internal("a view has no query"));
-    };
-    let Statement::Query(query) = *tree else {
-        return Err(SqlError::internal("a view has no query"));
-    };
+    let query = parse_query(&view.sql)?.ok_or_else(|| SqlError::internal("a view has no query"))?;
     let select = match query.body.as_ref() {
         SetExpr::Select(select) => select,
         SetExpr::SetOperation { .. } => {

@@ -623,6 +623,18 @@ pub fn find_identifier(text: &str, start: usize, end: usize, qualifier: Option<&
     Some(text[..offset].chars().count() + 1)
 }
 
+/// The query that a text is, as that of a view; None where it is something else.
+pub(crate) fn parse_query(text: &str) -> Result<Option<Box<ast::Query>>> {
+    let first = parse(text)?.into_iter().next().map(|statement| statement.kind);
+    Ok(match first {
+        Some(Kind::Sql(tree)) => match *tree {
+            ast::Statement::Query(query) => Some(query),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
 /// Parses one expression given as text (a column's default).
 pub fn parse_expression(text: &str) -> Result<datafusion::sql::sqlparser::ast::Expr> {
     let fail = |error: ParserError| SqlError::new(state::SYNTAX_ERROR, format!("syntax error: {error}"));

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, JoinConstraint, JoinOperator, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan,
     Visitor, VisitorMut,
 };
+use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
 /// `sqlparser::ast::Visit`, compiled once.
@@ -27,6 +28,70 @@ pub(crate) fn replace<T, E>(place: &mut T, replacement: Result<Option<T>, E>) ->
         Err(error) => return ControlFlow::Break(error),
     }
     ControlFlow::Continue(())
+}
+
+/// Shows each expression of a tree, those around others first, and whether it stands in a query within the tree.
+pub(crate) fn expressions<T: Visit, B>(tree: &T, see: impl FnMut(&Expr, bool) -> ControlFlow<B>) -> ControlFlow<B> {
+    tree.visit(&mut Expressions {
+        see,
+        queries: 0,
+        ends_with: PhantomData,
+    })
+}
+
+/// The same where they may be changed.
+pub(crate) fn expressions_mut<T: VisitMut, B>(
+    tree: &mut T,
+    see: impl FnMut(&mut Expr, bool) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    tree.visit(&mut Expressions {
+        see,
+        queries: 0,
+        ends_with: PhantomData,
+    })
+}
+
+struct Expressions<F, B> {
+    see: F,
+    /// Queries around the place.
+    queries: usize,
+    ends_with: PhantomData<B>,
+}
+
+impl<B, F: FnMut(&Expr, bool) -> ControlFlow<B>> Visitor for Expressions<F, B> {
+    type Break = B;
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<B> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<B> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<B> {
+        (self.see)(expr, self.queries > 0)
+    }
+}
+
+impl<B, F: FnMut(&mut Expr, bool) -> ControlFlow<B>> VisitorMut for Expressions<F, B> {
+    type Break = B;
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<B> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<B> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<B> {
+        (self.see)(expr, self.queries > 0)
+    }
 }
 
 impl<T: ast::Visit> Visit for T {

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use tenon_storage::{Composite, EnumType, Object, ObjectKey, SqlType};
 
 /// A type as it stands in a statement, from its text.
-pub(super) fn parsed(declared: &str) -> Option<DataType> {
-    match parse_expression(&format!("NULL::{declared}")) {
-        Ok(Expr::Cast { data_type, .. }) => Some(data_type),
-        _ => None,
+pub(super) fn parsed(declared: &str) -> Result<DataType> {
+    match parse_expression(&format!("NULL::{declared}"))? {
+        Expr::Cast { data_type, .. } => Ok(data_type),
+        _ => Err(crate::pg::error::SqlError::internal("a type is no type")),
     }
 }
 
@@ -59,7 +59,7 @@ impl Binder {
     }
 
     pub(crate) fn composite_declared(&self, declared: &str) -> Option<Arc<Composite>> {
-        match parsed(declared)? {
+        match parsed(declared).ok()? {
             DataType::Custom(name, arguments) if arguments.is_empty() => self.composite(&name),
             _ => None,
         }
@@ -104,11 +104,9 @@ impl Binder {
             return Ok(domain.base.field("", true));
         }
         let columns = self.columns_of_type(declared).ok_or(unknown)?;
-        let fields = columns.into_iter().map(|(name, declared)| {
-            let data_type =
-                parsed(&declared).ok_or_else(|| crate::pg::error::SqlError::internal("a type is no type"))?;
-            Ok(self.field_of_type(&data_type)?.with_name(name))
-        });
+        let fields = columns
+            .into_iter()
+            .map(|(name, declared)| Ok(self.field_of_type(&parsed(&declared)?)?.with_name(name)));
         let fields: Fields = fields.collect::<Result<Vec<_>>>()?.into();
         Ok(Field::new("", Arrow::Struct(fields), true))
     }

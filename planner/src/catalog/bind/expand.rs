@@ -81,14 +81,12 @@ impl VisitorMut for Expander<'_> {
         {
             let items = vec![SelectItem::Wildcard(Default::default())];
             let from = vec![table_with_joins.as_ref().clone()];
-            if let Statement::Query(subquery) = select::of(items, from, None) {
-                *factor = TableFactor::Derived {
-                    lateral: false,
-                    subquery,
-                    alias: alias.take(),
-                    sample: None,
-                };
-            }
+            *factor = TableFactor::Derived {
+                lateral: false,
+                subquery: select::query(items, from, None),
+                alias: alias.take(),
+                sample: None,
+            };
         }
         ControlFlow::Continue(())
     }

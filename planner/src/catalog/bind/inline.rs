@@ -168,10 +168,7 @@ impl VisitorMut for Inliner<'_> {
 }
 
 fn cast(expr: Expr, declared: &str) -> Result<Expr> {
-    match parse_expression(&format!("NULL::{declared}"))? {
-        Expr::Cast { data_type, .. } => Ok(cast_to(expr, data_type)),
-        _ => Err(SqlError::internal("a type is no type")),
-    }
+    Ok(cast_to(expr, parsed(declared)?))
 }
 
 /// A cast to the type of a function's argument or result, whose length or scale PostgreSQL leaves out.
@@ -188,10 +185,7 @@ fn cast_bare(expr: Expr, declared: &str) -> Result<Expr> {
             other => other,
         }
     }
-    match parse_expression(&format!("NULL::{declared}"))? {
-        Expr::Cast { data_type, .. } => Ok(cast_to(expr, bare(data_type))),
-        _ => Err(SqlError::internal("a type is no type")),
-    }
+    Ok(cast_to(expr, bare(parsed(declared)?)))
 }
 
 fn cast_to(expr: Expr, data_type: DataType) -> Expr {
@@ -467,7 +461,9 @@ impl Inliner<'_> {
         let shown = alias.as_ref().map_or(own_name.clone(), |alias| fold(&alias.name));
         if let FunctionResult::Set(result) | FunctionResult::Scalar(result) = &function.returns {
             let declared = alias.as_ref().map_or(&[][..], |alias| &alias.columns);
-            let columns = parsed(result).and_then(|result| self.binder.columns_of_type(&result));
+            let columns = parsed(result)
+                .ok()
+                .and_then(|result| self.binder.columns_of_type(&result));
             query = match columns {
                 _ if result == "record" => of_types(query, declared)?,
                 Some(columns) => of_columns(query, &columns)?,

@@ -5,10 +5,9 @@ use super::fold;
 use super::output_names::Column;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::rewrite::{displayed_name, output_name, repeated_name};
-use crate::pg::walk::{Visit, VisitMut};
-use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Ident, Query, Select, SelectItem, TableFactor, Visitor, VisitorMut,
-};
+use crate::pg::walk::expressions_mut;
+use datafusion::sql::sqlparser::ast::{Distinct, Expr, Ident, Select, SelectItem, TableFactor};
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -71,36 +70,57 @@ pub(super) fn of_input(
         value(item, name).map(|_| name.to_string())
     });
     let outputs: HashSet<String> = outputs.collect();
-    let mut asked = Asked {
-        outputs: &outputs,
-        queries: 0,
-        found: false,
+    // Relations are asked for their columns where a name needs it.
+    let known = OnceCell::new();
+    let known = || {
+        let factors = || select.from.iter().flat_map(super::whole_rows::factors);
+        let asked = || factors().map(&columns).collect::<Option<Vec<_>>>();
+        known.get_or_init(|| asked().unwrap_or_default().concat())
     };
-    for key in keys.iter().filter(|key| bare(key).is_none()) {
-        let _ = Visit::visit(&**key, &mut asked);
-    }
-    if !asked.found {
-        return Ok(());
-    }
-    let factors = select.from.iter().flat_map(super::whole_rows::factors);
-    let Some(known) = factors.map(columns).collect::<Option<Vec<_>>>() else {
-        return Ok(());
-    };
-    let mut qualified = Qualified {
-        outputs: &outputs,
-        columns: known.concat(),
-        queries: 0,
-        found: HashSet::new(),
-    };
+    // The names of output columns that a column has which is read.
+    let mut found: HashSet<String> = HashSet::new();
     for key in keys.iter_mut().filter(|key| bare(key).is_none()) {
-        if let ControlFlow::Break(error) = key.visit(&mut qualified) {
+        let flow = expressions_mut(&mut **key, |expr, within| {
+            let name = match expr {
+                Expr::Identifier(name) if !within => fold(name),
+                Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                    [.., qualifier, name] if outputs.contains(&fold(name)) => {
+                        let column = (Some(fold(qualifier)), fold(name));
+                        if known().contains(&column) {
+                            found.insert(column.1);
+                        }
+                        return ControlFlow::Continue(());
+                    }
+                    _ => return ControlFlow::Continue(()),
+                },
+                _ => return ControlFlow::Continue(()),
+            };
+            if !outputs.contains(&name) {
+                return ControlFlow::Continue(());
+            }
+            let own: Vec<&Column> = known().iter().filter(|(_, column)| *column == name).collect();
+            match own.as_slice() {
+                [(Some(qualifier), column)] => {
+                    let parts = [qualifier, column].map(|part| Ident::with_quote('"', part));
+                    *expr = Expr::CompoundIdentifier(parts.to_vec());
+                    found.insert(name);
+                }
+                [_, _, ..] => {
+                    let message = format!("column reference \"{name}\" is ambiguous");
+                    return ControlFlow::Break(SqlError::new(state::AMBIGUOUS_COLUMN, message));
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        if let ControlFlow::Break(error) = flow {
             return Err(error);
         }
     }
     let mut renamed: HashMap<String, Ident> = HashMap::new();
     for (at, item) in select.projection.iter_mut().enumerate() {
         if let SelectItem::ExprWithAlias { alias, .. } = item
-            && qualified.found.contains(&fold(alias))
+            && found.contains(&fold(alias))
         {
             let own = Ident::with_quote('"', repeated_name(&fold(alias), at));
             renamed.insert(fold(alias), own.clone());
@@ -117,88 +137,4 @@ pub(super) fn of_input(
         }
     }
     Ok(())
-}
-
-/// Whether an expression has the name of an output column; in queries in it, with a relation's.
-struct Asked<'a> {
-    outputs: &'a HashSet<String>,
-    queries: usize,
-    found: bool,
-}
-
-impl Visitor for Asked<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        self.found |= match expr {
-            Expr::Identifier(name) => self.queries == 0 && self.outputs.contains(&fold(name)),
-            Expr::CompoundIdentifier(parts) => parts.last().is_some_and(|name| self.outputs.contains(&fold(name))),
-            _ => false,
-        };
-        ControlFlow::Continue(())
-    }
-}
-
-struct Qualified<'a> {
-    outputs: &'a HashSet<String>,
-    columns: Vec<Column>,
-    queries: usize,
-    /// The names of output columns that a column has which is read.
-    found: HashSet<String>,
-}
-
-impl VisitorMut for Qualified<'_> {
-    type Break = SqlError;
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
-        if let Expr::CompoundIdentifier(parts) = expr
-            && let [.., qualifier, name] = parts.as_slice()
-        {
-            let column = (Some(fold(qualifier)), fold(name));
-            if self.outputs.contains(&column.1) && self.columns.contains(&column) {
-                self.found.insert(column.1);
-            }
-        }
-        let Expr::Identifier(name) = expr else {
-            return ControlFlow::Continue(());
-        };
-        let name = fold(name);
-        if self.queries > 0 || !self.outputs.contains(&name) {
-            return ControlFlow::Continue(());
-        }
-        let own: Vec<&Column> = self.columns.iter().filter(|(_, column)| *column == name).collect();
-        match own.as_slice() {
-            [(Some(qualifier), column)] => {
-                let parts = [qualifier, column].map(|part| Ident::with_quote('"', part));
-                *expr = Expr::CompoundIdentifier(parts.to_vec());
-                self.found.insert(name);
-                ControlFlow::Continue(())
-            }
-            [_, _, ..] => {
-                let message = format!("column reference \"{name}\" is ambiguous");
-                ControlFlow::Break(SqlError::new(state::AMBIGUOUS_COLUMN, message))
-            }
-            _ => ControlFlow::Continue(()),
-        }
-    }
 }

@@ -6,7 +6,7 @@ use super::{Binder, fold};
 use crate::pg::functions::constant::OF_BODY;
 use crate::pg::names::known_as;
 use crate::pg::rewrite::{call as call_of, function_name};
-use crate::pg::walk::{Visit, VisitMut};
+use crate::pg::walk::{Visit, VisitMut, expressions};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, GroupByExpr, Query, Select, SelectItem, SetExpr, Visitor, VisitorMut,
 };
@@ -50,17 +50,9 @@ impl VisitorMut for Hoister<'_> {
         if self.depth == 0
             && let Expr::Subquery(query) = expr
             && let Some(only) = single(query)
+            && aggregates_outer_rows(self.binder, only)
         {
-            let mut calls = Aggregates {
-                binder: self.binder,
-                depth: 0,
-                of_outer: 0,
-                others: 0,
-            };
-            let _ = Visit::visit(only, &mut calls);
-            if calls.of_outer > 0 && calls.others == 0 {
-                *expr = Expr::Nested(Box::new(only.clone()));
-            }
+            *expr = Expr::Nested(Box::new(only.clone()));
         }
         ControlFlow::Continue(())
     }
@@ -89,43 +81,23 @@ fn single(query: &Query) -> Option<&Expr> {
     }
 }
 
-/// Counts the aggregates of a query without FROM: over columns, which are those of a query around it, and others.
-struct Aggregates<'a> {
-    binder: &'a Binder,
-    depth: usize,
-    of_outer: usize,
-    others: usize,
-}
-
-impl Visitor for Aggregates<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+/// Whether the aggregates of a query without FROM are all over columns, which are those of a query around it, and there are some.
+fn aggregates_outer_rows(binder: &Binder, only: &Expr) -> bool {
+    let (mut of_outer, mut others) = (0, 0);
+    let _ = expressions(only, |expr, within| {
         if let Expr::Function(call) = expr
-            && self.depth == 0
+            && !within
             && call.over.is_none()
+            && is_aggregate(binder, call)
         {
-            match (
-                is_aggregate(self.binder, call),
-                !is_marked(call) && has_outer_column(call),
-            ) {
-                (false, _) => {}
-                (true, true) => self.of_outer += 1,
-                (true, false) => self.others += 1,
+            match !is_marked(call) && has_outer_column(call) {
+                true => of_outer += 1,
+                false => others += 1,
             }
         }
-        ControlFlow::Continue(())
-    }
+        ControlFlow::<()>::Continue(())
+    });
+    of_outer > 0 && others == 0
 }
 
 /// Whether a call is an aggregate, but for those that a function's body has put in the place of its call.
@@ -142,39 +114,12 @@ impl Binder {
     /// What items of a select list call that gives no value a row, as the errors of FOR UPDATE name it; queries within them do
     /// not count.
     pub(crate) fn call_over_rows(&self, items: &Vec<SelectItem>) -> Option<&'static str> {
-        struct Finder<'a> {
-            binder: &'a Binder,
-            within: usize,
-        }
-        impl Visitor for Finder<'_> {
-            type Break = &'static str;
-
-            fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<&'static str> {
-                self.within += 1;
-                ControlFlow::Continue(())
-            }
-
-            fn post_visit_query(&mut self, _: &Query) -> ControlFlow<&'static str> {
-                self.within -= 1;
-                ControlFlow::Continue(())
-            }
-
-            fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<&'static str> {
-                match expr {
-                    _ if self.within > 0 => ControlFlow::Continue(()),
-                    Expr::Function(call) if call.over.is_some() => ControlFlow::Break("window functions"),
-                    Expr::Function(call) if is_aggregate(self.binder, call) => {
-                        ControlFlow::Break("aggregate functions")
-                    }
-                    _ => ControlFlow::Continue(()),
-                }
-            }
-        }
-        let mut finder = Finder {
-            binder: self,
-            within: 0,
-        };
-        items.visit(&mut finder).break_value()
+        let found = expressions(items, |expr, within| match expr {
+            Expr::Function(call) if !within && call.over.is_some() => ControlFlow::Break("window functions"),
+            Expr::Function(call) if !within && is_aggregate(self, call) => ControlFlow::Break("aggregate functions"),
+            _ => ControlFlow::Continue(()),
+        });
+        found.break_value()
     }
 }
 

@@ -95,7 +95,7 @@ impl RelationPlanner for Relations {
                         false => plan,
                     };
                     if alias.columns.is_empty() {
-                        return Ok(planned(as_shown(plan)?, None));
+                        return Ok(planned(as_shown(plan, |_, _| None)?, None));
                     }
                     let columns = plan.schema().columns();
                     if alias.columns.len() > columns.len() {
@@ -379,50 +379,46 @@ fn told_apart(
     inner: TableFactor,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<RelationPlanning> {
-    let plan = context.plan(inner)?;
-    let columns = plan.schema().columns();
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    for column in &columns {
-        *seen.entry(displayed_name(&column.name)).or_default() += 1;
-    }
-    // What has no name that a client sees is named apart by whoever made it.
-    seen.remove("");
-    if seen.values().all(|times| *times == 1) {
-        return Ok(planned(as_shown(plan)?, Some(alias)));
-    }
-    let named = columns.iter().enumerate().map(|(at, column)| {
-        let shown = displayed_name(&column.name);
-        let name = match seen.get(shown) {
-            Some(2..) => repeated_name(shown, at),
-            Some(_) => shown.to_string(),
-            None => column.name.clone(),
-        };
-        Expr::Column(column.clone()).alias(name)
-    });
-    let named: Vec<_> = named.collect();
-    let plan = LogicalPlanBuilder::from(plan).project(named)?.build()?;
+    let plan = as_shown(context.plan(inner)?, |name, at| Some(repeated_name(name, at)))?;
     Ok(planned(plan, Some(alias)))
 }
 
-/// Columns under the names that clients see, where no other has the same.
-fn as_shown(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Columns under the names that clients see. Of several of one name, `repeated` says what each is called, by its place.
+fn as_shown(plan: LogicalPlan, repeated: impl Fn(&str, usize) -> Option<String>) -> Result<LogicalPlan> {
     let columns = plan.schema().columns();
-    let shown = |column: &Column| displayed_name(&column.name).to_string();
-    let names: Vec<String> = columns.iter().map(shown).collect();
-    let is_only = |name: &String| !name.is_empty() && names.iter().filter(|other| *other == name).count() == 1;
-    let is_marked = |(column, name): (&Column, &String)| column.name != *name && is_only(name);
-    if !columns.iter().zip(&names).any(is_marked) {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for column in &columns {
+        *seen.entry(shown(column)).or_default() += 1;
+    }
+    let names: Vec<Option<String>> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| match seen[shown(column)] {
+            1 => Some(shown(column).to_string()).filter(|name| *name != column.name),
+            _ if displayed_name(&column.name).is_empty() => None,
+            _ => repeated(shown(column), at),
+        })
+        .collect();
+    if names.iter().all(Option::is_none) {
         return Ok(plan);
     }
-    let named = columns.iter().zip(&names).map(|(column, name)| {
+    let named = columns.iter().zip(names).map(|(column, name)| {
         let expr = Expr::Column(column.clone());
-        match is_marked((column, name)) {
-            true => expr.alias(name),
-            false => expr,
+        match name {
+            Some(name) => expr.alias(name),
+            None => expr,
         }
     });
     let named: Vec<Expr> = named.collect();
     LogicalPlanBuilder::from(plan).project(named)?.build()
+}
+
+/// A column's name as clients see it; what has none for them is named apart by whoever made it.
+fn shown(column: &Column) -> &str {
+    match displayed_name(&column.name) {
+        "" => &column.name,
+        shown => shown,
+    }
 }
 
 /// The columns under the alias's names as far as it has them, then under their own.
@@ -430,10 +426,7 @@ fn under_names(columns: Vec<Column>, alias: &TableAlias) -> Vec<(Expr, String)> 
     let named = columns.into_iter().enumerate().map(|(at, column)| {
         let name = match alias.columns.get(at) {
             Some(given) => fold(&given.name),
-            None => match displayed_name(&column.name) {
-                "" => column.name.clone(),
-                shown => shown.to_string(),
-            },
+            None => shown(&column).to_string(),
         };
         (Expr::Column(column), name)
     });

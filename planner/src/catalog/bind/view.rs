@@ -2,9 +2,8 @@
 
 use super::Binder;
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::parse::parse;
+use crate::pg::parse::parse_query;
 use crate::pg::rewrite::rewrite;
-use crate::pg::statement::Kind;
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, TableSource};
 use datafusion::prelude::Expr;
@@ -32,12 +31,7 @@ fn plan(binder: &Binder, view: &View) -> Result<LogicalPlan> {
         let message = format!("view \"{}\" no longer fits the tables it reads", view.name);
         SqlError::new(state::INVALID_TABLE_DEFINITION, message)
     };
-    let Some(Kind::Sql(statement)) = parse(&view.sql)?.into_iter().next().map(|statement| statement.kind) else {
-        return Err(changed());
-    };
-    let ast::Statement::Query(mut query) = *statement else {
-        return Err(changed());
-    };
+    let mut query = parse_query(&view.sql)?.ok_or_else(changed)?;
     rewrite(&mut query);
     let plan = binder.plan(ast::Statement::Query(query), Vec::new())?;
     let fields = view.schema.fields();

@@ -10,12 +10,12 @@ use super::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::array_literal::ARRAY_LITERAL;
 use crate::pg::names::{self, refers_to};
-use crate::pg::parse::select::of as select_of;
+use crate::pg::parse::select;
 use crate::pg::rewrite::call;
 use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
     Cte, CteAsMaterialized, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableAlias,
-    TableFactor, TableWithJoins, VisitorMut, With,
+    TableFactor, VisitorMut, With,
 };
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -262,21 +262,14 @@ fn finish(cte: &mut Cte, recursive: bool, shared: bool) {
 
 /// `SELECT * FROM (query) AS alias`.
 fn wrap(query: &mut Box<Query>, alias: TableAlias) {
-    let mut whole = select_of(vec![SelectItem::Wildcard(Default::default())], Vec::new(), None);
-    let Statement::Query(outer) = &mut whole else { return };
-    std::mem::swap(outer, query);
-    let inner = std::mem::replace(outer, query.clone());
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        select.from = vec![TableWithJoins {
-            relation: TableFactor::Derived {
-                lateral: false,
-                subquery: inner,
-                alias: Some(alias),
-                sample: None,
-            },
-            joins: Vec::new(),
-        }];
-    }
+    let relation = TableFactor::Derived {
+        lateral: false,
+        subquery: std::mem::replace(query, template()),
+        alias: Some(alias),
+        sample: None,
+    };
+    let all = SelectItem::Wildcard(Default::default());
+    *query = select::query(vec![all], vec![select::alone(relation)], None);
 }
 
 /// The WITH of a recursive query's own, for both of its sides.
@@ -284,7 +277,7 @@ fn share_with(query: &mut Query) {
     while let SetExpr::Query(inner) = query.body.as_mut()
         && query.with.is_none()
     {
-        let inner = std::mem::replace(inner, Box::new(template()));
+        let inner = std::mem::replace(inner, template());
         *query = *inner;
     }
     let Some(with) = query.with.take() else { return };
@@ -293,16 +286,13 @@ fn share_with(query: &mut Query) {
             let mut own = template();
             std::mem::swap(&mut own.body, side);
             own.with = Some(with.clone());
-            **side = SetExpr::Query(Box::new(own));
+            **side = SetExpr::Query(own);
         }
     } else {
         query.with = Some(with);
     }
 }
 
-fn template() -> Query {
-    match select_of(Vec::new(), Vec::new(), None) {
-        Statement::Query(query) => *query,
-        _ => unreachable!("select_of makes a query"),
-    }
+fn template() -> Box<Query> {
+    select::query(Vec::new(), Vec::new(), None)
 }

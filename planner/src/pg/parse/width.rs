@@ -3,7 +3,7 @@
 
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::rewrite::function_name;
-use crate::pg::walk::Visit;
+use crate::pg::walk::{Visit, expressions};
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArguments, GroupByExpr, OrderByKind, Query, Select, SetExpr, Statement, Visitor,
 };
@@ -68,11 +68,16 @@ impl Visitor for Lists {
             GroupByExpr::All(_) => 0,
         };
         flow(columns(select.projection.len().max(keys)))?;
-        let mut windows = Windows::default();
-        for item in &select.projection {
-            let _ = item.visit(&mut windows);
-        }
-        match windows.found.len() {
+        let mut windows: HashSet<String> = HashSet::new();
+        let _ = expressions(&select.projection, |expr, within| {
+            if let Expr::Function(call) = expr
+                && let (Some(window), false) = (&call.over, within)
+            {
+                windows.insert(window.to_string());
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        match windows.len() {
             0..=WINDOWS_MAX => ControlFlow::Continue(()),
             _ => {
                 let message = format!("a query can have at most {WINDOWS_MAX} different windows");
@@ -92,36 +97,5 @@ impl Visitor for Lists {
             }
             _ => ControlFlow::Continue(()),
         }
-    }
-}
-
-/// The different windows of a SELECT, without those of queries in it.
-#[derive(Default)]
-struct Windows {
-    found: HashSet<String>,
-    queries: usize,
-}
-
-impl Visitor for Windows {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if let Expr::Function(call) = expr
-            && let Some(window) = &call.over
-            && self.queries == 0
-        {
-            self.found.insert(window.to_string());
-        }
-        ControlFlow::Continue(())
     }
 }

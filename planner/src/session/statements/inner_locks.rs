@@ -10,8 +10,7 @@ use crate::catalog::through::{self, Use};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::names::refers_to;
 use crate::pg::outcome::Outcome;
-use crate::pg::parse::{parse, select};
-use crate::pg::statement::Kind;
+use crate::pg::parse::{parse_query, select};
 use crate::pg::walk::VisitMut;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
@@ -286,12 +285,7 @@ impl Finder<'_> {
             Ok(Relation::View(view)) => match through::of(self.binder, view, Use::Update) {
                 Ok(through) => through,
                 Err(_) => {
-                    let Some(Kind::Sql(tree)) = parse(&view.sql)?.into_iter().next().map(|first| first.kind) else {
-                        return Err(SqlError::internal("a view has no query"));
-                    };
-                    let Statement::Query(query) = *tree else {
-                        return Err(SqlError::internal("a view has no query"));
-                    };
+                    let query = parse_query(&view.sql)?.ok_or_else(|| SqlError::internal("a view has no query"))?;
                     let columns = view.schema.fields().iter();
                     return Ok(Some((query, columns.map(|field| quoted(field.name())).collect())));
                 }

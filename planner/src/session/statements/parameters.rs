@@ -118,7 +118,6 @@ pub(super) fn declared(types: &[u32], count: usize) -> Result<Vec<Option<FieldRe
         .collect()
 }
 
-/// The position of `$n`, from 0.
 /// The declared types of parameters, and that of its column for each that stands alone as a column's new value.
 pub(super) fn of_assigned(definition: &TableDefinition, values: &[Option<Expr>], types: &[u32]) -> Vec<u32> {
     let mut types = types.to_vec();
@@ -126,7 +125,7 @@ pub(super) fn of_assigned(definition: &TableDefinition, values: &[Option<Expr>],
         let Some(at) = value.as_ref().and_then(placeholder) else {
             continue;
         };
-        if at < usize::from(u16::MAX) {
+        if at < PARAMETERS_MAX {
             types.resize(types.len().max(at + 1), 0);
             if types[at] == 0 {
                 types[at] = column.sql_type.oid();
@@ -136,6 +135,7 @@ pub(super) fn of_assigned(definition: &TableDefinition, values: &[Option<Expr>],
     types
 }
 
+/// The position of `$n`, from 0.
 pub(super) fn index(placeholder: &str) -> Option<usize> {
     placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }

@@ -16,7 +16,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, LockType, Query};
+use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, Query};
 use futures::StreamExt;
 use rows::Scroll;
 use tenon_storage::heap::Account;
@@ -83,10 +83,7 @@ pub(super) async fn declare(
 
 /// Refuses the kinds of cursors that lock no rows.
 fn check_locks(declare: &Declare, source: &Query) -> Result<()> {
-    let what = match source.locks.iter().all(|lock| lock.lock_type == LockType::Share) {
-        true => "FOR SHARE",
-        false => "FOR UPDATE",
-    };
+    let what = for_update::clause(source);
     let refused = |kind: &str, state: SqlState, detail: &str| {
         let verb = if state == state::FEATURE_NOT_SUPPORTED {
             "supported"
