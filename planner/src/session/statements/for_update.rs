@@ -61,7 +61,7 @@ pub(super) async fn lock(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<LockedRows> {
-    let what = clause(query);
+    let what = row_locks::clause(query);
     check(&session.binder(), query, what)?;
     session.check_writable(&format!("SELECT {what}"))?;
     let mut moved = false;
@@ -220,14 +220,6 @@ fn targets(binder: &Binder, query: &ast::Query) -> Result<Vec<Target>> {
         }
     }
     Ok(found)
-}
-
-/// What errors call the locks of a query.
-pub(super) fn clause(query: &ast::Query) -> &'static str {
-    match query.locks.iter().all(|lock| lock.lock_type == LockType::Share) {
-        true => "FOR SHARE",
-        false => "FOR UPDATE",
-    }
 }
 
 /// Whether a clause is about a relation of this alias.

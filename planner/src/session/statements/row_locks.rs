@@ -7,6 +7,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
 use crate::session::run::stopped;
 use datafusion::arrow::array::BooleanArray;
+use datafusion::sql::sqlparser::ast::{LockType, Query};
 use tenon_storage::{LockMode, Locked, RowLocation, StorageError, TableVersion, Wait};
 
 /// What became of the rows that a statement has found.
@@ -90,5 +91,13 @@ async fn waited(session: &Session, wait: Wait) -> Result<()> {
         () = wait => Ok(()),
         () = session.cancel().cancelled() => Err(stopped(session.account())),
         () = limit => Err(SqlError::new(state::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")),
+    }
+}
+
+/// What errors call the locks of a query.
+pub(super) fn clause(query: &Query) -> &'static str {
+    match query.locks.iter().all(|lock| lock.lock_type == LockType::Share) {
+        true => "FOR SHARE",
+        false => "FOR UPDATE",
     }
 }

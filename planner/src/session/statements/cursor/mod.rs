@@ -4,7 +4,7 @@ mod rows;
 
 pub(crate) use rows::CursorRows;
 
-use super::{Description, for_update, query};
+use super::{Description, for_update, query, row_locks};
 use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::{BatchStream, Outcome, RowsTag};
@@ -83,7 +83,7 @@ pub(super) async fn declare(
 
 /// Refuses the kinds of cursors that lock no rows.
 fn check_locks(declare: &Declare, source: &Query) -> Result<()> {
-    let what = for_update::clause(source);
+    let what = row_locks::clause(source);
     let refused = |kind: &str, state: SqlState, detail: &str| {
         let verb = if state == state::FEATURE_NOT_SUPPORTED {
             "supported"
