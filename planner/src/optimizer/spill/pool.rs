@@ -17,6 +17,7 @@ pub(crate) struct SharePool {
     bytes: usize,
     spillable: FairSpillPool,
     repartitions: FairSpillPool,
+    aggregations: GreedyMemoryPool,
     others: GreedyMemoryPool,
     merges: AtomicUsize,
 }
@@ -32,8 +33,9 @@ const AGGREGATIONS: usize = 6;
 const AGGREGATION_OWN: usize = 10;
 const AGGREGATION_BYTES_MIN: usize = 10 << 20;
 
-/// What aggregations may take so past the query's memory, one part in so many: a quarter of what was free was left.
-const PAST_LIMIT: usize = 3;
+/// What blocks of aggregations may take beside the query's memory: a quarter of what was free was left, and most of a block is
+/// not written where groups are few. Above and below an exchange of two partitions they are some 18 MiB.
+const BLOCKS_BYTES_MIN: usize = 20 << 20;
 
 /// DataFusion tells the merges of its sorts by their names only.
 fn is_merge(consumer: &MemoryConsumer) -> bool {
@@ -61,6 +63,7 @@ impl SharePool {
             bytes,
             spillable: FairSpillPool::new(bytes / 5),
             repartitions: FairSpillPool::new(bytes / 8),
+            aggregations: GreedyMemoryPool::new(usize::MAX),
             others: GreedyMemoryPool::new(bytes),
             merges: AtomicUsize::new(0),
         }
@@ -82,10 +85,22 @@ impl SharePool {
         }
     }
 
+    /// What aggregations have before it counts.
+    fn blocks(&self) -> usize {
+        let own = 2 * self.bytes / AGGREGATION_OWN;
+        own.max(BLOCKS_BYTES_MIN).min(self.bytes / 2)
+    }
+
+    /// What counts of all that is reserved.
+    fn counted(&self) -> usize {
+        let past = self.aggregations.reserved().saturating_sub(self.blocks());
+        self.spillable.reserved() + self.repartitions.reserved() + self.others.reserved() + past
+    }
+
     fn of(&self, consumer: &MemoryConsumer) -> &dyn MemoryPool {
         match consumer.can_spill() {
+            _ if is_aggregation(consumer) => &self.aggregations,
             true if is_repartition(consumer) => &self.repartitions,
-            true if is_aggregation(consumer) => &self.others,
             true => &self.spillable,
             false => &self.others,
         }
@@ -132,13 +147,13 @@ impl MemoryPool for SharePool {
         };
         let wanted = held.saturating_add(additional);
         let own = (self.bytes / AGGREGATION_OWN).max(AGGREGATION_BYTES_MIN);
-        let after = self.reserved().saturating_add(additional);
-        if is_aggregation(consumer) && wanted <= own && after <= self.bytes + self.bytes / PAST_LIMIT {
+        let blocks = self.aggregations.reserved().saturating_add(additional);
+        if is_aggregation(consumer) && wanted <= own && blocks <= self.blocks() {
             self.of(consumer).grow(reservation, additional);
             return Ok(());
         }
         let too_much = is_spilling_aggregation(consumer) && wanted > self.bytes / AGGREGATIONS;
-        if too_much || after > limit {
+        if too_much || self.counted().saturating_add(additional) > limit {
             let name = consumer.name();
             return Err(resources_datafusion_err!(
                 "{name}, which has {held} bytes, wanted {additional} more of a query's {}.",
@@ -149,7 +164,8 @@ impl MemoryPool for SharePool {
     }
 
     fn reserved(&self) -> usize {
-        self.spillable.reserved() + self.repartitions.reserved() + self.others.reserved()
+        let shared = self.spillable.reserved() + self.repartitions.reserved();
+        shared + self.aggregations.reserved() + self.others.reserved()
     }
 
     fn memory_limit(&self) -> MemoryLimit {
@@ -192,10 +208,11 @@ mod tests {
         let others = ["join", "OrderedPartialAggregateStream[0]"].map(|name| MemoryConsumer::new(name).register(&pool));
         assert!(others[0].try_grow(80 * MIB).is_ok() && others[0].try_grow(1).is_err());
         assert!(fits(&others[1], AGGREGATION_BYTES_MIN / MIB));
-        // A quarter of what was free, and no more.
-        let final_ones = [0, 1].map(|_| MemoryConsumer::new("FinalHashAggregateStream[0]").register(&pool));
-        assert!(fits(&final_ones[0], AGGREGATION_BYTES_MIN / MIB));
-        assert!(final_ones[1].try_grow(6 * MIB).is_ok() && final_ones[1].try_grow(MIB).is_err());
+        let final_ones = two("FinalHashAggregateStream", false);
+        assert!(fits(&final_ones[0], AGGREGATION_BYTES_MIN / MIB) && final_ones[1].try_grow(1).is_err());
+        // Their blocks take nothing from the others.
+        others[0].shrink(MIB);
+        assert!(fits(&others[0], 1));
         drop((others, final_ones));
         assert_eq!(pool.reserved(), 0);
     }
