@@ -30,6 +30,7 @@ pub mod catalog;
 pub mod datetime;
 mod enum_type;
 pub mod error;
+pub mod float_text;
 pub mod heap;
 pub mod json;
 pub mod load;

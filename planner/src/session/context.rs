@@ -70,6 +70,9 @@ pub(crate) fn build(options: &EngineOptions) -> Result<SessionState> {
     Ok(state)
 }
 
+/// Memory for queries for which a merge reads one more file at a time, bytes.
+const MERGED_FILE_BYTES: usize = 8 << 20;
+
 fn disk(options: &EngineOptions) -> Result<DiskManagerBuilder> {
     let Some(spill) = &options.spill else {
         return Ok(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled));
@@ -77,5 +80,9 @@ fn disk(options: &EngineOptions) -> Result<DiskManagerBuilder> {
     let directory = spill.directory.display();
     let files = SpillFiles::new(&spill.directory, spill.limit_bytes)
         .map_err(|error| SqlError::new(state::IO_ERROR, format!("cannot make files in {directory}: {error}")))?;
-    Ok(DiskManagerBuilder::default().with_temp_file_factory(Arc::new(files)))
+    // Each file in a merge takes two batches, also where the other sorts' merges are yet to come.
+    let fan_in = (options.query_memory_limit_bytes / MERGED_FILE_BYTES).clamp(8, 64);
+    Ok(DiskManagerBuilder::default()
+        .with_max_spill_merge_fan_in(fan_in)
+        .with_temp_file_factory(Arc::new(files)))
 }

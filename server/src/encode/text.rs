@@ -6,6 +6,7 @@ use super::{Style, array, number, oid};
 use arrow::datatypes::{IntervalDayTime, TimeUnit};
 use std::io::Write;
 use tenon_storage::datetime::{self, Span};
+use tenon_storage::float_text;
 use tenon_storage::numeric::Numeric;
 
 impl Column<'_> {
@@ -23,14 +24,14 @@ impl Column<'_> {
             Values::U16(v) => number::write_int(v[row], out),
             Values::U32(v) => number::write_int(v[row], out),
             Values::U64(v) => number::write_int(v[row], out),
-            Values::F16(v) => number::write_f32(v.value(row).to_f32(), out),
+            Values::F16(v) => float_text::write_f32(v.value(row).to_f32(), out),
             Values::F32(v) => match style.extra_float_digits {
-                None => number::write_f32(v[row], out),
-                Some(extra) => number::write_digits(v[row].into(), 6 + extra, out),
+                None => float_text::write_f32(v[row], out),
+                Some(extra) => float_text::write_digits(v[row].into(), 6 + extra, out),
             },
             Values::F64(v) => match style.extra_float_digits {
-                None => number::write_f64(v[row], out),
-                Some(extra) => number::write_digits(v[row], 15 + extra, out),
+                None => float_text::write_f64(v[row], out),
+                Some(extra) => float_text::write_digits(v[row], 15 + extra, out),
             },
             Values::Decimal32(v, scale) => Digits::of_i128(v[row].into()).write_text(*scale, out),
             Values::Decimal64(v, scale) => Digits::of_i128(v[row].into()).write_text(*scale, out),

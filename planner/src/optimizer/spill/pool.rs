@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Operators that can go through files share a fifth alike, repartitions an eighth. The others have what these leave.
 /// The merges of sorts would take all of that for reading many files at a time: they share three eighths, and read fewer
 /// files in more steps. Where much is free they get more, as a sort merges what it held when it was the only one.
+/// A batch of a sort and a batch of each file in a merge are taken in any case: neither can go on without.
 /// Aggregations take some megabytes for each column of texts however few groups they hold. Those of sorted rows, and those that
 /// read back what they wrote, need them while the sorts and merges below have all that is there, and cannot go on without.
 #[derive(Debug)]
@@ -24,6 +25,10 @@ pub(crate) struct SharePool {
 
 /// What a merge may have at the least, bytes: two files are read at a time.
 const MERGE_BYTES_MIN: usize = 6 << 20;
+
+/// What a sort or a merge may have past the query's memory, bytes, while all are past it by one part in so many at most.
+const SORT_OWN_BYTES: usize = 1 << 20;
+const PAST_LIMIT: usize = 8;
 
 /// An aggregation may have one part in so many.
 const AGGREGATIONS: usize = 6;
@@ -40,6 +45,11 @@ const BLOCKS_BYTES_MIN: usize = 20 << 20;
 /// DataFusion tells the merges of its sorts by their names only.
 fn is_merge(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("ExternalSorterMerge")
+}
+
+/// A sort, or the merge of what it has sorted.
+fn is_sort(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with("ExternalSorter")
 }
 
 /// An aggregation: of groups, or of sorted rows, where it holds the group at hand.
@@ -140,12 +150,13 @@ impl MemoryPool for SharePool {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let (consumer, held) = (reservation.consumer(), reservation.size());
+        let wanted = held.saturating_add(additional);
         // Past its share, a merge leaves the others three eighths.
-        let limit = match held.saturating_add(additional) > self.share(consumer) {
+        let limit = match wanted > self.share(consumer) {
             true => self.bytes / 8 * 5,
+            false if is_sort(consumer) && wanted <= SORT_OWN_BYTES => self.bytes + self.bytes / PAST_LIMIT,
             false => self.bytes,
         };
-        let wanted = held.saturating_add(additional);
         let own = (self.bytes / AGGREGATION_OWN).max(AGGREGATION_BYTES_MIN);
         let blocks = self.aggregations.reserved().saturating_add(additional);
         if is_aggregation(consumer) && wanted <= own && blocks <= self.blocks() {
@@ -160,7 +171,11 @@ impl MemoryPool for SharePool {
                 self.bytes
             ));
         }
-        self.of(reservation.consumer()).try_grow(reservation, additional)
+        if limit > self.bytes {
+            self.of(consumer).grow(reservation, additional);
+            return Ok(());
+        }
+        self.of(consumer).try_grow(reservation, additional)
     }
 
     fn reserved(&self) -> usize {
@@ -213,6 +228,10 @@ mod tests {
         // Their blocks take nothing from the others.
         others[0].shrink(MIB);
         assert!(fits(&others[0], 1));
+        // A batch of each sort and merge is taken in any case.
+        let more = ["ExternalSorter", "ExternalSorterMerge"].map(|name| two(name, name == "ExternalSorter"));
+        assert!(more.iter().flatten().all(|of| fits(of, SORT_OWN_BYTES / MIB)));
+        drop(more);
         drop((others, final_ones));
         assert_eq!(pool.reserved(), 0);
     }

@@ -8,7 +8,7 @@ use crate::pg::functions::simple::function;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, plan_err};
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator, ScalarUDF, Signature, Volatility};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, ScalarUDF, Signature, Volatility, cast};
 use std::sync::{Arc, LazyLock};
 use tenon_storage::SqlType;
 use tenon_storage::numeric::Numeric;
@@ -94,6 +94,9 @@ pub(crate) fn binary(op: Operator, left: &Expr, right: &Expr, types: (&DataType,
     let literal = |class: Class, expr: &Expr| class == Class::Text && is_constant(expr);
     let read = (classes.0 == Class::Decimal && literal(classes.1, right))
         || (classes.1 == Class::Decimal && literal(classes.0, left));
+    if let Some(doubles) = real_beside_exact(op, left, right, types) {
+        return Ok(Some(doubles));
+    }
     if classes.0 != Class::Numeric && classes.1 != Class::Numeric && !read {
         return Ok(match too_wide(op, left, right, types) {
             true => arithmetic(op).map(|function| function.call(vec![left.clone(), right.clone()])),
@@ -139,6 +142,42 @@ pub(crate) fn binary(op: Operator, left: &Expr, right: &Expr, types: (&DataType,
             let operands = vec![operand(left, types.0)?, operand(right, types.1)?];
             Ok(arithmetic(op).map(|function| function.call(operands)))
         }
+    }
+}
+
+/// `real` beside an integer or a decimal: both are doubles, the preferred type. Where the integers are all floats of 32 bits
+/// as well, comparing those says the same.
+fn real_beside_exact(op: Operator, left: &Expr, right: &Expr, types: (&DataType, &DataType)) -> Option<Expr> {
+    let (exact, own) = match types {
+        (DataType::Float32, own) => (right, own),
+        (own, DataType::Float32) => (left, own),
+        _ => return None,
+    };
+    let applies = match Class::of(own) {
+        Class::Integer if is_comparison(op) => !fits_real(exact, own),
+        Class::Integer | Class::Decimal => is_comparison(op) || arithmetic(op).is_some(),
+        _ => false,
+    };
+    let double = |expr: &Expr| cast(expr.clone(), DataType::Float64);
+    applies.then(|| plain(op, double(left), double(right)))
+}
+
+/// Whether floats of 32 bits hold all integers that this is.
+pub(super) fn fits_real(exact: &Expr, own: &DataType) -> bool {
+    matches!(own, DataType::Int8 | DataType::Int16) || is_small_integer(exact)
+}
+
+/// An integer literal, also below casts and a sign, that floats of 32 bits hold.
+fn is_small_integer(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => match value {
+            ScalarValue::Int32(Some(value)) => value.unsigned_abs() <= 1 << f32::MANTISSA_DIGITS,
+            ScalarValue::Int64(Some(value)) => value.unsigned_abs() <= 1 << f32::MANTISSA_DIGITS,
+            _ => false,
+        },
+        Expr::Cast(cast) => cast.field.data_type().is_integer() && is_small_integer(&cast.expr),
+        Expr::Negative(inner) => is_small_integer(inner),
+        _ => false,
     }
 }
 

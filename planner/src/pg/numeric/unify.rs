@@ -223,9 +223,14 @@ fn to_floats(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
 fn to_float(exprs: Vec<&mut Expr>, schema: &DFSchema, to: &DataType) -> bool {
     let types: Vec<Option<DataType>> = exprs.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
     let float = types.iter().flatten().any(DataType::is_floating);
+    // Beside `real`, integers are doubles, too, where a float of 32 bits would not hold them.
+    let real = *to == DataType::Float64 && types.iter().flatten().any(|own| *own == DataType::Float32);
     let mut changed = false;
     for (expr, own) in exprs.into_iter().zip(types) {
         match own.as_ref().map(Class::of) {
+            Some(Class::Integer) if real && own.is_some_and(|own| !operators::fits_real(expr, &own)) => {
+                *expr = cast(std::mem::take(expr), DataType::Float64);
+            }
             Some(Class::Decimal) if float => *expr = cast(std::mem::take(expr), to.clone()),
             Some(Class::Numeric) if float => *expr = narrowed(as_float(std::mem::take(expr)), to),
             _ => continue,

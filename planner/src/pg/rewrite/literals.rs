@@ -15,8 +15,10 @@ use tenon_storage::SqlType;
 use tenon_storage::numeric::Numeric;
 
 /// Functions whose result type follows their argument's, so that the literal's type matters.
-const TYPED_BY_ARGUMENTS: [&str; 23] = [
+const TYPED_BY_ARGUMENTS: [&str; 25] = [
     "array_agg",
+    "generate_series",
+    "row",
     "to_json",
     "to_jsonb",
     "json_build_array",
@@ -199,9 +201,12 @@ fn type_values_of(body: &mut SetExpr) {
             }
             continue;
         }
-        let float = column
-            .iter()
-            .any(|expr| matches!(&**expr, Expr::Cast { data_type, .. } if is_float(data_type)));
+        let floats: Vec<DataType> = column.iter().filter_map(|expr| float_type(expr)).collect();
+        let float = !floats.is_empty();
+        let of_float = match floats.contains(&DataType::Float8) {
+            true => DataType::Float8,
+            false => DataType::Real,
+        };
         let mut types = Vec::new();
         for expr in &column {
             let mut found = Vec::new();
@@ -221,8 +226,12 @@ fn type_values_of(body: &mut SetExpr) {
                 value_types::cast(expr, DataType::Decimal(ExactNumberInfo::None));
             }
         }
-        for expr in column.iter_mut().filter(|expr| float && is_number(expr)) {
-            cast_to_float(expr, false);
+        for expr in column.iter_mut().filter(|_| float) {
+            if is_number(expr) {
+                cast_to_float(expr, of_float == DataType::Real);
+            } else if number_type(expr).is_some() || types_of_numbers(expr, &mut Vec::new()) {
+                value_types::cast(expr, of_float.clone());
+            }
         }
         // What stands beside a value cast to numeric is numeric, too.
         if !float && column.iter_mut().any(|expr| declared_numeric(expr).is_some()) {
@@ -349,6 +358,24 @@ fn is_float(data_type: &DataType) -> bool {
     )
 }
 
+/// The float that casts within a number make it; arithmetic makes doubles of `real` and anything else.
+fn float_type(expr: &Expr) -> Option<DataType> {
+    match expr {
+        Expr::Cast { data_type, .. } if is_float(data_type) => Some(match data_type {
+            DataType::Float4 | DataType::Real => DataType::Real,
+            DataType::Float(ExactNumberInfo::Precision(bits)) if *bits < 25 => DataType::Real,
+            _ => DataType::Float8,
+        }),
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => float_type(inner),
+        Expr::BinaryOp { left, op, right } if is_arithmetic(op) => match (float_type(left), float_type(right)) {
+            (Some(left), Some(right)) if left == right => Some(left),
+            (None, None) => None,
+            _ => Some(DataType::Float8),
+        },
+        _ => None,
+    }
+}
+
 /// A number as it stands, with or without a sign.
 pub(crate) fn is_number(expr: &Expr) -> bool {
     match expr {
@@ -361,15 +388,16 @@ pub(crate) fn is_number(expr: &Expr) -> bool {
     }
 }
 
-/// The digits cast to a numeric.
+fn is_arithmetic(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+    matches!(op, Plus | Minus | Multiply | Divide | Modulo)
+}
+
 /// The types of the number literals in an expression that is an integer or a numeric, whatever they are. Whether it is such.
 fn types_of_numbers(expr: &Expr, found: &mut Vec<DataType>) -> bool {
     match expr {
         Expr::BinaryOp { left, op, right } => {
-            use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
-            matches!(op, Plus | Minus | Multiply | Divide | Modulo)
-                && types_of_numbers(left, found)
-                && types_of_numbers(right, found)
+            is_arithmetic(op) && types_of_numbers(left, found) && types_of_numbers(right, found)
         }
         Expr::Nested(inner) => types_of_numbers(inner, found),
         Expr::UnaryOp { expr: inner, .. } if !is_number(expr) => types_of_numbers(inner, found),
@@ -380,6 +408,7 @@ fn types_of_numbers(expr: &Expr, found: &mut Vec<DataType>) -> bool {
     }
 }
 
+/// The digits cast to a numeric.
 fn numeric(digits: &str, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: CastKind::Cast,

@@ -15,6 +15,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use tenon_storage::EnumType;
 use tenon_storage::datetime::{self, Conventions};
+use tenon_storage::float_text;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::write_array;
 use tenon_storage::types::NUMERIC;
@@ -87,7 +88,7 @@ fn collect<T>(values: impl Iterator<Item = Option<T>>, write: impl Fn(T, &mut St
 }
 
 /// As `collect`, by writers of bytes.
-fn dates<T>(values: impl Iterator<Item = Option<T>>, write: impl Fn(T, &mut Vec<u8>)) -> ArrayRef {
+fn by_bytes<T>(values: impl Iterator<Item = Option<T>>, write: impl Fn(T, &mut Vec<u8>)) -> ArrayRef {
     let mut bytes = Vec::new();
     let texts = values.map(|value| {
         value.map(|value| {
@@ -101,26 +102,22 @@ fn dates<T>(values: impl Iterator<Item = Option<T>>, write: impl Fn(T, &mut Vec<
 
 fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
     Ok(match values.data_type() {
-        DataType::Float32 => collect(values.as_primitive::<Float32Type>().iter(), |value, out| {
-            float(&format!("{value:e}"), f64::from(value), 6, out);
-        }),
-        DataType::Float64 => collect(values.as_primitive::<Float64Type>().iter(), |value, out| {
-            float(&format!("{value:e}"), value, 15, out);
-        }),
+        DataType::Float32 => by_bytes(values.as_primitive::<Float32Type>().iter(), float_text::write_f32),
+        DataType::Float64 => by_bytes(values.as_primitive::<Float64Type>().iter(), float_text::write_f64),
         DataType::LargeBinary => collect(values.as_binary::<i64>().iter(), |value, out| {
             let _ = write!(out, "{}", Numeric::from_bytes(value));
         }),
-        DataType::Date32 => dates(values.as_primitive::<Date32Type>().iter(), |days, out| {
+        DataType::Date32 => by_bytes(values.as_primitive::<Date32Type>().iter(), |days, out| {
             datetime::write_date(days, conventions, out);
         }),
         DataType::Time64(_) => {
             let micros = cast(values, &DataType::Time64(TimeUnit::Microsecond))?;
-            dates(
+            by_bytes(
                 micros.as_primitive::<Time64MicrosecondType>().iter(),
                 datetime::write_time,
             )
         }
-        DataType::FixedSizeBinary(12) => dates(values.as_fixed_size_binary().iter(), |bytes, out| {
+        DataType::FixedSizeBinary(12) => by_bytes(values.as_fixed_size_binary().iter(), |bytes, out| {
             let (us, east_s) = datetime::timetz_of(bytes);
             datetime::write_timetz(us, east_s, out);
         }),
@@ -131,13 +128,13 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
                 Some(_) => datetime::write_timestamptz,
                 None => datetime::write_timestamp,
             };
-            dates(micros.as_primitive::<TimestampMicrosecondType>().iter(), |us, out| {
+            by_bytes(micros.as_primitive::<TimestampMicrosecondType>().iter(), |us, out| {
                 write(us, conventions, out);
             })
         }
         DataType::Interval(_) => {
             let wide = cast(values, &DataType::Interval(IntervalUnit::MonthDayNano))?;
-            dates(wide.as_primitive::<IntervalMonthDayNanoType>().iter(), |value, out| {
+            by_bytes(wide.as_primitive::<IntervalMonthDayNanoType>().iter(), |value, out| {
                 datetime::write_interval(value.into(), conventions, out);
             })
         }
@@ -229,59 +226,4 @@ fn write_record<'a>(fields: impl Iterator<Item = Option<&'a str>>, out: &mut Str
         }
     }
     out.push(')');
-}
-
-/// A float from its shortest scientific form: plain while the exponent is small, as `%g` with `digits` has it.
-fn float(scientific: &str, value: f64, digits: i32, out: &mut String) {
-    if value.is_nan() {
-        return out.push_str("NaN");
-    }
-    if value.is_infinite() {
-        return out.push_str(if value > 0.0 { "Infinity" } else { "-Infinity" });
-    }
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if exponent < -4 || exponent >= digits {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        let _ = write!(out, "{mantissa}e{sign}{:02}", exponent.abs());
-        return;
-    }
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
-    let figures: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    out.push_str(sign);
-    if exponent < 0 {
-        out.push_str("0.");
-        (1..-exponent).for_each(|_| out.push('0'));
-        out.push_str(&figures);
-        return;
-    }
-    let whole = exponent as usize + 1;
-    for at in 0..whole.max(figures.len()) {
-        if at == whole {
-            out.push('.');
-        }
-        out.push(figures.as_bytes().get(at).map_or('0', |digit| char::from(*digit)));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn floats(value: f64) -> String {
-        let mut out = String::new();
-        float(&format!("{value:e}"), value, 15, &mut out);
-        out
-    }
-
-    #[test]
-    fn numbers_as_postgres_prints_them() {
-        assert_eq!(floats(1.0), "1");
-        assert_eq!(floats(-0.5), "-0.5");
-        assert_eq!(floats(1e20), "1e+20");
-        assert_eq!(floats(123456.75), "123456.75");
-        assert_eq!(floats(0.0001), "0.0001");
-        assert_eq!(floats(0.00001), "1e-05");
-        assert_eq!(floats(0.0), "0");
-    }
 }

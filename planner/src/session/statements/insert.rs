@@ -7,7 +7,7 @@ use super::query::{Reads, Rows};
 use super::returning::Columns;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
-use super::{Description, conflict, defaults, moments, parameters, query, returning};
+use super::{Description, conflict, defaults, moments, parameters, query, returning, value_rows};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -186,8 +186,10 @@ fn source_plan(
     let definition = resolved.table.definition();
     let mut source = source.clone();
     let mut targets: Vec<Option<usize>> = resolved.targets.iter().copied().map(Some).collect();
+    let mut values_width = 0;
     if let SetExpr::Values(values) = source.body.as_mut() {
         let width = values.rows.first().map_or(0, |row| row.content.len());
+        values_width = width;
         if values.rows.iter().any(|row| row.content.len() != width) {
             return Err(SqlError::new(
                 state::SYNTAX_ERROR,
@@ -233,9 +235,18 @@ fn source_plan(
         }
     }
     let is_values = matches!(source.body.as_ref(), SetExpr::Values(_));
+    let mixed = value_rows::is_mixed(&source);
+    if mixed {
+        value_rows::join(&mut source);
+    }
     let mut tree = ast::Statement::Query(Box::new(source));
     rewrite(&mut tree);
-    let (plan, params) = parameters::plan(binder, tree, types)?;
+    let (mut plan, params) = parameters::plan(binder, tree, types)?;
+    if mixed {
+        let columns = targets.iter().take(values_width);
+        let columns: Vec<_> = columns.map(|at| at.map(|at| &definition.columns[at])).collect();
+        plan = value_rows::split(plan, &columns)?;
+    }
     let width = plan.schema().fields().len();
     resolved.check_width(width)?;
     targets.truncate(width);

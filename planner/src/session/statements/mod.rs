@@ -50,6 +50,7 @@ mod types;
 mod unique;
 mod updatable;
 mod upsert;
+mod value_rows;
 mod view;
 pub(crate) mod with;
 

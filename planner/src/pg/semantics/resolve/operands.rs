@@ -19,6 +19,10 @@ pub(crate) fn operands(
     right: Expr,
     types: (Option<SqlType>, Option<SqlType>),
 ) -> Result<(Expr, Expr)> {
+    let is_float = |of: Option<SqlType>| matches!(of, Some(SqlType::Float4 | SqlType::Float8));
+    if *op == BinaryOperator::Modulo && (is_float(types.0) || is_float(types.1)) {
+        return Err(undefined(&shown(op), types.0, types.1));
+    }
     Ok(match (is_unknown(&left), is_unknown(&right)) {
         (true, true) if is_arithmetic(op) => return Err(ambiguous(op, None, None)),
         (true, true) if *op == BinaryOperator::StringConcat => (cast(left, DataType::Utf8View), right),
