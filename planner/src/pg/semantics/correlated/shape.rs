@@ -6,12 +6,18 @@ use crate::pg::functions::sets;
 use crate::pg::semantics::subqueries::domain;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result, ScalarValue};
-use datafusion::logical_expr::{Expr, Join, LogicalPlan};
+use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, Projection, SubqueryAlias};
 
 /// Whether DataFusion's rules and those of `subqueries` plan the subquery right.
 pub(super) fn is_join(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
     let scalar = matches!(expr, Expr::ScalarSubquery(_));
+    let all = plan;
     let plan = if scalar { without_first_row(plan) } else { plan };
+    // An aggregate has a row where a group has none.
+    let first_of_one = !std::ptr::eq(all, plan) && aggregates_all(plan);
+    if scalar && (first_of_one || !is_filled_in(plan, 0)) {
+        return Ok(false);
+    }
     let mut state = State {
         scalar,
         aggregates_left: usize::from(scalar),
@@ -40,6 +46,39 @@ pub(super) fn is_lateral_join(join: &Join) -> Result<bool> {
         aggregates_left: 0,
     };
     Ok(all_left && state.pulls_up(&subquery.subquery)?)
+}
+
+/// Whether a plan is made of one row that an aggregate gives, of no rows too.
+fn aggregates_all(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Projection(Projection { input, .. })
+        | LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. })
+        | LogicalPlan::Filter(Filter { input, .. }) => aggregates_all(input),
+        _ => false,
+    }
+}
+
+/// Whether a column is NULL where an aggregate below becomes groups and there is none for the row, or is computed of what the
+/// aggregates give of no rows: DataFusion fills in the latter. It knows neither constants, which are NULL then, nor
+/// conditions on what an aggregate gives.
+fn is_filled_in(plan: &LogicalPlan, at: usize) -> bool {
+    if !aggregates_all(plan) {
+        return true;
+    }
+    match plan {
+        LogicalPlan::Projection(Projection { expr, input, .. }) => {
+            let columns = expr.get(at).map(Expr::column_refs).unwrap_or_default();
+            let filled_in = |column| {
+                let index = input.schema().maybe_index_of_column(column);
+                index.is_some_and(|index| is_filled_in(input, index))
+            };
+            !columns.is_empty() && columns.into_iter().all(filled_in)
+        }
+        LogicalPlan::SubqueryAlias(alias) => is_filled_in(&alias.input, at),
+        LogicalPlan::Filter(_) => false,
+        _ => true,
+    }
 }
 
 /// Below `ORDER BY ... LIMIT 1` of a scalar subquery, which becomes an aggregate.
