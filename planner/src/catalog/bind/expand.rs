@@ -11,7 +11,10 @@
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
 use super::determined::{self, Keyed};
-use super::{Binder, fold, grouped_apart, order_keys, outer_aggregates, output_names, row_values, whole_rows, windows};
+use super::{
+    Binder, column_names, fold, grouped_apart, order_keys, outer_aggregates, output_names, row_values, whole_rows,
+    windows,
+};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::select;
 use crate::pg::rewrite::output_name;
@@ -324,18 +327,22 @@ impl Expander<'_> {
             Expr::CompoundIdentifier(parts) => (parts.first().map(fold), column.name),
             _ => (None, column.name),
         };
-        match self.factor(&mut factor.clone()) {
-            Ok(scope) => Some(scope.columns.into_iter().map(column).collect()),
-            Err(_) => output_names::of_lateral(factor),
-        }
+        let scope = self.factor(&mut factor.clone()).ok()?;
+        Some(scope.columns.into_iter().map(column).collect())
     }
 
-    /// The names of the columns of a relation in FROM.
+    /// The names of the columns of a relation in FROM, which may refer to rows outside.
     fn columns(&self, relation: impl FnOnce(&Self) -> TableFactor) -> Result<Vec<String>> {
-        let from = TableWithJoins {
-            relation: relation(self),
-            joins: Vec::new(),
-        };
+        let mut relation = relation(self);
+        self.columns_alone(relation.clone()).or_else(|error| {
+            column_names::reduce(&mut relation);
+            self.columns_alone(relation).map_err(|_| error)
+        })
+    }
+
+    /// The same of one that does not.
+    fn columns_alone(&self, relation: TableFactor) -> Result<Vec<String>> {
+        let from = select::alone(relation);
         let mut statement = select::of(vec![SelectItem::Wildcard(Default::default())], vec![from], None);
         if let Statement::Query(query) = &mut statement {
             let mut ctes: Vec<Cte> = Vec::new();

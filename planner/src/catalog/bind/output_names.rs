@@ -4,7 +4,7 @@
 use super::fold;
 use crate::pg::rewrite::{displayed_name, output_name, repeated_name};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
+    Expr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor,
 };
 use std::collections::HashSet;
 
@@ -87,29 +87,6 @@ pub(super) fn resolve(select: &mut Select, shape: Shape, columns: impl Fn(&Table
         items.push(item);
     }
     select.projection = items;
-}
-
-/// The columns of a subquery that reads the relations before it, as far as its text names them all.
-pub(super) fn of_lateral(factor: &TableFactor) -> Option<Vec<Column>> {
-    let TableFactor::Derived {
-        subquery,
-        alias: Some(alias),
-        ..
-    } = factor
-    else {
-        return None;
-    };
-    let SetExpr::Select(select) = subquery.body.as_ref() else {
-        return None;
-    };
-    let column = |(at, item): (usize, &SelectItem)| {
-        let name = match alias.columns.get(at) {
-            Some(given) => fold(&given.name),
-            None => displayed_name(&output_name(item)?).to_string(),
-        };
-        Some((Some(fold(&alias.name)), name))
-    };
-    select.projection.iter().enumerate().map(column).collect()
 }
 
 /// The columns that `*` or `t.*` stands for; None where it leaves some out or is of something else.

@@ -7,7 +7,8 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::array::{ASSIGN, ASSIGN_SLICE};
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
+    TableWithJoins,
 };
 use tenon_storage::{Generated, TableDefinition};
 
@@ -125,7 +126,10 @@ fn arguments(arguments: &FunctionArguments) -> Vec<Expr> {
 fn is_separable(binder: &Binder, query: &Query, select: &Select) -> bool {
     let plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
     // A list with an aggregate is one row; of its other columns that is not to be seen.
-    let mut over_rows = select.projection.iter().map(|item| binder.call_over_rows(&vec![item.clone()]));
+    let mut over_rows = select
+        .projection
+        .iter()
+        .map(|item| binder.call_over_rows(&vec![item.clone()]));
     let first = over_rows.next().flatten();
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
     select.distinct.is_none()

@@ -11,9 +11,11 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
 use tenon_storage::bits::BITS;
 use tenon_storage::{EnumType, SqlType};
 
@@ -251,11 +253,15 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if let Some(of) = wrong.filter(|of| group(*of) != Group::Bool) {
                 return Err(not_boolean("CASE/WHEN", of));
             }
+            let json = are_json(&results, schema);
             let mut changed = unify(results, schema, Place::Common("CASE"))?;
             if based {
                 changed |= unify(compared, schema, equal)?;
             }
-            Transformed::new_transformed(Expr::Case(case), changed)
+            match json {
+                true => Transformed::yes(as_json(Expr::Case(case))),
+                false => Transformed::new_transformed(Expr::Case(case), changed),
+            }
         }
         Expr::ScalarFunction(mut call) => {
             let place = match of_one_type(call.name()) {
@@ -263,6 +269,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 None if call.name() == "nullif" => equal,
                 None => return Ok(Transformed::no(Expr::ScalarFunction(call))),
             };
+            let json = are_json(&call.args.iter_mut().collect::<Vec<_>>(), schema);
             let mut changed = unify(call.args.iter_mut().collect(), schema, place)?;
             // Before the function is one that takes no numerics beside other numbers.
             let numbers = crate::pg::numeric::unify::rewrite_expr(Expr::ScalarFunction(call), schema)?;
@@ -274,10 +281,23 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 call.func = original;
                 changed = true;
             }
-            Transformed::new_transformed(expr, changed)
+            match json {
+                true => Transformed::yes(as_json(expr)),
+                false => Transformed::new_transformed(expr, changed),
+            }
         }
         other => Transformed::no(other),
     })
+}
+
+/// Whether values that get one type are json, whose type DataFusion forgets there.
+fn are_json(exprs: &[&mut Expr], schema: &DFSchema) -> bool {
+    exprs.iter().any(|expr| known(expr, schema) == Some(SqlType::Json))
+}
+
+fn as_json(expr: Expr) -> Expr {
+    let field = Arc::new(SqlType::Json.field("", true));
+    Expr::Cast(Cast::new_from_field(Box::new(expr), field))
 }
 
 /// A test of a boolean, which alone it takes.
