@@ -9,6 +9,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_expr::{LexOrdering, LexRequirement};
 use datafusion::physical_expr_common::sort_expr::OrderingRequirements;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements, Partitioning,
     PhysicalExpr, PlanProperties, SendableRecordBatchStream,
@@ -29,16 +30,21 @@ pub(super) struct InOrder {
 }
 
 impl InOrder {
-    pub fn new(top: Plan, depth: usize, input: Plan, ordering: Option<LexOrdering>) -> Self {
-        let properties = top.properties().as_ref().clone();
+    pub fn new(top: Plan, depth: usize, input: Plan, ordering: Option<LexOrdering>) -> Result<Self> {
+        // The nodes were planned over rows in another order, a scan's perhaps, which is not that of the result.
+        let source = match &ordering {
+            Some(ordering) => Arc::new(SortExec::new(ordering.clone(), Arc::clone(&input))),
+            None => Arc::clone(&input),
+        };
+        let properties = rebased(&top, depth, source)?.properties().as_ref().clone();
         let properties = properties.with_partitioning(Partitioning::UnknownPartitioning(1));
-        Self {
+        Ok(Self {
             top,
             depth,
             input,
             ordering,
             properties: Arc::new(properties),
-        }
+        })
     }
 
     /// The nodes again, over the input of now.
@@ -108,7 +114,7 @@ impl ExecutionPlan for InOrder {
             return internal_err!("InOrder has one input");
         };
         let (top, ordering) = (Arc::clone(&self.top), self.ordering.clone());
-        Ok(Arc::new(Self::new(top, self.depth, input, ordering)))
+        Ok(Arc::new(Self::new(top, self.depth, input, ordering)?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

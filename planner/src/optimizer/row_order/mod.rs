@@ -139,17 +139,17 @@ fn fold(top: Plan, sees: bool) -> Result<Plan> {
     }
     if ordering.is_some() || is_window(&node) {
         let source = over_kept(node, false)?;
-        return Ok(Arc::new(InOrder::new(top, depth, source, ordering)));
+        return Ok(Arc::new(InOrder::new(top, depth, source, ordering)?));
     }
     let source = kept(node, true)?;
     if let Some(scan) = source.downcast_ref::<ScanExec>()
         && path(&top, depth).any(takes_numbers)
     {
         let scan: Plan = Arc::new(scan.clone().in_order());
-        return Ok(Arc::new(InOrder::new(top, depth, scan, None)));
+        return Ok(Arc::new(InOrder::new(top, depth, scan, None)?));
     }
     match is_source(&source) {
-        true => Ok(Arc::new(InOrder::new(top, depth, source, None))),
+        true => Ok(Arc::new(InOrder::new(top, depth, source, None)?)),
         false => rebased(&top, depth, source),
     }
 }
