@@ -20,9 +20,10 @@ class Table:
     name: str
     columns: list[tuple[str, str]]  # (name, type)
     rows: list[list[str]]  # of literals
+    key: str | None = None
 
     def script(self) -> list[str]:
-        columns = ", ".join(f"{name} {SQL[kind]}" for name, kind in self.columns)
+        columns = ", ".join(f"{name} {SQL[kind]}" + " primary key" * (name == self.key) for name, kind in self.columns)
         lines = [f"create table {self.name}({columns})"]
         if self.rows:
             lines.append(f"insert into {self.name} values " + ", ".join(f"({', '.join(row)})" for row in self.rows))
@@ -59,4 +60,13 @@ def table(rng: random.Random, name: str) -> Table:
     extremes = rng.random() < 0.3
     count = rng.choice([0, 1, 3, 8, 8, 25])
     rows = [["null" if rng.random() < nulls else literal(rng, kind, extremes) for kind in kinds] for _ in range(count)]
-    return Table(name, list(zip(names, kinds)), rows)
+    made = Table(name, list(zip(names, kinds)), rows)
+    # Rows that lie in the order of a column, as those of most tables do.
+    if rng.random() < 0.5:
+        at = next(at for at, kind in enumerate(kinds) if kind in INTEGERS)
+        repeated = rng.choice([1, 1, 2, 4])
+        for number, row in enumerate(rows):
+            row[at] = f"{number // repeated}::{SQL[kinds[at]]}"
+        if repeated == 1 and rng.random() < 0.5:
+            made.key = names[at]
+    return made

@@ -239,6 +239,10 @@ fn from_calls(
             ast::Expr::Function(function) => function_name(&function.name),
             _ => "?column?".into(),
         };
+        let name = match (single, out_name(&name)) {
+            (false, Some(own)) => own.into(),
+            _ => name,
+        };
         let expr = context.sql_to_expr(call, &empty)?;
         let mut nested = false;
         expr.apply_children(|arg| {
@@ -291,9 +295,10 @@ fn from_calls(
             declared.len(),
         ));
     }
-    // The only column of a function is called as its table.
+    // The only column of a function is called as its table, unless the function names it.
     if let (true, false, Some(table), Some(first)) = (single, composite, &table, above.first_mut()) {
-        first.1.clone_from(table);
+        let own = out_name(&first.1).map(str::to_string);
+        first.1 = own.unwrap_or_else(|| table.clone());
     }
     for (given, item) in declared.iter().zip(&mut above) {
         item.1 = fold(&given.name);
@@ -304,6 +309,12 @@ fn from_calls(
         .project(named)?
         .build()?;
     Ok(planned(plan, alias.map(bare)))
+}
+
+/// The name that a function gives its only column, as PostgreSQL's parameters of mode OUT have it.
+pub(super) fn out_name(function: &str) -> Option<&'static str> {
+    let elements = function.strip_prefix("json").map(|rest| rest.trim_start_matches('b'));
+    matches!(elements, Some("_array_elements" | "_array_elements_text")).then_some("value")
 }
 
 /// The items under their names, a repeated one with a mark that no client sees.

@@ -1,6 +1,7 @@
 //! The name of a relation where a value is wanted: the record of its columns. `row_to_json(t)`, `SELECT t FROM t`.
 
 use super::fold;
+use super::relations::out_name;
 use super::whole_rows::{alias, factors, has_outer_join};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::functions::record::RECORD;
@@ -193,8 +194,27 @@ impl Rows<'_> {
         Ok(Some((factor, columns)))
     }
 
+    /// The value of a function in FROM that gives no records but names its column, under its name in FROM.
+    fn value(&mut self, name: &str) -> Option<Expr> {
+        let mut named = self
+            .factors
+            .iter()
+            .filter(|factor| alias(factor).as_deref() == Some(name));
+        let (factor, None) = (named.next()?.clone(), named.next()) else {
+            return None;
+        };
+        let own = value_name(&factor)?;
+        let mut others = self.factors.iter().filter(|other| **other != factor);
+        let is_column =
+            others.any(|other| (self.columns)(other.clone()).is_ok_and(|all| all.iter().any(|all| all == name)));
+        (!is_column).then(|| column(&factor, &own))
+    }
+
     /// The record of a relation's columns.
     fn row(&mut self, name: &str) -> Result<Option<Expr>> {
+        if let Some(value) = self.value(name) {
+            return Ok(Some(value));
+        }
         let Some((factor, columns)) = self.relation(name)? else {
             return Ok(None);
         };
@@ -237,6 +257,29 @@ impl Rows<'_> {
             None => record,
         }))
     }
+}
+
+/// The column of a function in FROM that gives it a name, and no records.
+fn value_name(factor: &TableFactor) -> Option<String> {
+    let (name, alias) = match factor {
+        TableFactor::Function {
+            name,
+            alias,
+            with_ordinality: false,
+            ..
+        }
+        | TableFactor::Table {
+            name,
+            args: Some(_),
+            alias,
+            with_ordinality: false,
+            ..
+        } => (name, alias),
+        _ => return None,
+    };
+    let own = out_name(&name.0.last().and_then(ObjectNamePart::as_ident).map(fold)?)?;
+    let declared = alias.as_ref().and_then(|alias| alias.columns.first());
+    Some(declared.map_or_else(|| own.to_string(), |declared| fold(&declared.name)))
 }
 
 /// A relation's column.
