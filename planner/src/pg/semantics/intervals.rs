@@ -25,6 +25,7 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFrameUnits, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
+use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 use tenon_storage::datetime::Span;
 
@@ -152,7 +153,10 @@ fn grouped(aggregate: Aggregate, names: DFSchemaRef) -> Result<LogicalPlan> {
     } = aggregate;
     let (mut keys, mut firsts) = (Vec::new(), Vec::new());
     let mut shown: Vec<Option<usize>> = Vec::new();
-    for (at, key) in group_expr.into_iter().enumerate() {
+    // A key that stands twice is one column.
+    let mut once = HashSet::new();
+    let group_expr = group_expr.into_iter().filter(|key| once.insert(key.clone()));
+    for (at, key) in group_expr.enumerate() {
         if !is_interval(&fields::data_type(&key, input.schema())?) {
             keys.push(key);
             shown.push(None);
