@@ -121,7 +121,10 @@ impl Binder {
         loop {
             let error = match self.plan_once(statement.clone(), parameters.to_vec()) {
                 Ok(plan) => {
-                    width::columns(plan.schema().fields().len())?;
+                    // A row of VALUES was counted with the text, and may hold the rows of an INSERT.
+                    if !matches!(plan, LogicalPlan::Values(_)) {
+                        width::columns(plan.schema().fields().len())?;
+                    }
                     return Ok(plan);
                 }
                 Err(error) => error,
