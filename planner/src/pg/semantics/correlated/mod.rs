@@ -301,7 +301,10 @@ fn one(expr: Expr, input: &mut LogicalPlan, names: &AliasGenerator) -> Result<(E
         return Ok((expr, false));
     };
     let schema = input.schema().clone();
-    let plan = subquery.subquery.as_ref().clone();
+    let plan = match &expr {
+        Expr::ScalarSubquery(_) => shape::without_having(subquery.subquery.as_ref().clone())?,
+        _ => subquery.subquery.as_ref().clone(),
+    };
     if free(&plan)?.is_empty() || shape::is_join(&expr, &plan)? {
         let plan = down(plan, names)?;
         return Ok((with_plan(expr, plan), false));

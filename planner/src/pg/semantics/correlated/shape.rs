@@ -6,7 +6,8 @@ use crate::pg::functions::sets;
 use crate::pg::semantics::subqueries::domain;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result, ScalarValue};
-use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, Projection, SubqueryAlias};
+use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, Projection, SubqueryAlias, when};
+use std::sync::Arc;
 
 /// Whether DataFusion's rules and those of `subqueries` plan the subquery right.
 pub(super) fn is_join(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
@@ -46,6 +47,27 @@ pub(super) fn is_lateral_join(join: &Join) -> Result<bool> {
         aggregates_left: 0,
     };
     Ok(all_left && state.pulls_up(&subquery.subquery)?)
+}
+
+/// HAVING over the one row of an aggregate without groups, for a value: the column where it holds, or else NULL.
+pub(super) fn without_having(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(projection) = &plan else {
+        return Ok(plan);
+    };
+    let (LogicalPlan::Filter(having), [column]) = (projection.input.as_ref(), projection.expr.as_slice()) else {
+        return Ok(plan);
+    };
+    let LogicalPlan::Aggregate(aggregate) = having.input.as_ref() else {
+        return Ok(plan);
+    };
+    if !aggregate.group_expr.is_empty() || own_references(&projection.input)? != Own::None {
+        return Ok(plan);
+    }
+    let value = when(having.predicate.clone(), column.clone().unalias()).end()?;
+    let (qualifier, field) = projection.schema.qualified_field(0);
+    let value = value.alias_qualified(qualifier.cloned(), field.name());
+    let made = Projection::try_new(vec![value], Arc::clone(&having.input))?;
+    Ok(LogicalPlan::Projection(made))
 }
 
 /// Whether a plan is made of one row that an aggregate gives, of no rows too.
