@@ -449,7 +449,7 @@ pub(crate) fn columns(
     statement: &planning::Statement,
     plan: &LogicalPlan,
 ) -> Result<DFSchemaRef> {
-    let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_));
+    let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_) | Expr::ScalarSubquery(_));
     let coerces = plan.exists(|node| {
         let mut found = matches!(node, LogicalPlan::Union(_));
         node.apply_expressions(|expr| {

@@ -177,11 +177,17 @@ fn of_one_row(expr: Expr, outer: Option<&LogicalPlan>, names: &AliasGenerator) -
             spans: subquery.spans.clone(),
         }))
     };
+    // What a join puts in its place where there is no row forgets what type it is.
+    let field = plan.schema().field(0);
+    let typed = |value: Expr| match field.metadata().is_empty() {
+        true => value,
+        false => or_null(value, field),
+    };
     if gives_one_row(plan) {
-        return Ok(Transformed::yes(with(plan.clone())?));
+        return Ok(Transformed::yes(typed(with(plan.clone())?)));
     }
     if let Some(first) = first_row(plan)? {
-        return Ok(Transformed::yes(with(first)?));
+        return Ok(Transformed::yes(typed(with(first)?)));
     }
     let value = Expr::Column(plan.schema().columns().remove(0));
     let single = AggregateFunction::new_udf(SINGLE_ROW.clone(), vec![value], false, None, Vec::new(), None);
