@@ -53,6 +53,16 @@ impl Dialect for TenonDialect {
         BASE.is_reserved_for_identifier(word)
     }
 
+    fn is_column_alias(&self, word: &Keyword, parser: &mut Parser) -> bool {
+        use Keyword::{ANALYZE, CLUSTER, EXCLUDE, EXPLAIN, VIEW};
+        matches!(word, ANALYZE | CLUSTER | EXCLUDE | EXPLAIN | VIEW) || BASE.is_column_alias(word, parser)
+    }
+
+    fn is_table_alias(&self, word: &Keyword, parser: &mut Parser) -> bool {
+        use Keyword::{CLUSTER, EXPLAIN, FORMAT, START, VIEW};
+        matches!(word, CLUSTER | EXPLAIN | FORMAT | START | VIEW) || BASE.is_table_alias(word, parser)
+    }
+
     fn is_custom_operator_part(&self, c: char) -> bool {
         BASE.is_custom_operator_part(c)
     }

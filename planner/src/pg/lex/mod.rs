@@ -8,6 +8,7 @@ mod operators;
 mod strings;
 
 use crate::pg::error::{Result, SqlError, state};
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Whitespace};
 use tenon_storage::quote::cut_name;
 
@@ -31,6 +32,43 @@ pub(crate) fn tokenize(text: &str, conforming: bool) -> Result<Vec<TokenWithSpan
             return Ok(tokens);
         }
     }
+}
+
+/// Words of other databases that mean nothing to PostgreSQL: names like any other (`SELECT max(x) top FROM t sample`).
+const NAMES: [Keyword; 23] = [
+    Keyword::ANTI,
+    Keyword::ASOF,
+    Keyword::CONNECT,
+    Keyword::DISTRIBUTE,
+    Keyword::DIV,
+    Keyword::MATCH_CONDITION,
+    Keyword::MATCH_RECOGNIZE,
+    Keyword::MEMBER,
+    Keyword::MINUS,
+    Keyword::OPEN,
+    Keyword::OUTPUT,
+    Keyword::PIVOT,
+    Keyword::PREWHERE,
+    Keyword::QUALIFY,
+    Keyword::REGEXP,
+    Keyword::RLIKE,
+    Keyword::SAMPLE,
+    Keyword::SEMI,
+    Keyword::SETTINGS,
+    Keyword::SORT,
+    Keyword::TOP,
+    Keyword::UNPIVOT,
+    Keyword::XOR,
+];
+
+fn word_of(text: &str) -> Token {
+    let mut token = Token::make_word(text, None);
+    if let Token::Word(word) = &mut token
+        && NAMES.contains(&word.keyword)
+    {
+        word.keyword = Keyword::NoKeyword;
+    }
+    token
 }
 
 struct Lexer<'a> {
@@ -98,7 +136,7 @@ impl<'a> Lexer<'a> {
             '$' if self.byte(1).is_ascii_digit() => self.parameter(),
             c if is_name_start(c) => {
                 let word = self.take_while(is_name_part);
-                Ok(Token::make_word(cut_name(word), None))
+                Ok(word_of(cut_name(word)))
             }
             c if operators::is_part(c) => Ok(self.operator()),
             ':' if self.byte(1) == b':' => {
