@@ -113,7 +113,7 @@ fn is_aggregate(binder: &Binder, call: &Function) -> bool {
 impl Binder {
     /// What items of a select list call that gives no value a row, as the errors of FOR UPDATE name it; queries within them do
     /// not count.
-    pub(crate) fn call_over_rows(&self, items: &Vec<SelectItem>) -> Option<&'static str> {
+    pub(crate) fn call_over_rows<T: Visit>(&self, items: &T) -> Option<&'static str> {
         let found = expressions(items, |expr, within| match expr {
             Expr::Function(call) if !within && call.over.is_some() => ControlFlow::Break("window functions"),
             Expr::Function(call) if !within && is_aggregate(self, call) => ControlFlow::Break("aggregate functions"),

@@ -233,16 +233,16 @@ fn from_calls(
 ) -> Result<RelationPlanning> {
     let empty = DFSchema::empty();
     let single = calls.len() == 1;
+    let mut names_itself = false;
     let mut items: Vec<(Expr, String)> = Vec::new();
     for call in calls {
         let name = match &call {
             ast::Expr::Function(function) => function_name(&function.name),
             _ => "?column?".into(),
         };
-        let name = match (single, out_name(&name)) {
-            (false, Some(own)) => own.into(),
-            _ => name,
-        };
+        let own = out_name(&name);
+        names_itself = own.is_some();
+        let name = own.map_or(name, Into::into);
         let expr = context.sql_to_expr(call, &empty)?;
         let mut nested = false;
         expr.apply_children(|arg| {
@@ -296,9 +296,8 @@ fn from_calls(
         ));
     }
     // The only column of a function is called as its table, unless the function names it.
-    if let (true, false, Some(table), Some(first)) = (single, composite, &table, above.first_mut()) {
-        let own = out_name(&first.1).map(str::to_string);
-        first.1 = own.unwrap_or_else(|| table.clone());
+    if let (true, false, Some(table), Some(first)) = (single, composite || names_itself, &table, above.first_mut()) {
+        first.1.clone_from(table);
     }
     for (given, item) in declared.iter().zip(&mut above) {
         item.1 = fold(&given.name);

@@ -174,13 +174,19 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// The relation of this name and its columns; None where the name is a column's, or no relation's.
-    fn relation(&mut self, name: &str) -> Result<Option<(TableFactor, Vec<String>)>> {
+    /// What is called so in FROM, alone.
+    fn factor(&self, name: &str) -> Option<TableFactor> {
         let mut named = self
             .factors
             .iter()
             .filter(|factor| alias(factor).as_deref() == Some(name));
-        let (Some(factor), None) = (named.next().cloned(), named.next()) else {
+        let first = named.next()?;
+        named.next().is_none().then(|| first.clone())
+    }
+
+    /// The relation of this name and its columns; None where the name is a column's, or no relation's.
+    fn relation(&mut self, name: &str) -> Result<Option<(TableFactor, Vec<String>)>> {
+        let Some(factor) = self.factor(name) else {
             return Ok(None);
         };
         for other in &self.factors {
@@ -196,13 +202,7 @@ impl Rows<'_> {
 
     /// The value of a function in FROM that gives no records but names its column, under its name in FROM.
     fn value(&mut self, name: &str) -> Option<Expr> {
-        let mut named = self
-            .factors
-            .iter()
-            .filter(|factor| alias(factor).as_deref() == Some(name));
-        let (factor, None) = (named.next()?.clone(), named.next()) else {
-            return None;
-        };
+        let factor = self.factor(name)?;
         let own = value_name(&factor)?;
         let mut others = self.factors.iter().filter(|other| **other != factor);
         let is_column =

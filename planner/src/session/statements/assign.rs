@@ -126,10 +126,7 @@ fn arguments(arguments: &FunctionArguments) -> Vec<Expr> {
 fn is_separable(binder: &Binder, query: &Query, select: &Select) -> bool {
     let plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
     // A list with an aggregate is one row; of its other columns that is not to be seen.
-    let mut over_rows = select
-        .projection
-        .iter()
-        .map(|item| binder.call_over_rows(&vec![item.clone()]));
+    let mut over_rows = select.projection.iter().map(|item| binder.call_over_rows(item));
     let first = over_rows.next().flatten();
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
     select.distinct.is_none()

@@ -186,10 +186,8 @@ fn source_plan(
     let definition = resolved.table.definition();
     let mut source = source.clone();
     let mut targets: Vec<Option<usize>> = resolved.targets.iter().copied().map(Some).collect();
-    let mut values_width = 0;
     if let SetExpr::Values(values) = source.body.as_mut() {
         let width = values.rows.first().map_or(0, |row| row.content.len());
-        values_width = width;
         if values.rows.iter().any(|row| row.content.len() != width) {
             return Err(SqlError::new(
                 state::SYNTAX_ERROR,
@@ -197,7 +195,8 @@ fn source_plan(
             ));
         }
         resolved.check_width(width)?;
-        for (at, given) in targets.iter_mut().enumerate().take(width) {
+        targets.truncate(width);
+        for (at, given) in targets.iter_mut().enumerate() {
             let target = resolved.targets[at];
             let column = &definition.columns[target];
             let defaults_only = values.rows.iter().all(|row| defaults::is_default(&row.content[at]));
@@ -243,8 +242,8 @@ fn source_plan(
     rewrite(&mut tree);
     let (mut plan, params) = parameters::plan(binder, tree, types)?;
     if mixed {
-        let columns = targets.iter().take(values_width);
-        let columns: Vec<_> = columns.map(|at| at.map(|at| &definition.columns[at])).collect();
+        let columns = targets.iter().map(|at| at.map(|at| &definition.columns[at]));
+        let columns: Vec<_> = columns.collect();
         plan = value_rows::split(plan, &columns)?;
     }
     let width = plan.schema().fields().len();
@@ -383,7 +382,7 @@ fn to_column_type(rows: &mut [ast::Parens<Vec<ast::Expr>>], at: usize, column: &
     Ok(())
 }
 
-fn is_null(expr: &ast::Expr) -> bool {
+pub(super) fn is_null(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::Null))
 }
 

@@ -2,13 +2,13 @@
 //! column's type, as in PostgreSQL. DataFusion gives a column of VALUES one type first: `(2.5), (2.5::float8)` would
 //! both be doubles, and round otherwise, and `(true), ('x')` would have none.
 
-use super::insert::{assigned, check_assignable};
+use super::insert::{assigned, check_assignable, is_null};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
 use datafusion::common::{DFSchema, internal_err};
 use datafusion::logical_expr::logical_plan::Values;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
-use datafusion::sql::sqlparser::ast::{self, SetExpr, Value};
+use datafusion::sql::sqlparser::ast::{self, SetExpr};
 use std::collections::HashMap;
 use std::mem::discriminant;
 use std::sync::Arc;
@@ -31,10 +31,6 @@ pub(super) fn is_mixed(source: &ast::Query) -> bool {
         first.is_some_and(|first| cells.any(|cell| !of_one_kind(first, cell)))
     };
     is_bare && values.rows.len() > 1 && (0..width).any(mixed)
-}
-
-fn is_null(cell: &ast::Expr) -> bool {
-    matches!(cell, ast::Expr::Value(value) if value.value == Value::Null)
 }
 
 /// Whether two values are sure to have one type, or are numbers, of which the rows' types are found together.

@@ -3,10 +3,10 @@
 
 use super::subquery_of;
 use crate::pg::functions::sets;
-use crate::pg::semantics::subqueries::domain;
+use crate::pg::semantics::subqueries::{domain, gives_one_row};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result, ScalarValue};
-use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, Projection, SubqueryAlias, when};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, when};
 use std::sync::Arc;
 
 /// Whether DataFusion's rules and those of `subqueries` plan the subquery right.
@@ -15,7 +15,7 @@ pub(super) fn is_join(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
     let all = plan;
     let plan = if scalar { without_first_row(plan) } else { plan };
     // An aggregate has a row where a group has none.
-    let first_of_one = !std::ptr::eq(all, plan) && aggregates_all(plan);
+    let first_of_one = !std::ptr::eq(all, plan) && gives_one_row(plan);
     if scalar && (first_of_one || !is_filled_in(plan, 0)) {
         return Ok(false);
     }
@@ -70,22 +70,11 @@ pub(super) fn without_having(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Projection(made))
 }
 
-/// Whether a plan is made of one row that an aggregate gives, of no rows too.
-fn aggregates_all(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::Projection(Projection { input, .. })
-        | LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. })
-        | LogicalPlan::Filter(Filter { input, .. }) => aggregates_all(input),
-        _ => false,
-    }
-}
-
 /// Whether a column is NULL where an aggregate below becomes groups and there is none for the row, or is computed of what the
 /// aggregates give of no rows: DataFusion fills in the latter. It knows neither constants, which are NULL then, nor
 /// conditions on what an aggregate gives.
 fn is_filled_in(plan: &LogicalPlan, at: usize) -> bool {
-    if !aggregates_all(plan) {
+    if !gives_one_row(plan) {
         return true;
     }
     match plan {

@@ -183,14 +183,14 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let equal = Place::Operator("=");
     Ok(match expr {
         Expr::BinaryExpr(mut binary) if matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) => {
-            let changed = unify(vec![&mut binary.left, &mut binary.right], schema, equal)?;
+            let changed = unify(vec![&mut binary.left, &mut binary.right], schema, equal)?.0;
             Transformed::new_transformed(Expr::BinaryExpr(binary), changed)
         }
         Expr::InList(mut list) => {
             let mut all: Vec<&mut Expr> = vec![&mut list.expr];
             all.extend(&mut list.list);
             let op = if list.negated { "<>" } else { "=" };
-            let changed = unify(all, schema, Place::Operator(op))?;
+            let changed = unify(all, schema, Place::Operator(op))?.0;
             Transformed::new_transformed(Expr::InList(list), changed)
         }
         Expr::InSubquery(within) => {
@@ -200,7 +200,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Between(mut between) => {
             let all = vec![&mut *between.expr, &mut *between.low, &mut *between.high];
             let op = if between.negated { "<" } else { ">=" };
-            let changed = unify(all, schema, Place::Operator(op))?;
+            let changed = unify(all, schema, Place::Operator(op))?.0;
             Transformed::new_transformed(Expr::Between(between), changed)
         }
         Expr::Cast(cast) => {
@@ -253,12 +253,11 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if let Some(of) = wrong.filter(|of| group(*of) != Group::Bool) {
                 return Err(not_boolean("CASE/WHEN", of));
             }
-            let json = are_json(&results, schema);
-            let mut changed = unify(results, schema, Place::Common("CASE"))?;
+            let (mut changed, of) = unify(results, schema, Place::Common("CASE"))?;
             if based {
-                changed |= unify(compared, schema, equal)?;
+                changed |= unify(compared, schema, equal)?.0;
             }
-            match json {
+            match of == Some(SqlType::Json) {
                 true => Transformed::yes(as_json(Expr::Case(case))),
                 false => Transformed::new_transformed(Expr::Case(case), changed),
             }
@@ -269,8 +268,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 None if call.name() == "nullif" => equal,
                 None => return Ok(Transformed::no(Expr::ScalarFunction(call))),
             };
-            let json = are_json(&call.args.iter_mut().collect::<Vec<_>>(), schema);
-            let mut changed = unify(call.args.iter_mut().collect(), schema, place)?;
+            let (mut changed, of) = unify(call.args.iter_mut().collect(), schema, place)?;
             // Before the function is one that takes no numerics beside other numbers.
             let numbers = crate::pg::numeric::unify::rewrite_expr(Expr::ScalarFunction(call), schema)?;
             changed |= numbers.transformed;
@@ -281,7 +279,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 call.func = original;
                 changed = true;
             }
-            match json {
+            match of == Some(SqlType::Json) {
                 true => Transformed::yes(as_json(expr)),
                 false => Transformed::new_transformed(expr, changed),
             }
@@ -290,11 +288,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Whether values that get one type are json, whose type DataFusion forgets there.
-fn are_json(exprs: &[&mut Expr], schema: &DFSchema) -> bool {
-    exprs.iter().any(|expr| known(expr, schema) == Some(SqlType::Json))
-}
-
+/// What makes one value of json, whose type DataFusion forgets there.
 fn as_json(expr: Expr) -> Expr {
     let field = Arc::new(SqlType::Json.field("", true));
     Expr::Cast(Cast::new_from_field(Box::new(expr), field))
@@ -315,34 +309,34 @@ fn not_boolean(place: &str, of: SqlType) -> DataFusionError {
     to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message))
 }
 
-/// Gives literals the type of the others; whether there were any.
-fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<bool> {
+/// Gives literals the type of the others; whether there were any, and that type where all others have one.
+fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<(bool, Option<SqlType>)> {
     let mut found: Option<SqlType> = None;
     for expr in &exprs {
         if is_unknown(expr) {
             continue;
         }
         let Some(own) = known(expr, schema) else {
-            return Ok(beside_arrays(exprs, schema));
+            return Ok((beside_arrays(exprs, schema), None));
         };
         found = Some(match found {
             None => own,
             Some(earlier) => type_of_two(earlier, own).ok_or_else(|| apart(place, earlier, own))?,
         });
     }
-    let Some(found) =
-        found.filter(|found| group(*found) != Group::String || matches!(found, SqlType::CharOf(_) | SqlType::Name))
-    else {
-        return Ok(false);
+    let wanted =
+        found.filter(|found| group(*found) != Group::String || matches!(found, SqlType::CharOf(_) | SqlType::Name));
+    let Some(wanted) = wanted else {
+        return Ok((false, found));
     };
     let mut changed = false;
     for expr in exprs {
         if is_unknown(expr) {
-            *expr = typed(std::mem::take(expr), found);
+            *expr = typed(std::mem::take(expr), wanted);
             changed = true;
         }
     }
-    Ok(changed)
+    Ok((changed, found))
 }
 
 /// Gives literals the type of the arrays that they stand with; whether there were any.

@@ -201,7 +201,8 @@ fn aggregate(input: LogicalPlan, expr: Expr) -> Result<LogicalPlan> {
         .build()
 }
 
-fn gives_one_row(plan: &LogicalPlan) -> bool {
+/// Whether a plan is made of the one row that an aggregate gives, of no rows too, or of a list without FROM.
+pub(super) fn gives_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         LogicalPlan::Projection(projection) => gives_one_row(&projection.input),
