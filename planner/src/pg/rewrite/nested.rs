@@ -5,7 +5,7 @@ use crate::pg::functions::array::{EVEN, FILL, SLICE, SUBSCRIPT};
 use crate::pg::functions::json;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, Subscript, UnaryOperator, Value,
+    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Subscript, UnaryOperator, Value,
 };
 use tenon_storage::parse::parse_array;
 
@@ -199,13 +199,26 @@ fn aggregated(name: &str, of_arrays: &str, function: &Function) -> Option<Expr> 
             let mut argument = list.args.swap_remove(at);
             if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = &mut argument {
                 let own = std::mem::replace(expr, Expr::Value(Value::Null.into()));
-                *expr = call(json::CARRIED, vec![own]);
+                *expr = call(json::CARRIED, vec![own.clone()]);
+                // With DISTINCT the keys of ORDER BY are arguments, and must stay so.
+                if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
+                    order_keys(list).filter(|key| **key == own).for_each(|key| *key = expr.clone());
+                }
             }
             list.args = vec![argument];
         }
         Expr::Function(one)
     });
     Some(call(of_arrays, gathered.collect()))
+}
+
+/// The keys of ORDER BY within a call.
+fn order_keys(list: &mut FunctionArgumentList) -> impl Iterator<Item = &mut Expr> {
+    let clauses = list.clauses.iter_mut().filter_map(|clause| match clause {
+        FunctionArgumentClause::OrderBy(keys) => Some(keys),
+        _ => None,
+    });
+    clauses.flatten().map(|key| &mut key.expr)
 }
 
 fn is_distinct(function: &Function) -> bool {

@@ -53,6 +53,7 @@ mod upsert;
 mod value_rows;
 mod view;
 pub(crate) mod with;
+mod xmax;
 
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::{ColumnDesc, Outcome};

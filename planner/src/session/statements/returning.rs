@@ -1,6 +1,7 @@
 //! RETURNING: expressions over the rows that a statement has written, and over those of its FROM or USING beside them.
 
 use super::updatable::{BASE, Through};
+use super::xmax::{self, Xmax};
 use crate::catalog::bind::{Binder, fold, tableoid};
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError, state};
@@ -31,6 +32,7 @@ pub(super) struct Columns {
     relation: u32,
     /// The view that the target is changed through, and what it is called.
     view: Option<(Through, String)>,
+    xmax: Xmax,
 }
 
 impl Columns {
@@ -42,6 +44,7 @@ impl Columns {
             fields: own.map(|field| (alias.clone(), field.clone())).collect(),
             relation: table.oid(),
             view: None,
+            xmax: Xmax::Zero,
         }
     }
 
@@ -56,6 +59,10 @@ impl Columns {
             view: Some((view.clone(), alias)),
             ..Self::of(table, Some(BASE.into()))
         }
+    }
+
+    pub(super) fn with(self, xmax: Xmax) -> Columns {
+        Columns { xmax, ..self }
     }
 
     /// Under names that are all different.
@@ -115,7 +122,9 @@ fn plan(binder: &Binder, columns: &Columns, items: &[SelectItem], rows: Vec<Reco
     let mut items = items.to_vec();
     let own = columns.view.as_ref().map(|(_, alias)| alias.clone());
     let own = own.or_else(|| columns.fields.first().map(|(alias, _)| alias.clone()));
-    tableoid::of_relation(binder, &mut items, columns.relation, &own.unwrap_or_default())?;
+    let own = own.unwrap_or_default();
+    tableoid::of_relation(binder, &mut items, columns.relation, &own)?;
+    xmax::resolve(&mut items, columns.xmax, &own)?;
     let mut tree = super::select::of(items, Vec::new(), None);
     if system::touches(&tree) {
         tree = system::rewrite(tree);
@@ -179,8 +188,9 @@ fn plan(binder: &Binder, columns: &Columns, items: &[SelectItem], rows: Vec<Reco
 
 /// The columns of `*`, or of `relation.*`.
 fn all(schema: &DFSchema, relation: Option<&str>) -> Vec<Expr> {
-    let is_wanted = |(qualifier, _): &(Option<&TableReference>, &FieldRef)| {
-        relation.is_none_or(|relation| qualifier.is_some_and(|own| own.table() == relation))
+    let is_wanted = |(qualifier, field): &(Option<&TableReference>, &FieldRef)| {
+        field.name() != xmax::HIDDEN
+            && relation.is_none_or(|relation| qualifier.is_some_and(|own| own.table() == relation))
     };
     schema
         .iter()

@@ -7,7 +7,7 @@
 use super::references::{self, Replaced};
 use super::returning::Columns;
 use super::updatable::{self, Through};
-use super::{assign, change, conflict, defaults, insert, parameters, query, returning, row_locks, select};
+use super::{assign, change, conflict, defaults, insert, parameters, query, returning, row_locks, select, xmax};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -147,8 +147,16 @@ impl Upsert<'_> {
                 let all = concat_batches(&definition.schema, &written).map_err(|error| from_arrow(&error))?;
                 let mut order: Vec<u32> = (0..places.len() as u32).collect();
                 order.sort_by_key(|at| places[*at as usize]);
-                let rows = take_record_batch(&all, &UInt32Array::from(order)).map_err(|error| from_arrow(&error))?;
-                let columns = Columns::through(&self.table, self.through.as_ref(), self.alias.clone());
+                let mut rows =
+                    take_record_batch(&all, &UInt32Array::from(order.clone())).map_err(|error| from_arrow(&error))?;
+                let mut columns = Columns::through(&self.table, self.through.as_ref(), self.alias.clone());
+                if xmax::is_named(items) {
+                    // Those that were there come after the new ones.
+                    let first_met = (places.len() - changed.len()) as u32;
+                    let locked = order.iter().map(|at| *at >= first_met);
+                    columns = columns.with_hidden();
+                    rows = xmax::beside(binder, &rows, locked)?;
+                }
                 returning::rows(session, &self.table, &columns, items, vec![rows], "INSERT 0").await
             }
             None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),

@@ -7,6 +7,7 @@ use crate::pg::rewrite::rewrite;
 use crate::session::Prepared;
 use crate::session::statements::returning::Columns;
 use crate::session::statements::updatable::{self, Through, Use};
+use crate::session::statements::xmax::Xmax;
 use crate::session::statements::{assign, defaults, insert, parameters, select};
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::Column;
@@ -27,6 +28,7 @@ pub(super) struct Change {
     pub returning: Option<Vec<SelectItem>>,
     pub assigned: Assigned,
     pub what: &'static str,
+    pub xmax: Xmax,
 }
 
 /// What becomes of the columns of rows.
@@ -70,6 +72,14 @@ impl<'a> Asked<'a> {
         match self {
             Asked::Update(_) => "UPDATE",
             Asked::Delete(_) => "DELETE",
+        }
+    }
+
+    /// What RETURNING tells of it.
+    pub fn xmax(self) -> Xmax {
+        match self {
+            Asked::Update(_) => Xmax::Zero,
+            Asked::Delete(_) => Xmax::Gone,
         }
     }
 
@@ -274,6 +284,7 @@ fn of_update(binder: &Binder, update: &Update, target: Target) -> Result<Change>
         returning: update.returning.clone(),
         assigned,
         what: "UPDATE",
+        xmax: Asked::Update(update).xmax(),
     })
 }
 
@@ -294,6 +305,7 @@ fn of_delete(delete: &Delete, target: Target) -> Result<Change> {
         returning: delete.returning.clone(),
         assigned: Assigned::none(),
         what: "DELETE",
+        xmax: Asked::Delete(delete).xmax(),
     })
 }
 
@@ -309,7 +321,7 @@ pub(super) fn plan(binder: &Binder, change: &Change, types: &[u32]) -> Result<(L
     let (plan, params) = parameters::plan(&own_binder, tree, types)?;
     let definition = change.target.table.definition();
     let target = &change.target;
-    let mut seen = Columns::through(&target.table, target.view.as_ref(), Some(target.alias.clone()));
+    let mut seen = Columns::through(&target.table, target.view.as_ref(), Some(target.alias.clone())).with(change.xmax);
     let columns: Vec<(Column, FieldRef)> = plan
         .schema()
         .iter()

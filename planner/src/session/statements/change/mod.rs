@@ -127,7 +127,7 @@ fn source(
 ) -> Result<(Rows, Columns, Assigned)> {
     let described = prepared.plan.lock().take();
     let keeps = with.is_none() && target.view.is_none() && asked.is_of_one_table() && asked.is_whole(prepared);
-    let own = || Columns::of(&target.table, Some(target.alias.clone()));
+    let own = || Columns::of(&target.table, Some(target.alias.clone())).with(asked.xmax());
     if keeps && let Some(kept) = query::found(session, prepared, params) {
         let assigned = asked.assigned(binder, &target)?;
         return Ok((Rows::of_kept(session, prepared, &kept, params)?, own(), assigned));
