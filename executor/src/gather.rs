@@ -19,7 +19,7 @@ use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, Decimal128Type, S
 use datafusion::common::Result;
 use hashbrown::HashMap;
 use rayon::prelude::*;
-use tenon_gpu::cpu::filled;
+use tenon_cpu::filled;
 
 /// Rows from which on all cores copy.
 const COPIED_ROWS_MIN: usize = 128 * 1024;

@@ -9,7 +9,7 @@ use arrow::datatypes::*;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use rayon::prelude::*;
-use tenon_gpu::cpu::{Stop, filled};
+use tenon_cpu::{Stop, filled};
 
 use crate::offload::check;
 

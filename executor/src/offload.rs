@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, exec_err, internal_err};
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 use tokio::sync::oneshot;
 
 use crate::gpu_error::to_datafusion;

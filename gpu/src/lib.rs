@@ -15,9 +15,8 @@
 //! | tuning numbers shared with kernels | [`tuning`] |
 //! | every program that tests compile | [`registry`] |
 //! | primitives | [`primitives`] |
-//! | what the benchmark binaries share | [`bench`] |
 //! | fused pipelines of generated code | [`pipeline`] |
-//! | joins; their twins on the CPU | [`join`], [`cpu::join`] |
+//! | joins | [`join`] |
 //!
 //! # How to add a primitive
 //!
@@ -35,9 +34,7 @@
 //!
 //! [`primitives::fill`] and [`primitives::map`] are the models.
 
-pub mod bench;
 pub mod compile;
-pub mod cpu;
 pub mod detect;
 pub mod error;
 pub mod join;
@@ -64,6 +61,7 @@ mod queue;
 mod seeds;
 mod sim;
 mod sources;
+mod stop;
 mod stream;
 
 pub use detect::info_report;
@@ -73,4 +71,5 @@ pub use info::{DeviceInfo, DeviceKind};
 pub use kernel::{Kernel, Module};
 pub use launch::{KernelParams, LaunchConfig};
 pub use sim::SimConfig;
+pub use stop::Stop;
 pub use stream::{Event, Stream};

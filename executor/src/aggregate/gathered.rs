@@ -15,7 +15,7 @@ use datafusion::physical_plan::statistics::StatisticsContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, StatisticsArgs};
 use futures::TryStreamExt;
 use parking_lot::Mutex;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 
 use super::local::{Local, Partial};
 use super::merge::merge;

@@ -4,7 +4,7 @@
 use arrow::array::{ArrayRef, UInt32Array};
 use datafusion::common::Result;
 use rayon::prelude::*;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 use tenon_storage::heap;
 
 use crate::keys::{append_integer_keys, hashed_keys, key_range};

@@ -17,7 +17,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::row::Rows;
 use datafusion::common::{DataFusionError, Result};
 use rayon::prelude::*;
-use tenon_gpu::cpu::join::CssTree;
+use tenon_cpu::join::CssTree;
 use tenon_storage::{MemoryBudget, Reservation, SEGMENT_ROWS_MAX, Segment};
 
 use super::encoding::{EncodedKeys, KeyEncoding, KeyRange};

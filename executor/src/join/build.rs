@@ -6,7 +6,7 @@ use arrow::array::ArrayRef;
 use datafusion::common::{JoinType, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 
 use super::kind::tracks_build;
 use super::match_bitmap::MatchBitmap;

@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::*;
 use datafusion::common::{Result, internal_err};
 use rayon::prelude::*;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 
 use crate::offload::{PIECE_ROWS, check};
 

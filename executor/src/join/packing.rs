@@ -9,7 +9,7 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::and;
 use arrow::compute::kernels::cmp::eq;
 use datafusion::common::Result;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 
 use crate::gather::pick;
 use crate::keys::{all_valid, append_integer_keys, hashed_keys, integer_keys, is_integer_key, key_range};

@@ -11,7 +11,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 
 use super::build::{BuildSide, fill_filters};
 use super::choice::Choice;

@@ -14,7 +14,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::metrics::Time;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 
 use crate::gather::concat;
 use crate::keys::{append_integer_keys, is_integer_key};

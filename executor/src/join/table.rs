@@ -11,7 +11,7 @@ mod regions;
 
 use arrow::buffer::NullBuffer;
 use datafusion::common::Result;
-use tenon_gpu::cpu::{Stop, filled, prefetch};
+use tenon_cpu::{Stop, filled, prefetch};
 
 use crate::offload::{PIECE_ROWS, check};
 

@@ -6,11 +6,11 @@
 
 use super::matcher::{Flags, Matcher};
 use super::run::RunLimits;
-use crate::cpu::Stop;
 use crate::error::Result;
 use crate::number::Reduction;
 use crate::primitives::read::read;
 use crate::primitives::reduce::reduce_into;
+use crate::stop::Stop;
 use crate::stream::Stream;
 
 /// The number of an operator's pairs, and the steps that it took. Memory: 4 bytes a position of a step.

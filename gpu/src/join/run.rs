@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::kind::JoinKind;
 use super::matcher::{Flags, Matcher, PairsMut};
-use crate::cpu::Stop;
 use crate::error::Result;
 use crate::memory::DeviceBuffer;
 use crate::number::Reduction;
@@ -12,6 +11,7 @@ use crate::primitives::expression::Expression;
 use crate::primitives::read::read;
 use crate::primitives::scan::exclusive_scan;
 use crate::primitives::select::{self, Predicate};
+use crate::stop::Stop;
 use crate::stream::Stream;
 
 /// How much of a join is done in one step.

@@ -11,7 +11,7 @@ use crate::primitives::fill::Index;
 use crate::stream::Stream;
 
 use super::bitonic;
-pub(crate) use super::radix::flip_bits;
+pub use super::radix::flip_bits;
 use super::radix::{Buffers, Digits, Outputs, Radix};
 pub use super::radix::{Order, RadixCode, RadixTuning, SortKey, tile_items};
 
@@ -59,7 +59,7 @@ impl Payload for u128 {}
 impl Payload for i128 {}
 
 /// The bit range, checked. Out of range is an error; an empty range (all keys equal) is 0..0.
-pub(crate) fn checked_bits<K: SortKey>(bits: &Option<Range<u32>>) -> Result<Range<u32>> {
+pub fn checked_bits<K: SortKey>(bits: &Option<Range<u32>>) -> Result<Range<u32>> {
     let bits = bits.clone().unwrap_or(0..K::BITS);
     if bits.end > K::BITS {
         return Err(GpuError::Invalid(format!(
@@ -104,7 +104,8 @@ pub(crate) fn radix<K: SortKey>(payload_bytes: usize, options: &SortOptions) -> 
     Ok(radix)
 }
 
-pub(crate) fn same_len(what: &str, expected: u64, found: u64) -> Result<()> {
+/// Refuses a column that is not as long as the keys. `what`: its rows in the plural.
+pub fn same_len(what: &str, expected: u64, found: u64) -> Result<()> {
     match expected == found {
         true => Ok(()),
         false => Err(GpuError::Invalid(format!("{expected} keys, but {found} {what}"))),

@@ -2,9 +2,7 @@
 //!
 //! They run on the simulator; `TENON_DEVICE=cuda` runs those that are not about the simulator itself on the GPU.
 
-mod bench;
 mod compile_all;
-mod cpu_sort;
 mod cuda_probe;
 mod data;
 mod faults;

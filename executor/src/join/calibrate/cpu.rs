@@ -12,9 +12,9 @@ use datafusion::common::{JoinSide, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
-use tenon_gpu::cpu::Stop;
-use tenon_gpu::cpu::join::hash::{HashMatcher, HashTable};
-use tenon_gpu::cpu::join::{Matcher, NestedLoopMatcher, Probe, RangeMatcher, Side};
+use tenon_cpu::Stop;
+use tenon_cpu::join::hash::{HashMatcher, HashTable};
+use tenon_cpu::join::{Matcher, NestedLoopMatcher, Probe, RangeMatcher, Side};
 use tenon_storage::{ColumnDef, ColumnOrder, Database, IndexDef, MemoryBudget, SqlType, TableDef};
 
 use crate::gpu_error::to_datafusion;

@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::{Condvar, Mutex};
+use tenon_cpu::join::PAIRS_MAX;
 use tenon_gpu::GpuError;
-use tenon_gpu::cpu::join::PAIRS_MAX;
 use tokio::sync::Notify;
 
 use super::checks::Checks;

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow, Range};
 
 use datafusion::common::{Result, internal_err};
+use tenon_cpu::Stop;
+use tenon_cpu::join::hash::{HashKey, HashMatcher, HashTable};
+use tenon_cpu::join::{CrossMatcher, CssKey, Emit, Matcher, NestedLoopMatcher, Probe, RangeMatcher, Side};
 use tenon_gpu::GpuError;
-use tenon_gpu::cpu::Stop;
-use tenon_gpu::cpu::join::hash::{HashKey, HashMatcher, HashTable};
-use tenon_gpu::cpu::join::{CrossMatcher, CssKey, Emit, Matcher, NestedLoopMatcher, Probe, RangeMatcher, Side};
 use tenon_gpu::join::sort_merge::Ascending;
 use tenon_gpu::primitives::sort::SortKey;
 

@@ -6,7 +6,7 @@
 
 use std::ops::Bound;
 
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 use tenon_gpu::join::hash::{HashOptions, hash_join};
 use tenon_gpu::join::nested_loop::{NestedLoopMatcher, Rows};
 use tenon_gpu::join::probe::Probe;

@@ -2,7 +2,7 @@
 //! operators.
 
 use datafusion::common::Result;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 
 use super::join::MaterializedJoin;
 use super::on_device::{self, Gpu, Outcome};

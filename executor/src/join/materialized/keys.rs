@@ -13,7 +13,7 @@ use arrow::compute::{and, cast};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 
 use crate::gather::pick;
 use crate::join::normalized_keys::{NormalizedKeys, normalize};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use tenon_gpu::cpu::Stop;
-use tenon_gpu::cpu::join::Matcher;
+use tenon_cpu::Stop;
+use tenon_cpu::join::Matcher;
 
 use super::checks::Checks;
 use super::cpu_operators::{Rows, cross};

@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, internal_err};
 use rayon::prelude::*;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 use tenon_storage::heap;
 
 use super::keys::KeyedRows;

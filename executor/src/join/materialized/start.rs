@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use tenon_gpu::cpu::Stop;
+use tenon_cpu::Stop;
 use tenon_storage::heap;
 
 use super::account::Account;

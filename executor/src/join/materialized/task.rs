@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::buffer::NullBuffer;
 use datafusion::common::{JoinSide, Result};
-use tenon_gpu::cpu::Stop;
-use tenon_gpu::cpu::join::Matcher;
+use tenon_cpu::Stop;
+use tenon_cpu::join::Matcher;
 use tenon_gpu::join::sort_merge::Ascending;
 
 use super::cpu_operators::{self, Rows};

@@ -10,7 +10,7 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
-use tenon_gpu::cpu::join::PAIRS_MAX;
+use tenon_cpu::join::PAIRS_MAX;
 use tenon_storage::heap;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;

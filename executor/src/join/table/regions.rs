@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use arrow::buffer::NullBuffer;
 use datafusion::common::Result;
 use rayon::prelude::*;
-use tenon_gpu::cpu::partition::partition_unless;
-use tenon_gpu::cpu::{Stop, filled};
+use tenon_cpu::partition::partition_unless;
+use tenon_cpu::{Stop, filled};
 
 use super::{Form, Head, KeyTable, Slot, Slots, direct_entries, home, slot_count};
 use crate::offload::check;

@@ -53,7 +53,6 @@
 mod arena;
 mod caller;
 mod chunk;
-mod cpu_partition;
 mod emit;
 mod feed;
 mod output;
@@ -104,10 +103,6 @@ pub struct TritonOptions {
     /// Columns of spilled runs below this length come back by a kernel instead of the copy engine, if it is not to be
     /// chosen; 0: none do.
     pub gather_below_bytes: Option<u64>,
-    /// The CPU-partitioned strategy instead of partitioning on the device: to compare with.
-    pub partition_on_cpu: bool,
-    /// A no-partitioning join (Lutz 2022, section 3): the table of all build rows in pinned host memory, to compare with.
-    pub table_on_host: bool,
     /// Gives all keys one hash, to test what depends on their spread.
     pub equal_hashes: bool,
 }

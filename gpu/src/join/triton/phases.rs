@@ -9,7 +9,6 @@ use super::programs::{Mode, Table, TableKind};
 use super::side::{HostSide, Runs};
 use super::spill::SpilledRows;
 use crate::error::Result;
-use crate::memory::PinnedBuffer;
 
 /// Milliseconds of the phases, as the device saw them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,16 +34,11 @@ pub(super) struct PhasesRun<'r, 'a> {
 
 impl PhasesRun<'_, '_> {
     /// All three; gives the kind of table that held the cached rows.
-    pub fn join(
-        &mut self,
-        build: &HostSide<'_>,
-        probe: &HostSide<'_>,
-        table_on_host: Option<&PinnedBuffer<u64>>,
-    ) -> Result<TableKind> {
+    pub fn join(&mut self, build: &HostSide<'_>, probe: &HostSide<'_>) -> Result<TableKind> {
         let compute = self.work.compute.clone();
         let start = compute.record()?;
         let mark = self.arena.mark();
-        let (mut kind, mut table) = self.build(build, table_on_host)?;
+        let (mut kind, mut table) = self.build(build)?;
         let built = compute.record()?;
         let mut runs = Runs::input(probe);
         let mut chunk = self.feed.next(&compute, &mut runs, u64::MAX)?;
@@ -83,24 +77,13 @@ impl PhasesRun<'_, '_> {
         Ok(kind)
     }
 
-    /// Pairs of what the processor has partitioned, in `cpu_ms`.
-    pub fn join_partitioned(&mut self, sides: (&SpilledRows, &SpilledRows), cpu_ms: f32) -> Result<TableKind> {
-        let start = self.work.compute.record()?;
-        self.pairs(sides)?;
-        let end = self.work.compute.record()?;
-        end.synchronize()?;
-        self.work.phases.build_ms = cpu_ms;
-        self.work.phases.pairs_ms = end.elapsed_ms_since(&start)?;
-        Ok(TableKind::Chained)
-    }
-
     /// Puts the build rows of cached partitions into a table, and spills the others.
-    fn build(&mut self, side: &HostSide<'_>, table_on_host: Option<&PinnedBuffer<u64>>) -> Result<(TableKind, Table)> {
+    fn build(&mut self, side: &HostSide<'_>) -> Result<(TableKind, Table)> {
         let (plan, mark) = (self.plan, self.arena.mark());
         if plan.table == TableKind::Chained {
             return self.link_all(side);
         }
-        let table = self.cached_table(table_on_host)?;
+        let table = self.cached_table()?;
         let compute = self.work.compute.clone();
         let mut runs = Runs::input(side);
         while let Some(chunk) = self.feed.next(&compute, &mut runs, u64::MAX)? {
@@ -144,17 +127,11 @@ impl PhasesRun<'_, '_> {
     }
 
     /// The table of cached rows, with all bits set: an array or slots.
-    fn cached_table(&mut self, on_host: Option<&PinnedBuffer<u64>>) -> Result<Table> {
+    fn cached_table(&mut self) -> Result<Table> {
         let plan = self.plan;
-        let address = match on_host {
-            Some(table) => table.address() as u64,
-            None => {
-                let bytes = plan.table_bytes(self.work.types);
-                let address = self.arena.cut(bytes)?;
-                fill(&self.work.compute, address, bytes, 0xff)?;
-                address
-            }
-        };
+        let bytes = plan.table_bytes(self.work.types);
+        let address = self.arena.cut(bytes)?;
+        fill(&self.work.compute, address, bytes, 0xff)?;
         let (slots, array) = match plan.table {
             TableKind::Linear => (address, 0),
             _ => (0, address),

@@ -145,12 +145,10 @@ impl Plan {
             false => facts.build_rows + 64,
         };
         let pair_rows = pair_rows.min(pair_rows_max);
-        let chained_fits = all_cached
-            && facts.build_rows <= pair_rows_max
-            && !options.table_on_host
-            && matches!(options.table, None | Some(TableKind::Chained));
+        let chained_fits =
+            all_cached && facts.build_rows <= pair_rows_max && matches!(options.table, None | Some(TableKind::Chained));
         let chained = options.table == Some(TableKind::Chained) && chained_fits;
-        let table_bytes = match options.table_on_host || chained {
+        let table_bytes = match chained {
             true => 0,
             false => cached.size * cached.place_bytes,
         };
@@ -169,13 +167,8 @@ impl Plan {
             chained_fits,
             pairs_out,
             total_bytes: memory.min(fixed + region_bytes + ALIGN_BYTES),
-            spill_bytes: match options.partition_on_cpu {
-                true => 0,
-                false => {
-                    spilled_share(facts.build_rows) * types.build.row()
-                        + spilled_share(facts.probe_rows) * types.probe.row()
-                }
-            },
+            spill_bytes: spilled_share(facts.build_rows) * types.build.row()
+                + spilled_share(facts.probe_rows) * types.probe.row(),
         })
     }
 }
@@ -196,19 +189,12 @@ impl Cached {
     /// idle.
     fn new(facts: &Facts<'_>, region: u64, fan_out: u32) -> Cached {
         let word = facts.types.word();
-        if facts.options.partition_on_cpu {
-            return Cached::linear(u64::MAX, 0, fan_out, 2 * word);
-        }
         let slots_needed = facts.build_rows * 8 / 7 + 1;
         let dense = facts.options.key_range.filter(|range| {
             let affordable = range.count > 0 && range.count <= slots_needed.saturating_mul(2);
             affordable && facts.options.table != Some(TableKind::Linear)
         });
         match dense {
-            Some(range) if facts.options.table_on_host => Cached::perfect(range, range.count, fan_out, word),
-            None if facts.options.table_on_host => {
-                Cached::linear(facts.build_rows, 2 * facts.build_rows + 1, fan_out, 2 * word)
-            }
             Some(range) => Cached::perfect(range, region / word, fan_out, word),
             None => Cached::linear(facts.build_rows, region / (2 * word), fan_out, 2 * word),
         }

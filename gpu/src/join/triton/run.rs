@@ -1,14 +1,9 @@
 //! The join from end to end.
 
-use std::time::Instant;
-
-use rayon::prelude::*;
-
 use super::TritonOptions;
 use super::arena::Arena;
 use super::caller::Caller;
 use super::chunk::{ChunkWork, Sink};
-use super::cpu_partition::CpuPartitioned;
 use super::feed::Feed;
 use super::output::{TritonOutput, Wanted, marks, rows_where};
 use super::phases::{Phases, PhasesRun};
@@ -112,25 +107,6 @@ pub fn triton_join(
             Ok(())
         }
     };
-    let start_of_all = Instant::now();
-    let on_cpu = match options.partition_on_cpu {
-        true => {
-            let partitioned = |side| CpuPartitioned::new(device, side, plan.partitions, types.equal_hashes);
-            let build = partitioned(&build)?;
-            check()?;
-            Some((build, partitioned(&probe)?))
-        }
-        false => None,
-    };
-    let table_on_host = match options.table_on_host {
-        true => {
-            let mut table = device.pinned::<u64>(plan.table_bytes(types).div_ceil(8))?;
-            table.par_chunks_mut(1 << 20).for_each(|part| part.fill(u64::MAX));
-            Some(table)
-        }
-        false => None,
-    };
-    let cpu_ms = start_of_all.elapsed().as_secs_f32() * 1e3;
     let streams = [device.stream()?, device.stream()?, device.stream()?, device.stream()?];
     let mut arena = Arena::new(&streams[0], plan.total_bytes)?;
     let row_bytes = types.build.row().max(types.probe.row());
@@ -168,10 +144,9 @@ pub fn triton_join(
         check: &check,
         sink: &mut *sink,
     };
-    let table = match &on_cpu {
-        Some((build, probe)) => phases.join_partitioned((&build.rows, &probe.rows), cpu_ms)?,
-        None if build.is_empty() || probe.is_empty() => plan.table,
-        None => phases.join(&build, &probe, table_on_host.as_ref())?,
+    let table = match build.is_empty() || probe.is_empty() {
+        true => plan.table,
+        false => phases.join(&build, &probe)?,
     };
     let results = words_at(&streams[0], work.shared.results, 16)?;
     if let Wanted::Join(kind) = wanted {

@@ -109,7 +109,7 @@ floats! { f32, u32, "f32"; f64, u64, "f64"; }
 
 /// The bits that the passes turn over before they compare unsigned numbers: the sign bit of integers, and every bit
 /// for descending order.
-pub(crate) fn flip_bits<K: SortKey>(order: Order) -> u128 {
+pub fn flip_bits<K: SortKey>(order: Order) -> u128 {
     let all = u128::MAX >> (128 - K::BITS);
     let sign = if K::SIGNED { 1u128 << (K::BITS - 1) } else { 0 };
     match order {

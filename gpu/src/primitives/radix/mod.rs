@@ -13,7 +13,7 @@ mod key;
 mod launch;
 mod tuning;
 
-pub(crate) use key::flip_bits;
+pub use key::flip_bits;
 pub use key::{Order, RadixCode, SortKey};
 pub use launch::programs;
 pub(crate) use launch::{Buffers, Code, Digits, Outputs, Radix};

@@ -3,7 +3,6 @@ use std::fmt::Debug;
 use rand::seq::SliceRandom;
 use rand::{Rng, rngs::StdRng};
 use tenon_gpu::Stream;
-use tenon_gpu::cpu;
 use tenon_gpu::memory::Element;
 use tenon_gpu::primitives::fill::Index;
 use tenon_gpu::primitives::gather::{gather, gather_or, scatter, scatter_split};
@@ -49,7 +48,7 @@ fn check<T: Element + PartialEq + Debug, I: Index + TryFrom<u64>>(
             "gather {items}"
         );
         let mut twin = vec![zero; items as usize];
-        cpu::gather::gather(&source, &indexes, &mut twin, zero);
+        tenon_cpu::gather::gather(&source, &indexes, &mut twin, zero);
         assert_eq!(twin, expected, "CPU gather {items}");
 
         // Scatter: a permutation, of which every eleventh item goes nowhere.
@@ -82,7 +81,7 @@ fn check<T: Element + PartialEq + Debug, I: Index + TryFrom<u64>>(
             expected,
             "scatter {items}"
         );
-        cpu::gather::scatter(&input, &targets, &mut background);
+        tenon_cpu::gather::scatter(&input, &targets, &mut background);
         assert_eq!(background, expected, "CPU scatter {items}");
     }
 }
@@ -160,7 +159,7 @@ fn bits() {
                     "{items} of {source_items}"
                 );
                 let mut twin = vec![7; expected.len()];
-                cpu::gather::gather_bits(with_bits.then_some(&bits[..]), source_items, &indexes, &mut twin);
+                tenon_cpu::gather::gather_bits(with_bits.then_some(&bits[..]), source_items, &indexes, &mut twin);
                 assert_eq!(twin, expected);
             }
         }
@@ -183,7 +182,7 @@ fn scatter_by_split() {
                 .for_each(|place| *place = u32::MAX - *place % 5);
             let input: Vec<u64> = (0..items).map(|_| rng.random()).collect();
             let mut expected = vec![0u64; items as usize];
-            cpu::gather::scatter(&input, &places, &mut expected);
+            tenon_cpu::gather::scatter(&input, &places, &mut expected);
             let (values, indexes) = (stream.upload(&input).unwrap(), stream.upload(&places).unwrap());
             let mut output = stream.alloc_zeroed::<u64>(items).unwrap();
             scatter_split(stream, values.view(), indexes.view(), output.view_mut()).unwrap();

@@ -1,6 +1,6 @@
 use rand::{Rng, rngs::StdRng};
+use tenon_cpu::histogram as twins;
 use tenon_gpu::Stream;
-use tenon_gpu::cpu::histogram as twins;
 use tenon_gpu::primitives::histogram::{Binned, Digits, histogram_digit, histogram_even};
 
 use super::{sizes, upload_at, with_stream};

@@ -1,7 +1,7 @@
 use rand::{Rng, rngs::StdRng};
 use tenon_gpu::Stream;
 use tenon_gpu::number::{Number, Reduction, Widen};
-use tenon_gpu::{cpu, primitives};
+use tenon_gpu::primitives;
 
 use super::{sizes, upload_at, with_stream};
 
@@ -26,7 +26,7 @@ fn check<T: Widen<A>, A: Number>(
                 same(found, expected),
                 "{reduction:?} of {items}: {found:?}, expected {expected:?}"
             );
-            let twin = cpu::reduce::reduce::<T, A>(&host, reduction);
+            let twin = tenon_cpu::reduce::reduce::<T, A>(&host, reduction);
             assert!(
                 same(twin, expected),
                 "CPU {reduction:?} of {items}: {twin:?}, expected {expected:?}"

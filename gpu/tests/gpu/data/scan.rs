@@ -1,6 +1,5 @@
 use rand::{Rng, rngs::StdRng};
 use tenon_gpu::Stream;
-use tenon_gpu::cpu;
 use tenon_gpu::number::{Reduction, Widen};
 use tenon_gpu::primitives::scan::{ScanShape, Scannable, exclusive_scan, exclusive_scan_shaped, inclusive_scan};
 
@@ -38,9 +37,9 @@ fn check<T: Widen<A>, A: Scannable>(
             assert_eq!(found, expected[1..], "inclusive {reduction:?} of {items}");
 
             let mut twin = vec![A::ZERO; items as usize + 1];
-            cpu::scan::exclusive_scan(&host, &mut twin, reduction);
+            tenon_cpu::scan::exclusive_scan(&host, &mut twin, reduction);
             assert_eq!(twin, expected, "CPU exclusive {reduction:?} of {items} with total");
-            cpu::scan::inclusive_scan(&host, &mut twin[..items as usize], reduction);
+            tenon_cpu::scan::inclusive_scan(&host, &mut twin[..items as usize], reduction);
             assert_eq!(
                 twin[..items as usize],
                 expected[1..],
@@ -77,8 +76,8 @@ fn shapes() {
                 let input = upload_at(stream, &host, offset);
                 let view = input.slice(offset..).unwrap();
                 let (mut narrow, mut wide) = (vec![0u32; items as usize + 1], vec![0u64; items as usize + 1]);
-                cpu::scan::exclusive_scan(&host, &mut narrow, Reduction::Sum);
-                cpu::scan::exclusive_scan(&host, &mut wide, Reduction::Sum);
+                tenon_cpu::scan::exclusive_scan(&host, &mut narrow, Reduction::Sum);
+                tenon_cpu::scan::exclusive_scan(&host, &mut wide, Reduction::Sum);
                 let mut output = stream.alloc::<u32>(items + 1).unwrap();
                 exclusive_scan_shaped(stream, view, output.view_mut(), Reduction::Sum, shape).unwrap();
                 assert!(

@@ -1,6 +1,6 @@
 use rand::{Rng, rngs::StdRng};
+use tenon_cpu::search as twins;
 use tenon_gpu::Stream;
-use tenon_gpu::cpu::search as twins;
 use tenon_gpu::number::Number;
 use tenon_gpu::primitives::fill::Index;
 use tenon_gpu::primitives::search::{Strategy, equal_range, lower_bound, search, upper_bound};

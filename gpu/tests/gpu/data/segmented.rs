@@ -1,6 +1,6 @@
 use rand::{Rng, rngs::StdRng};
+use tenon_cpu::segmented as twins;
 use tenon_gpu::Stream;
-use tenon_gpu::cpu::segmented as twins;
 use tenon_gpu::number::{Number, Reduction, Widen};
 use tenon_gpu::primitives::fill::Index;
 use tenon_gpu::primitives::segmented::{reduce_by_key, segmented_reduce};

@@ -1,8 +1,8 @@
 use std::fmt::Debug;
 
 use rand::{Rng, rngs::StdRng};
+use tenon_cpu::select as twins;
 use tenon_gpu::Stream;
-use tenon_gpu::cpu::select as twins;
 use tenon_gpu::memory::Element;
 use tenon_gpu::primitives::select::*;
 

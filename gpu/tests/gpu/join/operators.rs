@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenon_gpu::join::hash::{HashOptions, HashTable, JoinShape, PartitionShape, PartitionedJoin, TableJoin, hash_join};
 use tenon_gpu::join::{Matcher, Residual, Side};
-use tenon_gpu::{Result, Stream, cpu};
+use tenon_gpu::{Result, Stream};
 
 use super::case::Case;
 use super::ordered;
@@ -32,7 +32,7 @@ pub struct CpuSides<'a> {
     pub probe: (&'a [u64], &'a [u32]),
 }
 
-pub type CpuOperator = for<'a> fn(CpuSides<'a>) -> Box<dyn cpu::join::Matcher + 'a>;
+pub type CpuOperator = for<'a> fn(CpuSides<'a>) -> Box<dyn tenon_cpu::join::Matcher + 'a>;
 
 pub const CPU: &[(&str, CpuOperator)] = &[
     ("hash join on the CPU", cpu_hash),
@@ -108,17 +108,21 @@ fn two_passes<'a>(
 
 /// A matcher with its table.
 struct CpuHash<'a> {
-    table: cpu::join::hash::HashTable<u64>,
+    table: tenon_cpu::join::hash::HashTable<u64>,
     probe: (&'a [u64], &'a [u32]),
 }
 
-impl cpu::join::Matcher for CpuHash<'_> {
+impl tenon_cpu::join::Matcher for CpuHash<'_> {
     fn positions(&self) -> usize {
         self.probe.0.len()
     }
 
-    fn pairs(&self, positions: std::ops::Range<usize>, emit: &mut cpu::join::Emit<'_>) -> std::ops::ControlFlow<()> {
-        cpu::join::hash::HashMatcher {
+    fn pairs(
+        &self,
+        positions: std::ops::Range<usize>,
+        emit: &mut tenon_cpu::join::Emit<'_>,
+    ) -> std::ops::ControlFlow<()> {
+        tenon_cpu::join::hash::HashMatcher {
             table: &self.table,
             keys: self.probe.0,
             rows: Some(self.probe.1),
@@ -127,9 +131,9 @@ impl cpu::join::Matcher for CpuHash<'_> {
     }
 }
 
-fn cpu_hash<'a>(sides: CpuSides<'a>) -> Box<dyn cpu::join::Matcher + 'a> {
+fn cpu_hash<'a>(sides: CpuSides<'a>) -> Box<dyn tenon_cpu::join::Matcher + 'a> {
     Box::new(CpuHash {
-        table: cpu::join::hash::HashTable::new(sides.build.0, sides.build.1),
+        table: tenon_cpu::join::hash::HashTable::new(sides.build.0, sides.build.1),
         probe: sides.probe,
     })
 }

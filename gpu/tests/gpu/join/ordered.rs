@@ -1,6 +1,6 @@
 //! Joins without hashing, as operators under test.
 
-use tenon_gpu::cpu::join as cpu;
+use tenon_cpu::join as cpu;
 use tenon_gpu::join::css_tree::CssTree;
 use tenon_gpu::join::nested_loop::NestedLoopMatcher;
 use tenon_gpu::join::probe::Probe;

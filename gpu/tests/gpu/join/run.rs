@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use tenon_cpu::Stop;
 use tenon_gpu::Stream;
-use tenon_gpu::cpu::Stop;
 use tenon_gpu::join::triton::{
     HostKeys, HostSide, HostValues, TritonOptions, TritonOutput, Wanted, Words, triton_join,
 };
@@ -165,7 +165,7 @@ pub fn on_cpu(case: &Case, operator: CpuOperator) -> Outcome {
     for from in (0..matcher.positions()).step_by(step) {
         let to = matcher.positions().min(from + step);
         let flow = matcher.pairs(from..to, &mut |build_rows, probe_rows| {
-            assert!(build_rows.len() <= tenon_gpu::cpu::join::PAIRS_MAX && build_rows.len() == probe_rows.len());
+            assert!(build_rows.len() <= tenon_cpu::join::PAIRS_MAX && build_rows.len() == probe_rows.len());
             pairs.extend(build_rows.iter().copied().zip(probe_rows.iter().copied()));
             ControlFlow::Continue(())
         });

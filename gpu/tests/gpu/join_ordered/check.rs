@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use rand::{Rng, rngs::StdRng};
 use tenon_gpu::Stream;
-use tenon_gpu::cpu;
 use tenon_gpu::join::{JoinKind, JoinOutput, JoinRun, Matcher, RunLimits};
 
 /// Output of a join: pairs, and rows that come alone, in order; marks.
@@ -113,7 +112,7 @@ fn expected(kind: JoinKind, pairs: &[(u32, u32)], build_rows: u64, probe_rows: u
 
 /// Takes the pairs of a CPU matcher range by range, and once stops early. `holds`: what the caller tests on each pair.
 pub fn check_cpu(
-    matcher: &dyn cpu::join::Matcher,
+    matcher: &dyn tenon_cpu::join::Matcher,
     pairs: &[(u32, u32)],
     holds: impl Fn(u32, u32) -> bool,
     rng: &mut StdRng,
@@ -123,7 +122,7 @@ pub fn check_cpu(
     let mut found = Vec::new();
     for positions in [0..cut, cut..matcher.positions()] {
         let flow = matcher.pairs(positions, &mut |build, probe| {
-            assert!(!build.is_empty() && build.len() == probe.len() && build.len() <= cpu::join::PAIRS_MAX);
+            assert!(!build.is_empty() && build.len() == probe.len() && build.len() <= tenon_cpu::join::PAIRS_MAX);
             found.extend(
                 build
                     .iter()

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 
 use rand::{Rng, rngs::StdRng};
+use tenon_cpu::join::CssKey;
 use tenon_gpu::Stream;
-use tenon_gpu::cpu;
-use tenon_gpu::cpu::join::CssKey;
 use tenon_gpu::join::{Keys, Residual, Side};
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, Element};
 use tenon_gpu::primitives::sort::SortKey;
@@ -57,8 +56,8 @@ impl<K: Key> Input<K> {
         self.numbers.len() as u64
     }
 
-    pub fn cpu_side(&self) -> cpu::join::Side<'_, K> {
-        cpu::join::Side::new(&self.keys, self.rows.as_deref().map(Cow::Borrowed)).unwrap()
+    pub fn cpu_side(&self) -> tenon_cpu::join::Side<'_, K> {
+        tenon_cpu::join::Side::new(&self.keys, self.rows.as_deref().map(Cow::Borrowed)).unwrap()
     }
 
     pub fn upload(&self, stream: &Stream) -> Uploaded<K> {

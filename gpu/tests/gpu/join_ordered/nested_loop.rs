@@ -1,7 +1,7 @@
 //! Nested loops on the device against nested loops over the host's vectors.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tenon_gpu::cpu::join as cpu;
+use tenon_cpu::join as cpu;
 use tenon_gpu::join::nested_loop::{NestedLoopMatcher, Rows};
 use tenon_gpu::testing;
 

@@ -11,7 +11,7 @@ use tenon_gpu::join::ranges::RangeMatcher;
 use tenon_gpu::join::sort_merge::{Ascending, sort_merge};
 use tenon_gpu::join::sorted::SortedSide;
 use tenon_gpu::join::{Keys, Matcher, Residual};
-use tenon_gpu::{Stream, cpu, testing};
+use tenon_gpu::{Stream, testing};
 
 use super::check::{check, check_cpu};
 use super::input::{Input, Key, holds, reference, residual};
@@ -94,12 +94,12 @@ fn equality<K: Key>(stream: &Stream, rng: &mut StdRng) {
                 if ascending.probe { &ascending_probe } else { &probe },
             );
             let (b, p) = (sides.0.cpu_side(), sides.1.cpu_side());
-            let matcher = cpu::join::RangeMatcher::sort_merge(b, p, ascending.build, ascending.probe).unwrap();
+            let matcher = tenon_cpu::join::RangeMatcher::sort_merge(b, p, ascending.build, ascending.probe).unwrap();
             check_cpu(&matcher, &pairs, holds(modulus, &build, &probe), rng, "sort-merge");
         }
-        let tree = cpu::join::CssTree::build(&ascending_build.keys);
-        let asked = cpu::join::Probe::equal(probe.cpu_side());
-        let matcher = cpu::join::RangeMatcher::indexed(&tree, ascending_build.rows.as_deref(), asked).unwrap();
+        let tree = tenon_cpu::join::CssTree::build(&ascending_build.keys);
+        let asked = tenon_cpu::join::Probe::equal(probe.cpu_side());
+        let matcher = tenon_cpu::join::RangeMatcher::indexed(&tree, ascending_build.rows.as_deref(), asked).unwrap();
         check_cpu(&matcher, &pairs, holds(modulus, &build, &probe), rng, "indexed");
         let index = || SortedSide::presorted(sorted_build.side());
         for node_keys in [4, 8, 32] {
@@ -197,12 +197,12 @@ fn between<K: Key>(stream: &Stream, rng: &mut StdRng) {
             let host = |bound: Bound<Keys<'_>>, ends: &[K]| bound.map(|_| Cow::Owned(ends.to_vec()));
             let rows = probe.rows.as_deref().map(Cow::Borrowed);
             let mut asked =
-                cpu::join::Probe::between(probe.keys.len(), rows, host(from, &low), host(to, &high)).unwrap();
+                tenon_cpu::join::Probe::between(probe.keys.len(), rows, host(from, &low), host(to, &high)).unwrap();
             if ascending {
                 asked = asked.ascending();
             }
             let ascending_build = build.clone().sorted();
-            let matcher = cpu::join::RangeMatcher::new(ascending_build.cpu_side(), asked);
+            let matcher = tenon_cpu::join::RangeMatcher::new(ascending_build.cpu_side(), asked);
             check_cpu(&matcher, &pairs, holds(modulus, &build, &probe), rng, &what);
         }
     }

@@ -28,7 +28,7 @@ fn spilling(rng: &mut StdRng) -> Case {
 }
 
 /// Joins that take memory in all ways there are: rows that are spilled, foreseen or not, equal keys that want another
-/// table, pairs, aggregates, the processor's partitions, a table on the host.
+/// table, pairs, aggregates.
 fn all_ways(seed: &str) -> Vec<Case> {
     let mut rng = StdRng::seed_from_u64(testing::seed(seed));
     let pairs = spilling(&mut rng);
@@ -41,12 +41,9 @@ fn all_ways(seed: &str) -> Vec<Case> {
     equal_keys.build = Input::rows(build_keys);
     equal_keys.probe = Input::rows(probe_keys);
     equal_keys.options.memory_bytes = Some(300 << 10);
-    let (mut on_cpu, mut on_host) = (aggregate.clone(), aggregate.clone());
-    on_cpu.options.partition_on_cpu = true;
-    on_host.options.table_on_host = true;
     let mut unforeseen = equal_keys.clone();
     unforeseen.options.memory_bytes = Some(50 << 10);
-    vec![pairs, aggregate, equal_keys, unforeseen, on_cpu, on_host]
+    vec![pairs, aggregate, equal_keys, unforeseen]
 }
 
 fn nothing_is_held(device: &Device) {

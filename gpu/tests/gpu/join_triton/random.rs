@@ -15,8 +15,6 @@ fn options(rng: &mut StdRng, memory_bytes: u64, range: Option<KeyRange>) -> Trit
     TritonOptions {
         memory_bytes: Some(memory_bytes),
         key_range: range.filter(|_| rng.random_bool(0.6)),
-        partition_on_cpu: rng.random_bool(0.1),
-        table_on_host: rng.random_bool(0.1),
         gather_below_bytes: rng.random_bool(0.3).then_some(0),
         partitions: rng.random_bool(0.3).then(|| 1 << rng.random_range(1..8)),
         ..TritonOptions::default()
@@ -136,7 +134,6 @@ fn skew_of_one_side_and_of_both() {
     // One key has all rows: they stay on the device if they fit, and count and sum take no pairs' time.
     let mut hot = case(&mut rng, Spread::One, (20_000, 20_000), Wanted::Aggregate, 1 << 20);
     hot.residual = false;
-    (hot.options.partition_on_cpu, hot.options.table_on_host) = (false, false);
     let result = hot.check(&device);
     assert_eq!((result.table, result.spilled_rows), (TableKind::Chained, 0));
     hot.options.memory_bytes = Some(300 << 10);
@@ -198,7 +195,6 @@ fn equal_hashes_and_both_tables() {
             case.residual = false;
             case.options.equal_hashes = true;
             case.options.table = Some(table);
-            (case.options.partition_on_cpu, case.options.table_on_host) = (false, false);
             case.check(&device);
         }
     }
@@ -210,7 +206,6 @@ fn a_chained_table_if_it_is_asked_for() {
     let device = sim();
     for wanted in JoinKind::ALL.map(Wanted::Join).into_iter().chain([Wanted::Aggregate]) {
         let mut case = case(&mut rng, Spread::Zipf, (900, 700), wanted, 1 << 20);
-        (case.options.partition_on_cpu, case.options.table_on_host) = (false, false);
         case.options.table = Some(TableKind::Chained);
         let result = case.check(&device);
         assert_eq!((result.table, result.spilled_rows), (TableKind::Chained, 0));
@@ -230,7 +225,6 @@ fn keys_outside_of_the_range_that_was_promised() {
             memory_bytes,
         );
         case.residual = false;
-        (case.options.partition_on_cpu, case.options.table_on_host) = (false, false);
         case.options.key_range = Some(KeyRange { min: 100, count: 2000 });
         let result = case.check(&device);
         // Rows outside have no place in an array; a chained table takes them, too, where it fits.

@@ -5,7 +5,8 @@ use crate::pg::functions::array::{EVEN, FILL, SLICE, SUBSCRIPT};
 use crate::pg::functions::json;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Subscript, UnaryOperator, Value,
+    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Subscript, UnaryOperator,
+    Value,
 };
 use tenon_storage::parse::parse_array;
 
@@ -202,7 +203,9 @@ fn aggregated(name: &str, of_arrays: &str, function: &Function) -> Option<Expr> 
                 *expr = call(json::CARRIED, vec![own.clone()]);
                 // With DISTINCT the keys of ORDER BY are arguments, and must stay so.
                 if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
-                    order_keys(list).filter(|key| **key == own).for_each(|key| *key = expr.clone());
+                    order_keys(list)
+                        .filter(|key| **key == own)
+                        .for_each(|key| *key = expr.clone());
                 }
             }
             list.args = vec![argument];
