@@ -8,7 +8,7 @@ use crate::pg::error::{SqlError, canceled, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::lex::depth::too_deep;
 use crate::pg::settings::Settings;
-use datafusion::common::Result;
+use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::logical_expr::LogicalPlan;
@@ -143,8 +143,27 @@ impl OptimizerRule for Checkpoint {
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         check().map_err(to_datafusion)?;
+        if cfg!(debug_assertions) {
+            plan.apply_with_subqueries(has_columns_of_inputs)?;
+        }
         Ok(Transformed::no(plan))
     }
+}
+
+/// That a rule which gave an input other columns told the join above: what counts columns would take one for another.
+fn has_columns_of_inputs(plan: &LogicalPlan) -> Result<TreeNodeRecursion> {
+    if let LogicalPlan::Join(join) = plan
+        && matches!(
+            join.join_type,
+            JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full
+        )
+    {
+        let [left, right, own] = [join.left.schema(), join.right.schema(), &join.schema].map(|of| of.fields().len());
+        if left + right != own {
+            return internal_err!("a join of {left} and {right} columns has {own}");
+        }
+    }
+    Ok(TreeNodeRecursion::Continue)
 }
 
 impl PhysicalOptimizerRule for Checkpoint {
