@@ -200,14 +200,33 @@ impl Rows<'_> {
         Ok(Some((factor, columns)))
     }
 
-    /// The value of a function in FROM that gives no records but names its column, under its name in FROM.
+    /// The value of a function in FROM that gives no records but names its column, or whose column has a name of its own
+    /// there (`f() u(a)`), under its name in FROM.
     fn value(&mut self, name: &str) -> Option<Expr> {
         let factor = self.factor(name)?;
-        let own = value_name(&factor)?;
+        let own = match value_name(&factor) {
+            Some(own) => own,
+            None => self.only_column(&factor)?,
+        };
         let mut others = self.factors.iter().filter(|other| **other != factor);
         let is_column =
             others.any(|other| (self.columns)(other.clone()).is_ok_and(|all| all.iter().any(|all| all == name)));
         (!is_column).then(|| column(&factor, &own))
+    }
+
+    /// The column of a function in FROM that has but one.
+    fn only_column(&mut self, factor: &TableFactor) -> Option<String> {
+        let TableFactor::Function {
+            with_ordinality: false,
+            alias: Some(alias),
+            ..
+        } = factor
+        else {
+            return None;
+        };
+        alias.columns.first()?;
+        let mut columns = (self.columns)(factor.clone()).ok()?;
+        columns.pop().filter(|_| columns.is_empty())
     }
 
     /// The record of a relation's columns.

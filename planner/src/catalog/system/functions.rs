@@ -8,6 +8,7 @@ use super::relations::{indexed, is_constraint, relations};
 use super::rows::{self, row};
 use super::{
     DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, foreign_keys, names, partitions, signatures,
+    types,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::errors::to_datafusion;
@@ -240,9 +241,10 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
     let found: (DataType, Box<Body>) = match name {
         "format_type" => (
             DataType::Utf8,
-            Box::new(|args| {
-                let name = number(args, 0).map(|oid| names::format_type(oid, number(args, 1)).unwrap_or("???".into()));
-                ScalarValue::Utf8(name)
+            Box::new(move |args| {
+                let name = |oid| names::format_type(oid, number(args, 1)).or_else(|| types::name(&own, oid));
+                let unknown = |oid| if oid == 0 { "-" } else { "???" }.to_string();
+                ScalarValue::Utf8(number(args, 0).map(|oid| name(oid).unwrap_or_else(|| unknown(oid))))
             }),
         ),
         "pg_get_userbyid" => {

@@ -85,7 +85,7 @@ impl RegType {
     pub(super) fn name(self, binder: &Binder, oid: i64) -> String {
         let found = match self {
             Self::Class => relation_name(binder, oid),
-            Self::Type => names::format_type(oid, None),
+            Self::Type => names::format_type(oid, None).or_else(|| types::name(binder, oid)),
             Self::Proc => signatures::name(oid),
             Self::Namespace if oid == i64::from(PG_CATALOG_OID) => Some(PG_CATALOG.into()),
             Self::Namespace if oid == i64::from(INFORMATION_SCHEMA_OID) => Some(INFORMATION_SCHEMA.into()),

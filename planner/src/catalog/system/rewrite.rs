@@ -2,6 +2,7 @@
 
 use super::dialect_rewrite::rewrite_dialect;
 use super::regnames::RegType;
+use crate::catalog::bind::fold;
 use crate::pg::rewrite::name_outputs;
 use crate::pg::walk::Visit;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, ObjectName, Statement, Visitor};
@@ -31,12 +32,7 @@ fn found(is: bool) -> ControlFlow<()> {
 }
 
 fn is_system(name: &ObjectName) -> bool {
-    let parts: Vec<String> = name
-        .0
-        .iter()
-        .filter_map(|part| part.as_ident())
-        .map(crate::catalog::bind::fold)
-        .collect();
+    let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
     match parts.as_slice() {
         [.., schema, _] => schema == super::PG_CATALOG || schema == super::INFORMATION_SCHEMA,
         [name] => name.starts_with("pg_") || super::OWN.contains(&name.as_str()),
@@ -65,7 +61,11 @@ impl Visitor for Finder {
                 let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
                 name == "oid" || RegType::named(name).is_some()
             }
-            Expr::Function(Function { name, .. }) => name.0.len() > 1 && is_system(name),
+            Expr::Function(Function { name, .. }) => {
+                let last = name.0.last().and_then(|part| part.as_ident()).map(fold);
+                let names_object = |name: &str| name.strip_prefix("to_").and_then(RegType::named).is_some();
+                name.0.len() > 1 && is_system(name) || last.is_some_and(|name| names_object(&name))
+            }
             Expr::Collate { .. } => true,
             _ => false,
         })

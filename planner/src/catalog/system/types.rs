@@ -1,11 +1,12 @@
-//! The rows of `pg_type` and `pg_enum` that are of this database: enums and their arrays.
+//! The rows of `pg_type` and `pg_enum` that are of this database: enums and their arrays, domains, composite types. (The
+//! columns of a composite type are in no `pg_class`, and the conditions of a domain in no `pg_constraint`.)
 
 use super::ROLE_OID;
 use super::regnames::split;
 use super::relations::schema_oid;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
-use tenon_storage::{EnumType, Object};
+use tenon_storage::{Composite, Domain, EnumType, Object, SqlType, quote};
 
 fn enums(binder: &Binder) -> impl Iterator<Item = &'static EnumType> + '_ {
     binder.snapshot.objects().values().filter_map(|object| match object {
@@ -61,7 +62,76 @@ pub(super) fn types(binder: &Binder) -> Vec<Row> {
             },
         ]
     };
-    enums(binder).flat_map(both).collect()
+    let others = binder.snapshot.objects().values().filter_map(|object| match object {
+        Object::Domain(of) => Some(domain(binder, of)),
+        Object::Composite(of) => Some(composite(binder, of)),
+        _ => None,
+    });
+    enums(binder).flat_map(both).chain(others).collect()
+}
+
+fn domain(binder: &Binder, of: &Domain) -> Row {
+    // The base may be another domain.
+    let base_of = |of: &Domain| {
+        binder.type_named(split(&of.declared), |object| match object {
+            Object::Domain(base) => Some(base.clone()),
+            _ => None,
+        })
+    };
+    let base = base_of(of);
+    let declared = base.as_ref().map(|base| base.oid);
+    let (mut default, mut below) = (of.default.clone(), base);
+    while let (None, Some(inner)) = (&default, &below) {
+        (default, below) = (inner.default.clone(), base_of(inner));
+    }
+    let category = match of.base {
+        SqlType::Array(_) => "A",
+        base if base.is_string() => "S",
+        SqlType::Bool => "B",
+        base if base.data_type().is_temporal() => "D",
+        base if base.data_type().is_numeric() => "N",
+        _ => "U",
+    };
+    row! {
+        "oid": of.oid,
+        "typname": of.name.as_str(),
+        "typnamespace": schema_oid(binder, &of.schema_name),
+        "typowner": ROLE_OID,
+        "typlen": -1_i64,
+        "typtype": "d",
+        "typcategory": category,
+        "typisdefined": true,
+        "typdelim": ",",
+        "typinput": "domain_in",
+        "typreceive": "domain_recv",
+        "typnotnull": of.not_null,
+        "typbasetype": declared.unwrap_or_else(|| of.base.oid()),
+        "typtypmod": i64::from(of.base.typmod()),
+        "typdefault": default,
+        "typalign": "i",
+        "typstorage": "x",
+    }
+}
+
+fn composite(binder: &Binder, of: &Composite) -> Row {
+    row! {
+        "oid": of.oid,
+        "typname": of.name.as_str(),
+        "typnamespace": schema_oid(binder, &of.schema_name),
+        "typowner": ROLE_OID,
+        "typlen": -1_i64,
+        "typtype": "c",
+        "typcategory": "C",
+        "typisdefined": true,
+        "typdelim": ",",
+        "typinput": "record_in",
+        "typoutput": "record_out",
+        "typreceive": "record_recv",
+        "typsend": "record_send",
+        "typalign": "d",
+        "typstorage": "x",
+        "typtypmod": -1_i64,
+    }
 }
 
 pub(super) fn labels(binder: &Binder) -> Vec<Row> {
@@ -78,13 +148,35 @@ pub(super) fn labels(binder: &Binder) -> Vec<Row> {
     enums(binder).flat_map(label).collect()
 }
 
-/// The oid of an enum's or its array's name: `color`, `public.color`, `color[]`, `_color`.
+/// The oid of a type's name, or of an enum's array's: `color`, `public.color`, `color[]`, `_color`.
 pub(super) fn oid(binder: &Binder, name: &str) -> Option<u32> {
     if let Some(element) = name.strip_suffix("[]") {
         return enum_of(binder, element.trim_end()).map(|of| of.array_oid);
     }
     let found = enum_of(binder, name).map(|of| of.oid);
-    found.or_else(|| enum_of(binder, name.strip_prefix('_')?).map(|of| of.array_oid))
+    found
+        .or_else(|| enum_of(binder, name.strip_prefix('_')?).map(|of| of.array_oid))
+        .or_else(|| binder.type_named(split(name), |object| Some(other(object)?.0)))
+}
+
+/// The name of a domain or composite type, as `format_type` writes it.
+pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
+    let mut others = binder.snapshot.objects().values().filter_map(other);
+    let (_, schema, name) = others.find(|(own, ..)| i64::from(*own) == oid)?;
+    let name = quote::identifier(name);
+    Some(match binder.facts.path.iter().any(|of| of == schema) {
+        true => name,
+        false => format!("{}.{name}", quote::identifier(schema)),
+    })
+}
+
+/// The oid, schema and name of a domain or composite type.
+fn other(object: &Object) -> Option<(u32, &str, &str)> {
+    match object {
+        Object::Domain(of) => Some((of.oid, &of.schema_name, &of.name)),
+        Object::Composite(of) => Some((of.oid, &of.schema_name, &of.name)),
+        _ => None,
+    }
 }
 
 fn enum_of(binder: &Binder, name: &str) -> Option<&'static EnumType> {

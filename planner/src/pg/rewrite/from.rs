@@ -1,7 +1,7 @@
 //! Functions in FROM: every one may refer to what stands before it, and is called as its table where it has no alias.
 
 use crate::pg::walk::Visit;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectNamePart, TableAlias, TableFactor, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor, Visitor};
 use std::ops::ControlFlow;
 
 /// The name of ROWS FROM, as the parser sees it.
@@ -20,7 +20,7 @@ pub(super) fn function(factor: &mut TableFactor) {
     {
         *factor = TableFactor::Function {
             lateral: refers(&args.args),
-            name: name.clone(),
+            name: unqualified(name),
             args: std::mem::take(&mut args.args),
             with_ordinality: *with_ordinality,
             alias: alias.take(),
@@ -44,6 +44,16 @@ pub(super) fn function(factor: &mut TableFactor) {
         columns: Vec::new(),
         at: None,
     });
+}
+
+/// `pg_catalog.unnest` is `unnest`: the functions are one flat space here.
+fn unqualified(name: &ObjectName) -> ObjectName {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(schema), function] if schema.value.eq_ignore_ascii_case("pg_catalog") => {
+            ObjectName(vec![function.clone()])
+        }
+        _ => name.clone(),
+    }
 }
 
 /// Whether something may be a column.

@@ -1,5 +1,5 @@
-//! Statements that read the system catalogs, spelled so that DataFusion can plan them: casts to regclass and its kin,
-//! arrays in the columns of system tables, and scalar subqueries, which DataFusion must be able to tell to give one row.
+//! Statements that read the system catalogs, spelled so that DataFusion can plan them: casts to regclass and its kin, and
+//! arrays in the columns of system tables, and subqueries of tables that have no rows here.
 
 mod regcasts;
 mod subqueries;
@@ -21,20 +21,19 @@ struct Respeller;
 impl VisitorMut for Respeller {
     type Break = ();
 
-    fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
-        for item in &mut select.projection {
-            subqueries::count_existing(item);
-        }
-        ControlFlow::Continue(())
-    }
-
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            // Options, privileges and memberships: there are none of them here.
-            Expr::Function(function) if is_named(function, "array_to_string") && !of_value(function) => {
-                *expr = null_text();
+            Expr::Function(function) if subqueries::is_empty_array(function) => {
+                let empty = Value::SingleQuotedString("{}".into());
+                *expr = cast(Expr::Value(empty.into()), ast::DataType::Text);
             }
-            Expr::Function(function) if subqueries::is_empty_array(function) => *expr = empty_array(),
+            Expr::Subquery(query) if subqueries::is_null(query) => *expr = cast(null(), ast::DataType::Text),
+            Expr::Subquery(query) => {
+                if let Some(to) = subqueries::cast_outside(query) {
+                    let value = std::mem::replace(expr, null());
+                    *expr = cast(value, to);
+                }
+            }
             Expr::Function(function) if is_named(function, "generate_subscripts") => {
                 let mut args = arguments(function);
                 args.truncate(1);
@@ -76,17 +75,6 @@ impl VisitorMut for Respeller {
                 let operands = [right, left].map(|operand| std::mem::replace(operand.as_mut(), null()));
                 *expr = call(super::functions::TEXT_ARRAY_HAS, operands.into());
             }
-            Expr::Subquery(query) => match subqueries::known_null(query) {
-                Some(value) => *expr = value,
-                None => {
-                    let outside = subqueries::cast_outside(query);
-                    subqueries::first_row_only(query);
-                    if let Some(to) = outside {
-                        let value = std::mem::replace(expr, null());
-                        *expr = cast(value, to);
-                    }
-                }
-            },
             _ => {}
         }
         ControlFlow::Continue(())
@@ -108,23 +96,18 @@ fn is_named(function: &Function, name: &str) -> bool {
 }
 
 fn arguments(function: &Function) -> Vec<Expr> {
-    let FunctionArguments::List(list) = &function.args else {
-        return Vec::new();
-    };
+    match &function.args {
+        FunctionArguments::List(list) => expressions(&list.args),
+        _ => Vec::new(),
+    }
+}
+
+fn expressions(arguments: &[FunctionArg]) -> Vec<Expr> {
     let value = |argument: &FunctionArg| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
         _ => None,
     };
-    list.args.iter().filter_map(value).collect()
-}
-
-/// The array is made in the statement, not a column of a system table.
-fn of_value(function: &Function) -> bool {
-    match arguments(function).first() {
-        Some(Expr::Array(_)) => true,
-        Some(Expr::Function(made)) => !subqueries::builds_array(made),
-        _ => false,
-    }
+    arguments.iter().filter_map(value).collect()
 }
 
 /// The array is a column: those of system tables are texts such as `{1,2}`.
@@ -151,15 +134,6 @@ fn cast(expr: Expr, data_type: ast::DataType) -> Expr {
         array: false,
         format: None,
     }
-}
-
-fn null_text() -> Expr {
-    cast(null(), ast::DataType::Text)
-}
-
-fn empty_array() -> Expr {
-    let text = Value::SingleQuotedString("{}".into());
-    cast(Expr::Value(text.into()), ast::DataType::Text)
 }
 
 fn call(name: &str, args: Vec<Expr>) -> Expr {
