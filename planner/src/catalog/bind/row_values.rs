@@ -216,17 +216,32 @@ impl Rows<'_> {
 
     /// The column of a function in FROM that has but one.
     fn only_column(&mut self, factor: &TableFactor) -> Option<String> {
-        let TableFactor::Function {
+        let (TableFactor::Function {
             with_ordinality: false,
             alias: Some(alias),
             ..
-        } = factor
+        }
+        | TableFactor::UNNEST {
+            with_ordinality: false,
+            alias: Some(alias),
+            ..
+        }) = factor
         else {
             return None;
         };
-        alias.columns.first()?;
-        let mut columns = (self.columns)(factor.clone()).ok()?;
-        columns.pop().filter(|_| columns.is_empty())
+        let first = fold(&alias.columns.first()?.name);
+        if let Ok(mut columns) = (self.columns)(factor.clone()) {
+            return columns.pop().filter(|_| columns.is_empty());
+        }
+        // Where it refers to other queries, its columns cannot be asked for here.
+        let (name, arguments) = match factor {
+            TableFactor::UNNEST { array_exprs, .. } => ("unnest".to_string(), array_exprs.len()),
+            TableFactor::Function { name, args, .. } => {
+                (name.0.last().and_then(ObjectNamePart::as_ident).map(fold)?, args.len())
+            }
+            _ => return None,
+        };
+        matches!((name.as_str(), arguments), ("generate_series", _) | ("unnest", 1)).then_some(first)
     }
 
     /// The record of a relation's columns.
