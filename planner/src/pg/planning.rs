@@ -9,7 +9,7 @@ use crate::pg::errors::to_datafusion;
 use crate::pg::lex::depth::too_deep;
 use crate::pg::settings::Settings;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion, TreeNodeVisitor};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
@@ -144,7 +144,7 @@ impl OptimizerRule for Checkpoint {
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         check().map_err(to_datafusion)?;
         if cfg!(debug_assertions) {
-            plan.apply_with_subqueries(has_columns_of_inputs)?;
+            plan.apply(has_columns_of_inputs)?;
         }
         Ok(Transformed::no(plan))
     }
