@@ -42,9 +42,9 @@ impl DecorrelateLateral {
         };
         let join = without_marks(join)?;
         let changed = join.transformed;
-        let mut plan = self.0.rewrite(LogicalPlan::Join(join.data), config)?;
-        plan.transformed |= changed;
-        Ok(plan)
+        let plan = self.0.rewrite(LogicalPlan::Join(join.data), config)?;
+        // On to what is below: another LATERAL may stand there.
+        Ok(Transformed::new_transformed(plan.data, changed || plan.transformed))
     }
 }
 
