@@ -9,8 +9,8 @@ use crate::pg::rewrite::call;
 use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectNamePart, Query,
-    Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut,
+    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -204,44 +204,51 @@ impl Rows<'_> {
     /// there (`f() u(a)`), under its name in FROM.
     fn value(&mut self, name: &str) -> Option<Expr> {
         let factor = self.factor(name)?;
-        let own = match value_name(&factor) {
-            Some(own) => own,
-            None => self.only_column(&factor)?,
-        };
+        let own = self.value_column(&factor)?;
         let mut others = self.factors.iter().filter(|other| **other != factor);
         let is_column =
             others.any(|other| (self.columns)(other.clone()).is_ok_and(|all| all.iter().any(|all| all == name)));
         (!is_column).then(|| column(&factor, &own))
     }
 
-    /// The column of a function in FROM that has but one.
-    fn only_column(&mut self, factor: &TableFactor) -> Option<String> {
-        let (TableFactor::Function {
-            with_ordinality: false,
-            alias: Some(alias),
-            ..
-        }
-        | TableFactor::UNNEST {
-            with_ordinality: false,
-            alias: Some(alias),
-            ..
-        }) = factor
-        else {
-            return None;
-        };
-        let first = fold(&alias.columns.first()?.name);
-        if let Ok(mut columns) = (self.columns)(factor.clone()) {
-            return columns.pop().filter(|_| columns.is_empty());
-        }
-        // Where it refers to other queries, its columns cannot be asked for here.
-        let (name, arguments) = match factor {
-            TableFactor::UNNEST { array_exprs, .. } => ("unnest".to_string(), array_exprs.len()),
-            TableFactor::Function { name, args, .. } => {
-                (name.0.last().and_then(ObjectNamePart::as_ident).map(fold)?, args.len())
-            }
+    /// The column of a function in FROM that gives it a name, or is given one there, and has no other.
+    fn value_column(&mut self, factor: &TableFactor) -> Option<String> {
+        let last = |name: &ObjectName| name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
+        let (name, arguments, alias) = match factor {
+            TableFactor::Function {
+                name,
+                args,
+                alias,
+                with_ordinality: false,
+                ..
+            } => (last(name)?, args.len(), alias),
+            TableFactor::Table {
+                name,
+                args: Some(args),
+                alias,
+                with_ordinality: false,
+                ..
+            } => (last(name)?, args.args.len(), alias),
+            TableFactor::UNNEST {
+                array_exprs,
+                alias,
+                with_ordinality: false,
+                ..
+            } => ("unnest".to_string(), array_exprs.len(), alias),
             _ => return None,
         };
-        matches!((name.as_str(), arguments), ("generate_series", _) | ("unnest", 1)).then_some(first)
+        let declared = alias.as_ref().and_then(|alias| alias.columns.first());
+        let declared = declared.map(|declared| fold(&declared.name));
+        if let Some(own) = out_name(&name) {
+            return Some(declared.unwrap_or_else(|| own.to_string()));
+        }
+        let declared = declared?;
+        let is_only = match (self.columns)(factor.clone()) {
+            Ok(columns) => columns.len() == 1,
+            // Where it refers to other queries, its columns cannot be asked for here.
+            Err(_) => matches!((name.as_str(), arguments), ("generate_series", _) | ("unnest", 1)),
+        };
+        is_only.then_some(declared)
     }
 
     /// The record of a relation's columns.
@@ -291,29 +298,6 @@ impl Rows<'_> {
             None => record,
         }))
     }
-}
-
-/// The column of a function in FROM that gives it a name, and no records.
-fn value_name(factor: &TableFactor) -> Option<String> {
-    let (name, alias) = match factor {
-        TableFactor::Function {
-            name,
-            alias,
-            with_ordinality: false,
-            ..
-        }
-        | TableFactor::Table {
-            name,
-            args: Some(_),
-            alias,
-            with_ordinality: false,
-            ..
-        } => (name, alias),
-        _ => return None,
-    };
-    let own = out_name(&name.0.last().and_then(ObjectNamePart::as_ident).map(fold)?)?;
-    let declared = alias.as_ref().and_then(|alias| alias.columns.first());
-    Some(declared.map_or_else(|| own.to_string(), |declared| fold(&declared.name)))
 }
 
 /// A relation's column.

@@ -175,7 +175,7 @@ fn pair() -> Fields {
 /// Functions over names and oids of objects.
 fn reg_function(binder: &Binder, name: &str) -> Option<(DataType, Box<Fallible>)> {
     let binder = binder.clone();
-    if let Some(alias) = name.strip_prefix("to_").and_then(RegType::named) {
+    if let Some(alias) = RegType::looked_up_by(name) {
         let find = move |args: &[ScalarValue]| {
             let oid = text(args, 0).and_then(|name| alias.oid(&binder, &name));
             Ok(ScalarValue::UInt32(oid))

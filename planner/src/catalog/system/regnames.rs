@@ -59,6 +59,11 @@ impl RegType {
         })
     }
 
+    /// By the function that looks a name up: `to_regclass`.
+    pub(super) fn looked_up_by(function: &str) -> Option<Self> {
+        function.strip_prefix("to_").and_then(Self::named)
+    }
+
     /// The oid of a name, as the type's input reads it; None: there is no such object.
     pub(super) fn oid(self, binder: &Binder, name: &str) -> Option<u32> {
         let name = name.trim();

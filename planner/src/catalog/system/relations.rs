@@ -208,13 +208,8 @@ fn class_of(binder: &Binder, oid: u32) -> i64 {
     if binder.snapshot.schemas().any(|(_, schema)| schema.oid == oid) {
         return PG_NAMESPACE;
     }
-    let is_it = |object: &Object| match object {
-        Object::Domain(domain) => domain.oid == oid,
-        Object::Composite(composite) => composite.oid == oid,
-        Object::Enum(of) => of.oid == oid,
-        _ => false,
-    };
-    if binder.snapshot.objects().values().any(is_it) {
+    let mut types = binder.snapshot.objects().values().filter_map(types::identity);
+    if types.any(|(own, ..)| own == oid) {
         PG_TYPE
     } else {
         PG_CLASS

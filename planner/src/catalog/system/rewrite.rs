@@ -63,8 +63,7 @@ impl Visitor for Finder {
             }
             Expr::Function(Function { name, .. }) => {
                 let last = name.0.last().and_then(|part| part.as_ident()).map(fold);
-                let names_object = |name: &str| name.strip_prefix("to_").and_then(RegType::named).is_some();
-                name.0.len() > 1 && is_system(name) || last.is_some_and(|name| names_object(&name))
+                name.0.len() > 1 && is_system(name) || last.is_some_and(|name| RegType::looked_up_by(&name).is_some())
             }
             Expr::Collate { .. } => true,
             _ => false,

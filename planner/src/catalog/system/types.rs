@@ -6,6 +6,7 @@ use super::regnames::split;
 use super::relations::schema_oid;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
+use std::sync::Arc;
 use tenon_storage::{Composite, Domain, EnumType, Object, SqlType, quote};
 
 fn enums(binder: &Binder) -> impl Iterator<Item = &'static EnumType> + '_ {
@@ -17,49 +18,44 @@ fn enums(binder: &Binder) -> impl Iterator<Item = &'static EnumType> + '_ {
 
 pub(super) fn types(binder: &Binder) -> Vec<Row> {
     let both = |of: &'static EnumType| {
-        let namespace = schema_oid(binder, &of.schema_name);
         [
-            row! {
-                "oid": of.oid,
-                "typname": of.name.as_str(),
-                "typnamespace": namespace,
-                "typowner": ROLE_OID,
-                "typlen": 4_i64,
-                "typbyval": true,
-                "typtype": "e",
-                "typcategory": "E",
-                "typisdefined": true,
-                "typdelim": ",",
-                "typarray": of.array_oid,
-                "typinput": "enum_in",
-                "typoutput": "enum_out",
-                "typreceive": "enum_recv",
-                "typsend": "enum_send",
-                "typalign": "i",
-                "typstorage": "p",
-                "typtypmod": -1_i64,
-            },
-            row! {
-                "oid": of.array_oid,
-                "typname": of.array_type_name.as_str(),
-                "typnamespace": namespace,
-                "typowner": ROLE_OID,
-                "typlen": -1_i64,
-                "typtype": "b",
-                "typcategory": "A",
-                "typisdefined": true,
-                "typdelim": ",",
-                "typelem": of.oid,
-                "typsubscript": "array_subscript_handler",
-                "typinput": "array_in",
-                "typoutput": "array_out",
-                "typreceive": "array_recv",
-                "typsend": "array_send",
-                "typanalyze": "array_typanalyze",
-                "typalign": "i",
-                "typstorage": "x",
-                "typtypmod": -1_i64,
-            },
+            typed(
+                binder,
+                (of.oid, &of.schema_name, &of.name),
+                row! {
+                    "typlen": 4_i64,
+                    "typbyval": true,
+                    "typtype": "e",
+                    "typcategory": "E",
+                    "typarray": of.array_oid,
+                    "typinput": "enum_in",
+                    "typoutput": "enum_out",
+                    "typreceive": "enum_recv",
+                    "typsend": "enum_send",
+                    "typalign": "i",
+                    "typstorage": "p",
+                    "typtypmod": -1_i64,
+                },
+            ),
+            typed(
+                binder,
+                (of.array_oid, &of.schema_name, &of.array_type_name),
+                row! {
+                    "typlen": -1_i64,
+                    "typtype": "b",
+                    "typcategory": "A",
+                    "typelem": of.oid,
+                    "typsubscript": "array_subscript_handler",
+                    "typinput": "array_in",
+                    "typoutput": "array_out",
+                    "typreceive": "array_recv",
+                    "typsend": "array_send",
+                    "typanalyze": "array_typanalyze",
+                    "typalign": "i",
+                    "typstorage": "x",
+                    "typtypmod": -1_i64,
+                },
+            ),
         ]
     };
     let others = binder.snapshot.objects().values().filter_map(|object| match object {
@@ -70,20 +66,25 @@ pub(super) fn types(binder: &Binder) -> Vec<Row> {
     enums(binder).flat_map(both).chain(others).collect()
 }
 
-fn domain(binder: &Binder, of: &Domain) -> Row {
-    // The base may be another domain.
-    let base_of = |of: &Domain| {
-        binder.type_named(split(&of.declared), |object| match object {
-            Object::Domain(base) => Some(base.clone()),
-            _ => None,
-        })
+/// A row with what all types have.
+fn typed(binder: &Binder, (oid, schema, name): (u32, &str, &str), rest: Row) -> Row {
+    let mut row = row! {
+        "oid": oid,
+        "typname": name,
+        "typnamespace": schema_oid(binder, schema),
+        "typowner": ROLE_OID,
+        "typisdefined": true,
+        "typdelim": ",",
     };
-    let base = base_of(of);
-    let declared = base.as_ref().map(|base| base.oid);
-    let (mut default, mut below) = (of.default.clone(), base);
-    while let (None, Some(inner)) = (&default, &below) {
-        (default, below) = (inner.default.clone(), base_of(inner));
-    }
+    row.extend(rest);
+    row
+}
+
+fn domain(binder: &Binder, of: &Arc<Domain>) -> Row {
+    let chain = binder.domain_chain(of);
+    // The base may be another domain.
+    let base = chain.iter().nth_back(1).map(|base| base.oid);
+    let default = chain.iter().rev().find_map(|of| of.default.clone());
     let category = match of.base {
         SqlType::Array(_) => "A",
         base if base.is_string() => "S",
@@ -92,46 +93,42 @@ fn domain(binder: &Binder, of: &Domain) -> Row {
         base if base.data_type().is_numeric() => "N",
         _ => "U",
     };
-    row! {
-        "oid": of.oid,
-        "typname": of.name.as_str(),
-        "typnamespace": schema_oid(binder, &of.schema_name),
-        "typowner": ROLE_OID,
-        "typlen": -1_i64,
-        "typtype": "d",
-        "typcategory": category,
-        "typisdefined": true,
-        "typdelim": ",",
-        "typinput": "domain_in",
-        "typreceive": "domain_recv",
-        "typnotnull": of.not_null,
-        "typbasetype": declared.unwrap_or_else(|| of.base.oid()),
-        "typtypmod": i64::from(of.base.typmod()),
-        "typdefault": default,
-        "typalign": "i",
-        "typstorage": "x",
-    }
+    typed(
+        binder,
+        (of.oid, &of.schema_name, &of.name),
+        row! {
+            "typlen": -1_i64,
+            "typtype": "d",
+            "typcategory": category,
+            "typinput": "domain_in",
+            "typreceive": "domain_recv",
+            "typnotnull": of.not_null,
+            "typbasetype": base.unwrap_or_else(|| of.base.oid()),
+            "typtypmod": i64::from(of.base.typmod()),
+            "typdefault": default,
+            "typalign": "i",
+            "typstorage": "x",
+        },
+    )
 }
 
 fn composite(binder: &Binder, of: &Composite) -> Row {
-    row! {
-        "oid": of.oid,
-        "typname": of.name.as_str(),
-        "typnamespace": schema_oid(binder, &of.schema_name),
-        "typowner": ROLE_OID,
-        "typlen": -1_i64,
-        "typtype": "c",
-        "typcategory": "C",
-        "typisdefined": true,
-        "typdelim": ",",
-        "typinput": "record_in",
-        "typoutput": "record_out",
-        "typreceive": "record_recv",
-        "typsend": "record_send",
-        "typalign": "d",
-        "typstorage": "x",
-        "typtypmod": -1_i64,
-    }
+    typed(
+        binder,
+        (of.oid, &of.schema_name, &of.name),
+        row! {
+            "typlen": -1_i64,
+            "typtype": "c",
+            "typcategory": "C",
+            "typinput": "record_in",
+            "typoutput": "record_out",
+            "typreceive": "record_recv",
+            "typsend": "record_send",
+            "typalign": "d",
+            "typstorage": "x",
+            "typtypmod": -1_i64,
+        },
+    )
 }
 
 pub(super) fn labels(binder: &Binder) -> Vec<Row> {
@@ -153,16 +150,14 @@ pub(super) fn oid(binder: &Binder, name: &str) -> Option<u32> {
     if let Some(element) = name.strip_suffix("[]") {
         return enum_of(binder, element.trim_end()).map(|of| of.array_oid);
     }
-    let found = enum_of(binder, name).map(|of| of.oid);
-    found
-        .or_else(|| enum_of(binder, name.strip_prefix('_')?).map(|of| of.array_oid))
-        .or_else(|| binder.type_named(split(name), |object| Some(other(object)?.0)))
+    let found = binder.type_named(split(name), |object| Some(identity(object)?.0));
+    found.or_else(|| enum_of(binder, name.strip_prefix('_')?).map(|of| of.array_oid))
 }
 
-/// The name of a domain or composite type, as `format_type` writes it.
+/// The name of a type, as `format_type` writes it.
 pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
-    let mut others = binder.snapshot.objects().values().filter_map(other);
-    let (_, schema, name) = others.find(|(own, ..)| i64::from(*own) == oid)?;
+    let mut types = binder.snapshot.objects().values().filter_map(identity);
+    let (_, schema, name) = types.find(|(own, ..)| i64::from(*own) == oid)?;
     let name = quote::identifier(name);
     Some(match binder.facts.path.iter().any(|of| of == schema) {
         true => name,
@@ -170,11 +165,12 @@ pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
     })
 }
 
-/// The oid, schema and name of a domain or composite type.
-fn other(object: &Object) -> Option<(u32, &str, &str)> {
+/// The oid, schema and name of a type.
+pub(super) fn identity(object: &Object) -> Option<(u32, &str, &str)> {
     match object {
         Object::Domain(of) => Some((of.oid, &of.schema_name, &of.name)),
         Object::Composite(of) => Some((of.oid, &of.schema_name, &of.name)),
+        Object::Enum(of) => Some((of.oid, &of.schema_name, &of.name)),
         _ => None,
     }
 }

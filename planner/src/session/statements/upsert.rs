@@ -147,13 +147,13 @@ impl Upsert<'_> {
                 let all = concat_batches(&definition.schema, &written).map_err(|error| from_arrow(&error))?;
                 let mut order: Vec<u32> = (0..places.len() as u32).collect();
                 order.sort_by_key(|at| places[*at as usize]);
-                let mut rows =
-                    take_record_batch(&all, &UInt32Array::from(order.clone())).map_err(|error| from_arrow(&error))?;
+                let order = UInt32Array::from(order);
+                let mut rows = take_record_batch(&all, &order).map_err(|error| from_arrow(&error))?;
                 let mut columns = Columns::through(&self.table, self.through.as_ref(), self.alias.clone());
                 if xmax::is_named(items) {
                     // Those that were there come after the new ones.
                     let first_met = (places.len() - changed.len()) as u32;
-                    let locked = order.iter().map(|at| *at >= first_met);
+                    let locked = order.values().iter().map(|at| *at >= first_met);
                     columns = columns.with_hidden();
                     rows = xmax::beside(binder, &rows, locked)?;
                 }

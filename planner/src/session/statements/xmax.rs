@@ -64,6 +64,7 @@ fn is_xmax(expr: &Expr, alias: Option<&str>) -> bool {
 pub(super) fn resolve(items: &mut [SelectItem], xmax: Xmax, alias: &str) -> Result<()> {
     let value = match xmax {
         Xmax::Gone => return Ok(()),
+        _ if !is_named(items) => return Ok(()),
         Xmax::Zero => parse_expression("CAST('0' AS xid)")?,
         Xmax::Hidden => Expr::Identifier(Ident::with_quote('"', HIDDEN)),
     };

@@ -1,4 +1,4 @@
-//! Statements that read the system catalogs, spelled so that DataFusion can plan them: casts to regclass and its kin, and
+//! Statements that read the system catalogs, spelled so that DataFusion can plan them: casts to regclass and its kin,
 //! arrays in the columns of system tables, and subqueries of tables that have no rows here.
 
 mod regcasts;

@@ -62,7 +62,7 @@ fn show(expr: &mut Expr) {
             let Some(own) = name.0.last().and_then(|part| part.as_ident()).map(fold) else {
                 return;
             };
-            if let Some(alias) = own.strip_prefix("to_").and_then(RegType::named) {
+            if let Some(alias) = RegType::looked_up_by(&own) {
                 let found = std::mem::replace(expr, super::null());
                 *expr = call(&reg_name(alias), vec![found]);
                 return;
