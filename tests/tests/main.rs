@@ -28,6 +28,7 @@ mod slt;
 #[path = "../examples/bench/small/mod.rs"]
 mod small;
 mod store;
+mod times;
 mod tpch;
 mod types;
 mod wire;
@@ -70,7 +71,9 @@ fn main() {
     trials.extend(fragments::trials());
     trials.extend(drivers::trials());
     trials.extend(oracle::trials());
-    libtest_mimic::run(&args, without_gaps(trials)).exit();
+    let conclusion = libtest_mimic::run(&args, without_gaps(trials));
+    times::report();
+    conclusion.exit();
 }
 
 /// Trials that `known-gaps.txt` names (a name, two spaces, what is missing) are reported as ignored, and why.
@@ -141,7 +144,9 @@ fn trial<F>(name: &str, body: impl FnOnce() -> F + Send + 'static) -> Trial
 where
     F: Future<Output = anyhow::Result<()>>,
 {
+    let timed = name.to_string();
     Trial::test(name, move || {
+        let _timed = times::Timed::start(&timed);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let bounded = async { tokio::time::timeout(trial_timeout(), body()).await };
         match runtime.block_on(bounded) {

@@ -2,8 +2,9 @@
 
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::aggregate::names::is_aggregate;
+use crate::pg::functions::sets::names::is_set;
 use crate::pg::parse::{parse_expression, parse_query};
-use crate::pg::rewrite::function_name;
 use crate::pg::walk::{Visit, VisitMut};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Visitor,
@@ -75,7 +76,7 @@ pub(crate) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
         }
         _ => return no("Views that do not select from a single table or view are not automatically updatable."),
     };
-    if let Some(detail) = obstacle(binder, &query, select) {
+    if let Some(detail) = obstacle(&query, select) {
         return no(detail);
     }
     let single = "Views that do not select from a single table or view are not automatically updatable.";
@@ -181,7 +182,7 @@ fn and(first: Option<Expr>, second: Option<Expr>) -> Option<Expr> {
 }
 
 /// Why rows of a query are not rows of its table.
-fn obstacle(binder: &Binder, query: &Query, select: &Select) -> Option<&'static str> {
+fn obstacle(query: &Query, select: &Select) -> Option<&'static str> {
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
     if select.distinct.is_some() {
         return Some("Views containing DISTINCT are not automatically updatable.");
@@ -198,33 +199,32 @@ fn obstacle(binder: &Binder, query: &Query, select: &Select) -> Option<&'static 
     if query.limit_clause.is_some() || query.fetch.is_some() {
         return Some("Views containing LIMIT or OFFSET are not automatically updatable.");
     }
-    struct Calls<'a>(&'a Binder, Option<&'static str>);
-    impl Visitor for Calls<'_> {
+    struct Calls(Option<&'static str>);
+    impl Visitor for Calls {
         type Break = ();
         fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
             ControlFlow::Break(())
         }
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             if let Expr::Function(call) = expr {
-                let name = function_name(call);
                 if call.over.is_some() {
-                    self.1 = Some("Views that return window functions are not automatically updatable.");
-                } else if self.0.services.state.aggregate_functions().contains_key(&name) {
-                    self.1 = Some("Views that return aggregate functions are not automatically updatable.");
-                } else if ["generate_series", "unnest", "generate_subscripts"].contains(&name.as_str()) {
-                    self.1 = Some("Views that return set-returning functions are not automatically updatable.");
+                    self.0 = Some("Views that return window functions are not automatically updatable.");
+                } else if is_aggregate(call) {
+                    self.0 = Some("Views that return aggregate functions are not automatically updatable.");
+                } else if is_set(call) {
+                    self.0 = Some("Views that return set-returning functions are not automatically updatable.");
                 }
             }
             ControlFlow::Continue(())
         }
     }
-    let mut calls = Calls(binder, None);
+    let mut calls = Calls(None);
     for item in &select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             let _ = Visit::visit(expr, &mut calls);
         }
     }
-    calls.1
+    calls.0
 }
 
 impl Through {

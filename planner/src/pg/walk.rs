@@ -30,6 +30,15 @@ pub(crate) fn replace<T, E>(place: &mut T, replacement: Result<Option<T>, E>) ->
     ControlFlow::Continue(())
 }
 
+pub(crate) fn null() -> Expr {
+    Expr::Value(ast::Value::Null.into())
+}
+
+/// The expression, in whose place NULL is left.
+pub(crate) fn taken(place: &mut Expr) -> Expr {
+    std::mem::replace(place, null())
+}
+
 /// Shows each expression of a tree, those around others first, and whether it stands in a query within the tree.
 pub(crate) fn expressions<T: Visit, B>(tree: &T, see: impl FnMut(&Expr, bool) -> ControlFlow<B>) -> ControlFlow<B> {
     tree.visit(&mut Expressions {

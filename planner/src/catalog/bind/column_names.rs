@@ -4,6 +4,7 @@
 
 use crate::pg::parse::select;
 use crate::pg::rewrite::output_name;
+use crate::pg::walk::null;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, Query, SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
 };
@@ -65,8 +66,4 @@ fn named(item: &SelectItem) -> SelectItem {
         },
         None => item.clone(),
     }
-}
-
-fn null() -> Expr {
-    Expr::Value(Value::Null.into())
 }

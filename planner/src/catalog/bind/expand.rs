@@ -282,9 +282,9 @@ impl Expander<'_> {
 
     /// What a query's groups and aggregates are, where its subqueries and its tables' keys have a say in it.
     fn groups(&self, select: &mut Select, keys: &mut [&mut Expr]) -> Result<()> {
-        outer_aggregates::hoist(self.binder, select, keys);
+        outer_aggregates::hoist(select, keys);
         determined::resolve(select, keys, |factor| self.keyed(factor));
-        grouped_apart::resolve(select, keys, |call| outer_aggregates::is_own(self.binder, call))
+        grouped_apart::resolve(select, keys, outer_aggregates::is_own)
     }
 
     /// A table with a primary key, unless other names stand for its columns.

@@ -7,11 +7,14 @@
 use super::composite::parsed;
 use super::{Binder, fold, hygiene, outer_aggregates, parts};
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::aggregate::names::has_aggregate;
 use crate::pg::functions::raise::RAISE;
 use crate::pg::functions::record::FIELD;
+use crate::pg::functions::sets::names::has_set;
 use crate::pg::parse::{parse, parse_expression, select};
 use crate::pg::rewrite::{call, function_name, rewrite};
 use crate::pg::statement::Kind;
+use crate::pg::walk::null;
 use crate::pg::walk::{VisitMut, replace};
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function as Call, FunctionArg,
@@ -374,7 +377,7 @@ impl Inliner<'_> {
                 function: &function,
                 values: &values,
             };
-            outer_aggregates::mark(self.binder, &mut query, |expr| parameters.value(expr).is_some());
+            outer_aggregates::mark(&mut query, |expr| parameters.value(expr).is_some());
             let _ = query.visit(&mut parameters);
             match query.visit(&mut self.deeper()?) {
                 ControlFlow::Break(error) => return Err(error),
@@ -407,7 +410,7 @@ impl Inliner<'_> {
             None => Expr::Subquery(first_row(query)),
         };
         let value = match result.as_str() {
-            "void" => Expr::Value(Value::Null.into()),
+            "void" => null(),
             result if result.starts_with("any") => value,
             result => cast_bare(value, result)?,
         };
@@ -416,7 +419,7 @@ impl Inliner<'_> {
         }
         let null = |value: &Expr| CaseWhen {
             condition: Expr::IsNull(Box::new(value.clone())),
-            result: Expr::Value(Value::Null.into()),
+            result: null(),
         };
         Ok(Some(Expr::Case {
             case_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
@@ -533,21 +536,19 @@ fn alone(query: &Query) -> Option<Expr> {
         && select.selection.is_none()
         && select.having.is_none()
         && select.distinct.is_none()
-        && matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+        && is_ungrouped(select);
     match select.projection.as_slice() {
-        [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] if plain && !aggregates(select) => {
+        [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }]
+            if plain && !has_aggregate(expr) && !has_set(expr) =>
+        {
             Some(expr.clone())
         }
         _ => None,
     }
 }
 
-/// Whether a SELECT without FROM may have an aggregate in it: then it is no plain expression.
-fn aggregates(select: &Select) -> bool {
-    let text = select.to_string().to_lowercase();
-    ["count(", "sum(", "avg(", "min(", "max(", "_agg("]
-        .iter()
-        .any(|name| text.contains(name))
+fn is_ungrouped(select: &Select) -> bool {
+    matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty())
 }
 
 /// The rows with, at the end, their number: WITH ORDINALITY.
@@ -645,7 +646,7 @@ fn of_types(query: Box<Query>, columns: &[TableAliasColumnDef]) -> Result<Box<Qu
 
 /// What a function gives that returns nothing: as many rows as it is called, or none.
 fn without_value(query: Box<Query>, set: bool) -> Result<Box<Query>> {
-    let null = SelectItem::UnnamedExpr(cast(Expr::Value(Value::Null.into()), "text")?);
+    let null = SelectItem::UnnamedExpr(cast(null(), "text")?);
     let mut query = first_row(over(query, Vec::new(), vec![null]));
     if set && let SetExpr::Select(select) = query.body.as_mut() {
         select.selection = Some(Expr::Value(Value::Boolean(false).into()));
@@ -656,7 +657,10 @@ fn without_value(query: Box<Query>, set: bool) -> Result<Box<Query>> {
 /// A function gives its query's first row.
 fn first_row(mut query: Box<Query>) -> Box<Query> {
     let single = match query.body.as_ref() {
-        SetExpr::Select(select) => aggregates(select) || select.from.is_empty(),
+        SetExpr::Select(select) => {
+            let aggregated = has_aggregate(&select.projection) || select.having.is_some();
+            (select.from.is_empty() || is_ungrouped(select) && aggregated) && !has_set(&select.projection)
+        }
         _ => false,
     };
     if !single && query.limit_clause.is_none() {

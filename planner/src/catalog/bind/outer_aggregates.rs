@@ -2,7 +2,8 @@
 //! subquery of nothing but such an expression is that expression. Not so in a function's body that was put in the place of a
 //! call: there the columns were arguments.
 
-use super::{Binder, fold};
+use super::fold;
+use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::functions::constant::OF_BODY;
 use crate::pg::names::known_as;
 use crate::pg::rewrite::{call as call_of, function_name};
@@ -13,11 +14,11 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 
 /// Puts such expressions in the place of their subqueries.
-pub(super) fn hoist(binder: &Binder, select: &mut Select, keys: &mut [&mut Expr]) {
+pub(super) fn hoist(select: &mut Select, keys: &mut [&mut Expr]) {
     if select.from.is_empty() {
         return;
     }
-    let mut hoister = Hoister { binder, depth: 0 };
+    let mut hoister = Hoister { depth: 0 };
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             let _ = expr.visit(&mut hoister);
@@ -28,12 +29,11 @@ pub(super) fn hoist(binder: &Binder, select: &mut Select, keys: &mut [&mut Expr]
     }
 }
 
-struct Hoister<'a> {
-    binder: &'a Binder,
+struct Hoister {
     depth: usize,
 }
 
-impl VisitorMut for Hoister<'_> {
+impl VisitorMut for Hoister {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
@@ -50,7 +50,7 @@ impl VisitorMut for Hoister<'_> {
         if self.depth == 0
             && let Expr::Subquery(query) = expr
             && let Some(only) = single(query)
-            && aggregates_outer_rows(self.binder, only)
+            && aggregates_outer_rows(only)
         {
             *expr = Expr::Nested(Box::new(only.clone()));
         }
@@ -82,13 +82,13 @@ fn single(query: &Query) -> Option<&Expr> {
 }
 
 /// Whether the aggregates of a query without FROM are all over columns, which are those of a query around it, and there are some.
-fn aggregates_outer_rows(binder: &Binder, only: &Expr) -> bool {
+fn aggregates_outer_rows(only: &Expr) -> bool {
     let (mut of_outer, mut others) = (0, 0);
     let _ = expressions(only, |expr, within| {
         if let Expr::Function(call) = expr
             && !within
             && call.over.is_none()
-            && is_aggregate(binder, call)
+            && is_aggregate(call)
         {
             match !is_marked(call) && has_outer_column(call) {
                 true => of_outer += 1,
@@ -101,41 +101,22 @@ fn aggregates_outer_rows(binder: &Binder, only: &Expr) -> bool {
 }
 
 /// Whether a call is an aggregate, but for those that a function's body has put in the place of its call.
-pub(super) fn is_own(binder: &Binder, call: &Function) -> bool {
-    is_aggregate(binder, call) && !is_marked(call)
-}
-
-fn is_aggregate(binder: &Binder, call: &Function) -> bool {
-    let name = function_name(call);
-    name == "grouping" || binder.services.state.aggregate_functions().contains_key(&name)
-}
-
-impl Binder {
-    /// What items of a select list call that gives no value a row, as the errors of FOR UPDATE name it; queries within them do
-    /// not count.
-    pub(crate) fn call_over_rows<T: Visit>(&self, items: &T) -> Option<&'static str> {
-        let found = expressions(items, |expr, within| match expr {
-            Expr::Function(call) if !within && call.over.is_some() => ControlFlow::Break("window functions"),
-            Expr::Function(call) if !within && is_aggregate(self, call) => ControlFlow::Break("aggregate functions"),
-            _ => ControlFlow::Continue(()),
-        });
-        found.break_value()
-    }
+pub(super) fn is_own(call: &Function) -> bool {
+    is_aggregate(call) && !is_marked(call)
 }
 
 /// Marks the aggregates of a function's body that read its arguments; `reads` says what does.
-pub(super) fn mark(binder: &Binder, body: &mut Query, reads: impl Fn(&Expr) -> bool) {
-    struct Marker<'a, F> {
-        binder: &'a Binder,
+pub(super) fn mark(body: &mut Query, reads: impl Fn(&Expr) -> bool) {
+    struct Marker<F> {
         reads: Reads<F>,
     }
-    impl<F: Fn(&Expr) -> bool> VisitorMut for Marker<'_, F> {
+    impl<F: Fn(&Expr) -> bool> VisitorMut for Marker<F> {
         type Break = ();
 
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             if let Expr::Function(call) = expr
                 && call.over.is_none()
-                && is_aggregate(self.binder, call)
+                && is_aggregate(call)
                 && Visit::visit(&*call, &mut self.reads).is_break()
             {
                 let mark = Box::new(call_of(OF_BODY, vec![]));
@@ -162,10 +143,7 @@ pub(super) fn mark(binder: &Binder, body: &mut Query, reads: impl Fn(&Expr) -> b
             }
         }
     }
-    let _ = body.visit(&mut Marker {
-        binder,
-        reads: Reads(reads),
-    });
+    let _ = body.visit(&mut Marker { reads: Reads(reads) });
 }
 
 fn is_marked(call: &Function) -> bool {

@@ -7,6 +7,7 @@ use crate::pg::functions::record::{FIELD, RECORD, parse_record};
 use crate::pg::parse::{ALL_COLUMNS, parse_expression};
 use crate::pg::rewrite::call;
 use crate::pg::walk::{VisitMut, replace};
+use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem,
     Statement, TableAlias, TableAliasColumnDef, TableFactor, Value, VisitorMut,
@@ -90,7 +91,7 @@ fn arguments(call: &mut Function) -> impl Iterator<Item = &mut Expr> {
 fn row_value(expr: &mut Expr) {
     match expr {
         Expr::Nested(inner) if matches!(inner.as_ref(), Expr::Tuple(_)) => {
-            *expr = std::mem::replace(inner.as_mut(), Expr::Value(Value::Null.into()));
+            *expr = taken(inner.as_mut());
             row_value(expr);
         }
         Expr::Tuple(items) => {
@@ -331,7 +332,7 @@ fn of_text(given: &str, columns: usize) -> Result<Vec<Expr>> {
     let values = parse_record(given, columns)?;
     let values = values.into_iter().map(|value| match value {
         Some(value) => text(&value),
-        None => Expr::Value(Value::Null.into()),
+        None => null(),
     });
     Ok(values.collect())
 }

@@ -2,14 +2,13 @@
 
 use super::fold;
 use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::functions::aggregate::names::has_aggregate;
 use crate::pg::names::{counts, refers_to};
-use crate::pg::walk::Visit;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Expr, Join, JoinOperator, LimitClause, ObjectNamePart, Query, Select, SelectItem, SetExpr, SetOperator,
-    SetQuantifier, TableFactor, TableWithJoins, Visitor,
+    Cte, Join, JoinOperator, LimitClause, ObjectNamePart, Query, Select, SetExpr, SetOperator, SetQuantifier,
+    TableFactor, TableWithJoins,
 };
 use std::collections::{BTreeSet, HashMap};
-use std::ops::ControlFlow;
 
 const INVALID_RECURSION: SqlState = SqlState("42P19");
 
@@ -202,7 +201,7 @@ impl Walker<'_> {
             self.table(table, place)?;
         }
         let direct = place == Place::Fine && self.seen > before && select.from.iter().any(|table| self.names(table));
-        if direct && has_aggregate(select) {
+        if direct && (has_aggregate(&select.projection) || has_aggregate(&select.having)) {
             let message = "aggregate functions are not allowed in a recursive query's recursive term";
             return Err(SqlError::new(INVALID_RECURSION, message));
         }
@@ -274,55 +273,4 @@ fn kind(join: &Join) -> Kind {
         JoinOperator::FullOuter(_) => Kind::Full,
         _ => Kind::Inner,
     }
-}
-
-/// Whether a select list or HAVING calls one of the usual aggregates.
-fn has_aggregate(select: &Select) -> bool {
-    const AGGREGATES: [&str; 12] = [
-        "count",
-        "sum",
-        "avg",
-        "min",
-        "max",
-        "array_agg",
-        "string_agg",
-        "bool_and",
-        "bool_or",
-        "every",
-        "stddev",
-        "variance",
-    ];
-    struct Finder(usize);
-    impl Visitor for Finder {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.0 += 1;
-            ControlFlow::Continue(())
-        }
-        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.0 -= 1;
-            ControlFlow::Continue(())
-        }
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Function(function)
-                    if self.0 == 0
-                        && function.over.is_none()
-                        && AGGREGATES.contains(&crate::pg::rewrite::function_name(function).as_str()) =>
-                {
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
-    let items = select.projection.iter().any(|item| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr.visit(&mut Finder(0)).is_break(),
-        _ => false,
-    });
-    items
-        || select
-            .having
-            .as_ref()
-            .is_some_and(|having| having.visit(&mut Finder(0)).is_break())
 }

@@ -8,6 +8,7 @@ use crate::pg::functions::window::{FRAME, is_datafusions};
 use crate::pg::rewrite::call;
 use crate::pg::tokens::frames;
 use crate::pg::walk::VisitMut;
+use crate::pg::walk::null;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     NamedWindowExpr, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Value, VisitorMut, WindowFrame,
@@ -163,7 +164,7 @@ impl Resolver {
             } else if let FunctionArguments::List(list) = &mut function.args {
                 let null = || Expr::Cast {
                     kind: CastKind::Cast,
-                    expr: Box::new(Expr::Value(Value::Null.into())),
+                    expr: Box::new(null()),
                     data_type: DataType::Int8(None),
                     array: false,
                     format: None,

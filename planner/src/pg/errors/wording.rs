@@ -102,6 +102,17 @@ pub(super) fn plan(message: &str) -> SqlError {
     {
         return undefined_function(first, message);
     }
+    if let Some(types) = between(
+        &format!("{first}\n"),
+        "Inconsistent data type across values list at row",
+        "\n",
+    ) && let Some((_, types)) = types.split_once("Was ")
+        && let Some((one, other)) = types.split_once(" but found ")
+    {
+        let (one, other) = (type_name(one), type_name(other));
+        let message = format!("VALUES types {one} and {other} cannot be matched");
+        return SqlError::new(state::DATATYPE_MISMATCH, message);
+    }
     if first.contains("Inconsistent data length across values list") {
         return SqlError::new(state::SYNTAX_ERROR, "VALUES lists must all be the same length");
     }

@@ -3,7 +3,8 @@
 //! `a AND b AND c AND d` is `(a AND b) AND (c AND d)`, for NULLs too. The right halves stand in parentheses, so what puts
 //! operands of a bare AND elsewhere (`rewrite::precedence`) finds the leftmost ones where they were.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, VisitorMut};
+use crate::pg::walk::taken;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Operands that a chain may have as it is.
@@ -19,7 +20,7 @@ impl VisitorMut for Halved {
             && is_long(expr, &op)
         {
             let mut operands = Vec::new();
-            let mut rest = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+            let mut rest = taken(expr);
             loop {
                 match rest {
                     Expr::BinaryOp { left, op: own, right } if own == op => {

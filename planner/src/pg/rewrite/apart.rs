@@ -2,12 +2,13 @@
 //! that `sum(x::int)` and `sum(x::bigint)` are the same to it, and `(a + b) * c` is `a + b * c`. All but the first of such
 //! expressions are wrapped in `coalesce`, which is part of the name and changes no value.
 
-use super::names::function_name;
 use super::spellings::call;
-use crate::pg::walk::{Visit, VisitMut};
+use crate::pg::functions::aggregate::names::is_aggregate;
+use crate::pg::walk::taken;
+use crate::pg::walk::{VisitMut, expressions};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Value, Visitor, VisitorMut, WindowType,
+    SelectItem, SetExpr, VisitorMut, WindowType,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -99,31 +100,15 @@ impl Named {
 
     /// Aggregates and window functions, those of subqueries aside.
     fn calls(&mut self, expr: &Expr) {
-        struct Calls<'a>(&'a mut Named, usize);
-        impl Visitor for Calls<'_> {
-            type Break = ();
-
-            fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-                self.1 += 1;
-                ControlFlow::Continue(())
+        let _ = expressions(expr, |expr, within| {
+            if let Expr::Function(function) = expr
+                && !within
+                && (function.over.is_some() || is_aggregate(function))
+            {
+                self.key(expr);
             }
-
-            fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-                self.1 -= 1;
-                ControlFlow::Continue(())
-            }
-
-            fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-                if self.1 == 0
-                    && let Expr::Function(function) = expr
-                    && (function.over.is_some() || is_aggregate(function))
-                {
-                    self.0.key(expr);
-                }
-                ControlFlow::Continue(())
-            }
-        }
-        let _ = Visit::visit(expr, &mut Calls(self, 0));
+            ControlFlow::<()>::Continue(())
+        });
     }
 
     /// What takes the place of what.
@@ -151,7 +136,7 @@ fn bare(expr: &Expr) -> String {
 
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             if let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = expr {
-                *expr = std::mem::replace(inner, Expr::Value(Value::Null.into()));
+                *expr = taken(inner);
             }
             ControlFlow::Continue(())
         }
@@ -178,7 +163,7 @@ fn unnested(expr: &Expr) -> Expr {
 
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             if let Expr::Nested(inner) = expr {
-                *expr = std::mem::replace(inner, Expr::Value(Value::Null.into()));
+                *expr = taken(inner);
             }
             ControlFlow::Continue(())
         }
@@ -257,34 +242,4 @@ impl VisitorMut for Exchange {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn is_aggregate(function: &Function) -> bool {
-    const AGGREGATES: [&str; 24] = [
-        "array_agg",
-        "avg",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "bool_and",
-        "bool_or",
-        "corr",
-        "count",
-        "every",
-        "json_agg",
-        "jsonb_agg",
-        "max",
-        "min",
-        "regr_count",
-        "regr_slope",
-        "stddev",
-        "stddev_pop",
-        "stddev_samp",
-        "string_agg",
-        "sum",
-        "var_pop",
-        "var_samp",
-        "variance",
-    ];
-    AGGREGATES.contains(&function_name(function).as_str())
 }

@@ -1,6 +1,7 @@
 //! The fields and digits of an interval literal (`interval '1:02' minute to second(3)`), and those of the time now
 //! (`current_timestamp(3)`).
 
+use crate::pg::walk::taken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     Ident, Interval, IntervalFields, TimezoneInfo, Value,
@@ -164,5 +165,5 @@ pub(super) fn as_cast(function: &mut Function) -> Option<Expr> {
 }
 
 fn take(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.into()))
+    taken(expr)
 }

@@ -7,6 +7,7 @@
 
 use super::value_types;
 use crate::pg::functions::bits::COMPLEMENT;
+use crate::pg::walk::taken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
     GroupByExpr, LimitClause, OrderByKind, Query, Select, SetExpr, UnaryOperator, Value, ValueWithSpan, WindowType,
@@ -189,7 +190,7 @@ fn type_values_of(body: &mut SetExpr) {
             for expr in &mut column {
                 if matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_) | Value::Null))
                 {
-                    let literal = std::mem::replace(&mut **expr, Expr::Value(Value::Null.into()));
+                    let literal = taken(&mut **expr);
                     **expr = Expr::Cast {
                         kind: CastKind::Cast,
                         expr: Box::new(literal),
@@ -255,7 +256,7 @@ fn type_values_of(body: &mut SetExpr) {
         };
         for expr in column {
             if matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) {
-                let text = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+                let text = taken(expr);
                 *expr = Expr::Cast {
                     kind: CastKind::Cast,
                     expr: Box::new(text),

@@ -3,9 +3,9 @@
 //! DataFusion wants distinct names in a projection; PostgreSQL does not. A name that would repeat gets a suffix that
 //! starts with U+0001, and `displayed_name` takes it off again for the client.
 
+use crate::pg::walk::taken;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TrimWhereField,
-    Value,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +30,7 @@ pub(super) fn name_outputs(select: &mut Select) {
     if select.projection.len() == 1 && (wildcard || plain(&select.projection[0])) {
         return;
     }
-    let mut taken: HashSet<String> = HashSet::new();
+    let mut known_names: HashSet<String> = HashSet::new();
     // The first column of a name keeps it, unless another table's has the same: ORDER BY could not say which it means.
     let mut qualified: HashMap<String, String> = HashMap::new();
     let mut repeated: HashSet<String> = HashSet::new();
@@ -40,7 +40,7 @@ pub(super) fn name_outputs(select: &mut Select) {
             if *qualified.entry(name.clone()).or_insert_with(|| qualifier.clone()) != qualifier {
                 repeated.insert(name.clone());
             }
-            taken.insert(name);
+            known_names.insert(name);
         }
     }
     for (at, item) in select.projection.iter_mut().enumerate() {
@@ -62,19 +62,19 @@ pub(super) fn name_outputs(select: &mut Select) {
             }
             SelectItem::ExprWithAlias { alias, .. } => {
                 let name = folded(alias);
-                if !taken.insert(name.clone()) {
+                if !known_names.insert(name.clone()) {
                     *alias = Ident::with_quote('"', repeated_name(&name, at));
                 }
                 continue;
             }
             _ => continue,
         };
-        let unique = !wildcard && taken.insert(name.clone());
+        let unique = !wildcard && known_names.insert(name.clone());
         if unique && matches!(expr, Expr::Identifier(ident) if !is_call(ident)) {
             continue;
         }
         let alias = if unique { name } else { repeated_name(&name, at) };
-        let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+        let expr = taken(expr);
         *item = SelectItem::ExprWithAlias {
             expr,
             alias: Ident::with_quote('"', alias),
@@ -101,7 +101,7 @@ pub(super) fn name_lateral(query: &mut Query) {
         // A key by that name would be this column, where it may be one of the query's own.
         let is_key = matches!(expr, Expr::CompoundIdentifier(_)) && keys.contains(&name);
         if !twice && !is_key && !matches!(expr, Expr::Identifier(ident) if is_call(ident)) {
-            let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+            let expr = taken(expr);
             *item = SelectItem::ExprWithAlias {
                 expr,
                 alias: Ident::with_quote('"', name),

@@ -3,6 +3,7 @@
 use super::spellings::{call, take};
 use crate::pg::functions::array::{EVEN, FILL, SLICE, SUBSCRIPT};
 use crate::pg::functions::json;
+use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Subscript, UnaryOperator,
@@ -77,12 +78,12 @@ fn spread(function: &mut Function) -> Option<Expr> {
     let items: Vec<Expr> = match literal {
         Expr::Array(array) => array.elem.clone(),
         Expr::Value(value) => match &value.value {
-            Value::Null => return Some(Expr::Value(Value::Null.into())),
+            Value::Null => return Some(null()),
             Value::SingleQuotedString(text) => {
                 let items = parse_array(text).ok()?.items.into_iter();
                 let item = |item: Option<String>| match item {
                     Some(item) => Expr::Value(Value::SingleQuotedString(item).into()),
-                    None => Expr::Value(Value::Null.into()),
+                    None => null(),
                 };
                 items.map(item).collect()
             }
@@ -199,7 +200,7 @@ fn aggregated(name: &str, of_arrays: &str, function: &Function) -> Option<Expr> 
         if let FunctionArguments::List(list) = &mut one.args {
             let mut argument = list.args.swap_remove(at);
             if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = &mut argument {
-                let own = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+                let own = taken(expr);
                 *expr = call(json::CARRIED, vec![own.clone()]);
                 // With DISTINCT the keys of ORDER BY are arguments, and must stay so.
                 if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
@@ -233,7 +234,7 @@ fn distinct_pairs(function: &Function) -> Expr {
     let mut all = function.clone();
     all.name = ObjectName::from(vec![Ident::new("array_agg")]);
     let carried = |expr: &mut Expr| {
-        let own = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+        let own = taken(expr);
         call(json::CARRIED, vec![own])
     };
     let pair = arguments(&mut all).into_iter().map(carried).collect();
@@ -254,7 +255,7 @@ fn fill(function: &mut Function) -> Option<Expr> {
         }
     }
     let sizes = sizes(args.get(1)?)?;
-    let value = std::mem::replace(args[0], Expr::Value(Value::Null.into()));
+    let value = std::mem::replace(args[0], null());
     let mut all = vec![value];
     all.extend(sizes);
     Some(call(FILL, all))

@@ -1,7 +1,8 @@
 //! `(start, end) OVERLAPS (start, end)`, by the SQL standard's definition.
 
 use super::spellings::call;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, CaseWhen, DataType, Expr, UnaryOperator, Value};
+use crate::pg::walk::null;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, CaseWhen, DataType, Expr, UnaryOperator};
 
 pub(super) fn overlaps(left: &Expr, right: &Expr) -> Option<Expr> {
     let (first, second) = (period(left)?, period(right)?);
@@ -70,7 +71,7 @@ fn period(row: &Expr) -> Option<(Expr, Expr)> {
         operand: None,
         conditions: vec![CaseWhen {
             condition: unknown,
-            result: Expr::Value(Value::Null.into()),
+            result: null(),
         }],
         else_result: Some(Box::new(call("greatest", both.clone()))),
     };

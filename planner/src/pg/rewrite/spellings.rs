@@ -5,6 +5,7 @@
 use super::names::function_name;
 use crate::pg::functions::array::quantified;
 use crate::pg::functions::bits;
+use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, UnaryOperator,
@@ -134,7 +135,7 @@ pub(super) fn respell(expr: &mut Expr) {
             if let Some((fields, precision)) = super::intervals::limits(interval) {
                 *expr = Expr::Cast {
                     kind: CastKind::Cast,
-                    expr: std::mem::replace(&mut interval.value, Box::new(Expr::Value(Value::Null.into()))),
+                    expr: std::mem::replace(&mut interval.value, Box::new(null())),
                     data_type: DataType::Interval { fields, precision },
                     array: false,
                     format: None,
@@ -278,7 +279,7 @@ pub(super) fn respell(expr: &mut Expr) {
 }
 
 pub(super) fn take(expr: &mut Box<Expr>) -> Expr {
-    std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()))
+    taken(expr.as_mut())
 }
 
 /// A number or an interval as it stands, which may have got a type.
@@ -296,7 +297,7 @@ fn is_literal(expr: &Expr) -> bool {
 
 pub(super) fn as_bool(expr: &mut Expr) {
     if matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) {
-        let text = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+        let text = taken(expr);
         *expr = Expr::Cast {
             kind: CastKind::Cast,
             expr: Box::new(text),
@@ -450,7 +451,7 @@ fn cast_call(function: &mut Function) -> Option<Expr> {
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(inner))] = list.args.as_mut_slice() else {
         return None;
     };
-    let expr = Box::new(std::mem::replace(inner, Expr::Value(Value::Null.into())));
+    let expr = Box::new(taken(inner));
     Some(Expr::Cast {
         kind: CastKind::Cast,
         expr,
@@ -493,7 +494,7 @@ fn unescape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
         *text = escape_by_backslash(text, escape.chars().next());
         return;
     }
-    let made = std::mem::replace(pattern, Expr::Value(Value::Null.into()));
+    let made = taken(pattern);
     let escape = Expr::Value(Value::SingleQuotedString(escape).into());
     *pattern = call("like_escape", vec![made, escape]);
 }

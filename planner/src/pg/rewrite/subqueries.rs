@@ -14,6 +14,7 @@
 
 use super::spellings::{compare_rows, take};
 use crate::pg::parse::select;
+use crate::pg::walk::null;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -293,7 +294,7 @@ impl Comparison {
             condition,
             result: Expr::Cast {
                 kind: CastKind::Cast,
-                expr: Box::new(Expr::Value(Value::Null.into())),
+                expr: Box::new(null()),
                 data_type: DataType::Boolean,
                 array: false,
                 format: None,
@@ -348,7 +349,7 @@ fn exists(left: &Expr, subquery: Box<Query>, condition: impl Fn(&Expr, &Expr) ->
     };
     let (from, value) = named(subquery, width);
     let Some(condition) = condition(left, &value) else {
-        return Expr::Value(Value::Null.into());
+        return null();
     };
     let item = SelectItem::UnnamedExpr(Expr::Value(Value::Boolean(true).into()));
     Expr::Exists {

@@ -2,7 +2,8 @@
 //! cast takes them off.
 
 use super::spellings::call;
-use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Value};
+use crate::pg::walk::taken;
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr};
 
 pub(super) fn cast(expr: &mut Expr) {
     let inner = match expr {
@@ -11,7 +12,7 @@ pub(super) fn cast(expr: &mut Expr) {
             data_type,
             array: false,
             ..
-        } if is_bpchar(data_type) => std::mem::replace(&mut **inner, Expr::Value(Value::Null.into())),
+        } if is_bpchar(data_type) => taken(&mut **inner),
         Expr::TypedString(typed) if is_bpchar(&typed.data_type) => Expr::Value(typed.value.clone()),
         _ => return,
     };

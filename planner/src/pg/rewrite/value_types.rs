@@ -2,6 +2,7 @@
 //! with its length.
 
 use super::literals::{cast_to_numeric, is_number};
+use crate::pg::walk::taken;
 use datafusion::sql::sqlparser::ast::{CastKind, DataType, ExactNumberInfo, Expr, Ident, ObjectName, Value};
 use tenon_storage::SqlType;
 
@@ -52,7 +53,7 @@ pub(super) fn typed_by_casts(column: &mut [&mut Expr]) -> bool {
 }
 
 pub(super) fn cast(expr: &mut Expr, data_type: DataType) {
-    let inner = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+    let inner = taken(expr);
     *expr = Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(inner),

@@ -4,6 +4,7 @@ use super::defaults;
 use super::updatable::{Through, Use};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::aggregate::names::call_over_rows;
 use crate::pg::functions::array::{ASSIGN, ASSIGN_SLICE};
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
@@ -21,7 +22,7 @@ pub(super) fn values(
 ) -> Result<Vec<Option<Expr>>> {
     let mut values: Vec<Option<Expr>> = vec![None; definition.columns.len()];
     for assignment in assignments {
-        for (name, value) in assigned(binder, assignment)? {
+        for (name, value) in assigned(assignment)? {
             let at = match view {
                 Some(view) => view.column(&name, Use::Update)?,
                 None => definition.column_index(&name).ok_or_else(|| {
@@ -75,7 +76,7 @@ fn after(earlier: Expr, mut later: Expr) -> Option<Expr> {
 }
 
 /// Column names with the values they get.
-fn assigned(binder: &Binder, assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
+fn assigned(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
     let last = |name: &ObjectName| {
         name.0
             .last()
@@ -90,7 +91,7 @@ fn assigned(binder: &Binder, assignment: &Assignment) -> Result<Vec<(String, Exp
     let values = match unwrapped(&assignment.value) {
         Expr::Tuple(values) => values.clone(),
         Expr::Function(call) if crate::pg::rewrite::function_name(call) == "row" => arguments(&call.args),
-        Expr::Subquery(query) => columns_of(binder, query, names.len())?,
+        Expr::Subquery(query) => columns_of(query, names.len())?,
         single if names.len() == 1 => vec![single.clone()],
         _ => {
             let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
@@ -123,10 +124,10 @@ fn arguments(arguments: &FunctionArguments) -> Vec<Expr> {
 }
 
 /// Whether each column of a query may be asked for by itself: it is of the same row then.
-fn is_separable(binder: &Binder, query: &Query, select: &Select) -> bool {
+fn is_separable(query: &Query, select: &Select) -> bool {
     let plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
     // A list with an aggregate is one row; of its other columns that is not to be seen.
-    let mut over_rows = select.projection.iter().map(|item| binder.call_over_rows(item));
+    let mut over_rows = select.projection.iter().map(call_over_rows);
     let first = over_rows.next().flatten();
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
     select.distinct.is_none()
@@ -138,9 +139,9 @@ fn is_separable(binder: &Binder, query: &Query, select: &Select) -> bool {
 }
 
 /// `(SELECT a, b ...)` as a subquery for each column.
-fn columns_of(binder: &Binder, query: &Query, width: usize) -> Result<Vec<Expr>> {
+fn columns_of(query: &Query, width: usize) -> Result<Vec<Expr>> {
     if let SetExpr::Select(select) = query.body.as_ref()
-        && is_separable(binder, query, select)
+        && is_separable(query, select)
     {
         let one = |at: usize| {
             let (mut query, mut select) = (query.clone(), select.clone());

@@ -273,7 +273,7 @@ async fn retype(
     columns[at].domain = None;
     if let Some(using) = using {
         let places = ("transform expression", "transform expressions");
-        defaults::refuse_sets(&session.binder(), using, places.0, places.1)?;
+        defaults::refuse_sets(using, places.0, places.1)?;
     } else {
         let given = own.sql_type.data_type();
         let cannot = |_| {

@@ -295,7 +295,7 @@ pub(super) fn check(
     schema: &Arc<Schema>,
     taken: &[Check],
 ) -> Result<Check> {
-    super::defaults::refuse_sets(binder, &declared.expr, "check constraint", "check constraints")?;
+    super::defaults::refuse_sets(&declared.expr, "check constraint", "check constraints")?;
     physical(binder, (*declared.expr).clone(), schema)?;
     let wanted = match column {
         Some(column) => format!("{table}_{column}_check"),

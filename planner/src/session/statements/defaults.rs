@@ -5,9 +5,12 @@ use super::insert::{assigned, check_assignable};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
+use crate::pg::functions::aggregate::names::is_aggregate;
+use crate::pg::functions::sets::names::is_set;
 use crate::pg::parse::parse_expression;
-use crate::pg::rewrite::{call, function_name, rewrite};
+use crate::pg::rewrite::{call, rewrite};
 use crate::pg::walk::Visit;
+use crate::pg::walk::null;
 use crate::session::Session;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
@@ -26,10 +29,6 @@ pub(super) fn detail(column: &str, generated: Generated) -> String {
         Generated::Stored => format!("Column \"{column}\" is a generated column."),
         _ => format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS."),
     }
-}
-
-pub(super) fn null() -> ast::Expr {
-    ast::Expr::Value(Value::Null.into())
 }
 
 /// `nextval('sequence')`
@@ -79,7 +78,7 @@ pub(super) fn value(binder: &Binder, definition: &TableDefinition, column: &Colu
 
 /// A DEFAULT must be an expression over no columns.
 pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<()> {
-    refuse_sets(&session.binder(), expr, "DEFAULT expression", "DEFAULT expressions")?;
+    refuse_sets(expr, "DEFAULT expression", "DEFAULT expressions")?;
     let mut tree = expr.clone();
     rewrite(&mut tree);
     let expr = session
@@ -101,35 +100,34 @@ pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> 
 
 /// Refuses what is no plain expression over the row: subqueries, aggregates, window and set-returning functions. `place`
 /// names where, and `places` all such places.
-pub(super) fn refuse_sets(binder: &Binder, expr: &ast::Expr, place: &str, places: &str) -> Result<()> {
-    struct Calls<'a>(&'a Binder, &'a str, &'a str);
+pub(super) fn refuse_sets(expr: &ast::Expr, place: &str, places: &str) -> Result<()> {
+    struct Calls<'a>(&'a str, &'a str);
     impl Visitor for Calls<'_> {
         type Break = SqlError;
         fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<SqlError> {
-            ControlFlow::Break(SqlError::unsupported_as(format!("cannot use subquery in {}", self.1)))
+            ControlFlow::Break(SqlError::unsupported_as(format!("cannot use subquery in {}", self.0)))
         }
         fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<SqlError> {
             let ast::Expr::Function(call) = expr else {
                 return ControlFlow::Continue(());
             };
-            let name = function_name(call);
             let refused = |state, what: &str| {
-                let message = format!("{what} functions are not allowed in {}", self.2);
+                let message = format!("{what} functions are not allowed in {}", self.1);
                 ControlFlow::Break(SqlError::new(state, message))
             };
             if call.over.is_some() {
                 return refused(SqlState("42P20"), "window");
             }
-            if self.0.services.state.aggregate_functions().contains_key(&name) {
+            if is_aggregate(call) {
                 return refused(state::GROUPING_ERROR, "aggregate");
             }
-            if ["generate_series", "unnest", "generate_subscripts"].contains(&name.as_str()) {
+            if is_set(call) {
                 return refused(state::FEATURE_NOT_SUPPORTED, "set-returning");
             }
             ControlFlow::Continue(())
         }
     }
-    match expr.visit(&mut Calls(binder, place, places)) {
+    match expr.visit(&mut Calls(place, places)) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

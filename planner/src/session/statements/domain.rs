@@ -80,7 +80,7 @@ pub(super) fn create(session: &mut Session, declared: &CreateDomain) -> Result<O
 
 /// Adds a condition, under a name of its own where none is given.
 fn add_check(binder: &Binder, domain: &mut Domain, name: Option<String>, condition: &Expr) -> Result<()> {
-    defaults::refuse_sets(binder, condition, "check constraint", "check constraints")?;
+    defaults::refuse_sets(condition, "check constraint", "check constraints")?;
     let field = domain.base.field("value", true);
     let schema =
         DFSchema::try_from(Schema::new(vec![field])).map_err(|error| crate::pg::errors::from_datafusion(&error))?;

@@ -8,6 +8,7 @@ use super::row_locks::{self, Found, Wish};
 use super::{parameters, query};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::aggregate::names::call_over_rows;
 use crate::pg::outcome::{ColumnDesc, Outcome};
 use crate::session::run::{self, Source};
 use crate::session::{Prepared, Session};
@@ -62,7 +63,7 @@ pub(super) async fn lock(
     params: &[ScalarValue],
 ) -> Result<LockedRows> {
     let what = row_locks::clause(query);
-    check(&session.binder(), query, what)?;
+    check(query, what)?;
     session.check_writable(&format!("SELECT {what}"))?;
     let mut moved = false;
     'again: loop {
@@ -116,7 +117,7 @@ fn and(left: Option<Expr>, right: Expr) -> Expr {
 }
 
 /// Refuses what has no row of a table behind each of its own.
-fn check(binder: &Binder, query: &ast::Query, what: &str) -> Result<()> {
+fn check(query: &ast::Query, what: &str) -> Result<()> {
     let refused = |with: &str| {
         let message = format!("{what} is not allowed with {with}");
         Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message))
@@ -131,7 +132,7 @@ fn check(binder: &Binder, query: &ast::Query, what: &str) -> Result<()> {
                 () if select.distinct.is_some() => refused("DISTINCT clause"),
                 () if groups => refused("GROUP BY clause"),
                 () if select.having.is_some() => refused("HAVING clause"),
-                () => binder.call_over_rows(&select.projection).map_or(Ok(()), refused),
+                () => call_over_rows(&select.projection).map_or(Ok(()), refused),
             }
         }
         SetExpr::SetOperation { .. } => refused("UNION/INTERSECT/EXCEPT"),

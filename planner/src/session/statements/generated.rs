@@ -17,7 +17,7 @@ use tenon_storage::{ColumnDef, Generated};
 pub(super) fn check(binder: &Binder, columns: &[ColumnDef], column: &ColumnDef) -> Result<()> {
     let mut tree = parse_expression(column.default.as_deref().unwrap_or("NULL"))?;
     let places = ("column generation expression", "column generation expressions");
-    defaults::refuse_sets(binder, &tree, places.0, places.1)?;
+    defaults::refuse_sets(&tree, places.0, places.1)?;
     rewrite(&mut tree);
     let fields: Vec<_> = columns.iter().map(|own| own.sql_type.field(&own.name, true)).collect();
     let schema = DFSchema::try_from(Schema::new(fields)).map_err(|error| from_datafusion(&error))?;

@@ -180,7 +180,7 @@ async fn on_expressions(
     let mut names = Vec::new();
     for column in &create.columns {
         let expr = &column.column.expr;
-        defaults::refuse_sets(&binder, expr, places.0, places.1)?;
+        defaults::refuse_sets(expr, places.0, places.1)?;
         constraints::expression(&binder, expr.clone(), found.schema())?;
         names.push(match expr {
             Expr::Identifier(name) => fold(name),
@@ -193,7 +193,7 @@ async fn on_expressions(
         });
     }
     if let Some(predicate) = &create.predicate {
-        defaults::refuse_sets(&binder, predicate, "index predicate", "index predicates")?;
+        defaults::refuse_sets(predicate, "index predicate", "index predicates")?;
         constraints::physical(&binder, predicate.clone(), found.schema())?;
     }
     let index = ExpressionIndex {

@@ -16,6 +16,7 @@ use crate::pg::parse::overriding::{self, Overriding};
 use crate::pg::parse::parse_expression;
 use crate::pg::rewrite::{cast_to_float, cast_to_numeric, is_number, rewrite};
 use crate::pg::types::pg_type;
+use crate::pg::walk::null;
 use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -200,15 +201,12 @@ fn source_plan(
             let target = resolved.targets[at];
             let column = &definition.columns[target];
             let defaults_only = values.rows.iter().all(|row| defaults::is_default(&row.content[at]));
-            if !is_numeric(column.sql_type) {
-                to_column_type(&mut values.rows, at, column)?;
-            }
             let is_given = resolved.takes(column, defaults_only)?;
             let float = matches!(column.sql_type, SqlType::Float4 | SqlType::Float8);
             for row in &mut values.rows {
                 let expr = &mut row.content[at];
                 if !is_given {
-                    *expr = defaults::null();
+                    *expr = null();
                 } else if defaults::is_default(expr) {
                     *expr = defaults::tree(binder, definition, column)?;
                 } else if float && (is_number(expr) || is_text(expr)) {
@@ -347,41 +345,6 @@ fn is_numeric(sql_type: SqlType) -> bool {
     )
 }
 
-/// Strings beside other expressions in a column of VALUES: each row is converted by itself to the type of the target.
-fn to_column_type(rows: &mut [ast::Parens<Vec<ast::Expr>>], at: usize, column: &ColumnDef) -> Result<()> {
-    let own =
-        |row: &ast::Parens<Vec<ast::Expr>>, wanted: fn(&ast::Expr) -> bool| row.content.get(at).is_some_and(wanted);
-    let other = |expr: &ast::Expr| !is_text(expr) && !defaults::is_default(expr) && !is_null(expr);
-    if !rows.iter().any(|row| own(row, is_text)) || !rows.iter().any(|row| own(row, other)) {
-        return Ok(());
-    }
-    let of_strings = column.sql_type.is_string();
-    let target = match column.sql_type {
-        _ if of_strings => "text".to_string(),
-        // Fitted when it is stored, like the numbers beside it.
-        SqlType::NumericWide(..) => "numeric".to_string(),
-        of if of.is_bits() => "\"bit\"".to_string(),
-        other => other.sql_name(),
-    };
-    let shape = parse_expression(&format!("NULL::{target}"))?;
-    for expr in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
-        if is_text(expr) != of_strings
-            && !defaults::is_default(expr)
-            && !is_null(expr)
-            && let ast::Expr::Cast { data_type, .. } = &shape
-        {
-            *expr = ast::Expr::Cast {
-                kind: ast::CastKind::Cast,
-                expr: Box::new(expr.clone()),
-                data_type: data_type.clone(),
-                array: false,
-                format: None,
-            };
-        }
-    }
-    Ok(())
-}
-
 pub(super) fn is_null(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::Null))
 }
@@ -390,7 +353,6 @@ fn is_text(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
-/// 42804 where PostgreSQL has no assignment cast.
 /// Whether an enum, or an array of one, is given for another type than text, or another type than a literal for an enum.
 fn mixes_enums(given: &DataType, wanted: &DataType) -> bool {
     let leaves = (
@@ -405,6 +367,7 @@ fn mixes_enums(given: &DataType, wanted: &DataType) -> bool {
     }
 }
 
+/// 42804 where PostgreSQL has no assignment cast.
 pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<()> {
     let wanted = column.sql_type.data_type();
     let number = |t: &DataType| t.is_numeric() || *t == NUMERIC;

@@ -16,6 +16,7 @@ use crate::pg::parse::overriding::Overriding;
 use crate::pg::rewrite::rewrite;
 use crate::pg::tokens::merge::{DEFAULTS, NOTHING, OVERRIDING};
 use crate::pg::walk::VisitMut;
+use crate::pg::walk::null;
 use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{
@@ -241,7 +242,7 @@ impl Merging {
         let is_there = CaseWhen {
             condition: ast::Expr::IsNotNull(Box::new(position(POSITION_FIELDS[0]))),
             result: match matched.is_empty() {
-                true => defaults::null(),
+                true => null(),
                 false => case(matched, None),
             },
         };

@@ -6,6 +6,7 @@ mod subqueries;
 
 use crate::catalog::bind::fold;
 use crate::pg::walk::VisitMut;
+use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, Value, VisitorMut,
 };
@@ -30,7 +31,7 @@ impl VisitorMut for Respeller {
             Expr::Subquery(query) if subqueries::is_null(query) => *expr = cast(null(), ast::DataType::Text),
             Expr::Subquery(query) => {
                 if let Some(to) = subqueries::cast_outside(query) {
-                    let value = std::mem::replace(expr, null());
+                    let value = taken(expr);
                     *expr = cast(value, to);
                 }
             }
@@ -57,7 +58,7 @@ impl VisitorMut for Respeller {
                 // `(record).field`.
                 if let [AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
                     let name = Value::SingleQuotedString(fold(field));
-                    let root = std::mem::replace(root.as_mut(), null());
+                    let root = taken(root.as_mut());
                     *expr = call("get_field", vec![root, Expr::Value(name.into())]);
                 }
             }
@@ -72,7 +73,7 @@ impl VisitorMut for Respeller {
                 right,
                 ..
             } if is_column(right) => {
-                let operands = [right, left].map(|operand| std::mem::replace(operand.as_mut(), null()));
+                let operands = [right, left].map(|operand| taken(operand.as_mut()));
                 *expr = call(super::functions::TEXT_ARRAY_HAS, operands.into());
             }
             _ => {}
@@ -120,10 +121,6 @@ fn of_column(function: &Function) -> bool {
 
 fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
-}
-
-fn null() -> Expr {
-    Expr::Value(Value::Null.into())
 }
 
 fn cast(expr: Expr, data_type: ast::DataType) -> Expr {

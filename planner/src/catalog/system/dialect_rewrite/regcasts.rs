@@ -7,6 +7,7 @@ use super::super::regnames::RegType;
 use super::call;
 use crate::catalog::bind::fold;
 use crate::catalog::system::functions::{reg_name, reg_oid};
+use crate::pg::walk::taken;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, Ident, ObjectName, SelectItem, SetExpr, Statement};
 
 /// The alias that a type name stands for.
@@ -43,7 +44,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
     if is_text(data_type) {
         show(operand);
     } else if let Some(alias) = alias_of(data_type) {
-        let operand = std::mem::replace(operand.as_mut(), super::null());
+        let operand = taken(operand.as_mut());
         // The regproc columns of system tables hold names.
         let function = if alias == RegType::Proc {
             reg_name(alias)
@@ -63,7 +64,7 @@ fn show(expr: &mut Expr) {
                 return;
             };
             if let Some(alias) = RegType::looked_up_by(&own) {
-                let found = std::mem::replace(expr, super::null());
+                let found = taken(expr);
                 *expr = call(&reg_name(alias), vec![found]);
                 return;
             }

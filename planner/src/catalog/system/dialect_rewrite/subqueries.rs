@@ -1,7 +1,8 @@
 //! Subqueries over system tables that have no rows, and those that give a name of a table.
 
-use super::{expressions, is_named, null};
+use super::{expressions, is_named};
 use crate::catalog::bind::fold;
+use crate::pg::walk::taken;
 use crate::pg::walk::{self, Visit};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Function, FunctionArguments, ObjectName, Query, SelectItem, SetExpr, TableFactor, Visitor,
@@ -82,7 +83,7 @@ pub(super) fn cast_outside(query: &mut Query) -> Option<ast::DataType> {
     else {
         return None;
     };
-    let (inner, to) = (std::mem::replace(expr.as_mut(), null()), data_type.clone());
+    let (inner, to) = (taken(expr.as_mut()), data_type.clone());
     *item = inner;
     Some(to)
 }

@@ -7,6 +7,7 @@ mod bits;
 mod collect;
 mod intervals;
 mod moments;
+pub(crate) mod names;
 pub(crate) mod planner;
 mod real;
 mod regression;

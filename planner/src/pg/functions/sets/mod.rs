@@ -4,6 +4,7 @@
 mod arrays;
 mod list;
 mod misc;
+pub(crate) mod names;
 mod series;
 mod subscripts;
 mod texts;

@@ -62,7 +62,7 @@ impl Fill {
         let filter = filter.map(|condition| {
             let mut condition = condition.clone();
             let places = ("COPY FROM WHERE condition", "COPY FROM WHERE conditions");
-            defaults::refuse_sets(binder, &condition, places.0, places.1)?;
+            defaults::refuse_sets(&condition, places.0, places.1)?;
             rewrite(&mut condition);
             let condition = binder.expression(condition, &schema)?;
             let given = condition.get_type(&schema).map_err(|error| from_datafusion(&error))?;

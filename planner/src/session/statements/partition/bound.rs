@@ -106,7 +106,7 @@ fn end(binder: &Binder, keys: &[PartitionKey], values: &[PartitionBoundValue]) -
 
 /// A constant of the key's type, as text.
 fn evaluated(binder: &Binder, expr: &Expr, key: &PartitionKey) -> Result<Option<String>> {
-    defaults::refuse_sets(binder, expr, "partition bound", "partition bound")?;
+    defaults::refuse_sets(expr, "partition bound", "partition bound")?;
     if names_column(expr) {
         let message = "cannot use column reference in partition bound expression";
         return Err(SqlError::unsupported_as(message));

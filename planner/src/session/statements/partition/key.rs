@@ -85,7 +85,7 @@ fn key(binder: &Binder, expr: &Expr, schema: &Arc<Schema>) -> Result<PartitionKe
         Expr::Nested(inner) => inner,
         other => other,
     };
-    defaults::refuse_sets(binder, inner, "partition key expression", "partition key expressions")?;
+    defaults::refuse_sets(inner, "partition key expression", "partition key expressions")?;
     let mut tree = inner.clone();
     rewrite(&mut tree);
     let own = DFSchema::try_from(schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;

@@ -1,0 +1,60 @@
+//! Which calls of a statement's text are aggregates: asked before names are those of the registry.
+
+use super::functions;
+use crate::pg::rewrite::function_name;
+use crate::pg::walk::{Visit, expressions};
+use datafusion::functions_aggregate::all_default_aggregate_functions;
+use datafusion::sql::sqlparser::ast::{Expr, Function};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+/// Those that a statement's rewrite makes others of.
+const REWRITTEN: [&str; 10] = [
+    "every",
+    "grouping",
+    "json_agg",
+    "json_object_agg",
+    "jsonb_agg",
+    "jsonb_object_agg",
+    "mode",
+    "percentile_cont",
+    "percentile_disc",
+    "variance",
+];
+
+static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let mut names: HashSet<String> = REWRITTEN.iter().map(|name| name.to_string()).collect();
+    let own = functions();
+    let all = all_default_aggregate_functions();
+    for function in all.iter().map(AsRef::as_ref).chain(&own) {
+        names.insert(function.name().to_string());
+        names.extend(function.aliases().iter().cloned());
+    }
+    names
+});
+
+/// Whether a call is an aggregate's, over rows or as a window function.
+pub(crate) fn is_aggregate(call: &Function) -> bool {
+    !call.within_group.is_empty() || NAMES.contains(&function_name(call))
+}
+
+/// Whether there is an aggregate over rows, those within queries aside.
+pub(crate) fn has_aggregate<T: Visit>(tree: &T) -> bool {
+    let found = expressions(tree, |expr, within| match expr {
+        Expr::Function(call) if !within && call.over.is_none() && is_aggregate(call) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// What items of a select list call that gives no value a row, as the errors of FOR UPDATE name it; queries within them do
+/// not count.
+pub(crate) fn call_over_rows<T: Visit>(items: &T) -> Option<&'static str> {
+    let found = expressions(items, |expr, within| match expr {
+        Expr::Function(call) if !within && call.over.is_some() => ControlFlow::Break("window functions"),
+        Expr::Function(call) if !within && is_aggregate(call) => ControlFlow::Break("aggregate functions"),
+        _ => ControlFlow::Continue(()),
+    });
+    found.break_value()
+}
