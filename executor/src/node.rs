@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 /// A node of this crate.
 #[derive(Clone, Copy, Debug)]
-pub enum Node<'p> {
+pub enum ExecutorNode<'p> {
     Scan(&'p ScanExec),
     Join(&'p JoinExec),
     IndexJoin(&'p IndexJoinExec),
@@ -19,7 +19,7 @@ pub enum Node<'p> {
     Offload(&'p OffloadExec),
 }
 
-impl<'p> Node<'p> {
+impl<'p> ExecutorNode<'p> {
     /// None: the node is DataFusion's, or another crate's.
     pub fn of(plan: &'p dyn ExecutionPlan) -> Option<Self> {
         None.or_else(|| plan.downcast_ref().map(Self::Scan))

@@ -23,11 +23,11 @@ struct Regions {
 
 struct Region {
     bytes: usize,
-    state: State,
+    state: RegistrationState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RegistrationState {
     Waiting,
     /// The thread is at it.
     Registering,
@@ -79,7 +79,7 @@ impl Pinned {
         let registered = regions
             .known
             .values()
-            .filter(|region| region.state == State::Registered);
+            .filter(|region| region.state == RegistrationState::Registered);
         registered.map(|region| region.bytes).sum()
     }
 
@@ -94,18 +94,18 @@ impl Pinned {
             let Some(region) = regions.known.get_mut(&start) else {
                 return;
             };
-            region.state = State::Registering;
+            region.state = RegistrationState::Registering;
             (start, region.bytes)
         };
         // SAFETY: the region is mapped until `removed`, which waits while it is being registered and unregisters it.
         let registered = unsafe { device.register_host(start as *mut u8, bytes) };
         let state = match registered {
-            Ok(()) => State::Registered,
+            Ok(()) => RegistrationState::Registered,
             Err(error) => {
                 if self.refused.set(()).is_ok() {
                     tracing::warn!("tables' memory is not registered with the GPU, copies from it are slower: {error}");
                 }
-                State::Refused
+                RegistrationState::Refused
             }
         };
         if let Some(region) = self.regions.lock().known.get_mut(&start) {
@@ -122,7 +122,7 @@ impl RegionObserver for Pinned {
         if regions.off {
             return;
         }
-        let state = State::Waiting;
+        let state = RegistrationState::Waiting;
         regions.known.insert(start, Region { bytes, state });
         regions.waiting.push(start);
         self.changed.notify_all();
@@ -137,14 +137,14 @@ impl RegionObserver for Pinned {
         while regions
             .known
             .get(&at)
-            .is_some_and(|region| region.state == State::Registering)
+            .is_some_and(|region| region.state == RegistrationState::Registering)
         {
             self.changed.wait(&mut regions);
         }
         regions.waiting.retain(|waiting| *waiting != at);
         let removed = regions.known.remove(&at);
         drop(regions);
-        if removed.is_some_and(|region| region.state == State::Registered)
+        if removed.is_some_and(|region| region.state == RegistrationState::Registered)
             && let Ok(device) = device::shared()
             // SAFETY: copies from a region hold its buffers, of which none is left.
             && let Err(error) = unsafe { device.unregister_host(start.as_ptr()) }

@@ -50,12 +50,12 @@ pub use array_type::ArrayType;
 pub use catalog::database::Published;
 pub use catalog::locks::{LockMode, Wait};
 pub use catalog::{
-    Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DeviceResidence, Domain, ExpressionIndex,
-    FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionResult, Generated, Index, IndexDef,
-    IndexKind, IndexSlot, Keys, Locked, Object, ObjectKey, OnCommit, Partition, PartitionBound, PartitionKey,
+    Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DatabaseState, DeviceResidence, Domain,
+    ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionResult, Generated, Index,
+    IndexDef, IndexKind, IndexSlot, Keys, Locked, Object, ObjectKey, OnCommit, Partition, PartitionBound, PartitionKey,
     PartitionStrategy, Partitioning, PendingKeys, RangeValue, ReferentialAction, Relation, Role, RowLocation,
-    SchemaEntry, Sequence, SequenceDef, SequenceOwner, State, TableDef, TableDefinition, TableVersion, Transaction,
-    View, default_name,
+    SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDef, TableDefinition, TableVersion, Transaction, View,
+    default_name,
 };
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};

@@ -158,7 +158,12 @@ impl Fuzzer {
 
     fn aggregate(&mut self, table: &str) -> String {
         let number = format!("{table}.{}", self.pick(&NUMBERS));
-        match self.0.random_range(0..10) {
+        match self.0.random_range(0..12) {
+            10 => format!(
+                "{}({number})",
+                self.pick(&["stddev", "stddev_pop", "variance", "var_pop"])
+            ),
+            11 => format!("var_pop(DISTINCT {number}) FILTER (WHERE {})", self.condition(table, 0)),
             9 => format!("bool_{}({table}.x)", self.pick(&["and", "or"])),
             0 => "count(*)".into(),
             1 => format!("count({table}.{})", self.pick(&COLUMNS)),

@@ -27,13 +27,13 @@ const NONE: u32 = u32::MAX;
 
 /// Keys and payloads of one side, of equal length.
 #[derive(Clone, Copy)]
-pub struct Columns<'a, K, V> {
+pub struct RadixSide<'a, K, V> {
     pub keys: &'a [K],
     pub values: &'a [V],
 }
 
 /// Rows of the result, some of them: each task has its own.
-pub struct Rows<K, B, P> {
+pub struct JoinedRows<K, B, P> {
     pub keys: Vec<K>,
     pub build_values: Vec<B>,
     pub probe_values: Vec<P>,
@@ -47,7 +47,7 @@ struct Partitioned<K, V> {
 }
 
 impl<K: HashKey, V: Copy + Default + Send + Sync> Partitioned<K, V> {
-    fn new(side: Columns<'_, K, V>, bits: u32) -> Partitioned<K, V> {
+    fn new(side: RadixSide<'_, K, V>, bits: u32) -> Partitioned<K, V> {
         let mut keys = zeroed(side.keys.len());
         let mut values = zeroed(side.keys.len());
         let part = |key: K| {
@@ -61,9 +61,9 @@ impl<K: HashKey, V: Copy + Default + Send + Sync> Partitioned<K, V> {
         Partitioned { keys, values, offsets }
     }
 
-    fn part(&self, part: usize) -> Columns<'_, K, V> {
+    fn part(&self, part: usize) -> RadixSide<'_, K, V> {
         let range = self.offsets[part]..self.offsets[part + 1];
-        Columns {
+        RadixSide {
             keys: &self.keys[range.clone()],
             values: &self.values[range],
         }
@@ -175,7 +175,7 @@ impl<K: HashKey> Entry<K> for List<K> {
 }
 
 /// Number of pairs, and the sum of `build value * probe value` over them, modulo 2^64. Panics if lengths differ.
-pub fn join_aggregated<K: HashKey, V: HashKey>(build: Columns<'_, K, V>, probe: Columns<'_, K, V>) -> (u64, u64) {
+pub fn join_aggregated<K: HashKey, V: HashKey>(build: RadixSide<'_, K, V>, probe: RadixSide<'_, K, V>) -> (u64, u64) {
     let bits = bits_for(build.keys.len());
     let (build, probe) = (Partitioned::new(build, bits), Partitioned::new(probe, bits));
     let add = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1.wrapping_add(b.1));
@@ -219,7 +219,7 @@ pub fn join_aggregated<K: HashKey, V: HashKey>(build: Columns<'_, K, V>, probe: 
 }
 
 /// Key and payloads of every pair, in no order, in pieces by task. Panics if lengths differ.
-pub fn join_materialised<K, B, P>(build: Columns<'_, K, B>, probe: Columns<'_, K, P>) -> Vec<Rows<K, B, P>>
+pub fn join_materialised<K, B, P>(build: RadixSide<'_, K, B>, probe: RadixSide<'_, K, P>) -> Vec<JoinedRows<K, B, P>>
 where
     K: HashKey,
     B: Copy + Default + Send + Sync,
@@ -248,7 +248,7 @@ where
             let tasks = probe.keys.par_chunks(TASK_ROWS).zip(probe.values.par_chunks(TASK_ROWS));
             tasks
                 .map(|(keys, values)| {
-                    let mut rows = Rows {
+                    let mut rows = JoinedRows {
                         keys: Vec::with_capacity(keys.len()),
                         build_values: Vec::with_capacity(keys.len()),
                         probe_values: Vec::with_capacity(keys.len()),
@@ -312,11 +312,11 @@ mod tests {
                     .iter()
                     .fold(0u64, |sum, row| sum.wrapping_add(row.1.wrapping_mul(row.2)));
                 let (build, probe) = (
-                    Columns {
+                    RadixSide {
                         keys: build.as_slice(),
                         values: build_values.as_slice(),
                     },
-                    Columns {
+                    RadixSide {
                         keys: probe.as_slice(),
                         values: probe_values.as_slice(),
                     },

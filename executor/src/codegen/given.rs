@@ -32,12 +32,12 @@ pub struct Given {
     /// The text of each code.
     pub texts: Option<ArrayRef>,
     value: Option<Value>,
-    code: Option<Code>,
+    code: Option<CodeNames>,
 }
 
 /// Names of a code and of whether the row is null.
 #[derive(Clone)]
-pub struct Code {
+pub struct CodeNames {
     pub code: String,
     pub null: Option<String>,
 }
@@ -166,14 +166,14 @@ impl Translator {
     }
 
     /// A column's code, where it has codes.
-    pub fn code_of(&mut self, index: usize) -> Translated<Option<Code>> {
+    pub fn code_of(&mut self, index: usize) -> Translated<Option<CodeNames>> {
         let given = self.given(index)?;
         if given.texts.is_none() || given.code.is_some() {
             return Ok(given.code);
         }
         let null = given.null.map(|null| self.define_null(null));
         let code = self.define("u32", given.load, None, DataType::UInt32, None).value;
-        let code = Code { code, null };
+        let code = CodeNames { code, null };
         self.row()[index].code = Some(code.clone());
         Ok(Some(code))
     }
@@ -202,10 +202,16 @@ impl Translator {
         let code = format!("(u32)({} - {}ll)", value.value, low as i64);
         let code = self.define("u32", code, None, DataType::UInt32, None).value;
         let null = value.null;
-        Some(self.looked_up(expr, index, numbers, Code { code, null }))
+        Some(self.looked_up(expr, index, numbers, CodeNames { code, null }))
     }
 
-    fn looked_up(&mut self, expr: &PhysicalExprRef, index: usize, values: ArrayRef, code: Code) -> Translated<Value> {
+    fn looked_up(
+        &mut self,
+        expr: &PhysicalExprRef,
+        index: usize,
+        values: ArrayRef,
+        code: CodeNames,
+    ) -> Translated<Value> {
         let codes = values.len();
         let nothing = new_null_array(values.data_type(), 1);
         let values = concat(&[values.as_ref(), nothing.as_ref()]).map_err(|error| error.to_string())?;

@@ -14,7 +14,7 @@ use tenon_storage::{Index, MemoryBudget, Reclaim, Segment, TableVersion};
 
 use super::encoding::KeyEncoding;
 use super::reader::IndexReader;
-use super::run::{Run, SEGMENTS_MAX};
+use super::run::{SEGMENTS_MAX, SortedRun};
 
 /// More runs are merged: each lookup searches all of them.
 const RUNS_MAX: usize = 16;
@@ -24,7 +24,7 @@ const BUILD_COST: usize = 16;
 /// What `IndexSlot` holds. Its memory goes to whoever needs some for rows.
 #[derive(Default)]
 pub struct IndexData {
-    state: Mutex<State>,
+    state: Mutex<IndexState>,
     /// Whether the budget knows of it.
     known: OnceLock<()>,
 }
@@ -33,14 +33,14 @@ impl Reclaim for IndexData {
     fn reclaim(&self) {
         // One that is being built or searched is left alone.
         if let Some(mut state) = self.state.try_lock() {
-            *state = State::default();
+            *state = IndexState::default();
         }
     }
 }
 
 #[derive(Default)]
-struct State {
-    runs: Vec<Arc<Run>>,
+struct IndexState {
+    runs: Vec<Arc<SortedRun>>,
     /// The reader asked for last, and the version of the table that it reads.
     latest: Option<(u64, Arc<IndexReader>)>,
     /// Rows that scans have read since the last build because runs were missing.
@@ -111,7 +111,7 @@ impl IndexData {
     }
 }
 
-impl State {
+impl IndexState {
     fn reader(
         &mut self,
         table: &TableVersion,
@@ -164,16 +164,16 @@ impl State {
         let mut kept = self.keep_worthwhile(&mut missing);
         missing.sort_by_key(|segment| segment.id());
         for part in missing.chunks(SEGMENTS_MAX) {
-            kept.push(Arc::new(Run::build(part, &index.columns, encoding, budget)?));
+            kept.push(Arc::new(SortedRun::build(part, &index.columns, encoding, budget)?));
         }
         self.runs = kept;
         Ok(())
     }
 
     /// The runs to keep; the living segments of the others are added to `missing`.
-    fn keep_worthwhile(&self, missing: &mut Vec<Arc<Segment>>) -> Vec<Arc<Run>> {
+    fn keep_worthwhile(&self, missing: &mut Vec<Arc<Segment>>) -> Vec<Arc<SortedRun>> {
         let mut kept = Vec::new();
-        let mut dissolve = |run: &Run| missing.extend(run.living());
+        let mut dissolve = |run: &SortedRun| missing.extend(run.living());
         for run in &self.runs {
             let living: usize = run.living().map(|segment| segment.rows()).sum();
             if 2 * living > run.rows() {

@@ -8,7 +8,7 @@ use datafusion::common::{Result, internal_err};
 use tenon_storage::{Live, Segment};
 
 use super::encoding::{EncodedKeys, KeyEncoding, KeyRange};
-use super::run::{ROW_BITS, Run, row_of};
+use super::run::{ROW_BITS, SortedRun, row_of};
 
 /// Stands for a segment that the version does not have.
 const ABSENT: u32 = u32::MAX;
@@ -22,7 +22,7 @@ pub struct IndexReader {
 
 #[derive(Debug)]
 struct Part {
-    run: Arc<Run>,
+    run: Arc<SortedRun>,
     /// The table's number of each segment of the run, or `ABSENT`.
     segments: Vec<u32>,
     /// Which rows of each are left, where some are gone.
@@ -47,9 +47,9 @@ impl Part {
 
 impl IndexReader {
     /// `runs` cover all of the table's `segments`.
-    pub(super) fn new(runs: &[Arc<Run>], segments: &[Arc<Segment>], encoding: KeyEncoding) -> Self {
+    pub(super) fn new(runs: &[Arc<SortedRun>], segments: &[Arc<Segment>], encoding: KeyEncoding) -> Self {
         let numbers: HashMap<u64, u32> = segments.iter().map(|segment| segment.whole_id()).zip(0..).collect();
-        let part = |run: &Arc<Run>| {
+        let part = |run: &Arc<SortedRun>| {
             let number = |(id, _): &(u64, _)| numbers.get(id).copied().unwrap_or(ABSENT);
             let of_run: Vec<u32> = run.segments().iter().map(number).collect();
             let live = of_run

@@ -34,7 +34,7 @@ const BUILD_BYTES_PER_ROW: usize = 32;
 /// A sorted key with the place of its row.
 type Entry = (u64, u32);
 
-pub struct Run {
+pub struct SortedRun {
     segments: Vec<(u64, Weak<Segment>)>,
     tree: CssTree<u64>,
     bytes: Option<ByteKeys>,
@@ -76,20 +76,20 @@ impl ByteKeys {
     }
 }
 
-impl fmt::Debug for Run {
+impl fmt::Debug for SortedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Run of {} segments, {} rows", self.segments.len(), self.rows)
     }
 }
 
-impl Run {
+impl SortedRun {
     /// Sorts the keys of segments, which are at most `SEGMENTS_MAX`; `columns` are the key's. On all cores.
     pub fn build(
         segments: &[Arc<Segment>],
         columns: &[usize],
         encoding: &KeyEncoding,
         budget: &Arc<MemoryBudget>,
-    ) -> Result<Run> {
+    ) -> Result<SortedRun> {
         let rows: usize = segments.iter().map(|segment| segment.rows()).sum();
         let told = |error: tenon_storage::StorageError| DataFusionError::External(Box::new(error));
         let mut memory = budget.reserve_spare(rows * BUILD_BYTES_PER_ROW).map_err(told)?;
@@ -145,7 +145,7 @@ impl Run {
         let held = tree.bytes() + locations.len() * size_of::<u32>() + bytes.as_ref().map_or(0, ByteKeys::held_bytes);
         memory.grow_spare(held.saturating_sub(memory.bytes())).map_err(told)?;
         memory.shrink(memory.bytes() - held);
-        Ok(Run {
+        Ok(SortedRun {
             segments: segments
                 .iter()
                 .map(|segment| (segment.id(), Arc::downgrade(segment)))

@@ -9,7 +9,7 @@ use datafusion::physical_plan::joins::utils::ColumnIndex;
 use crate::gather::{debug_assert_listed, listed_buffers, pick};
 
 /// Rows of one side, all of the same length on both.
-pub enum Rows<'a> {
+pub enum SideRows<'a> {
     /// Every row of the side, in order.
     All,
     Picked(&'a UInt32Array),
@@ -18,24 +18,24 @@ pub enum Rows<'a> {
 }
 
 /// Columns by position; none where nobody asked for a column.
-pub trait Columns {
+pub trait SideColumns {
     fn column(&self, index: usize) -> Option<&ArrayRef>;
 }
 
-impl Columns for Vec<Option<ArrayRef>> {
+impl SideColumns for Vec<Option<ArrayRef>> {
     fn column(&self, index: usize) -> Option<&ArrayRef> {
         self.get(index)?.as_ref()
     }
 }
 
-impl Columns for RecordBatch {
+impl SideColumns for RecordBatch {
     fn column(&self, index: usize) -> Option<&ArrayRef> {
         self.columns().get(index)
     }
 }
 
 /// Stands for a side that is absent.
-impl Columns for () {
+impl SideColumns for () {
     fn column(&self, _: usize) -> Option<&ArrayRef> {
         None
     }
@@ -45,8 +45,8 @@ impl Columns for () {
 pub fn gather(
     indices: &[ColumnIndex],
     schema: &arrow::datatypes::SchemaRef,
-    build: (&dyn Columns, Rows<'_>),
-    probe: (&dyn Columns, Rows<'_>),
+    build: (&dyn SideColumns, SideRows<'_>),
+    probe: (&dyn SideColumns, SideRows<'_>),
     mark: Option<ArrayRef>,
     count: usize,
 ) -> Result<RecordBatch> {
@@ -55,12 +55,12 @@ pub fn gather(
         let (source, rows) = match side {
             JoinSide::Left => (build.0.column(*index), &build.1),
             JoinSide::Right => (probe.0.column(*index), &probe.1),
-            JoinSide::None => (mark.as_ref(), &Rows::All),
+            JoinSide::None => (mark.as_ref(), &SideRows::All),
         };
         columns.push(match (rows, source) {
-            (Rows::Absent, _) => new_null_array(schema.field(position).data_type(), count),
-            (Rows::All, Some(source)) => Arc::clone(source),
-            (Rows::Picked(rows), Some(source)) => pick(source, rows)?,
+            (SideRows::Absent, _) => new_null_array(schema.field(position).data_type(), count),
+            (SideRows::All, Some(source)) => Arc::clone(source),
+            (SideRows::Picked(rows), Some(source)) => pick(source, rows)?,
             _ => return internal_err!("a join's output column {position} has no source"),
         });
     }

@@ -18,7 +18,7 @@ use tenon_storage::heap;
 
 use super::build::BuildSide;
 use super::match_bitmap::MatchBitmap;
-use super::output::{Columns, Rows, gather, keep_pairs};
+use super::output::{SideColumns, SideRows, gather, keep_pairs};
 use super::packing::Packing;
 use super::spec::JoinSpec;
 use super::table::Head;
@@ -165,8 +165,8 @@ impl Prober {
             let pairs = gather(
                 filter.column_indices(),
                 filter.schema(),
-                (&self.build.columns, Rows::Picked(&build_rows)),
-                (batch, Rows::Picked(&probe_rows)),
+                (&self.build.columns, SideRows::Picked(&build_rows)),
+                (batch, SideRows::Picked(&probe_rows)),
                 None,
                 rows,
             )?;
@@ -210,8 +210,12 @@ impl Prober {
         }
         // Rows come in order, so a full set without repeats is the batch itself.
         let whole = count == batch.num_rows() && self.build.table.is_unique();
-        let probe_rows = if whole { Rows::All } else { Rows::Picked(&probe_rows) };
-        let build = (&self.build.columns as &dyn Columns, Rows::Picked(&build_rows));
+        let probe_rows = if whole {
+            SideRows::All
+        } else {
+            SideRows::Picked(&probe_rows)
+        };
+        let build = (&self.build.columns as &dyn SideColumns, SideRows::Picked(&build_rows));
         out.push_back(gather(
             &self.spec.output,
             &self.schema,
@@ -232,12 +236,12 @@ impl Prober {
     ) -> Result<()> {
         let mark: Option<ArrayRef> =
             (self.spec.join_type == JoinType::RightMark).then(|| Arc::new(matched.clone()) as ArrayRef);
-        let build = (&self.build.columns as &dyn Columns, Rows::Absent);
+        let build = (&self.build.columns as &dyn SideColumns, SideRows::Absent);
         let rows = gather(
             &self.spec.output,
             &self.schema,
             build,
-            (batch, Rows::All),
+            (batch, SideRows::All),
             mark,
             batch.num_rows(),
         )?;
@@ -262,12 +266,12 @@ impl Prober {
             .filter(|&row| !matched.value(row as usize))
             .collect();
         if !rows.is_empty() {
-            let build = (&self.build.columns as &dyn Columns, Rows::Absent);
+            let build = (&self.build.columns as &dyn SideColumns, SideRows::Absent);
             out.push_back(gather(
                 &self.spec.output,
                 &self.schema,
                 build,
-                (batch, Rows::Picked(&rows)),
+                (batch, SideRows::Picked(&rows)),
                 None,
                 rows.len(),
             )?);
@@ -327,9 +331,17 @@ impl Prober {
                     .collect::<BooleanArray>(),
             ) as ArrayRef
         });
-        let build = (&self.build.columns as &dyn Columns, Rows::Picked(&rows));
+        let build = (&self.build.columns as &dyn SideColumns, SideRows::Picked(&rows));
         let count = rows.len();
-        gather(&self.spec.output, &self.schema, build, (&(), Rows::Absent), mark, count).map(Some)
+        gather(
+            &self.spec.output,
+            &self.schema,
+            build,
+            (&(), SideRows::Absent),
+            mark,
+            count,
+        )
+        .map(Some)
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::flow::Col;
-use super::group::State;
+use super::group::AggregateState;
 use super::result::state_columns;
 use crate::codegen::{Given, Translated, c_number};
 
@@ -18,7 +18,7 @@ use crate::codegen::{Given, Translated, c_number};
 pub struct Aggregated {
     pub aggregate: Arc<AggregateFunctionExpr>,
     /// Over these cells.
-    pub state: State,
+    pub state: AggregateState,
     pub cells: Vec<Cell>,
     /// It is of at most so many rows, where that is known.
     pub rows_max: Option<u64>,
@@ -45,8 +45,8 @@ impl Aggregated {
     fn given(&self, data_type: &DataType) -> Translated<Given> {
         let word = |cell: usize, word: usize| &self.cells[cell].words[word];
         let (load, null, range) = match &self.state {
-            State::Count(count) => (format!("(i64){}", word(*count, 0)), None, Some((0, 1 << 48))),
-            State::Sum {
+            AggregateState::Count(count) => (format!("(i64){}", word(*count, 0)), None, Some((0, 1 << 48))),
+            AggregateState::Sum {
                 sum,
                 count,
                 data_type: own,
@@ -71,7 +71,7 @@ impl Aggregated {
                 let data_type = if own == data_type { data_type } else { &as_decimal(own) };
                 return Ok(Given::new(data_type.clone(), load, null, range));
             }
-            State::Extreme {
+            AggregateState::Extreme {
                 cell,
                 from,
                 least,
@@ -88,12 +88,12 @@ impl Aggregated {
                 }
                 (load, null, Some((low, high)))
             }
-            State::Average {
+            AggregateState::Average {
                 sum,
                 count,
                 data_type: own,
             } => return self.average((*sum, *count), own),
-            State::FloatSum { sum, count } => {
+            AggregateState::FloatSum { sum, count } => {
                 let load = format!("bit_cast<f64>({})", word(*sum, 0));
                 (load, Some(format!("{} == 0", word(*count, 0))), None)
             }

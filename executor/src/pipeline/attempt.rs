@@ -11,7 +11,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use parking_lot::Mutex;
 use tenon_gpu::GpuError;
 
-use super::compiled::{Compiled, Kept, Rows};
+use super::compiled::{Compiled, Kept, ReservedBatch};
 use super::cost::Work;
 use super::fragment::Source;
 use super::prepare::in_background;
@@ -58,7 +58,7 @@ pub async fn rows(
     kept: &Kept,
     context: &Arc<TaskContext>,
     report: &Report,
-) -> Result<Option<Rows>> {
+) -> Result<Option<ReservedBatch>> {
     let (found, ran) = match try_run(plan, top, kept, context, report).await? {
         Ok((found, 0)) => (Some(found), Ran::Device(0)),
         Ok(((batch, reservation), above)) => {
@@ -78,7 +78,7 @@ async fn try_run(
     kept: &Kept,
     context: &Arc<TaskContext>,
     report: &Report,
-) -> Result<std::result::Result<(Rows, usize), Refused>> {
+) -> Result<std::result::Result<(ReservedBatch, usize), Refused>> {
     let options = JoinOptions::of(context.session_config());
     let operators = [JoinOperator::Auto, JoinOperator::Hj];
     if options.device == DeviceChoice::Cpu || !operators.contains(&options.operator) {

@@ -32,7 +32,7 @@ use crate::codegen::Translated;
 use crate::memory_size::batch_bytes;
 
 /// Rows, and the memory that they take.
-pub type Rows = (RecordBatch, MemoryReservation);
+pub type ReservedBatch = (RecordBatch, MemoryReservation);
 
 /// A plan as a fragment, and what its result is.
 pub struct Compiled {
@@ -242,7 +242,7 @@ impl Compiled {
         Ok(made)
     }
 
-    pub fn read(&self, running: &Running, pool: &Arc<dyn MemoryPool>) -> Result<Rows> {
+    pub fn read(&self, running: &Running, pool: &Arc<dyn MemoryPool>) -> Result<ReservedBatch> {
         match &self.ends {
             Ends::Groups(grouping, spec) => {
                 let found = groups(&self.fragment, grouping, running)?;
@@ -268,7 +268,7 @@ fn expected(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     rows.map_or(u64::MAX, |rows| rows as u64)
 }
 
-fn counted(batch: RecordBatch, pool: &Arc<dyn MemoryPool>) -> Result<Rows> {
+fn counted(batch: RecordBatch, pool: &Arc<dyn MemoryPool>) -> Result<ReservedBatch> {
     let reservation = MemoryConsumer::new("rows of the device").register(pool);
     reservation.try_grow(batch_bytes(&batch))?;
     Ok((batch, reservation))

@@ -8,7 +8,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
-use tenon_gpu::pipeline::Code;
+use tenon_gpu::pipeline::PipelineCode;
 use tenon_storage::TableVersion;
 
 use super::aggregated::Aggregated;
@@ -270,7 +270,7 @@ impl Flow {
         fragment.once |= translator.once;
         fragment.steps.push(Step::Pipeline(Box::new(Pipeline {
             name,
-            code: Code {
+            code: PipelineCode {
                 begin: self.begin,
                 tile: self.tile,
                 first: self.first.filter(|_| self.far),

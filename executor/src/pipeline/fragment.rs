@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
-use tenon_gpu::pipeline::Code;
+use tenon_gpu::pipeline::PipelineCode;
 use tenon_storage::TableVersion;
 
 use super::join::Test;
@@ -97,7 +97,7 @@ impl Step {
 pub struct Pipeline {
     /// What it is called where its time is told.
     pub name: String,
-    pub code: Code,
+    pub code: PipelineCode,
     pub buffers: Vec<Buffer>,
     pub literals: Vec<u64>,
     pub inputs: Vec<Input>,

@@ -11,9 +11,11 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, Result};
 use tenon_gpu::pipeline::tiles;
 use tenon_gpu::tuning::PIPELINE_TILE;
+use tenon_storage::numeric::Numeric;
+use tenon_storage::numeric::column::collect;
 
 use super::fragment::{Fragment, Scan};
-use super::group::{Grouping, Groups, Key, Place, State};
+use super::group::{AggregateState, Grouping, Groups, Key, KeyLocation};
 use super::run::{Part, Running};
 use crate::aggregate::Found;
 use crate::gpu_error::to_datafusion;
@@ -33,7 +35,7 @@ pub fn parts(grouping: &Grouping) -> Vec<Part> {
     for key in &grouping.keys {
         match (&key.place, grouping.groups) {
             (
-                Place::Word { word, null_bit },
+                KeyLocation::Word { word, null_bit },
                 Groups::Listed {
                     keys, words, capacity, ..
                 },
@@ -42,7 +44,7 @@ pub fn parts(grouping: &Grouping) -> Vec<Part> {
                 parts.push(column(*word));
                 parts.extend(null_bit.map(|_| column(words - 1)));
             }
-            (Place::Late { array, null, .. }, _) => {
+            (KeyLocation::Late { array, null, .. }, _) => {
                 parts.push((*array, 0));
                 parts.extend(null.map(|null| (null, 0)));
             }
@@ -110,7 +112,7 @@ pub fn groups(fragment: &Fragment, grouping: &Grouping, running: &Running) -> Re
 }
 
 /// The columns of an aggregate's state.
-pub fn state_columns(state: &State, cells: &[Vec<Vec<u64>>]) -> Result<Vec<ArrayRef>> {
+pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<Vec<ArrayRef>> {
     let counts = |cell: usize| cells[cell][0].iter().map(|&word| word as i64);
     let seen = |count: usize| {
         Some(counts(count).map(|count| count > 0).collect::<NullBuffer>()).filter(|n| n.null_count() > 0)
@@ -142,20 +144,32 @@ pub fn state_columns(state: &State, cells: &[Vec<Vec<u64>>]) -> Result<Vec<Array
     let how_many =
         |count: usize| -> ArrayRef { Arc::new(counts(count).map(|count| count as u64).collect::<UInt64Array>()) };
     Ok(match state {
-        State::Count(cell) => vec![Arc::new(counts(*cell).collect::<Int64Array>())],
-        State::Sum {
+        AggregateState::Count(cell) => vec![Arc::new(counts(*cell).collect::<Int64Array>())],
+        AggregateState::Sum {
             sum: own,
             count,
             data_type,
         } => vec![sum(*own, *count, data_type)?],
-        State::Average {
+        AggregateState::Average {
             sum: own,
             count,
             data_type,
         } => vec![how_many(*count), sum(*own, *count, data_type)?],
-        State::FloatSum { sum, count } => vec![floats(*sum, *count)],
-        State::FloatAverage { sum, count } => vec![how_many(*count), floats(*sum, *count)],
-        State::Extreme {
+        AggregateState::Variance {
+            sum,
+            squares,
+            count,
+            scale,
+        } => {
+            let numerics = |cell: usize, scale: i8| {
+                let values = sums(cell).into_iter();
+                collect(values.map(|value| Some(Numeric::of_i128(value, scale))))
+            };
+            vec![how_many(*count), numerics(*sum, *scale), numerics(*squares, 2 * scale)]
+        }
+        AggregateState::FloatSum { sum, count } => vec![floats(*sum, *count)],
+        AggregateState::FloatAverage { sum, count } => vec![how_many(*count), floats(*sum, *count)],
+        AggregateState::Extreme {
             cell,
             from,
             least,
@@ -186,7 +200,7 @@ fn key_column(
 ) -> Result<ArrayRef> {
     let (lanes, valid): (Vec<i64>, Option<Vec<bool>>) = match (&key.place, grouping.groups) {
         (
-            Place::Digit {
+            KeyLocation::Digit {
                 stride,
                 span,
                 low,
@@ -202,7 +216,7 @@ fn key_column(
             )
         }
         (
-            Place::Word { word, null_bit },
+            KeyLocation::Word { word, null_bit },
             Groups::Listed {
                 keys, words, capacity, ..
             },
@@ -223,7 +237,7 @@ fn key_column(
             (column(*word)?.into_iter().map(|word| word as i64).collect(), valid)
         }
         (
-            Place::Late {
+            KeyLocation::Late {
                 array,
                 scan,
                 column,

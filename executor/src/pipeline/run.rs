@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element, Together};
 use tenon_gpu::number::Reduction;
-use tenon_gpu::pipeline::{Code, Launch, Loaded, Rows, launch};
+use tenon_gpu::pipeline::{IterationSpace, Launch, Loaded, PipelineCode, launch};
 use tenon_gpu::primitives::gather::gather;
 use tenon_gpu::primitives::scan::exclusive_scan;
 use tenon_gpu::primitives::sort::{SortOptions, sort_indices, sort_pairs};
@@ -55,7 +55,7 @@ impl Ready {
 /// Compiles what of a fragment is not loaded yet, several pipelines at a time. What fails is met again by who needs it.
 fn load_together(fragment: &Fragment, device: &Device) {
     let codes = fragment.steps.iter().filter_map(Step::pipeline).map(|step| &step.code);
-    let new: Vec<&Code> = codes.filter(|code| !device.is_loaded(&code.program())).collect();
+    let new: Vec<&PipelineCode> = codes.filter(|code| !device.is_loaded(&code.program())).collect();
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = new.len().min((cores / 2).clamp(2, COMPILERS_MAX));
     if threads < 2 {
@@ -258,10 +258,12 @@ impl Running {
             Source::Scan(scan) => {
                 let all = &self.scans[scan].tiles;
                 let own = chunk.map_or(0..all.len(), |chunk| chunk.tiles.clone());
-                Rows::Tiles(all.slice(own.clone())?, own.start)
+                IterationSpace::Tiles(all.slice(own.clone())?, own.start)
             }
-            Source::Made { count, rows_max } => Rows::Made(DevicePtr::new(self.arrays[count].ptr().0), rows_max),
-            Source::Numbers(rows) => Rows::Known(rows),
+            Source::Made { count, rows_max } => {
+                IterationSpace::Made(DevicePtr::new(self.arrays[count].ptr().0), rows_max)
+            }
+            Source::Numbers(rows) => IterationSpace::Known(rows),
         };
         let launched = Launch {
             code,

@@ -445,7 +445,7 @@ impl ExecutionPlan for ScanExec {
 
 /// Rows of one segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct SegmentRange {
     pub segment: usize,
     pub offset: usize,
     pub rows: usize,
@@ -453,7 +453,7 @@ pub(super) struct Run {
 
 /// What a partition looks at next.
 enum Work {
-    Run(Run),
+    Run(SegmentRange),
     Candidates(Vec<(u32, u32)>),
 }
 
@@ -553,12 +553,12 @@ impl Running {
     }
 
     /// The next morsel.
-    fn take_run(&mut self) -> Option<Run> {
+    fn take_run(&mut self) -> Option<SegmentRange> {
         let mut at = self.shared.next_row.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
         for (number, segment) in self.scan.table.segments().iter().enumerate() {
             let space = segment.rows().next_multiple_of(MORSEL_ROWS);
             if at < space {
-                return Some(Run {
+                return Some(SegmentRange {
                     segment: number,
                     offset: at,
                     rows: (segment.rows() - at).min(MORSEL_ROWS),
@@ -569,7 +569,7 @@ impl Running {
         None
     }
 
-    fn read(&mut self, run: Run) -> Result<()> {
+    fn read(&mut self, run: SegmentRange) -> Result<()> {
         let table = Arc::clone(&self.scan.table);
         let segment = &table.segments()[run.segment];
         if !self.selector.enter(segment) {
@@ -580,7 +580,7 @@ impl Running {
             self.flush()?;
             for from in (0..run.rows).step_by(self.scan.batch_rows) {
                 let rows = (run.rows - from).min(self.scan.batch_rows);
-                let batch = self.scan.slice(Run {
+                let batch = self.scan.slice(SegmentRange {
                     segment: run.segment,
                     offset: run.offset + from,
                     rows,
@@ -604,7 +604,7 @@ impl Running {
             self.selector.select(segment, offset, rows, pending)?;
             if before == 0 && pending.len() == rows {
                 self.pending = None;
-                let batch = self.scan.slice(Run {
+                let batch = self.scan.slice(SegmentRange {
                     segment: run.segment,
                     offset,
                     rows,

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use datafusion::common::Result;
 use tenon_storage::Runs;
 
-use super::exec::{Run, ScanExec};
+use super::exec::{ScanExec, SegmentRange};
 use super::selection::{Dense, Selector, take_column};
 
 impl ScanExec {
@@ -69,7 +69,7 @@ impl ScanExec {
         Ok(batches)
     }
 
-    pub(super) fn slice(&self, run: Run) -> Result<RecordBatch> {
+    pub(super) fn slice(&self, run: SegmentRange) -> Result<RecordBatch> {
         let segment = &self.table.segments()[run.segment];
         let own = self.table.schema().fields().len();
         let arrays = self.columns.iter().map(|&column| -> ArrayRef {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Artifact, Code, Compiler, Program};
+use super::{Artifact, Compiler, MachineCode, Program};
 use crate::error::{GpuError, Result};
 
 const MARK: &[u8; 8] = b"TENONKC1";
@@ -82,9 +82,9 @@ impl Cache {
             }
         };
         let code = if compiler.extension() == "so" {
-            Code::SharedObject(path)
+            MachineCode::SharedObject(path)
         } else {
-            Code::Image(code)
+            MachineCode::Image(code)
         };
         Ok(Artifact {
             name: program.describe(),

@@ -147,11 +147,11 @@ impl Program {
 pub struct Artifact {
     /// Name with definitions, for messages.
     pub name: String,
-    pub code: Code,
+    pub code: MachineCode,
 }
 
 /// Where machine code is.
-pub enum Code {
+pub enum MachineCode {
     /// A cubin or PTX image for the driver.
     Image(Vec<u8>),
     /// A shared object for the simulator.

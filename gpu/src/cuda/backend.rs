@@ -10,7 +10,7 @@ use cudarc::driver::sys::{CUcontext, CUevent, CUfunction, CUfunction_attribute a
 use super::driver::{Driver, NOT_FOUND, NOT_READY, OUT_OF_MEMORY, call};
 use super::probe;
 use crate::backend::{Backend, EventHandle, FunctionHandle, ModuleHandle, StreamHandle};
-use crate::compile::{Artifact, Code};
+use crate::compile::{Artifact, MachineCode};
 use crate::error::{GpuError, Result};
 use crate::info::{DeviceInfo, DeviceKind};
 use crate::launch::LaunchConfig;
@@ -276,7 +276,7 @@ impl Backend for CudaBackend {
     }
 
     fn load(&self, artifact: &Arc<Artifact>) -> Result<ModuleHandle> {
-        let Code::Image(image) = &artifact.code else {
+        let MachineCode::Image(image) = &artifact.code else {
             return Err(GpuError::Invalid(format!(
                 "{} was compiled for another device",
                 artifact.name

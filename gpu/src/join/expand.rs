@@ -47,14 +47,14 @@ static SOURCE: Source = source!("join_expand.cu", ExpandParams, CoverParams, Res
 
 /// What happens to the pairs; the numbers are the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum ExpandMode {
     Write = 0,
     Count = 1,
     AtOnce = 2,
     Mark = 3,
 }
 
-fn program(residual: &Residual, mode: Mode) -> Program {
+fn program(residual: &Residual, mode: ExpandMode) -> Program {
     residual.into_program(Program::new(&SOURCE).define("MODE", mode as u32))
 }
 
@@ -62,13 +62,18 @@ fn program(residual: &Residual, mode: Mode) -> Program {
 pub fn programs() -> Vec<Program> {
     let some = Residual::to_compile();
     let mut programs = with_condition(&some);
-    programs.push(program(&Residual::none(), Mode::Write));
+    programs.push(program(&Residual::none(), ExpandMode::Write));
     programs
 }
 
 /// Specialisations with this condition.
 pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
-    let modes = [Mode::Write, Mode::Count, Mode::AtOnce, Mode::Mark];
+    let modes = [
+        ExpandMode::Write,
+        ExpandMode::Count,
+        ExpandMode::AtOnce,
+        ExpandMode::Mark,
+    ];
     modes.map(|mode| program(residual, mode)).into()
 }
 
@@ -129,7 +134,7 @@ pub(super) fn write_all(stream: &Stream, spans: SpanViews<'_>, first: u64, mut p
         ..spans.params(&none)?
     };
     // SAFETY: `last - first` places in both outputs; spans hold places of the build side and positions of the step.
-    unsafe { splits.launch(stream, &none, Mode::Write, params) }
+    unsafe { splits.launch(stream, &none, ExpandMode::Write, params) }
 }
 
 /// Candidates cut into tiles, for a residual condition.
@@ -172,7 +177,7 @@ impl Candidates<'_> {
             ..self.params(&mut flags)?
         };
         // SAFETY: one count a position and a tile; flags by the sides' rows.
-        unsafe { splits.launch(stream, self.residual, Mode::Count, params)? };
+        unsafe { splits.launch(stream, self.residual, ExpandMode::Count, params)? };
         Ok(tile_counts)
     }
 
@@ -195,7 +200,7 @@ impl Candidates<'_> {
             ..self.params(&mut Flags::default())?
         };
         // SAFETY: places within the window are places of both outputs.
-        unsafe { splits.launch(stream, self.residual, Mode::Write, params) }
+        unsafe { splits.launch(stream, self.residual, ExpandMode::Write, params) }
     }
 
     /// Writes what passes at places taken from `total`, as far as there is room.
@@ -215,14 +220,17 @@ impl Candidates<'_> {
             ..self.params(&mut flags)?
         };
         // SAFETY: places below the outputs' length are written only; flags by the sides' rows.
-        unsafe { splits.launch(stream, self.residual, Mode::AtOnce, params) }
+        unsafe { splits.launch(stream, self.residual, ExpandMode::AtOnce, params) }
     }
 
     /// Sets the flags of what passes.
     pub fn mark(&self, stream: &Stream, mut flags: Flags<'_>) -> Result<()> {
         let params = self.params(&mut flags)?;
         // SAFETY: flags by the sides' rows.
-        unsafe { self.splits(stream)?.launch(stream, self.residual, Mode::Mark, params) }
+        unsafe {
+            self.splits(stream)?
+                .launch(stream, self.residual, ExpandMode::Mark, params)
+        }
     }
 }
 
@@ -247,7 +255,13 @@ impl Splits {
 
     /// # Safety
     /// As the kernel needs it: see the callers.
-    unsafe fn launch(&mut self, stream: &Stream, residual: &Residual, mode: Mode, params: ExpandParams) -> Result<()> {
+    unsafe fn launch(
+        &mut self,
+        stream: &Stream,
+        residual: &Residual,
+        mode: ExpandMode,
+        params: ExpandParams,
+    ) -> Result<()> {
         let module = stream.device().load(&program(residual, mode))?;
         let params = ExpandParams {
             splits: self.buffer.ptr_mut(),
@@ -282,7 +296,7 @@ pub(super) fn mark_covered(
         build_rows: super::spans::pointer(build_rows),
         build_flags: build_flags.ptr_mut(),
     };
-    let module = stream.device().load(&program(&Residual::none(), Mode::Write))?;
+    let module = stream.device().load(&program(&Residual::none(), ExpandMode::Write))?;
     let threads = tuning::MAP_THREADS;
     let config = LaunchConfig::cover(reach.len(), threads as u64 * tuning::MAP_ITEMS as u64, threads)?;
     // SAFETY: a row for each place, and a flag for each row.

@@ -61,14 +61,14 @@ static SOURCE: Source = source!("join_nested_loop.cu", NestedLoopParams, FoldPar
 
 /// What happens to the pairs; the numbers are the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum NestedLoopMode {
     Write = 0,
     Count = 1,
     AtOnce = 2,
     Mark = 3,
 }
 
-fn program(key: Option<&str>, probes: u32, mode: Mode, residual: &Residual) -> Program {
+fn program(key: Option<&str>, probes: u32, mode: NestedLoopMode, residual: &Residual) -> Program {
     let program = Program::new(&SOURCE)
         .define("HAS_KEY", key.is_some() as u32)
         .define("KEY", key.unwrap_or("u32"))
@@ -87,7 +87,12 @@ pub fn programs() -> Vec<Program> {
 
 /// Specialisations with this condition.
 pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
-    let modes = [Mode::Write, Mode::Count, Mode::AtOnce, Mode::Mark];
+    let modes = [
+        NestedLoopMode::Write,
+        NestedLoopMode::Count,
+        NestedLoopMode::AtOnce,
+        NestedLoopMode::Mark,
+    ];
     let shapes = [(Some("u32"), 8), (Some("u64"), 4), (None, 4), (Some("u32"), 1)];
     let of = |(key, probes)| modes.map(|mode| program(key, probes, mode, residual));
     shapes.into_iter().flat_map(of).collect()
@@ -95,15 +100,15 @@ pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
 
 /// The rows of one input, without keys.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
+pub struct UnkeyedSide<'a> {
     /// `None`: rows `0..len`.
     pub rows: Option<DeviceView<'a, u32>>,
     pub len: u64,
 }
 
-impl<'a> From<Side<'a>> for Rows<'a> {
+impl<'a> From<Side<'a>> for UnkeyedSide<'a> {
     fn from(side: Side<'a>) -> Self {
-        Rows {
+        UnkeyedSide {
             rows: side.rows,
             len: side.keys.len(),
         }
@@ -113,8 +118,8 @@ impl<'a> From<Side<'a>> for Rows<'a> {
 /// Nested loops: every probe row with every build row.
 pub struct NestedLoopMatcher<'a> {
     keys: Option<(Keys<'a>, Keys<'a>)>,
-    build: Rows<'a>,
-    probe: Rows<'a>,
+    build: UnkeyedSide<'a>,
+    probe: UnkeyedSide<'a>,
     residual: Residual,
     /// What the last step counted, for its writes: pairs of each slice and position before the slice; none with one
     /// slice.
@@ -150,7 +155,11 @@ impl<'a> NestedLoopMatcher<'a> {
     }
 
     /// The residual condition alone; none gives the cross join.
-    pub fn condition(build: Rows<'a>, probe: Rows<'a>, residual: Residual) -> Result<NestedLoopMatcher<'a>> {
+    pub fn condition(
+        build: UnkeyedSide<'a>,
+        probe: UnkeyedSide<'a>,
+        residual: Residual,
+    ) -> Result<NestedLoopMatcher<'a>> {
         for side in [build, probe] {
             let named = side.rows.map_or(side.len, |rows| rows.len());
             if named != side.len || side.len >= u32::MAX as u64 {
@@ -229,7 +238,7 @@ impl<'a> NestedLoopMatcher<'a> {
 
     /// # Safety
     /// What the mode reads and writes is there: see the callers.
-    unsafe fn launch(&self, stream: &Stream, cut: Cut, mode: Mode, params: &NestedLoopParams) -> Result<()> {
+    unsafe fn launch(&self, stream: &Stream, cut: Cut, mode: NestedLoopMode, params: &NestedLoopParams) -> Result<()> {
         let program = program(self.key_name(), cut.probes, mode, &self.residual);
         let kernel = stream
             .device()
@@ -255,7 +264,7 @@ impl<'a> NestedLoopMatcher<'a> {
                 ..params
             };
             // SAFETY: one slice, a count a position.
-            unsafe { self.launch(stream, cut, Mode::Count, &params)? };
+            unsafe { self.launch(stream, cut, NestedLoopMode::Count, &params)? };
             return Ok(None);
         }
         let mut partials = stream.alloc::<u32>(cut.slices * items)?;
@@ -271,11 +280,11 @@ impl<'a> NestedLoopMatcher<'a> {
         };
         let threads = tuning::MAP_THREADS;
         let fold_config = LaunchConfig::cover(items, threads as u64, threads)?;
-        let program = program(self.key_name(), cut.probes, Mode::Count, &self.residual);
+        let program = program(self.key_name(), cut.probes, NestedLoopMode::Count, &self.residual);
         let kernel = stream.device().load(&program)?.kernel::<FoldParams>("nested_fold")?;
         // SAFETY: a partial count for each slice and position, a count a position.
         unsafe {
-            self.launch(stream, cut, Mode::Count, &params)?;
+            self.launch(stream, cut, NestedLoopMode::Count, &params)?;
             kernel.launch(stream, &fold_config, &fold)?;
         }
         Ok(Some(partials))
@@ -334,7 +343,7 @@ impl Matcher for NestedLoopMatcher<'_> {
                 ..params
             };
             // SAFETY: an offset a position; places within the window are places of both outputs.
-            unsafe { self.launch(stream, cut, Mode::Write, &params) }
+            unsafe { self.launch(stream, cut, NestedLoopMode::Write, &params) }
         })
     }
 
@@ -342,7 +351,7 @@ impl Matcher for NestedLoopMatcher<'_> {
         let cut = self.cut(stream, positions.end - positions.start)?;
         let params = self.params(&positions, cut, &mut flags)?;
         // SAFETY: flags by the sides' rows.
-        unsafe { self.launch(stream, cut, Mode::Mark, &params) }
+        unsafe { self.launch(stream, cut, NestedLoopMode::Mark, &params) }
     }
 
     fn write_at_once(
@@ -362,7 +371,7 @@ impl Matcher for NestedLoopMatcher<'_> {
             ..self.params(&positions, cut, &mut flags)?
         };
         // SAFETY: places below the outputs' length are written only; flags by the sides' rows.
-        unsafe { self.launch(stream, cut, Mode::AtOnce, &params)? };
+        unsafe { self.launch(stream, cut, NestedLoopMode::AtOnce, &params)? };
         Ok(true)
     }
 }

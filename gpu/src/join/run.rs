@@ -65,12 +65,12 @@ pub struct JoinRun<'a> {
     stop: Stop<'a>,
     build_flags: Option<DeviceBuffer<u8>>,
     probe_flags: Option<DeviceBuffer<u8>>,
-    state: State,
+    state: JoinPhase,
     /// Passes over probe keys: counting, writing and marking count one each.
     pub passes: u64,
 }
 
-enum State {
+enum JoinPhase {
     Matching {
         from: u64,
     },
@@ -106,7 +106,7 @@ impl<'a> JoinRun<'a> {
             stop: Stop::never(),
             build_flags: flags(kind.flags_build(), build_rows)?,
             probe_flags: flags(kind.flags_probe(), probe_rows)?,
-            state: State::Matching { from: 0 },
+            state: JoinPhase::Matching { from: 0 },
             passes: 0,
         })
     }
@@ -120,22 +120,22 @@ impl<'a> JoinRun<'a> {
     pub fn next_output(&mut self) -> Result<Option<JoinOutput>> {
         loop {
             self.stop.check()?;
-            match std::mem::replace(&mut self.state, State::Done) {
-                State::Matching { from } if from >= self.matcher.positions() => self.state = State::Alone,
-                State::Matching { from } => {
+            match std::mem::replace(&mut self.state, JoinPhase::Done) {
+                JoinPhase::Matching { from } if from >= self.matcher.positions() => self.state = JoinPhase::Alone,
+                JoinPhase::Matching { from } => {
                     let to = self.matcher.positions().min(from + self.limits.positions_max);
                     if let Some(pairs) = self.step(from..to)? {
                         return Ok(Some(JoinOutput::Pairs(pairs)));
                     }
                 }
-                State::Writing {
+                JoinPhase::Writing {
                     positions,
                     offsets,
                     written,
                     total,
                 } => {
                     if written == total {
-                        self.state = State::Matching { from: positions.end };
+                        self.state = JoinPhase::Matching { from: positions.end };
                         continue;
                     }
                     let window = written..total.min(written + self.limits.pairs_max);
@@ -148,7 +148,7 @@ impl<'a> JoinRun<'a> {
                         window.clone(),
                         pairs.view_mut(),
                     )?;
-                    self.state = State::Writing {
+                    self.state = JoinPhase::Writing {
                         positions,
                         offsets,
                         written: window.end,
@@ -156,19 +156,19 @@ impl<'a> JoinRun<'a> {
                     };
                     return Ok(Some(JoinOutput::Pairs(pairs)));
                 }
-                State::Alone => {
+                JoinPhase::Alone => {
                     if let Some(output) = self.alone()? {
                         return Ok(Some(output));
                     }
                 }
-                State::Done => return Ok(None),
+                JoinPhase::Done => return Ok(None),
             }
         }
     }
 
     /// One range of positions: sets the next state, and gives its pairs if they came at once.
     fn step(&mut self, positions: Range<u64>) -> Result<Option<Pairs>> {
-        let next = State::Matching { from: positions.end };
+        let next = JoinPhase::Matching { from: positions.end };
         self.passes += 1;
         if !self.kind.has_pairs() {
             let flags = flags_of(&mut self.build_flags, &mut self.probe_flags);
@@ -191,7 +191,7 @@ impl<'a> JoinRun<'a> {
         exclusive_scan(self.stream, counts.view(), offsets.view_mut(), Reduction::Sum)?;
         drop(counts);
         let total = read(self.stream, offsets.slice(items..)?)?[0];
-        self.state = State::Writing {
+        self.state = JoinPhase::Writing {
             positions,
             offsets,
             written: 0,
@@ -239,7 +239,7 @@ impl<'a> JoinRun<'a> {
             if matches!(self.kind, BuildMark | ProbeMark) {
                 return Ok(Some(JoinOutput::Marks(flags)));
             }
-            self.state = State::Alone;
+            self.state = JoinPhase::Alone;
             let rows = rows_where(self.stream, &flags, wanted)?;
             if rows.is_empty() {
                 continue;
@@ -249,7 +249,7 @@ impl<'a> JoinRun<'a> {
                 false => JoinOutput::ProbeRows(rows),
             }));
         }
-        self.state = State::Done;
+        self.state = JoinPhase::Done;
         Ok(None)
     }
 

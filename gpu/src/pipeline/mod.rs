@@ -90,7 +90,7 @@ static SOURCE: Source = source!("pipeline.cu", PipelineParams);
 
 /// Generated code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Code {
+pub struct PipelineCode {
     pub begin: String,
     pub tile: String,
     /// Rows that pass what this says are listed and gone through together; none: all are.
@@ -101,7 +101,7 @@ pub struct Code {
     pub shared_bytes: u32,
 }
 
-impl Code {
+impl PipelineCode {
     pub fn program(&self) -> Program {
         Program::new(&SOURCE)
             .header(
@@ -117,12 +117,12 @@ impl Code {
 
 /// Examples of each kind of sink, for the compile test.
 pub fn programs() -> Vec<Program> {
-    let scan = Code {
+    let scan = PipelineCode {
         tile: "const Segment s0 = p.segment(0, tile.segment);".into(),
         row: "if (!stored_null(s0, row)) add_wide(p.array<u64>(1), p.array<u64>(1) + 1, stored_any(s0, row));".into(),
-        ..Code::default()
+        ..PipelineCode::default()
     };
-    let grouped = Code {
+    let grouped = PipelineCode {
         begin: "const Groups<2> groups{p.array<u32>(1), p.array<u64>(2), p.array<u32>(3), p.inputs[4], p.inputs[5]};"
             .into(),
         tile: scan.tile.clone(),
@@ -130,24 +130,27 @@ pub fn programs() -> Vec<Program> {
               u32 group = groups.find(p, key, is_new, [](u32) { return true; }); \
               if (group != NO_ROW) least_word(p.array<u64>(6) + group, row);"
             .into(),
-        ..Code::default()
+        ..PipelineCode::default()
     };
-    let built = Code {
+    let built = PipelineCode {
         tile: scan.tile.clone(),
         row: "u32 at = new_row(p, p.array<u32>(1), p.inputs[2]); \
               if (at != NO_ROW) chain(p.array<u32>(3), p.array<u32>(4), mixed(0, stored_wide(s0, row)) & 15, at);"
             .into(),
-        ..Code::default()
+        ..PipelineCode::default()
     };
-    let listed = Code {
+    let listed = PipelineCode {
         first: Some("if (!stored_null(s0, row)) put_in_list(list, &listed, place);".into()),
         ..built.clone()
     };
-    [scan, grouped, built, listed].iter().map(Code::program).collect()
+    [scan, grouped, built, listed]
+        .iter()
+        .map(PipelineCode::program)
+        .collect()
 }
 
 /// What a launch is over.
-pub enum Rows<'a> {
+pub enum IterationSpace<'a> {
     /// Tiles of a table's segments, and how many of the table's are before these.
     Tiles(crate::memory::DeviceView<'a, Tile>, u64),
     /// Rows of a table made before, whose number is on the device; at most so many.
@@ -165,7 +168,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    pub fn new(device: &Device, code: &Code) -> Result<Loaded> {
+    pub fn new(device: &Device, code: &PipelineCode) -> Result<Loaded> {
         let kernel = device.load(&code.program())?.kernel::<PipelineParams>("pipeline")?;
         let resident = kernel
             .resident_blocks(tuning::PIPELINE_THREADS, code.shared_bytes)?
@@ -184,7 +187,7 @@ pub struct Launch<'a> {
     pub buffers: &'a [DevicePtr<u8>],
     pub literals: &'a [u64],
     pub inputs: &'a [u64],
-    pub rows: Rows<'a>,
+    pub rows: IterationSpace<'a>,
     pub failed: DevicePtrMut<u32>,
 }
 
@@ -222,18 +225,18 @@ pub unsafe fn launch(stream: &Stream, launch: &Launch<'_>) -> Result<()> {
     params.literals[..launch.literals.len()].copy_from_slice(launch.literals);
     params.inputs[..launch.inputs.len()].copy_from_slice(launch.inputs);
     let tiles = match &launch.rows {
-        Rows::Tiles(tiles, first) => {
+        IterationSpace::Tiles(tiles, first) => {
             params.tile_first = *first;
             params.tiles = tiles.ptr();
             params.tile_count = tiles.len();
             tiles.len()
         }
-        Rows::Made(rows, max) => {
+        IterationSpace::Made(rows, max) => {
             params.rows = *rows;
             params.rows_max = *max;
             max.div_ceil(u64::from(tuning::PIPELINE_TILE))
         }
-        Rows::Known(rows) => {
+        IterationSpace::Known(rows) => {
             params.rows_max = *rows;
             rows.div_ceil(u64::from(tuning::PIPELINE_TILE))
         }

@@ -7,7 +7,7 @@ use crate::compile::{Program, Source};
 use crate::error::{GpuError, Result};
 use crate::launch::LaunchConfig;
 use crate::memory::{DevicePtr, DevicePtrMut, DeviceView, DeviceViewMut};
-use crate::primitives::radix::{Code, Radix};
+use crate::primitives::radix::{CodeParams, Radix};
 use crate::primitives::sort::{Payload, SortKey, SortOptions, radix, same_len};
 use crate::stream::Stream;
 use crate::{kernel_params, source, tuning};
@@ -22,7 +22,7 @@ kernel_params! {
         offsets: DevicePtr<u64>,
         items: u64,
         span: u64,
-        code: Code,
+        code: CodeParams,
     }
 }
 kernel_params! {
@@ -33,7 +33,7 @@ kernel_params! {
         items: u64,
         span: u64,
         mirrored: u64,
-        code: Code,
+        code: CodeParams,
     }
 }
 
@@ -64,7 +64,7 @@ pub fn programs() -> Vec<Program> {
 }
 
 /// The code's literals, and the bits that count as a mask.
-fn code(radix: &Radix) -> Code {
+fn code(radix: &Radix) -> CodeParams {
     let digits = &radix.digits;
     let bits = digits.last_bit - digits.first_bit;
     let mask = if bits == 0 {
@@ -72,7 +72,7 @@ fn code(radix: &Radix) -> Code {
     } else {
         (u128::MAX >> (128 - bits)) << digits.first_bit
     };
-    Code {
+    CodeParams {
         literals: [digits.literals[0], digits.literals[1], mask as u64, (mask >> 64) as u64],
         shift: 0,
         mask: 0,

@@ -5,7 +5,7 @@ use crate::compile::{Program, Source};
 use crate::error::{GpuError, Result};
 use crate::launch::LaunchConfig;
 use crate::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceView, DeviceViewMut};
-use crate::primitives::radix::{Code, Radix};
+use crate::primitives::radix::{CodeParams, Radix};
 use crate::primitives::sort::{Payload, SortKey, SortOptions, radix, same_len};
 use crate::stream::Stream;
 use crate::{kernel_params, source, tuning};
@@ -21,7 +21,7 @@ kernel_params! {
         payload_out: DevicePtrMut<u8>,
         items_a: u64,
         items_b: u64,
-        code: Code,
+        code: CodeParams,
     }
 }
 
@@ -49,7 +49,7 @@ pub fn programs() -> Vec<Program> {
 
 /// A run: addresses of keys and payload, and items.
 #[derive(Clone, Copy)]
-struct Run {
+struct MergeInput {
     keys: u64,
     payload: u64,
     items: u64,
@@ -57,7 +57,14 @@ struct Run {
 
 /// # Safety
 /// The addresses cover the items, the output those of both runs; it overlaps neither.
-unsafe fn launch(stream: &Stream, radix: &Radix, a: Run, b: Run, keys_out: u64, payload_out: u64) -> Result<()> {
+unsafe fn launch(
+    stream: &Stream,
+    radix: &Radix,
+    a: MergeInput,
+    b: MergeInput,
+    keys_out: u64,
+    payload_out: u64,
+) -> Result<()> {
     let params = MergeParams {
         keys_a: DevicePtr::new(a.keys),
         keys_b: DevicePtr::new(b.keys),
@@ -67,9 +74,9 @@ unsafe fn launch(stream: &Stream, radix: &Radix, a: Run, b: Run, keys_out: u64, 
         payload_out: DevicePtrMut::new(payload_out),
         items_a: a.items,
         items_b: b.items,
-        code: Code {
+        code: CodeParams {
             literals: radix.digits.literals,
-            ..Code::default()
+            ..CodeParams::default()
         },
     };
     let tile = tuning::MERGE_THREADS as u64 * tuning::MERGE_ITEMS as u64;
@@ -89,7 +96,7 @@ pub fn merge_keys<K: SortKey>(
 ) -> Result<()> {
     same_len("places", a.len() + b.len(), output.len())?;
     let radix = merge_radix::<K>(0, options)?;
-    let run = |view: DeviceView<'_, K>| Run {
+    let run = |view: DeviceView<'_, K>| MergeInput {
         keys: view.ptr().0,
         payload: 0,
         items: view.len(),
@@ -135,7 +142,7 @@ pub fn merge_runs<K: SortKey, V: Payload>(
         for pair in offsets[..offsets.len() - 1].chunks(2).zip((0..).step_by(2)) {
             let (start, end) = (offsets[pair.1], offsets[(pair.1 + 2).min(offsets.len() - 1)]);
             let middle = offsets[pair.1 + 1];
-            let run = |from: u64, to: u64| Run {
+            let run = |from: u64, to: u64| MergeInput {
                 keys: keys.ptr().0 + from * size_of::<K>() as u64,
                 payload: values.ptr().0 + from * size_of::<V>() as u64,
                 items: to - from,

@@ -12,7 +12,7 @@ use crate::error::{GpuError, Result};
 use crate::launch::LaunchConfig;
 use crate::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceView, DeviceViewMut};
 use crate::primitives::gather::gather;
-use crate::primitives::radix::{Code, Order, RadixCode, SortKey, flip_bits};
+use crate::primitives::radix::{CodeParams, Order, RadixCode, SortKey, flip_bits};
 use crate::primitives::sort::{SortOptions, check_index, sort_indices};
 use crate::stream::Stream;
 use crate::{kernel_params, source};
@@ -31,7 +31,7 @@ kernel_params! {
         first: u32,
         null_field: u32,
         unused: u32,
-        code: Code,
+        code: CodeParams,
     }
 }
 
@@ -180,9 +180,9 @@ fn pack<W: SortKey>(
                 (true, true) => 2,
             },
             unused: 0,
-            code: Code {
+            code: CodeParams {
                 literals: [column.flip as u64, (column.flip >> 64) as u64, 0, 0],
-                ..Code::default()
+                ..CodeParams::default()
             },
         };
         let kernel = stream

@@ -19,7 +19,7 @@ use crate::launch::LaunchConfig;
 use crate::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceView, DeviceViewMut};
 use crate::primitives::expression::Expression;
 use crate::primitives::fill::Index;
-use crate::primitives::radix::{Buffers, Code, Digits, Outputs, Radix, RadixTuning};
+use crate::primitives::radix::{Buffers, CodeParams, Digits, Outputs, Radix, RadixTuning};
 use crate::primitives::sort::{Payload, SortKey, check_index, same_len};
 use crate::stream::Stream;
 use crate::{kernel_params, source};
@@ -31,7 +31,7 @@ kernel_params! {
         items: u64,
         offsets: DevicePtrMut<u64>,
         partitions: u64,
-        code: Code,
+        code: CodeParams,
     }
 }
 kernel_params! {
@@ -225,7 +225,7 @@ fn search_offsets(
         items,
         offsets: offsets.ptr_mut(),
         partitions,
-        code: Code {
+        code: CodeParams {
             literals: radix.digits.literals,
             shift: radix.digits.first_bit,
             mask: (1 << bits) - 1,

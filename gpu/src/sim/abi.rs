@@ -16,7 +16,7 @@ pub struct Dim3 {
 
 /// What a fiber is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum FiberState {
     Ready,
     AtBarrier,
     InCollective,
@@ -39,7 +39,7 @@ pub struct Thread {
     pub saved_sp: *mut u8,
     pub block: *mut Block,
     pub index: u32,
-    pub state: State,
+    pub state: FiberState,
     pub line: u32,
     pub request: Request,
     pub result: u64,

@@ -12,7 +12,7 @@ use super::memory::SimMemory;
 use super::shared::SHARED_LIMIT_BYTES;
 use super::{module, worker};
 use crate::backend::{Backend, EventHandle, FunctionHandle, ModuleHandle, StreamHandle};
-use crate::compile::{Artifact, Code};
+use crate::compile::{Artifact, MachineCode};
 use crate::error::{GpuError, Result};
 use crate::info::{DeviceInfo, DeviceKind};
 use crate::launch::LaunchConfig;
@@ -257,8 +257,8 @@ impl Backend for SimBackend {
 
     fn load(&self, artifact: &Arc<Artifact>) -> Result<ModuleHandle> {
         match &artifact.code {
-            Code::SharedObject(path) => module::load(path),
-            Code::Image(_) => Err(GpuError::Invalid(format!(
+            MachineCode::SharedObject(path) => module::load(path),
+            MachineCode::Image(_) => Err(GpuError::Invalid(format!(
                 "{} was compiled for another device",
                 artifact.name
             ))),

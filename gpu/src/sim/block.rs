@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::abi::{Dim3, State, Thread};
+use super::abi::{Dim3, FiberState, Thread};
 use super::fiber::{Stacks, switch};
 use super::shared::SharedMemory;
 use super::vtable::VTABLE;
@@ -89,7 +89,7 @@ impl Block {
                     saved_sp,
                     block,
                     index: i,
-                    state: State::Ready,
+                    state: FiberState::Ready,
                     line: 0,
                     request: Default::default(),
                     result: 0,
@@ -111,7 +111,7 @@ impl Block {
     /// Puts a waiting thread back among those that can run.
     pub fn wake(&mut self, i: u32) {
         // SAFETY: `i` is below `threads`, so the record exists; fibers of a block run on one OS thread.
-        unsafe { (*self.thread(i)).state = State::Ready };
+        unsafe { (*self.thread(i)).state = FiberState::Ready };
         self.enqueue(i);
     }
 
@@ -150,7 +150,7 @@ impl Block {
             b.barrier.arrived += 1;
             b.barrier.trues += predicate;
             (*thread).line = line;
-            (*thread).state = State::AtBarrier;
+            (*thread).state = FiberState::AtBarrier;
             b.barrier.waiting.push((*thread).index);
             if b.barrier.arrived < b.live {
                 Block::leave(block, thread);
@@ -195,7 +195,7 @@ impl Block {
         // SAFETY: as in `barrier`.
         unsafe {
             let b = &mut *block;
-            (*thread).state = State::Exited;
+            (*thread).state = FiberState::Exited;
             b.live -= 1;
             if b.barrier.arrived > 0 && b.barrier.arrived == b.live {
                 b.release_barrier();
@@ -216,7 +216,7 @@ impl Block {
         // SAFETY: the target's saved stack pointer is that of a suspended fiber or of the worker's own context.
         unsafe {
             let target = match (*block).ready.pop_front() {
-                Some(i) if i == (*thread).index && (*thread).state == State::Ready => return,
+                Some(i) if i == (*thread).index && (*thread).state == FiberState::Ready => return,
                 Some(i) => (*(*block).thread(i)).saved_sp,
                 None => (*(*block).worker).main_sp,
             };
@@ -226,13 +226,13 @@ impl Block {
 
     /// What each live thread waits for, for the report of a deadlock.
     pub fn describe_waiting(&self) -> String {
-        let mut groups: Vec<(State, u32, u32, u32)> = Vec::new();
+        let mut groups: Vec<(FiberState, u32, u32, u32)> = Vec::new();
         for i in 0..self.threads {
             // SAFETY: as in `wake`.
             let (state, line) = unsafe { ((*self.thread(i)).state, (*self.thread(i)).line) };
             match groups
                 .iter_mut()
-                .find(|g| g.0 == state && (g.1 == line || state == State::Exited))
+                .find(|g| g.0 == state && (g.1 == line || state == FiberState::Exited))
             {
                 Some(group) => group.2 += 1,
                 None => groups.push((state, line, 1, i)),
@@ -241,10 +241,12 @@ impl Block {
         let parts: Vec<String> = groups
             .iter()
             .map(|(state, line, count, first)| match state {
-                State::AtBarrier => format!("{count} at the barrier of line {line} (first: thread {first})"),
-                State::InCollective => format!("{count} in the warp collective of line {line} (first: thread {first})"),
-                State::Exited => format!("{count} exited"),
-                State::Ready => format!("{count} runnable"),
+                FiberState::AtBarrier => format!("{count} at the barrier of line {line} (first: thread {first})"),
+                FiberState::InCollective => {
+                    format!("{count} in the warp collective of line {line} (first: thread {first})")
+                }
+                FiberState::Exited => format!("{count} exited"),
+                FiberState::Ready => format!("{count} runnable"),
             })
             .collect();
         parts.join(", ")

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::abi::{Request, State, Thread, Vtable, WarpOp};
+use super::abi::{FiberState, Request, Thread, Vtable, WarpOp};
 use super::block::Block;
 use super::warp::Warp;
 
@@ -46,7 +46,7 @@ unsafe extern "C" fn spin(thread: *mut Thread) {
     // SAFETY: as in `barrier`.
     unsafe {
         let block = (*thread).block;
-        (*thread).state = State::Ready;
+        (*thread).state = FiberState::Ready;
         (*block).spinning.push_back((*thread).index);
         (*(*block).worker).spins += 1;
         Block::leave(block, thread);

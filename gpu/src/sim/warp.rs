@@ -2,7 +2,7 @@
 //!
 //! Lanes that have exited count as arrived. Lanes of one warp may wait in several collectives of disjoint masks.
 
-use super::abi::{Request, State, Thread, WarpOp};
+use super::abi::{FiberState, Request, Thread, WarpOp};
 use super::block::Block;
 
 /// Lanes that wait for the rest of their mask.
@@ -84,7 +84,7 @@ impl Warp {
             };
             let meeting = &mut warp.meetings[position];
             meeting.arrived |= 1 << lane;
-            (*thread).state = State::InCollective;
+            (*thread).state = FiberState::InCollective;
             if meeting.arrived & warp.live == meeting.mask & warp.live {
                 let meeting = warp.meetings.swap_remove(position);
                 finish(b, w, &meeting);

@@ -20,7 +20,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use tenon_executor::aggregate::{GroupExec, GroupSpec};
 use tenon_executor::join::JoinExec;
-use tenon_executor::node::Node;
+use tenon_executor::node::ExecutorNode;
 use tenon_executor::scan::SegmentTable;
 
 use super::estimate::Profile;
@@ -172,15 +172,15 @@ fn told(plan: Arc<dyn ExecutionPlan>, expected: &Expected, options: &ConfigOptio
     }
     let rows = expected.rows;
     let plan = super::replace(plan, options, Some(rows))?;
-    let told: Arc<dyn ExecutionPlan> = match Node::of(plan.as_ref()) {
-        Some(Node::Join(join)) => Arc::new(join.with_output(&all(join)).with_estimates(rows, expected.inputs)),
-        Some(Node::IndexJoin(join)) => Arc::new(join.with_outer(Arc::clone(join.outer())).with_estimate(rows)),
-        Some(Node::Group(group)) => {
+    let told: Arc<dyn ExecutionPlan> = match ExecutorNode::of(plan.as_ref()) {
+        Some(ExecutorNode::Join(join)) => Arc::new(join.with_output(&all(join)).with_estimates(rows, expected.inputs)),
+        Some(ExecutorNode::IndexJoin(join)) => Arc::new(join.with_outer(Arc::clone(join.outer())).with_estimate(rows)),
+        Some(ExecutorNode::Group(group)) => {
             let own = GroupExec::new(Arc::clone(group.input()), GroupSpec::clone(group.spec()));
             Arc::new(own.with_estimate(rows))
         }
         // Scans are told through their tables.
-        Some(Node::Scan(_) | Node::Window(_) | Node::Offload(_)) | None => return Ok(plan),
+        Some(ExecutorNode::Scan(_) | ExecutorNode::Window(_) | ExecutorNode::Offload(_)) | None => return Ok(plan),
     };
     Ok(told)
 }

@@ -153,7 +153,7 @@ fn filled(plan: LogicalPlan, ids: &[String], values: &[ScalarValue]) -> Result<L
 }
 
 /// New rows for those that are kept, by the address of the old.
-type Kept = HashMap<usize, Arc<crate::pg::nodes::materialized::Rows>>;
+type Kept = HashMap<usize, Arc<crate::pg::nodes::materialized::MaterializedRows>>;
 
 /// Finds the kept rows that depend on the values.
 fn changing(plan: &LogicalPlan, ids: &[String], kept: &mut Kept) -> Result<()> {

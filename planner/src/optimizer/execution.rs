@@ -13,10 +13,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tenon_executor::node::Node;
+use tenon_executor::node::ExecutorNode;
 use tenon_executor::pipeline::OffloadExec;
 use tenon_executor::scan::ScanExec;
-use tenon_storage::{State, TableVersion};
+use tenon_storage::{DatabaseState, TableVersion};
 
 /// The state of a plan that runs. Functions are in the plans themselves.
 pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
@@ -74,7 +74,7 @@ fn with_own_results(node: &ScalarSubqueryExec) -> Result<Arc<dyn ExecutionPlan>>
 }
 
 /// The table that a scan reads, as it is in a state.
-pub(crate) fn current<'s>(state: &'s State, scan: &ScanExec) -> Result<&'s Arc<TableVersion>> {
+pub(crate) fn current<'s>(state: &'s DatabaseState, scan: &ScanExec) -> Result<&'s Arc<TableVersion>> {
     let definition = scan.table().definition();
     let found = state.table(&definition.schema_name, &definition.name);
     match found.filter(|table| Arc::ptr_eq(table.definition(), definition)) {
@@ -101,7 +101,7 @@ pub(crate) fn detached(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executio
 }
 
 /// The same plan over a state's tables.
-pub(crate) fn moved(plan: &Arc<dyn ExecutionPlan>, state: &State) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn moved(plan: &Arc<dyn ExecutionPlan>, state: &DatabaseState) -> Result<Arc<dyn ExecutionPlan>> {
     with_scans(plan, |scan| scan.of_version(current(state, scan)?, Ok))
 }
 
@@ -143,7 +143,8 @@ pub(crate) fn fresh(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]
         {
             return Ok(Transformed::yes(Arc::new(offload.as_compiled(old))));
         }
-        let is_new = !node.children().is_empty() && Node::of(node.as_ref()).is_some_and(Node::is_new_with_inputs);
+        let is_new = !node.children().is_empty()
+            && ExecutorNode::of(node.as_ref()).is_some_and(ExecutorNode::is_new_with_inputs);
         Ok(Transformed::yes(if is_new { node } else { node.reset_state()? }))
     })?;
     Ok(copied.data)

@@ -34,7 +34,7 @@ use datafusion::physical_plan::sorts::sort::{SortExec, sort_batch};
 use std::sync::Arc;
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::scan::ScanExec;
-use tenon_storage::State;
+use tenon_storage::DatabaseState;
 
 /// Rows that a plan may read.
 const ROWS_MAX: usize = 4096;
@@ -200,7 +200,7 @@ pub(crate) struct Given<'a> {
     /// Values for the parameters that it leaves open.
     pub values: Option<&'a [ScalarValue]>,
     /// The state whose tables it reads in place of those that it was made for.
-    pub state: Option<&'a State>,
+    pub state: Option<&'a DatabaseState>,
 }
 
 /// The rows of a plan that [`is_candidate`]; None where they may be many.

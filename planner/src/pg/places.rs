@@ -21,7 +21,7 @@ pub(crate) struct Places {
 
 /// Given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ThreadPermit {
     taken: Option<OwnedSemaphorePermit>,
     given_back: Arc<Mutex<Instant>>,
 }
@@ -34,14 +34,14 @@ impl Places {
         }
     }
 
-    fn place(&self, taken: Option<OwnedSemaphorePermit>) -> Place {
-        Place {
+    fn place(&self, taken: Option<OwnedSemaphorePermit>) -> ThreadPermit {
+        ThreadPermit {
             taken,
             given_back: self.given_back.clone(),
         }
     }
 
-    pub async fn take(&self) -> Place {
+    pub async fn take(&self) -> ThreadPermit {
         match self.try_take() {
             Some(place) => place,
             None => self.wait().await,
@@ -49,13 +49,13 @@ impl Places {
     }
 
     /// One that is free now.
-    pub fn try_take(&self) -> Option<Place> {
+    pub fn try_take(&self) -> Option<ThreadPermit> {
         let taken = self.free.clone().try_acquire_owned().ok()?;
         Some(self.place(Some(taken)))
     }
 
     /// Waits for one while others come to their ends.
-    pub async fn wait(&self) -> Place {
+    pub async fn wait(&self) -> ThreadPermit {
         let mut free = std::pin::pin!(self.free.clone().acquire_owned());
         loop {
             match timeout(PATIENCE, &mut free).await {
@@ -67,7 +67,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ThreadPermit {
     fn drop(&mut self) {
         if self.taken.is_some() {
             *self.given_back.lock() = Instant::now();

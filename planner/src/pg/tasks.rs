@@ -3,7 +3,7 @@
 //!
 //! A statement that turns out to be long takes its tasks along to the threads of long work, each when it is polled next.
 
-use crate::pg::places::{Place, Places};
+use crate::pg::places::{Places, ThreadPermit};
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -74,7 +74,7 @@ impl Short {
     fn poll<T>(
         &self,
         context: &mut Context<'_>,
-        turn: &mut Option<BoxFuture<'static, Place>>,
+        turn: &mut Option<BoxFuture<'static, ThreadPermit>>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         if turn.is_none() {
@@ -116,7 +116,7 @@ where
 pub(crate) struct Task<F: Future> {
     account: Option<Arc<Account>>,
     place: Whereabouts<F>,
-    turn: Option<BoxFuture<'static, Place>>,
+    turn: Option<BoxFuture<'static, ThreadPermit>>,
 }
 
 enum Whereabouts<F: Future> {

@@ -75,10 +75,10 @@ impl Admission {
     }
 
     /// A place in which a query of the account's statement runs. It has no turn yet.
-    pub fn place(&self, account: &Arc<Account>, standing: &Standing) -> Place<'_> {
+    pub fn place(&self, account: &Arc<Account>, standing: &Standing) -> AdmissionTicket<'_> {
         account.gate.begin();
         account.gate.pause();
-        Place {
+        AdmissionTicket {
             admission: self,
             account: account.clone(),
             standing: standing.clone(),
@@ -134,7 +134,7 @@ enum Turn<'a> {
 }
 
 /// A query that runs, or waits to.
-pub(crate) struct Place<'a> {
+pub(crate) struct AdmissionTicket<'a> {
     admission: &'a Admission,
     account: Arc<Account>,
     standing: Standing,
@@ -144,7 +144,7 @@ pub(crate) struct Place<'a> {
     worked: Duration,
 }
 
-impl<'a> Place<'a> {
+impl<'a> AdmissionTicket<'a> {
     /// Goes on without a turn.
     pub fn go_free(&mut self) {
         self.set(Turn::Free);
@@ -253,7 +253,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for AdmissionTicket<'_> {
     fn drop(&mut self) {
         if !matches!(self.turn, Turn::None) {
             self.worked += self.turned.elapsed();

@@ -41,7 +41,7 @@ use std::time::Instant;
 use tenon_executor::options::JoinOptions;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::heap::Account;
-use tenon_storage::{State, Transaction};
+use tenon_storage::{DatabaseState, Transaction};
 use tokio_util::sync::CancellationToken;
 
 /// Where the session's transaction block stands, as ReadyForQuery reports it.
@@ -124,7 +124,7 @@ pub struct Session {
     /// What the running statement sees of the WITH before it.
     pub(crate) surroundings: crate::session::statements::with::Surroundings,
     /// What the last statement's plan was made for, in which state, and whether there were temporary tables.
-    purpose: Mutex<Option<(Weak<State>, bool, Purpose)>>,
+    purpose: Mutex<Option<(Weak<DatabaseState>, bool, Purpose)>>,
     /// What plans are run with under these wishes and conventions: making it takes longer than a short statement.
     running: Mutex<Option<Running>>,
     /// What the statement must have been prepared for.

@@ -12,7 +12,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tenon_storage::State;
+use tenon_storage::DatabaseState;
 
 /// A statement ready to be executed, any number of times.
 pub struct Prepared {
@@ -26,7 +26,7 @@ pub struct Prepared {
     pub(crate) param_fields: Vec<FieldRef>,
     /// The plan made while preparing, good for one execution on the same snapshot. Taken, not kept: a prepared
     /// statement that lies unused must not hold an old version of a table in memory.
-    pub(crate) plan: Mutex<Option<(Arc<State>, LogicalPlan)>>,
+    pub(crate) plan: Mutex<Option<(Arc<DatabaseState>, LogicalPlan)>>,
     /// The physical plan of earlier executions.
     pub(crate) slot: Arc<Slot>,
 }

@@ -11,10 +11,10 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::BatchStream;
 use crate::pg::planning;
 use crate::pg::tasks;
-use crate::session::admission::{Place, Standing};
+use crate::session::admission::{AdmissionTicket, Standing};
 use crate::session::engine::Engine;
 use crate::session::explain;
-use crate::session::plan_cache::{Keeper, Mode, Slot};
+use crate::session::plan_cache::{Keeper, PlanCacheMode, Slot};
 use crate::session::spilling::Spilling;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -50,7 +50,7 @@ const COST_LONG: f64 = 100_000.0;
 
 /// What a statement's plans are made and run with.
 #[derive(Clone)]
-pub(crate) struct Run {
+pub(crate) struct ExecutionContext {
     pub engine: Arc<Engine>,
     /// Of the engine, with the session's wishes for its joins.
     pub state: Arc<SessionState>,
@@ -67,7 +67,7 @@ pub(crate) struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct Watch(OnceLock<(Arc<dyn ExecutionPlan>, Duration)>);
 
-impl Run {
+impl ExecutionContext {
     /// The same, with batches left in the order in which one source gives them, where it must count which row came first.
     pub fn in_order(mut self) -> Self {
         let mut state = (*self.state).clone();
@@ -96,7 +96,7 @@ pub(crate) fn stopped(account: &Account) -> SqlError {
 
 /// Optimizes and starts a plan. Errors of planning come back here, those of running in the stream; dropping the
 /// stream stops the work.
-pub(crate) async fn start(run: &Run, plan: LogicalPlan) -> Result<BatchStream> {
+pub(crate) async fn start(run: &ExecutionContext, plan: LogicalPlan) -> Result<BatchStream> {
     start_source(run, Source::Logical(Box::new(plan))).await
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum Source {
         plan: Box<LogicalPlan>,
         values: Vec<ScalarValue>,
         keeper: Keeper,
-        mode: Mode,
+        mode: PlanCacheMode,
     },
     /// A plan that was kept, and for which statement.
     Physical(Arc<dyn ExecutionPlan>, Arc<Slot>),
@@ -166,12 +166,12 @@ impl Source {
     }
 }
 
-pub(crate) async fn start_source(run: &Run, source: Source) -> Result<BatchStream> {
+pub(crate) async fn start_source(run: &ExecutionContext, source: Source) -> Result<BatchStream> {
     let (batches, receiver) = mpsc::channel(BATCHES_AHEAD);
     let (planned, ready) = oneshot::channel();
     // A token of this plan's own: cancelled with the statement's, and when the plan is dropped.
     let token = run.cancel.child_token();
-    let own = Run {
+    let own = ExecutionContext {
         cancel: token.clone(),
         ..run.clone()
     };
@@ -220,7 +220,7 @@ const SETTLING: Duration = Duration::from_secs(10);
 /// Runs a plan. One that has too little memory runs once more, with operators that go on through files, where the server
 /// has a directory for these and no row was sent.
 async fn produce(
-    run: &Run,
+    run: &ExecutionContext,
     source: Source,
     batches: &mpsc::Sender<Result<RecordBatch>>,
     planned: &mut Option<oneshot::Sender<Result<()>>>,
@@ -233,7 +233,7 @@ async fn produce(
     let (again, slot) = source.again()?;
     let reserved = run.state.runtime_env().memory_pool.reserved();
     let mut attempted = Some(attempted);
-    let first = Run {
+    let first = ExecutionContext {
         cancel: token.clone(),
         ..run.clone()
     };
@@ -265,7 +265,7 @@ async fn produce(
 
 /// Waits until the tasks of a plan that was given up have ended: what they have reserved is missed otherwise. `reserved`: what
 /// all queries had reserved before it.
-async fn settle(run: &Run, reserved: usize) {
+async fn settle(run: &ExecutionContext, reserved: usize) {
     let (begin, pool) = (Instant::now(), &run.state.runtime_env().memory_pool);
     let rest = heap::limit_bytes() / 8;
     while (pool.reserved() > reserved.saturating_add(rest) || run.account.bytes() > rest) && begin.elapsed() < SETTLING
@@ -276,7 +276,7 @@ async fn settle(run: &Run, reserved: usize) {
 
 /// Runs a plan once. `attempted` is gone once a row was sent.
 async fn attempt(
-    run: &Run,
+    run: &ExecutionContext,
     source: Source,
     batches: &mpsc::Sender<Result<RecordBatch>>,
     planned: &mut Option<oneshot::Sender<Result<()>>>,
@@ -319,7 +319,11 @@ async fn attempt(
 }
 
 /// Hands a batch on, without a turn where the client keeps it waiting. Says whether anybody is there to take it.
-async fn forward(place: &mut Place<'_>, batches: &mpsc::Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
+async fn forward(
+    place: &mut AdmissionTicket<'_>,
+    batches: &mpsc::Sender<Result<RecordBatch>>,
+    batch: RecordBatch,
+) -> bool {
     debug_assert_listed(batch.columns(), []);
     let room = match place.account().bytes() >= HELD_BYTES_LARGE {
         true => BATCHES_AHEAD,
@@ -351,7 +355,7 @@ pub(crate) struct Ready {
 }
 
 /// The plan to run.
-pub(crate) async fn plan_of(run: &Run, source: Source) -> Result<Ready> {
+pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Ready> {
     let told = |error| from_datafusion(&error);
     match source {
         // Runs of one plan know each other apart by their context.
@@ -408,7 +412,7 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> f64 {
 }
 
 /// The physical plan of a logical one that leaves its parameters open; None where there is none.
-async fn open(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
+async fn open(run: &ExecutionContext, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
     let plan = bounds::planning(|| optimizer::prepared(deep::optimized(&run.state, plan)?))?;
     let Some(plan) = opened(one_row(plan)?)? else {
         return Ok(None);
@@ -418,11 +422,11 @@ async fn open(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn 
 }
 
 /// The physical plan of a logical one.
-pub(crate) async fn physical(run: &Run, plan: &LogicalPlan) -> Result<Ready> {
+pub(crate) async fn physical(run: &ExecutionContext, plan: &LogicalPlan) -> Result<Ready> {
     ready(run, plan).await.map_err(|error| from_datafusion(&error))
 }
 
-async fn ready(run: &Run, plan: &LogicalPlan) -> DataFusionResult<Ready> {
+async fn ready(run: &ExecutionContext, plan: &LogicalPlan) -> DataFusionResult<Ready> {
     let plan = bounds::planning(|| deep::optimized(&run.state, plan))?;
     let rows = run.state.config().batch_size();
     let fitting = bounds::batch_rows(bounds::longest_constant(&plan)?, rows);
@@ -471,7 +475,7 @@ pub(crate) fn columns(
 
 /// Runs a plan to its end, giving each batch to `take` on the query threads.
 pub(crate) async fn drain<T: Send + 'static>(
-    run: &Run,
+    run: &ExecutionContext,
     plan: LogicalPlan,
     sink: T,
     take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
@@ -481,7 +485,7 @@ pub(crate) async fn drain<T: Send + 'static>(
 
 /// The same for any plan.
 pub(crate) async fn drain_source<T: Send + 'static>(
-    run: &Run,
+    run: &ExecutionContext,
     source: Source,
     mut sink: T,
     mut take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,

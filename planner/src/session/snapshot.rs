@@ -6,12 +6,12 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::session::Facts;
 use crate::pg::planning;
 use crate::session::plan_cache::Purpose;
-use crate::session::run::{self, Run};
+use crate::session::run::{self, ExecutionContext};
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tenon_storage::{State, Transaction};
+use tenon_storage::{DatabaseState, Transaction};
 
 impl Session {
     /// Begins the statement's part of the transaction: the block's, on a new snapshot where its isolation says so, or
@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// The snapshot that a statement reads now.
-    pub(crate) fn state(&self) -> Arc<State> {
+    pub(crate) fn state(&self) -> Arc<DatabaseState> {
         match self.transaction() {
             Ok(transaction) => transaction.lock().state().clone(),
             Err(_) => self.engine.database().snapshot(),
@@ -97,7 +97,7 @@ impl Session {
     }
 
     /// What the statement's plans run with.
-    pub(crate) fn run(&self) -> Run {
+    pub(crate) fn run(&self) -> ExecutionContext {
         // A state of its own is worth it only where the statement asks.
         let start_us = self
             .block
@@ -118,7 +118,7 @@ impl Session {
             }
         };
         drop(running);
-        Run {
+        ExecutionContext {
             engine: self.engine.clone(),
             state,
             task,
@@ -149,7 +149,7 @@ impl Session {
     }
 
     /// Schemas in which names are looked up, those that exist.
-    fn path(&self, snapshot: &State) -> Vec<String> {
+    fn path(&self, snapshot: &DatabaseState) -> Vec<String> {
         let mut path = self.settings.search_path(&self.current_user());
         if self.has_temporary {
             match path.iter().position(|schema| schema == "pg_temp") {
@@ -172,7 +172,7 @@ impl Session {
         source.map(|source| self.binder_over(Some(source)))
     }
 
-    fn binder_over(&self, snapshot: Option<Arc<State>>) -> Binder {
+    fn binder_over(&self, snapshot: Option<Arc<DatabaseState>>) -> Binder {
         let snapshot = snapshot.unwrap_or_else(|| self.state());
         let mut binder = Binder::new(self.engine.services.clone(), snapshot.clone(), self.facts(&snapshot));
         binder.relations.clone_from(&self.surroundings.relations);
@@ -192,7 +192,7 @@ impl Session {
         run::columns(&self.engine.services.state, &self.planning(), plan)
     }
 
-    fn facts(&self, snapshot: &Arc<State>) -> Arc<Facts> {
+    fn facts(&self, snapshot: &Arc<DatabaseState>) -> Arc<Facts> {
         let path = self.path(snapshot);
         Arc::new(Facts {
             info: self.info.clone(),

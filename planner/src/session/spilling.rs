@@ -3,7 +3,7 @@
 use crate::optimizer::execution::task;
 use crate::optimizer::spill::pool::SharePool;
 use crate::pg::error::{Result, SqlError};
-use crate::session::run::Run;
+use crate::session::run::ExecutionContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -21,14 +21,14 @@ const PARTITION_BYTES_MIN: usize = 24 << 20;
 
 /// How a query is run that goes through files.
 pub(crate) struct Spilling {
-    pub run: Run,
+    pub run: ExecutionContext,
     /// The query's memory, of which its operators get equal shares: the first would take all of it otherwise.
     _memory: MemoryReservation,
 }
 
 impl Spilling {
     /// Takes three quarters of the memory that is free. `error` is that of the run in memory.
-    pub fn of(run: &Run, error: &SqlError) -> Result<Self> {
+    pub fn of(run: &ExecutionContext, error: &SqlError) -> Result<Self> {
         let environment = run.state.runtime_env();
         let limit_bytes = run.engine.options().query_memory_limit_bytes;
         let free = limit_bytes.saturating_sub(environment.memory_pool.reserved());
@@ -61,7 +61,7 @@ impl Spilling {
         let mut plan = options.extensions.get::<PlanOptions>().cloned().unwrap_or_default();
         plan.spill = true;
         options.extensions.insert(plan);
-        let run = Run {
+        let run = ExecutionContext {
             task: task(&state),
             state: Arc::new(state),
             ..run.clone()

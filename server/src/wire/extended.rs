@@ -3,7 +3,7 @@
 use super::aside::LONG_BYTES;
 use super::connection::{Connection, Step};
 use super::message::{Formats, Message, Parameter, Target, violation};
-use super::results::{Rows, answered, run, tag_of};
+use super::results::{ResultStream, answered, run, tag_of};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;
 use crate::params;
@@ -29,7 +29,7 @@ pub struct Portal {
 
 enum PortalState {
     New(Vec<ScalarValue>),
-    Running(Rows),
+    Running(ResultStream),
     /// All rows were sent: running it again sends none.
     Ended(RowsTag),
     Done,
@@ -247,7 +247,7 @@ impl Connection {
                         return self
                             .send_portion(
                                 name,
-                                Rows {
+                                ResultStream {
                                     stream,
                                     account,
                                     encoder,
@@ -300,7 +300,7 @@ impl Connection {
     async fn send_portion(
         &mut self,
         name: &str,
-        mut rows: Rows,
+        mut rows: ResultStream,
         rows_max: usize,
         running: &super::cancel::Running,
     ) -> Step<()> {

@@ -26,7 +26,7 @@ const SHORT_ROWS: usize = 256;
 const LONG_ROW_BYTES: usize = 1 << 20;
 
 /// Rows on their way: a running query with what was made and not yet sent.
-pub struct Rows {
+pub struct ResultStream {
     pub stream: BatchStream,
     /// What the query and its rows take.
     pub account: Arc<Account>,
@@ -36,7 +36,7 @@ pub struct Rows {
     pub pending: Option<(RecordBatch, usize)>,
 }
 
-impl Rows {
+impl ResultStream {
     /// Sends rows until the end or until `limit` of them. Gives how many were sent and whether that was the end.
     pub async fn send<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         &mut self,
@@ -180,7 +180,7 @@ impl Connection {
         let tag = RowsTag::Counted("SELECT");
         if !are_short(&batches) {
             let (running, _entered) = self.begin_statement();
-            let rows = Rows {
+            let rows = ResultStream {
                 stream: futures::stream::iter(batches.into_iter().map(Ok)).boxed(),
                 account: self.session.account().clone(),
                 encoder,
@@ -201,7 +201,7 @@ impl Connection {
     }
 
     /// Sends all of a result's rows and its command tag.
-    pub(super) async fn send_all(&mut self, mut rows: Rows, running: &Running) -> Step<()> {
+    pub(super) async fn send_all(&mut self, mut rows: ResultStream, running: &Running) -> Step<()> {
         let (sent, _) = rows
             .send(usize::MAX, running, &mut self.input, &mut self.output)
             .await?;

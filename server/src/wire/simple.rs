@@ -3,7 +3,7 @@
 
 use super::cancel::Running;
 use super::connection::{Connection, Failure, Step};
-use super::results::{Rows, answered, run};
+use super::results::{ResultStream, answered, run};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ impl Connection {
                 let encoder = RowEncoder::new(&columns, &formats, self.style());
                 return self
                     .send_all(
-                        Rows {
+                        ResultStream {
                             stream,
                             account,
                             encoder,

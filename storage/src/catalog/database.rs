@@ -3,7 +3,7 @@
 use super::locks::Locks;
 use super::moves::{Move, Moves};
 use super::sequence::SequenceLog;
-use super::state::State;
+use super::state::DatabaseState;
 use super::transaction::Transaction;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
@@ -34,14 +34,14 @@ pub struct Database {
 
 #[derive(Debug, Default)]
 struct Visible {
-    state: Arc<State>,
+    state: Arc<DatabaseState>,
     /// Of the last commit in it.
     number: u64,
 }
 
 #[derive(Debug, Default)]
 struct Tip {
-    state: Arc<State>,
+    state: Arc<DatabaseState>,
     number: u64,
     /// Up to where the store must be durable for it.
     position: Option<Position>,
@@ -51,7 +51,7 @@ struct Tip {
 #[must_use = "nobody sees the commit before `wait`"]
 pub struct Published {
     database: Arc<Database>,
-    state: Arc<State>,
+    state: Arc<DatabaseState>,
     number: u64,
     position: Option<Position>,
 }
@@ -157,7 +157,7 @@ impl Database {
     }
 
     /// What is committed now.
-    pub fn snapshot(&self) -> Arc<State> {
+    pub fn snapshot(&self) -> Arc<DatabaseState> {
         self.current.read().state.clone()
     }
 
@@ -181,7 +181,7 @@ impl Database {
     /// Replaces the newest state by what `next` makes of it, beside which it gives the rows that it moves; one caller at a time.
     pub(crate) fn publish(
         self: &Arc<Self>,
-        next: impl FnOnce(&Arc<State>) -> Result<(Arc<State>, Vec<Move>)>,
+        next: impl FnOnce(&Arc<DatabaseState>) -> Result<(Arc<DatabaseState>, Vec<Move>)>,
     ) -> Result<Published> {
         let mut tip = self.tip.lock();
         let (state, moves) = next(&tip.state)?;

@@ -4,7 +4,7 @@
 //! places in the unique index that it depends on: columns may be renamed, and others dropped, on both sides.
 
 use super::index::Index;
-use super::state::{Relation, State};
+use super::state::{DatabaseState, Relation};
 use super::table::{TableDefinition, TableVersion};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl TableDefinition {
     }
 }
 
-impl State {
+impl DatabaseState {
     /// The foreign keys that reference a table, each with its own table, in the order of their creation.
     pub fn references_to(&self, oid: u32) -> Vec<(Arc<TableVersion>, ForeignKey)> {
         let mut found = Vec::new();

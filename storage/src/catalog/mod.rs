@@ -22,6 +22,6 @@ pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexS
 pub use objects::{Composite, Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Role};
 pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};
-pub use state::{CheckOption, Relation, SchemaEntry, State, View};
+pub use state::{CheckOption, DatabaseState, Relation, SchemaEntry, View};
 pub use table::{RowLocation, TableDefinition, TableVersion};
 pub use transaction::{Keys, Locked, PendingKeys, Transaction};

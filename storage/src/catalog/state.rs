@@ -171,7 +171,7 @@ impl SchemaEntry {
 
 /// Everything that a query can see. Cloning shares all of it.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct DatabaseState {
     pub(crate) schemas: BTreeMap<String, Arc<SchemaEntry>>,
     pub(crate) objects: BTreeMap<ObjectKey, Object>,
     pub(super) meaning: u64,
@@ -180,7 +180,7 @@ pub struct State {
 /// The last number given to what names mean.
 static MEANINGS: AtomicU64 = AtomicU64::new(0);
 
-impl Default for State {
+impl Default for DatabaseState {
     fn default() -> Self {
         let public = SchemaEntry {
             oid: PUBLIC_OID,
@@ -194,10 +194,10 @@ impl Default for State {
     }
 }
 
-impl State {
+impl DatabaseState {
     /// One without any schema.
-    pub(crate) fn empty() -> State {
-        State {
+    pub(crate) fn empty() -> DatabaseState {
+        DatabaseState {
             schemas: BTreeMap::new(),
             objects: BTreeMap::new(),
             meaning: 0,

@@ -6,7 +6,7 @@ use super::civil::{civil_from_days, days_from_civil, days_in_month};
 use super::decode::EPOCH_JULIAN;
 use super::fields::{monday_of, weekday};
 use super::span::{DAY_US, rounded};
-use super::template::{Field, Key, MONTHS, Node, ROMAN, WEEKDAYS, is_separator, nodes};
+use super::template::{Field, Key, MONTHS, ROMAN, TemplateNode, WEEKDAYS, is_separator, nodes};
 use crate::error::{ErrorKind, Result, StorageError};
 
 /// What a text says: a time of clock, and its zone where it names one.
@@ -95,17 +95,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read(&mut self, nodes: &[Node]) -> Result<()> {
+    fn read(&mut self, nodes: &[TemplateNode]) -> Result<()> {
         for (at, node) in nodes.iter().enumerate() {
-            let exact_mark = matches!(node, Node::Field(field) if field.key == Key::Exact);
-            if !self.exact && !exact_mark && (matches!(node, Node::Field(_)) || at == 0) {
+            let exact_mark = matches!(node, TemplateNode::Field(field) if field.key == Key::Exact);
+            if !self.exact && !exact_mark && (matches!(node, TemplateNode::Field(_)) || at == 0) {
                 self.skip_blanks();
             }
             if self.rest.is_empty() && !exact_mark {
                 break;
             }
             match node {
-                Node::Blank(_) | Node::Separator(_) => {
+                TemplateNode::Blank(_) | TemplateNode::Separator(_) => {
                     if !self.exact {
                         self.skipped -= 1;
                         let passes = |c: char| c.is_ascii_whitespace() || is_separator(c);
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
                         self.next();
                     }
                 }
-                Node::Text(_) => {
+                TemplateNode::Text(_) => {
                     // What was skipped too much may belong to a field.
                     if !self.exact && self.skipped > 0 {
                         self.skipped -= 1;
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
                         self.next();
                     }
                 }
-                Node::Field(field) => {
+                TemplateNode::Field(field) => {
                     self.field(field, slurps(field, nodes.get(at + 1)))?;
                     if !self.exact {
                         self.skipped = 0;
@@ -428,13 +428,13 @@ impl<'a> Reader<'a> {
 }
 
 /// Whether a number ends where its digits do: what follows is no digit, or `FM` says so.
-fn slurps(field: &Field, next: Option<&Node>) -> bool {
+fn slurps(field: &Field, next: Option<&TemplateNode>) -> bool {
     field.fill
         || field.ordinal.is_some()
         || match next {
             None => true,
-            Some(Node::Field(next)) => !next.key.is_digits(),
-            Some(Node::Text(c) | Node::Separator(c) | Node::Blank(c)) => !c.is_ascii_digit(),
+            Some(TemplateNode::Field(next)) => !next.key.is_digits(),
+            Some(TemplateNode::Text(c) | TemplateNode::Separator(c) | TemplateNode::Blank(c)) => !c.is_ascii_digit(),
         }
 }
 

@@ -52,7 +52,7 @@ pub(super) enum Case {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Node {
+pub(super) enum TemplateNode {
     Field(Field),
     /// A character between fields, as it is.
     Text(char),
@@ -215,7 +215,7 @@ const KEYS: &[(&str, Key, Case)] = &[
     ("y", Key::Year(1), Case::Lower),
 ];
 
-pub(super) fn nodes(pattern: &str) -> Vec<Node> {
+pub(super) fn nodes(pattern: &str) -> Vec<TemplateNode> {
     let (mut out, mut rest) = (Vec::new(), pattern);
     while let Some(first) = rest.chars().next() {
         let (mut fill, mut translated) = (false, false);
@@ -238,7 +238,7 @@ pub(super) fn nodes(pattern: &str) -> Vec<Node> {
             if ordinal.is_some() || matches!(after.get(..2), Some("SP")) {
                 after = &after[2..];
             }
-            out.push(Node::Field(Field {
+            out.push(TemplateNode::Field(Field {
                 key: *key,
                 case: *case,
                 name,
@@ -264,9 +264,9 @@ pub(super) fn nodes(pattern: &str) -> Vec<Node> {
             None => (first, first.len_utf8()),
         };
         out.push(match shown {
-            blank if blank.is_ascii_whitespace() => Node::Blank(blank),
-            mark if is_separator(mark) && skipped == 1 => Node::Separator(mark),
-            other => Node::Text(other),
+            blank if blank.is_ascii_whitespace() => TemplateNode::Blank(blank),
+            mark if is_separator(mark) && skipped == 1 => TemplateNode::Separator(mark),
+            other => TemplateNode::Text(other),
         });
         rest = &rest[skipped..];
     }
@@ -274,17 +274,17 @@ pub(super) fn nodes(pattern: &str) -> Vec<Node> {
 }
 
 /// Text between quotes; a backslash escapes.
-fn quoted<'a>(text: &'a str, out: &mut Vec<Node>) -> &'a str {
+fn quoted<'a>(text: &'a str, out: &mut Vec<TemplateNode>) -> &'a str {
     let mut letters = text.char_indices();
     while let Some((at, c)) = letters.next() {
         match c {
             '"' => return &text[at + 1..],
             '\\' => {
                 if let Some((_, escaped)) = letters.next() {
-                    out.push(Node::Text(escaped));
+                    out.push(TemplateNode::Text(escaped));
                 }
             }
-            _ => out.push(Node::Text(c)),
+            _ => out.push(TemplateNode::Text(c)),
         }
     }
     ""

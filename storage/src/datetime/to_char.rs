@@ -4,7 +4,7 @@ use super::civil::{civil_from_days, days_from_civil};
 use super::decode::EPOCH_JULIAN;
 use super::fields::{iso_week, monday_of, weekday};
 use super::span::{DAY_US, Span};
-use super::template::{Case, Field, Key, MONTHS, Node, ROMAN, WEEKDAYS, nodes};
+use super::template::{Case, Field, Key, MONTHS, ROMAN, TemplateNode, WEEKDAYS, nodes};
 use super::zone::Local;
 use crate::error::{ErrorKind, Result, StorageError};
 use std::fmt::Write;
@@ -96,8 +96,8 @@ impl Shown<'_> {
         let mut out = String::new();
         for node in nodes(pattern) {
             match node {
-                Node::Field(field) => self.field(&field, &mut out)?,
-                Node::Text(c) | Node::Separator(c) | Node::Blank(c) => out.push(c),
+                TemplateNode::Field(field) => self.field(&field, &mut out)?,
+                TemplateNode::Text(c) | TemplateNode::Separator(c) | TemplateNode::Blank(c) => out.push(c),
             }
         }
         Ok(out)

@@ -34,7 +34,7 @@ static TESTED_ROWS_MIN: LazyLock<Option<usize>> = LazyLock::new(|| {
 });
 
 /// A column's arrays and the form that its segment gives them.
-struct Plan {
+struct EncodingPlan {
     arrays: Vec<ArrayRef>,
     data_type: DataType,
     nulls: bool,
@@ -63,7 +63,7 @@ enum Form {
         dictionary: Arc<Dictionary>,
     },
     /// The rows at which runs end, and what becomes of one row for each.
-    RunLength(Vec<u32>, Box<Plan>),
+    RunLength(Vec<u32>, Box<EncodingPlan>),
     /// Lists: the rows as one array, and the buffers that it holds.
     Nested(ArrayData),
 }
@@ -78,10 +78,10 @@ pub(super) fn build(
 ) -> Result<(Vec<SegmentColumn>, usize)> {
     let plan = |(arrays, dictionary): (&Vec<&ArrayRef>, &Option<_>)| {
         let arrays = arrays.iter().map(|array| Arc::clone(array)).collect();
-        Plan::new(arrays, dictionary.as_ref(), rows, budget)
+        EncodingPlan::new(arrays, dictionary.as_ref(), rows, budget)
     };
     let parallel = rows >= PARALLEL_ROWS_MIN;
-    let plans: Vec<Plan> = match parallel {
+    let plans: Vec<EncodingPlan> = match parallel {
         true => columns.par_iter().zip(dictionaries).map(plan).collect::<Result<_>>()?,
         false => columns.iter().zip(dictionaries).map(plan).collect::<Result<_>>()?,
     };
@@ -91,7 +91,7 @@ pub(super) fn build(
         .iter()
         .map(|plan| plan.sizes(rows).into_iter().map(|size| carver.carve(size)).collect());
     let pieces = pieces.collect::<Result<Vec<Vec<Piece>>>>()?;
-    let fill = |(plan, pieces): (Plan, Vec<Piece>)| plan.fill(pieces, rows);
+    let fill = |(plan, pieces): (EncodingPlan, Vec<Piece>)| plan.fill(pieces, rows);
     let columns = match parallel {
         true => plans.into_par_iter().zip(pieces).map(fill).collect::<Result<_>>()?,
         false => plans.into_iter().zip(pieces).map(fill).collect::<Result<_>>()?,
@@ -99,22 +99,22 @@ pub(super) fn build(
     Ok((columns, carver.finish(budget)))
 }
 
-impl Plan {
+impl EncodingPlan {
     fn new(
         arrays: Vec<ArrayRef>,
         dictionary: Option<&Arc<Dictionary>>,
         rows: usize,
         budget: &Arc<MemoryBudget>,
-    ) -> Result<Plan> {
+    ) -> Result<EncodingPlan> {
         let data_type = arrays.first().map_or(DataType::Null, |array| array.data_type().clone());
         if arrays.iter().any(|array| *array.data_type() != data_type) {
             return Err(StorageError::internal("arrays of one column differ in type"));
         }
         let encoded = rows >= TESTED_ROWS_MIN.unwrap_or(ENCODED_ROWS_MIN);
-        match encoded.then(|| Plan::of_runs(&arrays, &data_type, dictionary, rows, budget)) {
+        match encoded.then(|| EncodingPlan::of_runs(&arrays, &data_type, dictionary, rows, budget)) {
             Some(Ok(Some(plan))) => Ok(plan),
             Some(Err(error)) => Err(error),
-            _ => Plan::of_rows(arrays, data_type, dictionary, (rows, encoded), budget),
+            _ => EncodingPlan::of_rows(arrays, data_type, dictionary, (rows, encoded), budget),
         }
     }
 
@@ -125,7 +125,7 @@ impl Plan {
         dictionary: Option<&Arc<Dictionary>>,
         rows: usize,
         budget: &Arc<MemoryBudget>,
-    ) -> Result<Option<Plan>> {
+    ) -> Result<Option<EncodingPlan>> {
         let tested = TESTED_ROWS_MIN.is_some();
         let runs_max = rows / if tested { 2 } else { RUN_ROWS_MIN };
         let Some(starts) = run_length::starts(arrays, runs_max) else {
@@ -138,7 +138,7 @@ impl Plan {
         if runs == 1 && null_count == 0 && Frame::is_for(data_type) {
             return Ok(None);
         }
-        let mut inner = Plan::of_rows(values, data_type.clone(), dictionary, (rows, true), budget)?;
+        let mut inner = EncodingPlan::of_rows(values, data_type.clone(), dictionary, (rows, true), budget)?;
         let of_a_row = match &inner.form {
             Form::Fixed(width) | Form::Codes { width, .. } => 8 * width,
             Form::Narrow(_, frame) => 8 * frame.bytes(1).unwrap_or(0),
@@ -155,7 +155,7 @@ impl Plan {
         let of_runs = inner.statistics.take();
         let of_runs = of_runs.map_or_else(|| inner.statistics_of_arrays(), Ok)?;
         let ends = starts.into_iter().skip(1).chain([rows as u32]).collect();
-        Ok(Some(Plan {
+        Ok(Some(EncodingPlan {
             arrays: vec![],
             data_type: data_type.clone(),
             nulls: false,
@@ -175,7 +175,7 @@ impl Plan {
         dictionary: Option<&Arc<Dictionary>>,
         (rows, encoded): (usize, bool),
         budget: &Arc<MemoryBudget>,
-    ) -> Result<Plan> {
+    ) -> Result<EncodingPlan> {
         let nulls = arrays.iter().any(|array| array.null_count() > 0);
         let mut statistics = None;
         let form = match &data_type {
@@ -216,7 +216,7 @@ impl Plan {
                 form
             }
         };
-        Ok(Plan {
+        Ok(EncodingPlan {
             arrays,
             data_type,
             nulls,

@@ -3,7 +3,7 @@
 use super::dictionary::Dictionary;
 use super::live::Live;
 use super::narrow::{Differences, NarrowColumn};
-use super::rows::{Rows, Runs};
+use super::rows::{RowSelection, Runs};
 use super::run_length::RunLengthColumn;
 use super::text::TextColumn;
 use crate::error::Result;
@@ -83,25 +83,25 @@ impl DictionaryColumn {
                 Codes::U16(codes) => Codes::U16(picked!(codes)),
                 Codes::U32(codes) => Codes::U32(picked!(codes)),
             },
-            nulls: Rows::Picked(rows).nulls(self.nulls.as_ref()),
+            nulls: RowSelection::Picked(rows).nulls(self.nulls.as_ref()),
             len: self.len,
             dictionary: Arc::clone(&self.dictionary),
         }
     }
 
     /// Rows as strings: 16 bytes a row, which refer to the dictionary.
-    fn strings(&self, rows: Rows<'_>) -> StringViewArray {
+    fn strings(&self, rows: RowSelection<'_>) -> StringViewArray {
         let (dictionary, buffers, _) = self.dictionary.values().as_ref().clone().into_parts();
         macro_rules! views {
             ($codes:expr) => {{
                 let of = |code| dictionary[code as usize];
                 match rows {
-                    Rows::Run { offset, rows } => $codes[offset..offset + rows]
+                    RowSelection::Run { offset, rows } => $codes[offset..offset + rows]
                         .iter()
                         .map(|code| of(*code))
                         .collect(),
-                    Rows::Picked(picked) => picked.iter().map(|row| of($codes[*row as usize])).collect(),
-                    Rows::Runs(runs) => {
+                    RowSelection::Picked(picked) => picked.iter().map(|row| of($codes[*row as usize])).collect(),
+                    RowSelection::Runs(runs) => {
                         let mut views = Vec::with_capacity(runs.rows());
                         runs.iter()
                             .for_each(|run| views.extend($codes[run].iter().map(|code| of(*code))));
@@ -125,7 +125,7 @@ impl ColumnData {
     pub(super) fn slice(&self, offset: usize, rows: usize) -> ArrayRef {
         match self {
             ColumnData::Plain(array) => array.slice(offset, rows),
-            encoded => encoded.decode(Rows::Run { offset, rows }),
+            encoded => encoded.decode(RowSelection::Run { offset, rows }),
         }
     }
 
@@ -133,7 +133,7 @@ impl ColumnData {
     pub(super) fn take(&self, rows: &UInt32Array) -> Result<ArrayRef> {
         Ok(match self {
             ColumnData::Plain(array) => take(array, rows, None)?,
-            encoded => encoded.decode(Rows::picked(rows)),
+            encoded => encoded.decode(RowSelection::picked(rows)),
         })
     }
 
@@ -144,7 +144,7 @@ impl ColumnData {
                 Some(run) => array.slice(run.start, run.len()),
                 None => joined(array, stretches),
             },
-            encoded => encoded.decode(Rows::Runs(stretches)),
+            encoded => encoded.decode(RowSelection::Runs(stretches)),
         }
     }
 
@@ -162,7 +162,7 @@ impl ColumnData {
     }
 
     /// Rows of a column that is not plain; of one that is, all.
-    fn decode(&self, rows: Rows<'_>) -> ArrayRef {
+    fn decode(&self, rows: RowSelection<'_>) -> ArrayRef {
         match self {
             ColumnData::Plain(array) => Arc::clone(array),
             ColumnData::Narrow(column) => column.decode(rows),
@@ -228,7 +228,7 @@ pub enum Form<'a> {
 impl SegmentColumn {
     /// The rows of stretches; None where the column is plain.
     pub(super) fn runs(&self, runs: &Runs) -> Option<ArrayRef> {
-        (!self.is_plain()).then(|| self.data.decode(Rows::Runs(runs)))
+        (!self.is_plain()).then(|| self.data.decode(RowSelection::Runs(runs)))
     }
 
     /// Whether rows are read as they are kept.

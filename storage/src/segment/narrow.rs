@@ -1,7 +1,7 @@
 //! Integers, dates, times and decimals as unsigned differences from the segment's smallest value (frame of reference), in
 //! as few bytes as the widest difference takes; none where all values are equal.
 
-use super::rows::Rows;
+use super::rows::RowSelection;
 use crate::arena::Piece;
 use crate::error::{Result, StorageError};
 use crate::statistics::{Bound, ColumnStatistics};
@@ -195,7 +195,7 @@ impl NarrowColumn {
             differences,
             nulls,
         };
-        Ok(column.decode(Rows::Run { offset: 0, rows }))
+        Ok(column.decode(RowSelection::Run { offset: 0, rows }))
     }
 
     pub(super) fn with_nulls(self, nulls: Option<NullBuffer>) -> Self {
@@ -236,7 +236,7 @@ impl NarrowColumn {
             Differences::U32(differences) => Differences::U32(picked!(differences)),
             Differences::U64(differences) => Differences::U64(picked!(differences)),
         };
-        let nulls = Rows::Picked(rows).nulls(self.nulls.as_ref());
+        let nulls = RowSelection::Picked(rows).nulls(self.nulls.as_ref());
         Self {
             differences,
             nulls,
@@ -245,7 +245,7 @@ impl NarrowColumn {
     }
 
     /// The rows as an array of the column's type.
-    pub(super) fn decode(&self, rows: Rows<'_>) -> ArrayRef {
+    pub(super) fn decode(&self, rows: RowSelection<'_>) -> ArrayRef {
         let nulls = rows.nulls(self.nulls.as_ref());
         macro_rules! to {
             ($t:ty) => {
@@ -263,18 +263,18 @@ impl NarrowColumn {
         }
     }
 
-    fn values<T: Wide + ArrowNativeType>(&self, rows: Rows<'_>) -> ScalarBuffer<T> {
+    fn values<T: Wide + ArrowNativeType>(&self, rows: RowSelection<'_>) -> ScalarBuffer<T> {
         let base = T::narrowed(self.base);
         macro_rules! sum {
             ($differences:expr) => {{
                 let of = |difference| base.plus(u64::from(difference));
                 let values: Vec<T> = match rows {
-                    Rows::Run { offset, rows } => $differences[offset..offset + rows]
+                    RowSelection::Run { offset, rows } => $differences[offset..offset + rows]
                         .iter()
                         .map(|difference| of(*difference))
                         .collect(),
-                    Rows::Picked(picked) => picked.iter().map(|row| of($differences[*row as usize])).collect(),
-                    Rows::Runs(runs) => {
+                    RowSelection::Picked(picked) => picked.iter().map(|row| of($differences[*row as usize])).collect(),
+                    RowSelection::Runs(runs) => {
                         let mut values = Vec::with_capacity(runs.rows());
                         runs.iter()
                             .for_each(|run| values.extend($differences[run].iter().map(|difference| of(*difference))));

@@ -5,7 +5,7 @@ use arrow::buffer::NullBuffer;
 
 /// Some rows of a segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rows<'a> {
+pub(super) enum RowSelection<'a> {
     Run {
         offset: usize,
         rows: usize,
@@ -71,17 +71,17 @@ impl Runs {
     }
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RowSelection<'a> {
     pub(super) fn picked(rows: &'a UInt32Array) -> Self {
         debug_assert_eq!(rows.null_count(), 0);
-        Rows::Picked(rows.values())
+        RowSelection::Picked(rows.values())
     }
 
     pub(super) fn len(&self) -> usize {
         match self {
-            Rows::Run { rows, .. } => *rows,
-            Rows::Picked(rows) => rows.len(),
-            Rows::Runs(runs) => runs.rows(),
+            RowSelection::Run { rows, .. } => *rows,
+            RowSelection::Picked(rows) => rows.len(),
+            RowSelection::Runs(runs) => runs.rows(),
         }
     }
 
@@ -89,9 +89,9 @@ impl<'a> Rows<'a> {
     pub(super) fn nulls(&self, nulls: Option<&NullBuffer>) -> Option<NullBuffer> {
         let nulls = nulls?;
         Some(match self {
-            Rows::Run { offset, rows } => nulls.slice(*offset, *rows),
-            Rows::Picked(rows) => rows.iter().map(|row| nulls.is_valid(*row as usize)).collect(),
-            Rows::Runs(runs) => {
+            RowSelection::Run { offset, rows } => nulls.slice(*offset, *rows),
+            RowSelection::Picked(rows) => rows.iter().map(|row| nulls.is_valid(*row as usize)).collect(),
+            RowSelection::Runs(runs) => {
                 let mut bits = BooleanBufferBuilder::new(runs.rows());
                 runs.iter().for_each(|run| {
                     bits.append_packed_range(run.start + nulls.offset()..run.end + nulls.offset(), nulls.validity())

@@ -1,7 +1,7 @@
 //! Runs of equal rows: where each ends, and one row for each in whatever form those get. A row's run is found by bisection.
 
 use super::column::{ColumnData, Form};
-use super::rows::Rows;
+use super::rows::RowSelection;
 use arrow::array::*;
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::take;
@@ -99,9 +99,9 @@ impl RunLengthColumn {
         }
     }
 
-    pub(super) fn decode(&self, rows: Rows<'_>) -> ArrayRef {
+    pub(super) fn decode(&self, rows: RowSelection<'_>) -> ArrayRef {
         let (values, index) = match rows {
-            Rows::Run { offset, rows } => {
+            RowSelection::Run { offset, rows } => {
                 let (runs, values) = self.within(offset, rows);
                 let mut index = Vec::with_capacity(rows);
                 for (at, length) in self.lengths(runs, offset, rows).enumerate() {
@@ -109,8 +109,8 @@ impl RunLengthColumn {
                 }
                 (values, index)
             }
-            Rows::Picked(picked) => self.picked(picked.iter().copied(), picked.len()),
-            Rows::Runs(runs) => {
+            RowSelection::Picked(picked) => self.picked(picked.iter().copied(), picked.len()),
+            RowSelection::Runs(runs) => {
                 let rows = runs.iter().flat_map(|run| run.start as u32..run.end as u32);
                 self.picked(rows, runs.rows())
             }

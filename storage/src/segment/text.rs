@@ -1,7 +1,7 @@
 //! Strings and byte strings one behind the other, each found by a 32-bit offset. Whoever reads rows gets views (16 bytes a
 //! row) that refer to the segment's own bytes.
 
-use super::rows::Rows;
+use super::rows::RowSelection;
 use crate::arena::Piece;
 use crate::error::{Result, StorageError};
 use arrow::array::*;
@@ -117,19 +117,19 @@ impl TextColumn {
     }
 
     /// The rows as views.
-    pub(super) fn decode(&self, rows: Rows<'_>) -> ArrayRef {
+    pub(super) fn decode(&self, rows: RowSelection<'_>) -> ArrayRef {
         let data = self.data.as_slice();
         let view = |start: u32, end: u32| view(data, start, end - start);
         let views: Vec<u128> = match rows {
-            Rows::Run { offset, rows } => {
+            RowSelection::Run { offset, rows } => {
                 let offsets = &self.offsets[offset..=offset + rows];
                 offsets.windows(2).map(|ends| view(ends[0], ends[1])).collect()
             }
-            Rows::Picked(picked) => {
+            RowSelection::Picked(picked) => {
                 let row = |row: &u32| view(self.offsets[*row as usize], self.offsets[*row as usize + 1]);
                 picked.iter().map(row).collect()
             }
-            Rows::Runs(runs) => {
+            RowSelection::Runs(runs) => {
                 let mut views = Vec::with_capacity(runs.rows());
                 for run in runs.iter() {
                     let offsets = &self.offsets[run.start..=run.end];

@@ -2,11 +2,11 @@
 //! Rows stand in both as the numbers of their segments, and of those that are gone.
 
 use super::is_kept;
-use super::record::Place;
+use super::record::RecordLocation;
 use super::rows_change::{RowsChange, SegmentImage, images};
 use crate::catalog::{
-    CheckOption, Composite, Domain, Function, Object, ObjectKey, Partition, Relation, Role, SchemaEntry, Sequence,
-    SequenceDef, SequenceOwner, State, TableDefinition, TableVersion, View,
+    CheckOption, Composite, DatabaseState, Domain, Function, Object, ObjectKey, Partition, Relation, Role, SchemaEntry,
+    Sequence, SequenceDef, SequenceOwner, TableDefinition, TableVersion, View,
 };
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -73,7 +73,7 @@ pub(super) struct Delta {
     rows: Vec<RowsChange>,
     /// Where segments lie that are named here and were written to an earlier log, before the transaction ended: a checkpoint
     /// in between knows nothing of them.
-    pub places: Vec<(u64, Place)>,
+    pub places: Vec<(u64, RecordLocation)>,
     next_oid: u32,
 }
 
@@ -153,7 +153,7 @@ impl ObjectImage {
 
 impl Delta {
     /// What leads from one state to the next.
-    pub(super) fn between(old: &State, new: &State, next_oid: u32) -> Result<Delta> {
+    pub(super) fn between(old: &DatabaseState, new: &DatabaseState, next_oid: u32) -> Result<Delta> {
         let mut delta = Delta {
             next_oid,
             ..Delta::default()
@@ -231,7 +231,11 @@ impl Image {
     /// A database in which nothing was made yet.
     pub(super) fn new(next_oid: u32) -> Result<Image> {
         let mut image = Image::default();
-        image.apply(Delta::between(&State::empty(), &State::default(), next_oid)?);
+        image.apply(Delta::between(
+            &DatabaseState::empty(),
+            &DatabaseState::default(),
+            next_oid,
+        )?);
         Ok(image)
     }
 
@@ -288,8 +292,8 @@ impl Image {
         self,
         log: &Arc<crate::catalog::sequence::SequenceLog>,
         mut rows: impl FnMut(&Arc<TableDefinition>, &[SegmentImage]) -> Result<Vec<Arc<Segment>>>,
-    ) -> Result<State> {
-        let mut state = State::empty();
+    ) -> Result<DatabaseState> {
+        let mut state = DatabaseState::empty();
         for (key, object) in self.objects {
             state.objects.insert(key, object.object());
         }
@@ -340,7 +344,7 @@ impl Image {
     }
 }
 
-fn put(state: &mut State, relation: Relation) -> Result<()> {
+fn put(state: &mut DatabaseState, relation: Relation) -> Result<()> {
     let name = format!("{}.{}", relation.schema_name(), relation.name());
     match state.put(relation) {
         true => Ok(()),

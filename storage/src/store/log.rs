@@ -2,7 +2,7 @@
 //! sync that began after it was written; all who wait meanwhile share the next one (group commit).
 
 use super::disk::{Disk, DiskFile};
-use super::record::{self, FileKind, HEADING_BYTES, Kind, Place};
+use super::record::{self, FileKind, HEADING_BYTES, Kind, RecordLocation};
 use crate::error::{ErrorKind, Result, StorageError};
 use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ impl Log {
     }
 
     /// Writes a record. On error the log is as it was.
-    pub(super) fn append(&self, kind: Kind, payload: &[&[u8]]) -> Result<(Place, Position)> {
+    pub(super) fn append(&self, kind: Kind, payload: &[&[u8]]) -> Result<(RecordLocation, Position)> {
         let mut tail = self.tail.lock();
         let synced = {
             let durable = self.durable.lock();
@@ -110,7 +110,7 @@ impl Log {
             let _ = tail.file.set_len(tail.offset);
             return Err(record::failed(&Log::path_in(&self.directory, tail.number), &error));
         }
-        let place = Place {
+        let place = RecordLocation {
             file: tail.number,
             offset: tail.offset,
             bytes,

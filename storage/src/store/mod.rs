@@ -27,13 +27,13 @@ pub use log::Position;
 pub use recover::Recovered;
 
 use crate::catalog::sequence::SequenceLog;
-use crate::catalog::{Relation, State};
+use crate::catalog::{DatabaseState, Relation};
 use crate::error::{Result, StorageError};
 use crate::segment::Segment;
 use image::Delta;
 use log::Log;
 use parking_lot::Mutex;
-use record::{FileKind, HEADING_BYTES, Kind, Place};
+use record::{FileKind, HEADING_BYTES, Kind, RecordLocation};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -70,7 +70,7 @@ pub struct Store {
 }
 
 struct Stored {
-    place: Place,
+    place: RecordLocation,
     segment: Weak<Segment>,
 }
 
@@ -78,7 +78,7 @@ struct Stored {
 #[derive(Serialize, Deserialize)]
 struct Checkpoint {
     catalog: Delta,
-    places: Vec<(u64, Place)>,
+    places: Vec<(u64, RecordLocation)>,
 }
 
 impl fmt::Debug for Store {
@@ -93,7 +93,7 @@ impl Store {
     }
 
     /// Writes what leads from one state to the next; None: nothing that is kept changed. The caller waits with `sync`.
-    pub(crate) fn commit(&self, old: &State, new: &State, next_oid: u32) -> Result<Option<Position>> {
+    pub(crate) fn commit(&self, old: &DatabaseState, new: &DatabaseState, next_oid: u32) -> Result<Option<Position>> {
         let mut delta = Delta::between(old, new, next_oid)?;
         if delta.is_empty() {
             return Ok(None);
@@ -116,7 +116,7 @@ impl Store {
     }
 
     /// Writes the rows of tables that are not written yet: those of a transaction may be before it commits.
-    pub(crate) fn write_rows(&self, old: &State, new: &State) -> Result<()> {
+    pub(crate) fn write_rows(&self, old: &DatabaseState, new: &DatabaseState) -> Result<()> {
         for relation in new.relations() {
             let before = old.relation(relation.schema_name(), relation.name());
             self.write_rows_of(relation, before)?;
@@ -199,9 +199,9 @@ impl Store {
     }
 
     /// Writes the catalog as it was when log `number` began, and removes what nobody needs any more.
-    pub(crate) fn checkpoint(&self, last: &mut u64, number: u64, state: &State, next_oid: u32) -> Result<()> {
+    pub(crate) fn checkpoint(&self, last: &mut u64, number: u64, state: &DatabaseState, next_oid: u32) -> Result<()> {
         self.collect(number, state)?;
-        let catalog = Delta::between(&State::empty(), state, next_oid)?;
+        let catalog = Delta::between(&DatabaseState::empty(), state, next_oid)?;
         let places = {
             let mut stored = self.stored.lock();
             stored.retain(|_, own| own.segment.strong_count() > 0);
@@ -235,7 +235,7 @@ impl Store {
     }
 
     /// Copies the rows that are in use out of logs that are mostly garbage.
-    fn collect(&self, number: u64, state: &State) -> Result<()> {
+    fn collect(&self, number: u64, state: &DatabaseState) -> Result<()> {
         let mut used: BTreeMap<u64, u64> = BTreeMap::new();
         for segment in kept_segments(state) {
             if let Some(own) = self.stored.lock().get(&segment.id()) {
@@ -275,7 +275,7 @@ impl Store {
 }
 
 /// The whole segments of all tables that are kept.
-fn kept_segments(state: &State) -> impl Iterator<Item = &Arc<Segment>> {
+fn kept_segments(state: &DatabaseState) -> impl Iterator<Item = &Arc<Segment>> {
     let tables = state.relations().filter(|relation| is_kept(relation.schema_name()));
     tables
         .filter_map(Relation::as_table)

@@ -52,7 +52,7 @@ impl Kind {
 
 /// Where a record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Place {
+pub(super) struct RecordLocation {
     /// The log's number.
     pub file: u64,
     pub offset: u64,
@@ -148,7 +148,7 @@ pub(super) fn read(file: &File, offset: u64, file_bytes: u64) -> io::Result<Opti
 }
 
 /// The payload of the record at a place where one is known to be.
-pub(super) fn read_at(file: &File, path: &Path, place: Place, kind: Kind) -> Result<Vec<u8>> {
+pub(super) fn read_at(file: &File, path: &Path, place: RecordLocation, kind: Kind) -> Result<Vec<u8>> {
     let end = place
         .offset
         .saturating_add(HEADER_BYTES as u64)

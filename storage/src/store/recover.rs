@@ -3,12 +3,12 @@
 use super::disk::Disk;
 use super::image::{Delta, Image, corrupted};
 use super::log::Log;
-use super::record::{self, FileKind, HEADING_BYTES, Kind, Place};
+use super::record::{self, FileKind, HEADING_BYTES, Kind, RecordLocation};
 use super::rows_change::SegmentImage;
 use super::{Checkpoint, Store, Stored};
 use crate::catalog::database::OID_FIRST;
 use crate::catalog::sequence::SequenceLog;
-use crate::catalog::{State, TableDefinition};
+use crate::catalog::{DatabaseState, TableDefinition};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::segment::{self, Live, Segment};
@@ -73,7 +73,7 @@ struct End {
 /// What reading the logs gives.
 struct Replay {
     image: Image,
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, RecordLocation>,
     recovered: Recovered,
 }
 
@@ -83,7 +83,7 @@ impl Store {
         directory: &Path,
         disk: Arc<dyn Disk>,
         budget: &Arc<MemoryBudget>,
-    ) -> Result<(Store, State, u32, Recovered)> {
+    ) -> Result<(Store, DatabaseState, u32, Recovered)> {
         let began = Instant::now();
         let lock = lock(directory)?;
         let files = Files::of(directory)?;
@@ -244,7 +244,7 @@ impl Replay {
         };
         let mut offset = HEADING_BYTES;
         while let Some(record) = record::read(&file, offset, bytes).map_err(unreadable(offset))? {
-            let place = Place {
+            let place = RecordLocation {
                 file: number,
                 offset,
                 bytes: record.payload.len() as u64,
@@ -264,7 +264,7 @@ impl Replay {
         Ok(End { number, offset })
     }
 
-    fn take(&mut self, kind: Kind, payload: &[u8], place: Place) -> Result<()> {
+    fn take(&mut self, kind: Kind, payload: &[u8], place: RecordLocation) -> Result<()> {
         let json = |error: serde_json::Error| corrupted(error.to_string());
         match kind {
             Kind::Segment => {
@@ -295,13 +295,13 @@ impl Replay {
 
 /// Where the rows lie that are in use.
 struct Source {
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, RecordLocation>,
     logs: BTreeMap<u64, (File, PathBuf)>,
 }
 
 impl Source {
-    fn open(directory: &Path, places: impl Iterator<Item = (u64, Place)>) -> Result<Source> {
-        let places: HashMap<u64, Place> = places.collect();
+    fn open(directory: &Path, places: impl Iterator<Item = (u64, RecordLocation)>) -> Result<Source> {
+        let places: HashMap<u64, RecordLocation> = places.collect();
         let mut logs = BTreeMap::new();
         for place in places.values() {
             if let Entry::Vacant(entry) = logs.entry(place.file) {

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tenon_storage::{Bound, Keys, Segment, State, Transaction};
+use tenon_storage::{Bound, DatabaseState, Keys, Segment, Transaction};
 
 type Rows = BTreeSet<(i32, i32)>;
 
@@ -56,7 +56,7 @@ fn listed(segment: &Segment) -> Vec<(i32, i32)> {
     read.collect()
 }
 
-fn check(state: &State, expected: &Rows) {
+fn check(state: &DatabaseState, expected: &Rows) {
     let table = state.table("public", "t").unwrap();
     let mut all = Rows::new();
     let (mut count, mut nulls) = (0, 0);

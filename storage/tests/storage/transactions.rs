@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenon_storage::{
-    ColumnDef, Database, Keys, MemoryBudget, Segment, SqlType, State, StorageError, TableDef, Transaction,
+    ColumnDef, Database, DatabaseState, Keys, MemoryBudget, Segment, SqlType, StorageError, TableDef, Transaction,
 };
 
 pub fn database(key: &[&str]) -> Arc<Database> {
@@ -75,7 +75,7 @@ fn delete(transaction: &mut Transaction, values: &[i32]) -> Result<(), StorageEr
     transaction.replace_rows(&table, &keep, Vec::new(), Keys::Changed)
 }
 
-fn rows(state: &State) -> Vec<i32> {
+fn rows(state: &DatabaseState) -> Vec<i32> {
     let table = state.table("public", "t").unwrap();
     let mut all: Vec<i32> = Vec::new();
     for segment in table.segments().iter() {

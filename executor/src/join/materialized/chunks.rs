@@ -120,7 +120,7 @@ impl End {
 /// The chunks of a join.
 pub struct PairChunks {
     limits: ChunkLimits,
-    state: Mutex<State>,
+    state: Mutex<ChunkQueue>,
     /// A chunk or the end has come.
     filled: Condvar,
     /// Pairs have been taken.
@@ -129,7 +129,7 @@ pub struct PairChunks {
     begun: Notify,
 }
 
-struct State {
+struct ChunkQueue {
     log: VecDeque<Arc<PairChunk>>,
     /// Chunks of the log that are taken, and how many pairs of the one after them.
     taken: usize,
@@ -148,7 +148,7 @@ impl PairChunks {
     pub fn new(limits: ChunkLimits) -> Self {
         Self {
             limits,
-            state: Mutex::new(State {
+            state: Mutex::new(ChunkQueue {
                 log: VecDeque::new(),
                 taken: 0,
                 taken_pairs: 0,
@@ -275,7 +275,7 @@ impl PairChunks {
     }
 }
 
-impl State {
+impl ChunkQueue {
     fn take(&mut self) -> Option<(Arc<PairChunk>, Range<usize>)> {
         let chunk = Arc::clone(self.log.get(self.taken)?);
         let from = self.taken_pairs;

@@ -113,7 +113,7 @@ fn range_keys<K: Key>(
 }
 
 /// All pairs of these rows.
-pub fn cross(build: Rows, probe: Rows) -> Result<Boxed> {
+pub fn cross(build: CrossSide, probe: CrossSide) -> Result<Boxed> {
     let cross = Cross { build, probe };
     // Checked once, so that it cannot fail later.
     cross.matcher().map_err(to_datafusion)?;
@@ -142,31 +142,31 @@ impl<K: Key> Matcher for Hashed<K> {
 }
 
 /// Rows of one side.
-pub enum Rows {
+pub enum CrossSide {
     /// The first so many.
     First(usize),
     Picked(Vec<u32>),
 }
 
-impl Rows {
+impl CrossSide {
     pub fn len(&self) -> usize {
         match self {
-            Rows::First(count) => *count,
-            Rows::Picked(rows) => rows.len(),
+            CrossSide::First(count) => *count,
+            CrossSide::Picked(rows) => rows.len(),
         }
     }
 
     fn picked(&self) -> Option<&[u32]> {
         match self {
-            Rows::First(_) => None,
-            Rows::Picked(rows) => Some(rows),
+            CrossSide::First(_) => None,
+            CrossSide::Picked(rows) => Some(rows),
         }
     }
 }
 
 struct Cross {
-    build: Rows,
-    probe: Rows,
+    build: CrossSide,
+    probe: CrossSide,
 }
 
 impl Cross {

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use tenon_cpu::Stop;
 use tenon_gpu::join::hash::{HashOptions, hash_join};
-use tenon_gpu::join::nested_loop::{NestedLoopMatcher, Rows};
+use tenon_gpu::join::nested_loop::{NestedLoopMatcher, UnkeyedSide};
 use tenon_gpu::join::probe::Probe;
 use tenon_gpu::join::ranges::RangeMatcher;
 use tenon_gpu::join::sort_merge::sort_merge;
@@ -51,7 +51,7 @@ pub fn find(
             detail: "; this is the statement's limit".into(),
         });
     }
-    Run {
+    DeviceJoin {
         device,
         task,
         operator,
@@ -61,7 +61,7 @@ pub fn find(
     .find(&bounds)
 }
 
-struct Run<'a> {
+struct DeviceJoin<'a> {
     device: &'a Device,
     task: &'a Task,
     operator: Operator,
@@ -69,7 +69,7 @@ struct Run<'a> {
     wanted: Wanted,
 }
 
-impl Run<'_> {
+impl DeviceJoin<'_> {
     fn find(&self, bounds: &Bounds<'_>) -> Result<Found> {
         let stream = &self.device.stream()?;
         let mut found = Found::default();
@@ -135,7 +135,7 @@ impl Run<'_> {
                 self.run(stream, &matcher, bounds, found)
             }
             Condition::Any => {
-                let rows = |len| Rows { rows: None, len };
+                let rows = |len| UnkeyedSide { rows: None, len };
                 let matcher = NestedLoopMatcher::condition(rows(build_rows), rows(probe_rows), residual)?;
                 self.run(stream, &matcher, bounds, found)
             }

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use datafusion::common::{JoinType, Result};
 
 use super::join::MaterializedJoin;
-use crate::join::output::{Columns, Rows, gather};
+use crate::join::output::{SideColumns, SideRows, gather};
 
 /// Rows of a side looked at together.
 const RANGE_ROWS: usize = 32 * 1024;
@@ -53,10 +53,10 @@ impl MaterializedJoin {
             let marks: BooleanArray = range.map(|row| Some(matches.is_set(row))).collect();
             Arc::new(marks) as ArrayRef
         });
-        let picked = Rows::Picked(&rows);
-        let (build, probe): ((&dyn Columns, _), (&dyn Columns, _)) = match of_build {
-            true => ((&self.build.columns, picked), (&(), Rows::Absent)),
-            false => ((&(), Rows::Absent), (&self.probe.columns, picked)),
+        let picked = SideRows::Picked(&rows);
+        let (build, probe): ((&dyn SideColumns, _), (&dyn SideColumns, _)) = match of_build {
+            true => ((&self.build.columns, picked), (&(), SideRows::Absent)),
+            false => ((&(), SideRows::Absent), (&self.probe.columns, picked)),
         };
         gather(&self.spec.output, &self.schema, build, probe, mark, rows.len()).map(Some)
     }

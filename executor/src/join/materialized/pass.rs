@@ -7,7 +7,7 @@ use tenon_cpu::Stop;
 use tenon_cpu::join::Matcher;
 
 use super::checks::Checks;
-use super::cpu_operators::{Rows, cross};
+use super::cpu_operators::{CrossSide, cross};
 use super::emitted::EmittedPairs;
 use super::task::{Task, null_rows};
 use crate::join::path::Operator;
@@ -61,16 +61,20 @@ pub fn null_passes(build: &SideData, probe: &SideData, filtered: bool) -> Result
     if let Some(rows) = nulls(build) {
         // Without a filter one partner does what all of them do.
         let probes = if filtered { probe.rows } else { probe.rows.min(1) };
-        passes.push(cross_pass(Rows::Picked(rows), Rows::First(probes), filtered)?);
+        passes.push(cross_pass(CrossSide::Picked(rows), CrossSide::First(probes), filtered)?);
     }
     if let Some(mut rows) = nulls(probe) {
         rows.truncate(if filtered { rows.len() } else { 1 });
-        passes.push(cross_pass(Rows::First(build.rows), Rows::Picked(rows), filtered)?);
+        passes.push(cross_pass(
+            CrossSide::First(build.rows),
+            CrossSide::Picked(rows),
+            filtered,
+        )?);
     }
     Ok(passes)
 }
 
-fn cross_pass(build: Rows, probe: Rows, filtered: bool) -> Result<Pass> {
+fn cross_pass(build: CrossSide, probe: CrossSide, filtered: bool) -> Result<Pass> {
     Ok(Pass {
         step: nested_step(build.len(), probe.len()),
         matcher: cross(build, probe)?,

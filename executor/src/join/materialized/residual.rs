@@ -6,13 +6,13 @@ use datafusion::common::cast::as_boolean_array;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::keys::Verify;
-use crate::join::output::{Columns, Rows, gather, keep_pairs};
+use crate::join::output::{SideColumns, SideRows, gather, keep_pairs};
 
 /// The pairs whose keys are equal and that the filter accepts, where there is something to compare.
 pub fn tested(
     verify: Option<&Verify>,
     filter: Option<&JoinFilter>,
-    (build, probe): (&dyn Columns, &dyn Columns),
+    (build, probe): (&dyn SideColumns, &dyn SideColumns),
     (mut build_rows, mut probe_rows): (UInt32Array, UInt32Array),
 ) -> Result<(UInt32Array, UInt32Array)> {
     if let Some(verify) = verify {
@@ -28,7 +28,7 @@ pub fn tested(
 
 fn accepted(
     filter: &JoinFilter,
-    (build, probe): (&dyn Columns, &dyn Columns),
+    (build, probe): (&dyn SideColumns, &dyn SideColumns),
     build_rows: &UInt32Array,
     probe_rows: &UInt32Array,
 ) -> Result<BooleanArray> {
@@ -36,8 +36,8 @@ fn accepted(
     let pairs = gather(
         filter.column_indices(),
         filter.schema(),
-        (build, Rows::Picked(build_rows)),
-        (probe, Rows::Picked(probe_rows)),
+        (build, SideRows::Picked(build_rows)),
+        (probe, SideRows::Picked(probe_rows)),
         None,
         rows,
     )?;

@@ -10,7 +10,7 @@ use super::join::MaterializedJoin;
 use super::residual::tested;
 use crate::join::kind::has_pairs;
 use crate::join::match_bitmap::MatchBitmap;
-use crate::join::output::{Columns, Rows, gather};
+use crate::join::output::{SideColumns, SideRows, gather};
 
 pub struct Sink<'a> {
     join: &'a MaterializedJoin,
@@ -46,7 +46,7 @@ impl<'a> Sink<'a> {
         let (mut build_rows, mut probe_rows) = (build_rows, probe_rows);
         if testing {
             (build, probe) = self.undecided(build_rows, probe_rows);
-            let sides: (&dyn Columns, &dyn Columns) = (&join.build.columns, &join.probe.columns);
+            let sides: (&dyn SideColumns, &dyn SideColumns) = (&join.build.columns, &join.probe.columns);
             let filter = join.spec.filter.as_ref().filter(|_| checks.filtered);
             (build, probe) = tested(checks.verify.as_deref(), filter, sides, (build, probe))?;
             (build_rows, probe_rows) = (build.values(), probe.values());
@@ -82,8 +82,8 @@ impl<'a> Sink<'a> {
         let batch = gather(
             &join.spec.output,
             &join.schema,
-            (&join.build.columns, Rows::Picked(&build_rows)),
-            (&join.probe.columns, Rows::Picked(&probe_rows)),
+            (&join.build.columns, SideRows::Picked(&build_rows)),
+            (&join.probe.columns, SideRows::Picked(&probe_rows)),
             None,
             build_rows.len(),
         )?;

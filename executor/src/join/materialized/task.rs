@@ -8,7 +8,7 @@ use tenon_cpu::Stop;
 use tenon_cpu::join::Matcher;
 use tenon_gpu::join::sort_merge::Ascending;
 
-use super::cpu_operators::{self, Rows};
+use super::cpu_operators::{self, CrossSide};
 use super::keys::{EqualKeys, KeyedRows, Verify};
 use super::range::RangeKeys;
 use crate::join::choice::Choice;
@@ -122,7 +122,7 @@ impl Task {
         stop: Stop<'_>,
     ) -> Result<Box<dyn Matcher>> {
         match condition {
-            Condition::Any => cpu_operators::cross(Rows::First(rows.0), Rows::First(rows.1)),
+            Condition::Any => cpu_operators::cross(CrossSide::First(rows.0), CrossSide::First(rows.1)),
             Condition::Range(keys, ascending) => cpu_operators::ranges(keys, ascending, stop),
             Condition::Equal {
                 build,

@@ -7,8 +7,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Liter
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
 use super::super::flow::Flow;
-use super::Distincts;
-use crate::codegen::{Translated, c_number};
+use crate::codegen::Translated;
 use crate::keys::is_integer_key;
 
 /// What of each row a cell takes in.
@@ -26,107 +25,16 @@ pub struct Taken {
 pub enum How {
     Count,
     Sum,
+    /// Each value by itself: what variances are made of.
+    SumOfSquares,
     Least,
     Greatest,
     FloatSum,
 }
 
-/// How a cell's value comes about.
-pub struct Update {
-    pub how: How,
-    /// C++ of when a row counts.
-    pub when: Option<String>,
-    pub value: String,
-    /// Of two words; of a thread's own.
-    pub wide: bool,
-    own_wide: bool,
-    /// The largest magnitude of the cell's value, and that of one row's, where these are known.
-    pub bound: Option<i128>,
-    pub each: Option<i128>,
-}
-
-impl Update {
-    pub fn words(&self) -> usize {
-        1 + usize::from(self.wide)
-    }
-
-    /// Words of a thread's own.
-    pub fn own_words(&self) -> usize {
-        1 + usize::from(self.own_wide)
-    }
-
-    /// C++ that takes a row into the words at these places, which are a thread's own or many threads'.
-    pub fn line(&self, words: &[String], own: bool) -> String {
-        let Update { value, .. } = self;
-        let first = &words[0];
-        let line = match (self.how, own) {
-            (How::Sum, true) if self.own_wide => format!(
-                "{{ i128 sum = bits_128({high}, {first}) + (i128){value}; {first} = (u64)sum; \
-                 {high} = (u64)((u128)sum >> 64); }}",
-                high = words[1]
-            ),
-            (How::Sum, false) if self.wide => format!("add_wide(&{first}, &{}, (i128){value});", words[1]),
-            (How::Count | How::Sum, true) => format!("{first} += (u64){value};"),
-            (How::Count | How::Sum, false) => format!("add_word(&{first}, (u64){value});"),
-            (How::FloatSum, true) => format!("{first} = bit_cast<u64>(bit_cast<f64>({first}) + {value});"),
-            (How::FloatSum, false) => format!("atomicAdd((f64*)&{first}, {value});"),
-            (How::Least | How::Greatest, true) => format!("{first} = max_of<u64>({first}, {value});"),
-            (How::Least | How::Greatest, false) => format!("atomicMax(&{first}, {value});"),
-        };
-        match &self.when {
-            Some(when) => format!("if ({when}) {{ {line} }}"),
-            None => line,
-        }
-    }
-
-    /// Code that takes a warp's words at `own` into those at `words`, once.
-    pub fn reduced(&self, own: &[String], words: &[String]) -> String {
-        let (mine, to) = (&own[0], &words[0]);
-        let body = match self.how {
-            How::Sum if self.wide => {
-                let mine = match own {
-                    [low, high] => format!("bits_128({high}, {low})"),
-                    _ => format!("(i128)(i64){mine}"),
-                };
-                format!(
-                    "i128 sum = warp_reduce({mine}, Sum()); \
-                     if (lane_id() == 0 && sum != 0) add_wide(&{to}, &{}, sum);",
-                    words[1]
-                )
-            }
-            How::Count | How::Sum => {
-                format!("u64 sum = warp_reduce({mine}, Sum()); if (lane_id() == 0 && sum) add_word(&{to}, sum);")
-            }
-            How::FloatSum => format!(
-                "f64 sum = warp_reduce(bit_cast<f64>({mine}), Sum()); \
-                 if (lane_id() == 0 && sum != 0) atomicAdd((f64*)&{to}, sum);"
-            ),
-            How::Least | How::Greatest => {
-                format!("u64 most = warp_reduce({mine}, Max()); if (lane_id() == 0 && most) atomicMax(&{to}, most);")
-            }
-        };
-        format!("    {{ {body} }}\n")
-    }
-
-    /// Code that takes a block's words at `own` into those at `words`.
-    pub fn flushed(&self, own: &[String], words: &[String]) -> String {
-        let (mine, to) = (&own[0], &words[0]);
-        match self.how {
-            How::Sum if self.wide => format!(
-                "if ({mine} | {high}) add_wide(&{to}, &{}, bits_128({high}, {mine}));",
-                words[1],
-                high = own[1]
-            ),
-            How::Count | How::Sum => format!("if ({mine}) add_word(&{to}, {mine});"),
-            How::FloatSum => format!("if ({mine}) atomicAdd((f64*)&{to}, bit_cast<f64>({mine}));"),
-            How::Least | How::Greatest => format!("if ({mine}) atomicMax(&{to}, {mine});"),
-        }
-    }
-}
-
 /// What an aggregate's state is made of, by cells.
 #[derive(Clone)]
-pub enum State {
+pub enum AggregateState {
     Count(usize),
     /// Null where nothing was counted. A decimal, or 64 bits, which must hold it.
     Sum {
@@ -139,6 +47,13 @@ pub enum State {
         sum: usize,
         count: usize,
         data_type: DataType,
+    },
+    /// How many, their sum and that of their squares: integers, of decimals with so many digits after the point.
+    Variance {
+        sum: usize,
+        squares: usize,
+        count: usize,
+        scale: i8,
     },
     /// The word is how far the value is from `from`, less one, downwards where `least`; 0: there is none.
     Extreme {
@@ -157,9 +72,9 @@ pub enum State {
     },
 }
 
-impl State {
+impl AggregateState {
     /// The same over cells of its own, and which these are.
-    pub fn apart(&self) -> (State, Vec<usize>) {
+    pub fn apart(&self) -> (AggregateState, Vec<usize>) {
         let mut own = self.clone();
         let cells: Vec<&mut usize> = match &mut own {
             Self::Count(count) => vec![count],
@@ -167,6 +82,9 @@ impl State {
             | Self::Average { sum, count, .. }
             | Self::FloatSum { sum, count }
             | Self::FloatAverage { sum, count } => vec![sum, count],
+            Self::Variance {
+                sum, squares, count, ..
+            } => vec![sum, squares, count],
             Self::Extreme { cell, .. } => vec![cell],
         };
         let cells = cells.into_iter().enumerate();
@@ -195,7 +113,7 @@ impl Cells {
         aggregate: &AggregateFunctionExpr,
         filter: Option<&PhysicalExprRef>,
         distinct: bool,
-    ) -> Translated<State> {
+    ) -> Translated<AggregateState> {
         let refused = || format!("no device form of {}", aggregate.name());
         let (args, states) = (
             aggregate.expressions(),
@@ -226,11 +144,11 @@ impl Cells {
             _ => None,
         };
         Ok(match (aggregate.fun().name(), &types[..]) {
-            ("count", [DataType::Int64]) => State::Count(cell(counted, How::Count)),
+            ("count", [DataType::Int64]) => AggregateState::Count(cell(counted, How::Count)),
             ("sum", [to @ (DataType::Decimal128(..) | DataType::Int64)])
                 if scale_of(&own).is_some() && scale_of(&own) == scale_of(to) =>
             {
-                State::Sum {
+                AggregateState::Sum {
                     sum: cell(Some(arg), How::Sum),
                     count: cell(counted, How::Count),
                     data_type: (*to).clone(),
@@ -239,20 +157,31 @@ impl Cells {
             ("avg", [DataType::UInt64, to @ DataType::Decimal128(..)])
                 if scale_of(&own).is_some() && scale_of(&own) == scale_of(to) =>
             {
-                State::Average {
+                AggregateState::Average {
                     sum: cell(Some(arg), How::Sum),
                     count: cell(counted, How::Count),
                     data_type: (*to).clone(),
                 }
             }
-            ("sum", [DataType::Float64]) if own == DataType::Float64 => State::FloatSum {
+            (
+                "var_samp" | "var_pop" | "stddev" | "stddev_pop",
+                [DataType::UInt64, DataType::LargeBinary, DataType::LargeBinary],
+            ) if scale_of(&own).is_some() => AggregateState::Variance {
+                sum: cell(Some(arg), How::Sum),
+                squares: cell(Some(arg), How::SumOfSquares),
+                count: cell(counted, How::Count),
+                scale: scale_of(&own).unwrap_or(0),
+            },
+            ("sum", [DataType::Float64]) if own == DataType::Float64 => AggregateState::FloatSum {
                 sum: cell(Some(arg), How::FloatSum),
                 count: cell(counted, How::Count),
             },
-            ("avg", [DataType::UInt64, DataType::Float64]) if own == DataType::Float64 => State::FloatAverage {
-                sum: cell(Some(arg), How::FloatSum),
-                count: cell(counted, How::Count),
-            },
+            ("avg", [DataType::UInt64, DataType::Float64]) if own == DataType::Float64 => {
+                AggregateState::FloatAverage {
+                    sum: cell(Some(arg), How::FloatSum),
+                    count: cell(counted, How::Count),
+                }
+            }
             (name @ ("min" | "max" | "bool_and" | "bool_or"), [to])
                 if **to == own && (is_ordered(&own) || own == DataType::Boolean && name.starts_with("bool")) =>
             {
@@ -262,7 +191,7 @@ impl Cells {
                     return Err(refused());
                 }
                 let least = matches!(name, "min" | "bool_and");
-                State::Extreme {
+                AggregateState::Extreme {
                     cell: cell(Some(arg), if least { How::Least } else { How::Greatest }),
                     from: if least { high } else { low } as i64,
                     least,
@@ -316,67 +245,3 @@ fn counted_arg<'a>(flow: &Flow, arg: &'a PhysicalExprRef) -> Option<&'a Physical
 
 /// Functions that have a value, or fail, where their arguments have one.
 const STRICT: [&str; 3] = ["checked_add", "checked_subtract", "checked_multiply"];
-
-/// How a cell takes a row in, of which a thread gets at most so many unless they are multiplied.
-pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut Distincts) -> Translated<Update> {
-    let mut when = vec![];
-    if let (Some(arg), true) = (&taken.arg, taken.distinct) {
-        when.push(distincts.first(flow, arg, taken.filter.as_ref())?);
-    } else if let Some(filter) = &taken.filter {
-        when.push(flow.translator.boolean(filter)?.is_true());
-    }
-    let mut update = Update {
-        how: taken.how,
-        when: None,
-        value: "1".into(),
-        wide: false,
-        own_wide: false,
-        bound: None,
-        each: None,
-    };
-    let null = match &taken.arg {
-        None => None,
-        // A text that counts once is known by its code.
-        Some(_) if taken.distinct && taken.how == How::Count => None,
-        Some(arg) => {
-            let value = flow.translator.translate(arg)?;
-            match taken.how {
-                How::Count => {}
-                How::FloatSum => update.value = value.value,
-                How::Sum => {
-                    let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
-                    let magnitude = low.unsigned_abs().max(high.unsigned_abs());
-                    update.each = i128::try_from(magnitude).ok();
-                    let rows = match flow.multiplied {
-                        true => u128::MAX,
-                        false => u128::from(flow.rows_max),
-                    };
-                    let is_wide = |rows| magnitude.checked_mul(rows).is_none_or(|sum| sum >= 1 << 63);
-                    update.wide = is_wide(rows);
-                    update.own_wide = update.wide && (flow.multiplied || is_wide(thread_rows.into()));
-                    // Of no more rows than there can be.
-                    let bound = magnitude
-                        .checked_mul(rows.min(1 << 48))
-                        .and_then(|bound| i128::try_from(bound).ok());
-                    update.bound = bound.filter(|bound| *bound < i128::MAX / 4);
-                    if !update.wide {
-                        update.bound = Some((1 << 63) - 1);
-                    }
-                    update.value = value.value;
-                }
-                How::Least | How::Greatest => {
-                    let (word, (low, high)) = flow.word(&value)?;
-                    update.bound = Some(low.abs().max(high.abs()));
-                    update.value = match taken.how {
-                        How::Least => format!("((u64){} - (u64){word} + 1)", c_number(high)),
-                        _ => format!("((u64){word} - (u64){} + 1)", c_number(low)),
-                    };
-                }
-            }
-            value.null
-        }
-    };
-    when.extend(null.map(|null| format!("!{null}")));
-    update.when = (!when.is_empty()).then(|| when.join(" && "));
-    Ok(update)
-}

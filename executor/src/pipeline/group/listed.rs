@@ -2,9 +2,9 @@
 
 use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input};
-use super::cells::Update;
+use super::Update;
 use super::keys::{Coded, Late, Whole};
-use super::{Distincts, Grouping, Groups, Key, Place};
+use super::{Distincts, Grouping, Groups, Key, KeyLocation};
 use crate::codegen::Translated;
 
 /// Ends a flow in groups of a hash table: `late` are kept beside the group that they are decided by.
@@ -74,7 +74,7 @@ pub fn listed(
             });
             continue;
         }
-        let place = Place::Word {
+        let place = KeyLocation::Word {
             word,
             null_bit: nullable.iter().position(|&own| own == word),
         };
@@ -101,7 +101,7 @@ pub fn listed(
             "if (is_new) {{ {to}[group] = {};{null_line} }}",
             late.position
         ));
-        let place = Place::Late {
+        let place = KeyLocation::Late {
             array,
             scan: late.scan,
             column: late.column,

@@ -17,6 +17,7 @@ mod listed;
 mod rows;
 mod steps;
 mod sums;
+mod update;
 
 use std::sync::Arc;
 
@@ -29,12 +30,13 @@ use super::fragment::{Fragment, Input, Source};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Range, Translated};
 
-pub use cells::{Cells, How, State, Taken, Update, update};
+pub use cells::{AggregateState, Cells, How, Taken};
 pub use distinct::Distincts;
 use keys::{Coded, keys, number};
 use listed::listed;
 pub use steps::Steps;
 use sums::{in_own, in_registers, in_shared};
+pub use update::{Update, update};
 
 /// Shared memory that a block's groups may take.
 const SHARED_BYTES: u64 = 96 << 10;
@@ -48,7 +50,7 @@ pub struct Grouping {
     pub keys: Vec<Key>,
     /// The arrays of each cell's words.
     pub words: Vec<Vec<usize>>,
-    pub states: Vec<State>,
+    pub states: Vec<AggregateState>,
     /// The largest magnitude of each cell's value, and of one row's.
     bounds: Vec<(Option<i128>, Option<i128>)>,
     /// A group has at most so many rows, where that is known.
@@ -62,11 +64,11 @@ pub struct Key {
     pub texts: Option<ArrayRef>,
     /// What its words can be.
     pub range: Range,
-    pub place: Place,
+    pub place: KeyLocation,
 }
 
 /// Where a key's values are.
-pub enum Place {
+pub enum KeyLocation {
     /// A digit of the group's number: `number / stride % span`, from `low` on; the last is null, where there are nulls.
     Digit {
         stride: u64,
@@ -185,7 +187,7 @@ pub fn group(
             data_type: key.data_type.clone(),
             texts: key.texts.clone(),
             range: (key.low, key.high),
-            place: Place::Digit {
+            place: KeyLocation::Digit {
                 stride,
                 span: *span,
                 low: key.low as i64,

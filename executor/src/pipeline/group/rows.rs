@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use super::super::aggregated::{Aggregated, Cell};
 use super::super::flow::{Col, Flow};
 use super::super::fragment::{Fragment, Input, Source};
-use super::{Grouping, Groups, Key, Place};
+use super::{Grouping, Groups, Key, KeyLocation};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Given, Translated, c_number};
 
@@ -46,7 +46,7 @@ impl Grouping {
     fn key_column(&self, fragment: &mut Fragment, flow: &mut Flow, key: &Key) -> Col {
         let (word, null) = match (&key.place, self.groups) {
             (
-                Place::Digit {
+                KeyLocation::Digit {
                     stride,
                     span,
                     low,
@@ -65,7 +65,7 @@ impl Grouping {
                 (word, null)
             }
             (
-                Place::Word { word, null_bit },
+                KeyLocation::Word { word, null_bit },
                 Groups::Listed {
                     keys, words, capacity, ..
                 },
@@ -77,7 +77,7 @@ impl Grouping {
                 (format!("(i64){keys}[{word}u * {room} + row]"), null)
             }
             (
-                Place::Late {
+                KeyLocation::Late {
                     array,
                     scan,
                     column,

@@ -3,7 +3,7 @@
 use tenon_gpu::tuning::PIPELINE_THREADS;
 
 use super::super::flow::Flow;
-use super::cells::Update;
+use super::Update;
 
 /// One group: in registers.
 pub fn in_registers(flow: &mut Flow, updates: &[Update], global: &[Vec<String>]) {

@@ -7,7 +7,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::super::aggregated::Cell;
 use super::super::flow::{Col, Flow};
 use super::super::fragment::{Fragment, Input};
-use super::super::group::{Cells, Distincts, How, State, Update, update};
+use super::super::group::{AggregateState, Cells, Distincts, How, Update, update};
 use super::function::Function;
 use super::values::{Bounds, Values};
 use super::{Numbered, Ordered, name, tree};
@@ -24,7 +24,7 @@ pub struct Inputs {
     peers: Option<Numbered>,
     cells: Vec<Summed>,
     /// The state of each aggregate, over the cells.
-    states: Vec<Option<State>>,
+    states: Vec<Option<AggregateState>>,
 }
 
 /// What there is of a cell.
@@ -210,6 +210,7 @@ fn taken_in(fragment: &mut Fragment, flow: &mut Flow, update: &Update) -> Transl
             Summed::Most(tree, rows, known)
         }
         How::FloatSum => return Err("sums of floats, which depend on the order".into()),
+        How::SumOfSquares => return Err("variances over windows".into()),
     })
 }
 

@@ -9,7 +9,7 @@ use datafusion::physical_expr::expressions::Column;
 use super::super::aggregated::Aggregated;
 use super::super::flow::{Col, Flow};
 use super::super::fragment::{Fragment, Input};
-use super::super::group::State;
+use super::super::group::AggregateState;
 use super::function::{Bound, By, Frame, Function, Number, Way};
 use super::inputs::Summed;
 use super::{Numbered, Ordered, name, translated};
@@ -62,7 +62,7 @@ impl Values<'_> {
     pub fn column(
         &mut self,
         function: &Function,
-        state: Option<&State>,
+        state: Option<&AggregateState>,
         cells: &[Summed],
         data_type: &DataType,
     ) -> Translated<Col> {

@@ -6,7 +6,7 @@
 
 use super::materialised::{BuildColumns, Column};
 use super::shape::HashOptions;
-use super::work::{JoinParams, Mode, PartitionPair};
+use super::work::{JoinParams, PartitionJoinMode, PartitionPair};
 use crate::error::Result;
 use crate::join::Keys;
 use crate::memory::{DeviceBuffer, DevicePtrMut, DeviceView};
@@ -59,7 +59,7 @@ fn aggregate(
         ..columns.pair(&partitioned)
     };
     // SAFETY: three results.
-    unsafe { pair.run(stream, Mode::Aggregate, 0..probe.0.len(), params)? };
+    unsafe { pair.run(stream, PartitionJoinMode::Aggregate, 0..probe.0.len(), params)? };
     let results = read(stream, results.view())?;
     Ok((results[2] == 0).then_some((results[0], results[1])))
 }

@@ -10,7 +10,7 @@
 use super::partition::PartitionShape;
 use super::partition::{Layout, Partitioned, partition_tuples};
 use super::shape::{HashOptions, JoinShape};
-use super::work::{JoinParams, Mode, PartitionPair};
+use super::work::{JoinParams, PartitionJoinMode, PartitionPair};
 use crate::error::{GpuError, Result};
 use crate::join::{Keys, Residual};
 use crate::memory::DeviceBuffer;
@@ -115,7 +115,7 @@ impl BuildColumns {
             // SAFETY: outputs of `capacity_out` elements of their types.
             unsafe {
                 self.pair(&partitioned)
-                    .run(stream, Mode::WriteAtOnce, 0..probe.0.len(), params)?
+                    .run(stream, PartitionJoinMode::WriteAtOnce, 0..probe.0.len(), params)?
             };
             let rows = read(stream, count.view())?[0];
             if rows > capacity {

@@ -11,7 +11,7 @@ use super::materialised::Column;
 use super::partition::{Layout, Partitioned, partition_tuples};
 use super::shape::{HashOptions, JoinShape};
 use super::table_join::{check_len, flag_pointer};
-use super::work::{JoinParams, Mode, PartitionPair};
+use super::work::{JoinParams, PartitionJoinMode, PartitionPair};
 use crate::error::{GpuError, Result};
 use crate::join::{Flags, Matcher, PairsMut, Residual, Side};
 use crate::memory::{DevicePtrMut, DeviceView, DeviceViewMut};
@@ -63,7 +63,7 @@ impl PartitionedJoin {
     fn run(
         &self,
         stream: &Stream,
-        mode: Mode,
+        mode: PartitionJoinMode,
         positions: Range<u64>,
         mut flags: Flags<'_>,
         params: JoinParams,
@@ -112,7 +112,7 @@ impl Matcher for PartitionedJoin {
             counts: counts.ptr_mut(),
             ..JoinParams::none()
         };
-        self.run(stream, Mode::Count, positions, flags, params)
+        self.run(stream, PartitionJoinMode::Count, positions, flags, params)
     }
 
     fn write(
@@ -138,11 +138,11 @@ impl Matcher for PartitionedJoin {
             probe_out: DevicePtrMut::new(pairs.probe_rows.ptr_mut().0),
             ..JoinParams::none()
         };
-        self.run(stream, Mode::Write, positions, Flags::default(), params)
+        self.run(stream, PartitionJoinMode::Write, positions, Flags::default(), params)
     }
 
     fn mark(&self, stream: &Stream, positions: Range<u64>, flags: Flags<'_>) -> Result<()> {
-        self.run(stream, Mode::Mark, positions, flags, JoinParams::none())
+        self.run(stream, PartitionJoinMode::Mark, positions, flags, JoinParams::none())
     }
 
     fn write_at_once(
@@ -161,7 +161,7 @@ impl Matcher for PartitionedJoin {
             count_out: count.ptr_mut(),
             ..JoinParams::none()
         };
-        self.run(stream, Mode::WriteAtOnce, positions, flags, params)?;
+        self.run(stream, PartitionJoinMode::WriteAtOnce, positions, flags, params)?;
         Ok(true)
     }
 }

@@ -44,7 +44,7 @@ const THREADS: u32 = 256;
 const ITEMS: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum TableJoinMode {
     Count = 0,
     Write = 1,
     Mark = 2,
@@ -52,7 +52,7 @@ enum Mode {
     WriteGroups = 4,
 }
 
-fn program(kind: TableKind, residual: &Residual, mode: Mode) -> Program {
+fn program(kind: TableKind, residual: &Residual, mode: TableJoinMode) -> Program {
     residual
         .into_program(kind.define(Program::new(&SOURCE)))
         .define("MODE", mode as u32)
@@ -70,7 +70,7 @@ pub(super) fn programs() -> Vec<Program> {
 
 /// Specialisations with this condition.
 pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
-    use Mode::*;
+    use TableJoinMode::*;
     let mut programs = Vec::new();
     for kind in TableKind::all() {
         for mode in [Count, Write, Mark, WriteAtOnce, WriteGroups] {
@@ -141,9 +141,9 @@ impl<'a> TableJoin<'a> {
     ///
     /// # Safety
     /// What `params` points to fits the mode.
-    unsafe fn launch(&self, stream: &Stream, mode: Mode, items: u64, params: &ProbeParams) -> Result<()> {
+    unsafe fn launch(&self, stream: &Stream, mode: TableJoinMode, items: u64, params: &ProbeParams) -> Result<()> {
         let module = stream.device().load(&program(self.table.kind, &self.residual, mode))?;
-        let name = if mode == Mode::WriteGroups {
+        let name = if mode == TableJoinMode::WriteGroups {
             "write_groups"
         } else {
             "probe"
@@ -157,7 +157,7 @@ impl<'a> TableJoin<'a> {
     fn find(
         &self,
         stream: &Stream,
-        mode: Mode,
+        mode: TableJoinMode,
         positions: Range<u64>,
         mut flags: Flags<'_>,
         params: ProbeParams,
@@ -218,7 +218,7 @@ impl Matcher for TableJoin<'_> {
             ..self.params(&positions)?
         };
         check_len("counts", counts.len(), positions.end - positions.start)?;
-        self.find(stream, Mode::Count, positions, flags, params)
+        self.find(stream, TableJoinMode::Count, positions, flags, params)
     }
 
     fn write(
@@ -241,9 +241,9 @@ impl Matcher for TableJoin<'_> {
         check_len("offsets", offsets.len(), items + 1)?;
         check_len("pairs", pairs.build_rows.len().min(pairs.probe_rows.len()), len)?;
         let (mode, items) = if self.table.is_unique() || !self.residual.is_none() {
-            (Mode::Write, items)
+            (TableJoinMode::Write, items)
         } else {
-            (Mode::WriteGroups, len)
+            (TableJoinMode::WriteGroups, len)
         };
         // SAFETY: lengths were checked; the window lies within the pairs that the offsets count.
         unsafe { self.launch(stream, mode, items, &params) }
@@ -251,7 +251,7 @@ impl Matcher for TableJoin<'_> {
 
     fn mark(&self, stream: &Stream, positions: Range<u64>, flags: Flags<'_>) -> Result<()> {
         let params = self.params(&positions)?;
-        self.find(stream, Mode::Mark, positions, flags, params)
+        self.find(stream, TableJoinMode::Mark, positions, flags, params)
     }
 
     fn write_at_once(
@@ -276,7 +276,14 @@ impl Matcher for TableJoin<'_> {
             ..self.params(&positions)?
         };
         // SAFETY: outputs of `capacity_out` pairs; flags of all rows.
-        unsafe { self.launch(stream, Mode::WriteAtOnce, positions.end - positions.start, &params)? };
+        unsafe {
+            self.launch(
+                stream,
+                TableJoinMode::WriteAtOnce,
+                positions.end - positions.start,
+                &params,
+            )?
+        };
         Ok(true)
     }
 }

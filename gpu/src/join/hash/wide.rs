@@ -20,7 +20,7 @@
 use super::materialised::Column;
 use super::partition::partition_tuples;
 use super::shape::HashOptions;
-use super::work::{JoinParams, Mode, PartitionPair};
+use super::work::{JoinParams, PartitionJoinMode, PartitionPair};
 use crate::error::{GpuError, Result};
 use crate::join::{Keys, Residual};
 use crate::memory::{DeviceBuffer, DevicePtrMut, DeviceView, Element};
@@ -192,7 +192,7 @@ impl Places {
                 ..JoinParams::none()
             };
             // SAFETY: outputs of `capacity_out` elements of their types.
-            unsafe { pair.run(stream, Mode::WriteAtOnce, 0..pair.probe.items, params)? };
+            unsafe { pair.run(stream, PartitionJoinMode::WriteAtOnce, 0..pair.probe.items, params)? };
             let found = read(stream, count.view())?[0];
             if found > capacity {
                 capacity = found;

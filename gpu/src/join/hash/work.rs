@@ -61,7 +61,7 @@ static SOURCE: Source = source!("join_hash_partitioned.cu", WorkParams, JoinPara
 
 /// What a launch finds out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum PartitionJoinMode {
     Count = 0,
     Write = 1,
     Mark = 2,
@@ -82,7 +82,13 @@ pub(super) struct PartitionPair<'a> {
     pub skewed: Option<DevicePtrMut<u64>>,
 }
 
-fn program(layout: Layout, shape: JoinShape, values: (&str, &str), residual: &Residual, mode: Mode) -> Program {
+fn program(
+    layout: Layout,
+    shape: JoinShape,
+    values: (&str, &str),
+    residual: &Residual,
+    mode: PartitionJoinMode,
+) -> Program {
     residual
         .into_program(layout.define(Program::new(&SOURCE)))
         .define("BUILD_VALUE", values.0)
@@ -108,13 +114,19 @@ pub(super) fn programs() -> Vec<Program> {
             JoinShape::USUAL,
             ("u32", "u32"),
             &none,
-            Mode::Aggregate,
+            PartitionJoinMode::Aggregate,
         ));
     }
     programs
 }
 
-const MODES: [Mode; 5] = [Mode::Count, Mode::Write, Mode::Mark, Mode::WriteAtOnce, Mode::Aggregate];
+const MODES: [PartitionJoinMode; 5] = [
+    PartitionJoinMode::Count,
+    PartitionJoinMode::Write,
+    PartitionJoinMode::Mark,
+    PartitionJoinMode::WriteAtOnce,
+    PartitionJoinMode::Aggregate,
+];
 
 fn layout(key: &'static str, wide: bool) -> Layout {
     Layout {
@@ -126,7 +138,7 @@ fn layout(key: &'static str, wide: bool) -> Layout {
 
 /// Specialisations with this condition: the values are row numbers.
 pub(super) fn with_condition(residual: &Residual) -> Vec<Program> {
-    let pairs = MODES.into_iter().filter(|mode| *mode != Mode::Aggregate);
+    let pairs = MODES.into_iter().filter(|mode| *mode != PartitionJoinMode::Aggregate);
     let of = |mode| {
         ["u32", "u64"].map(|key| {
             let layout = layout(key, key == "u64");
@@ -169,19 +181,22 @@ impl JoinParams {
 impl PartitionPair<'_> {
     /// Bytes of shared memory of a block: tuples, heads and lists, and what counting groups takes. Sums have 8 bytes
     /// where values have less.
-    fn shared_bytes(&self, mode: Mode) -> u32 {
+    fn shared_bytes(&self, mode: PartitionJoinMode) -> u32 {
         let tuple_bytes = self.layout.tuple_bytes() as u32;
         let a_tuple = match mode {
-            Mode::Count | Mode::Mark if self.residual.is_none() => tuple_bytes + 4,
-            Mode::Count | Mode::Mark | Mode::Write | Mode::WriteAtOnce => tuple_bytes,
-            Mode::Aggregate => tuple_bytes / 2 + 8,
+            PartitionJoinMode::Count | PartitionJoinMode::Mark if self.residual.is_none() => tuple_bytes + 4,
+            PartitionJoinMode::Count
+            | PartitionJoinMode::Mark
+            | PartitionJoinMode::Write
+            | PartitionJoinMode::WriteAtOnce => tuple_bytes,
+            PartitionJoinMode::Aggregate => tuple_bytes / 2 + 8,
         };
         let links = self.shape.capacity.next_multiple_of(2) * 2;
         self.shape.capacity * a_tuple + links + (4 << self.shape.slots_log2())
     }
 
     /// The shape for a mode: if two blocks do not find room beside each other, one of twice as many threads.
-    fn shape_for(&self, mode: Mode) -> JoinShape {
+    fn shape_for(&self, mode: PartitionJoinMode) -> JoinShape {
         const HALF_BYTES: u32 = 113 << 10;
         let shape = self.shape;
         if self.shared_bytes(mode) <= HALF_BYTES || shape.threads > 512 || shape.items % 2 == 1 {
@@ -200,7 +215,13 @@ impl PartitionPair<'_> {
     /// # Safety
     /// What `params` points to fits the mode: counts and offsets cover the positions, outputs the window or
     /// `capacity_out`, flags the rows that the values name; the residual's buffers its rows.
-    pub unsafe fn run(&self, stream: &Stream, mode: Mode, positions: Range<u64>, params: JoinParams) -> Result<()> {
+    pub unsafe fn run(
+        &self,
+        stream: &Stream,
+        mode: PartitionJoinMode,
+        positions: Range<u64>,
+        params: JoinParams,
+    ) -> Result<()> {
         let shape = self.shape_for(mode);
         let program = program(self.layout, shape, self.values, self.residual, mode);
         let module = stream.device().load(&program)?;

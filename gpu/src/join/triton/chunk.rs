@@ -7,8 +7,8 @@ use super::arena::Arena;
 use super::feed::{Chunk, Feed};
 use super::output::TritonOutput;
 use super::phases::Phases;
-use super::plan::{CHUNKS_OUT, Plan};
-use super::programs::{BuildParams, Mode, ProbeParams, Table, TableKind, Types, join_program};
+use super::plan::{CHUNKS_OUT, MemoryPlan};
+use super::programs::{BuildParams, ProbeMode, ProbeParams, Table, TableKind, Types, join_program};
 use super::spill::{SpillSpace, SpilledRows};
 use crate::error::Result;
 use crate::join::Residual;
@@ -71,7 +71,7 @@ pub(super) struct ChunkWork<'a> {
     /// Only copies to the host.
     pub(super) leave: Stream,
     pub(super) types: Types,
-    pub mode: Mode,
+    pub mode: ProbeMode,
     pub(super) residual: &'a Residual,
     pub(super) partitions: u32,
     pub shared: Shared,
@@ -110,9 +110,9 @@ impl<'a> ChunkWork<'a> {
     pub fn new(
         streams: (Stream, Stream),
         arena: &mut Arena,
-        plan: &Plan,
+        plan: &MemoryPlan,
         types: Types,
-        (mode, residual): (Mode, &'a Residual),
+        (mode, residual): (ProbeMode, &'a Residual),
         flags: (u64, u64),
         (spill, spilled): (SpillSpace<'a>, [SpilledRows; 2]),
     ) -> Result<ChunkWork<'a>> {
@@ -223,7 +223,7 @@ impl<'a> ChunkWork<'a> {
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         let leaving = self.next % self.ring.len();
-        if self.mode == Mode::Pairs {
+        if self.mode == ProbeMode::Pairs {
             zero(&self.compute, self.ring[leaving].pair_count, 8)?;
         }
         let params = ProbeParams {
@@ -253,7 +253,7 @@ impl<'a> ChunkWork<'a> {
             counts: at_mut(shared.counts),
             mixed: at(shared.mixed),
             count: at_mut(match self.mode {
-                Mode::Pairs => leaving.pair_count,
+                ProbeMode::Pairs => leaving.pair_count,
                 _ => shared.results,
             }),
             sum: at_mut(shared.results + 8),
@@ -282,7 +282,7 @@ impl<'a> ChunkWork<'a> {
         if let Some(side) = spills {
             self.order_spilled(index, &chunk, table, self.spilled[side as usize].widths)?;
         }
-        if self.mode == Mode::Pairs && spills != Some(Side::Build) {
+        if self.mode == ProbeMode::Pairs && spills != Some(Side::Build) {
             let count_at = self.host_words(index).start + self.partitions as usize + 1;
             let host = self.host.address().wrapping_add(count_at * 4);
             // SAFETY: the pinned memory has room for the number, and is read after the event only.
@@ -314,7 +314,7 @@ impl<'a> ChunkWork<'a> {
             if let Some(side) = pending.spills {
                 self.take_spilled(pending.leaving, side)?;
             }
-            if self.mode == Mode::Pairs && pending.spills != Some(Side::Build) {
+            if self.mode == ProbeMode::Pairs && pending.spills != Some(Side::Build) {
                 self.take_pairs(&pending, sink)?;
             }
         }

@@ -3,9 +3,9 @@
 
 use super::arena::Arena;
 use super::chunk::at_mut;
-use super::plan::{CHUNKS_IN, Plan};
+use super::plan::{CHUNKS_IN, MemoryPlan};
 use super::programs::{GatherParams, gather_program};
-use super::side::{Run, Runs, Widths};
+use super::side::{HostRun, Runs, Widths};
 use crate::error::Result;
 use crate::launch::LaunchConfig;
 use crate::memory::{DevicePtr, PinnedBuffer, host_to_device};
@@ -63,7 +63,7 @@ impl Feed {
     pub fn new(
         streams: [Stream; 2],
         arena: &mut Arena,
-        plan: &Plan,
+        plan: &MemoryPlan,
         widths: &[Widths],
         gather_below_bytes: Option<u64>,
     ) -> Result<Feed> {
@@ -145,7 +145,7 @@ impl Feed {
     }
 
     /// Runs, one after the other, by the copy engine.
-    fn copy(&mut self, chunk: &[Run], keys: u64, values: u64, widths: Widths) -> Result<()> {
+    fn copy(&mut self, chunk: &[HostRun], keys: u64, values: u64, widths: Widths) -> Result<()> {
         let mut at = 0;
         for run in chunk {
             let parts = [(run.keys, keys, widths.key), (run.values, values, widths.value)];
@@ -172,7 +172,7 @@ impl Feed {
     }
 
     /// The same by a kernel.
-    fn gather(&mut self, stream: &Stream, index: usize, chunk: &[Run], widths: Widths) -> Result<()> {
+    fn gather(&mut self, stream: &Stream, index: usize, chunk: &[HostRun], widths: Widths) -> Result<()> {
         let words = self.pieces_max * PIECE_WORDS;
         let list = &mut self.pieces[index * words..(index + 1) * words];
         let (mut count, mut to) = (0, 0);

@@ -14,7 +14,7 @@ use super::arena::Arena;
 use super::chunk::{ChunkWork, Sink, at, at_mut, fill, zero};
 use super::feed::{Chunk, Feed};
 use super::plan::chained_heads;
-use super::programs::{LinkParams, Mode, Partitioning, StoreParams, Table, TableKind};
+use super::programs::{LinkParams, Partitioning, ProbeMode, StoreParams, Table, TableKind};
 use super::side::{Runs, Widths};
 use super::spill::SpilledRows;
 use crate::error::Result;
@@ -86,7 +86,7 @@ impl PairTable {
     ) -> Result<Table> {
         let total = rows.rows_left.min(self.rows);
         let mut chunk = feed.next(&work.compute, rows, total)?;
-        if work.mode == Mode::Pairs {
+        if work.mode == ProbeMode::Pairs {
             // Pairs that did not fit their buffer are looked up again: the table's last users must be done.
             work.retire_all_but(0, sink)?;
         }

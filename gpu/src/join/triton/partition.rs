@@ -66,7 +66,7 @@ pub enum PrefixSum {
 
 /// Keys and values of the same length.
 #[derive(Clone, Copy)]
-pub enum Columns<'a> {
+pub enum PartitionInput<'a> {
     Host(&'a PinnedBuffer<u64>, &'a PinnedBuffer<u64>),
     Device(DeviceView<'a, u64>, DeviceView<'a, u64>),
 }
@@ -112,21 +112,21 @@ impl Places {
     }
 }
 
-impl Columns<'_> {
+impl PartitionInput<'_> {
     fn len(&self) -> u64 {
         match self {
-            Columns::Host(keys, _) => keys.len() as u64,
-            Columns::Device(keys, _) => keys.len(),
+            PartitionInput::Host(keys, _) => keys.len() as u64,
+            PartitionInput::Device(keys, _) => keys.len(),
         }
     }
 
     fn addresses(&self) -> Result<(u64, u64)> {
         let (lengths, addresses) = match self {
-            Columns::Host(keys, values) => (
+            PartitionInput::Host(keys, values) => (
                 (keys.len() as u64, values.len() as u64),
                 (keys.address() as u64, values.address() as u64),
             ),
-            Columns::Device(keys, values) => ((keys.len(), values.len()), (keys.ptr().0, values.ptr().0)),
+            PartitionInput::Device(keys, values) => ((keys.len(), values.len()), (keys.ptr().0, values.ptr().0)),
         };
         if lengths.0 == lengths.1 {
             return Ok(addresses);
@@ -170,10 +170,10 @@ pub(super) fn programs() -> Vec<Program> {
 }
 
 /// Where the partitions of these keys will lie. The CPU counts host columns only.
-pub fn prefix_sum(stream: &Stream, columns: Columns<'_>, fan_out: u32, on: PrefixSum) -> Result<Places> {
+pub fn prefix_sum(stream: &Stream, columns: PartitionInput<'_>, fan_out: u32, on: PrefixSum) -> Result<Places> {
     check_fan_out(fan_out)?;
     let (keys, _) = columns.addresses()?;
-    if let (PrefixSum::Cpu, Columns::Host(keys, _)) = (on, columns) {
+    if let (PrefixSum::Cpu, PartitionInput::Host(keys, _)) = (on, columns) {
         let count = |keys: &[u64]| {
             let mut counts = vec![0u64; fan_out as usize];
             keys.iter()
@@ -210,7 +210,7 @@ pub fn prefix_sum(stream: &Stream, columns: Columns<'_>, fan_out: u32, on: Prefi
 pub fn partition(
     stream: &Stream,
     algorithm: Partitioner,
-    columns: Columns<'_>,
+    columns: PartitionInput<'_>,
     fan_out: u32,
     places: &Places,
     target: &mut Tuples<'_>,

@@ -4,8 +4,8 @@ use super::arena::Arena;
 use super::chunk::{ChunkWork, Sink, fill};
 use super::feed::Feed;
 use super::pairs::PairTable;
-use super::plan::Plan;
-use super::programs::{Mode, Table, TableKind};
+use super::plan::MemoryPlan;
+use super::programs::{ProbeMode, Table, TableKind};
 use super::side::{HostSide, Runs};
 use super::spill::SpilledRows;
 use crate::error::Result;
@@ -26,7 +26,7 @@ pub(super) struct PhasesRun<'r, 'a> {
     pub work: &'r mut ChunkWork<'a>,
     pub feed: &'r mut Feed,
     pub arena: &'r mut Arena,
-    pub plan: &'r Plan,
+    pub plan: &'r MemoryPlan,
     /// Asked before each step.
     pub check: &'r dyn Fn() -> Result<()>,
     pub sink: &'r mut Sink<'r>,
@@ -122,7 +122,7 @@ impl PhasesRun<'_, '_> {
 
     fn pair_table(&mut self, rows: u64) -> Result<PairTable> {
         let work = &self.work;
-        let grouped = work.mode == Mode::Aggregate && work.residual.is_none();
+        let grouped = work.mode == ProbeMode::Aggregate && work.residual.is_none();
         PairTable::new(self.arena, rows, work.types.build, self.plan.partitions, grouped)
     }
 

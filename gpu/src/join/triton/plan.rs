@@ -1,7 +1,7 @@
 //! What the join does with its memory: sizes of chunks, the first pass's fan-out, the share of build rows that is cached.
 
 use super::arena::ALIGN_BYTES;
-use super::programs::{Mode, Partitioning, TableKind, Types};
+use super::programs::{Partitioning, ProbeMode, TableKind, Types};
 use super::{KeyRange, TritonOptions};
 
 /// Buffers that chunks rotate among on their way in, and those for spilled rows and pairs on their way out.
@@ -24,7 +24,7 @@ const HEADS_PER_TWO_ROWS: u64 = 3;
 
 /// Sizes of a join.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct MemoryPlan {
     pub table: TableKind,
     pub chunk_rows: u64,
     pub partitions: Partitioning,
@@ -49,7 +49,7 @@ pub(super) struct Facts<'a> {
     pub types: Types,
     pub build_rows: u64,
     pub probe_rows: u64,
-    pub mode: Mode,
+    pub mode: ProbeMode,
     pub grouped: bool,
     /// Bytes of the flags.
     pub flag_bytes: u64,
@@ -81,7 +81,7 @@ fn power_of_two_below(value: u64) -> u64 {
     if value == 0 { 1 } else { 1 << value.ilog2() }
 }
 
-impl Plan {
+impl MemoryPlan {
     /// Parts of all partitions.
     pub fn shares(&self) -> u64 {
         self.partitions.count as u64 * PARTITION_SHARES
@@ -94,7 +94,7 @@ impl Plan {
     }
 
     /// The plan for this memory; none if it is too little for any.
-    pub fn new(facts: &Facts<'_>) -> Option<Plan> {
+    pub fn new(facts: &Facts<'_>) -> Option<MemoryPlan> {
         let (types, options, memory) = (facts.types, facts.options, facts.memory_bytes);
         let row_in = types.build.row().max(types.probe.row());
         // Chunks: an eighth of the memory at most, in whole words of their bits.
@@ -108,7 +108,7 @@ impl Plan {
             .next_multiple_of(32);
         let chunk_bytes = chunk_rows * row_bytes + (2 * (CHUNKS_IN + CHUNKS_OUT) + CHUNKS_OUT) * ALIGN_BYTES;
         let pairs_out = match facts.mode {
-            Mode::Pairs => (memory / 16 / (2 * types.out() * CHUNKS_OUT)).clamp(64, PAIRS_MAX),
+            ProbeMode::Pairs => (memory / 16 / (2 * types.out() * CHUNKS_OUT)).clamp(64, PAIRS_MAX),
             _ => 0,
         };
         let pairs_bytes = CHUNKS_OUT * 2 * (pairs_out * types.out() + ALIGN_BYTES);
@@ -157,7 +157,7 @@ impl Plan {
             false => chained_bytes(types, facts.grouped, pair_rows),
         };
         let region_bytes = chained_bytes.max(table_bytes).min(region);
-        Some(Plan {
+        Some(MemoryPlan {
             table: if chained { TableKind::Chained } else { cached.table },
             chunk_rows,
             partitions: cached.partitions,
@@ -252,9 +252,9 @@ mod tests {
     use super::super::side::Widths;
     use super::*;
 
-    fn plan(memory_bytes: u64, rows: u64, options: &TritonOptions) -> Option<Plan> {
+    fn plan(memory_bytes: u64, rows: u64, options: &TritonOptions) -> Option<MemoryPlan> {
         let widths = Widths { key: 8, value: 8 };
-        Plan::new(&Facts {
+        MemoryPlan::new(&Facts {
             types: Types {
                 build: widths,
                 probe: widths,
@@ -262,7 +262,7 @@ mod tests {
             },
             build_rows: rows,
             probe_rows: rows,
-            mode: Mode::Aggregate,
+            mode: ProbeMode::Aggregate,
             grouped: true,
             flag_bytes: 0,
             memory_bytes,

@@ -146,7 +146,7 @@ pub enum TableKind {
 
 /// What a probe does. The numbers are those of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum ProbeMode {
     Mark = 2,
     Pairs = 3,
     Aggregate = 4,
@@ -172,9 +172,9 @@ impl Types {
     }
 }
 
-pub(super) fn join_program(types: Types, table: TableKind, mode: Mode, residual: &Residual) -> Program {
+pub(super) fn join_program(types: Types, table: TableKind, mode: ProbeMode, residual: &Residual) -> Program {
     let name = |width| if width == 4 { "u32" } else { "u64" };
-    let grouped = table == TableKind::Chained && mode == Mode::Aggregate && residual.is_none();
+    let grouped = table == TableKind::Chained && mode == ProbeMode::Aggregate && residual.is_none();
     let program = Program::new(&JOIN)
         .define("KEY", types.build.key_name())
         .define("BUILD_VALUE", types.build.value_name())
@@ -213,7 +213,8 @@ pub(in crate::join) fn with_condition(residual: &Residual) -> Vec<Program> {
         };
         for table in [TableKind::Linear, TableKind::Perfect, TableKind::Chained] {
             programs.extend(
-                [Mode::Mark, Mode::Pairs, Mode::Aggregate].map(|mode| join_program(types, table, mode, residual)),
+                [ProbeMode::Mark, ProbeMode::Pairs, ProbeMode::Aggregate]
+                    .map(|mode| join_program(types, table, mode, residual)),
             );
         }
     }
@@ -235,7 +236,7 @@ pub(super) fn programs() -> Vec<Program> {
             equal_hashes: false,
         };
         for table in [TableKind::Linear, TableKind::Perfect, TableKind::Chained] {
-            for mode in [Mode::Mark, Mode::Pairs, Mode::Aggregate] {
+            for mode in [ProbeMode::Mark, ProbeMode::Pairs, ProbeMode::Aggregate] {
                 programs.push(join_program(types, table, mode, &Residual::none()));
             }
         }

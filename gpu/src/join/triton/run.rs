@@ -7,8 +7,8 @@ use super::chunk::{ChunkWork, Sink};
 use super::feed::Feed;
 use super::output::{TritonOutput, Wanted, marks, rows_where};
 use super::phases::{Phases, PhasesRun};
-use super::plan::{Facts, Plan};
-use super::programs::{Mode, TableKind, Types};
+use super::plan::{Facts, MemoryPlan};
+use super::programs::{ProbeMode, TableKind, Types};
 use super::side::{HostSide, HostValues};
 use super::spill::{SpillSpace, SpilledRows};
 use crate::device::Device;
@@ -71,16 +71,16 @@ pub fn triton_join(
 ) -> Result<TritonResult> {
     let types = types_of(&build, &probe, wanted, residual, options)?;
     let mode = match wanted {
-        Wanted::Aggregate => Mode::Aggregate,
-        Wanted::Join(kind) if kind.has_pairs() => Mode::Pairs,
-        Wanted::Join(_) => Mode::Mark,
+        Wanted::Aggregate => ProbeMode::Aggregate,
+        Wanted::Join(kind) if kind.has_pairs() => ProbeMode::Pairs,
+        Wanted::Join(_) => ProbeMode::Mark,
     };
     let flags = |wanted: bool, side: &HostSide<'_>| if wanted { side.row_count.div_ceil(32) * 4 } else { 0 };
     let (build_flags, probe_flags) = match wanted {
         Wanted::Aggregate => (0, 0),
         Wanted::Join(kind) => (flags(kind.flags_build(), &build), flags(kind.flags_probe(), &probe)),
     };
-    let grouped = mode == Mode::Aggregate && residual.is_none();
+    let grouped = mode == ProbeMode::Aggregate && residual.is_none();
     let memory_bytes = options.memory_bytes.unwrap_or_else(|| device.pool().available());
     let facts = Facts {
         types,
@@ -92,7 +92,7 @@ pub fn triton_join(
         memory_bytes,
         options,
     };
-    let plan = Plan::new(&facts).ok_or_else(|| GpuError::OutOfMemory {
+    let plan = MemoryPlan::new(&facts).ok_or_else(|| GpuError::OutOfMemory {
         requested_bytes: memory_bytes + 1,
         in_use_bytes: device.pool().in_use(),
         reserved_bytes: device.pool().reserved(),
@@ -164,7 +164,11 @@ pub fn triton_join(
     drop(joined);
     let number = |low: usize| results[low] as u64 | (results[low + 1] as u64) << 32;
     Ok(TritonResult {
-        count: if mode == Mode::Pairs { work.pairs } else { number(0) },
+        count: if mode == ProbeMode::Pairs {
+            work.pairs
+        } else {
+            number(0)
+        },
         sum: number(2),
         table,
         partitions: plan.partitions.count,

@@ -76,8 +76,8 @@ impl<'a> HostSide<'a> {
     }
 
     /// All rows as one run.
-    fn run(&self) -> Run {
-        Run {
+    fn run(&self) -> HostRun {
+        HostRun {
             keys: match self.keys {
                 HostKeys::U32(keys) => keys.as_ptr() as usize,
                 HostKeys::U64(keys) => keys.as_ptr() as usize,
@@ -120,17 +120,17 @@ fn type_name(width: u64) -> &'static str {
 
 /// Consecutive rows in host memory: addresses of their keys and values. No values (0): row numbers from `first_row`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct HostRun {
     pub keys: usize,
     pub values: usize,
     pub rows: u64,
     pub first_row: u64,
 }
 
-impl Run {
+impl HostRun {
     /// Cuts the first `rows` rows off.
-    fn take(&mut self, rows: u64, widths: Widths) -> Run {
-        let taken = Run { rows, ..*self };
+    fn take(&mut self, rows: u64, widths: Widths) -> HostRun {
+        let taken = HostRun { rows, ..*self };
         self.keys += (rows * widths.key) as usize;
         if self.values != 0 {
             self.values += (rows * widths.value) as usize;
@@ -143,8 +143,8 @@ impl Run {
 
 /// Runs that are handed out in chunks.
 pub(super) struct Runs {
-    runs: std::vec::IntoIter<Run>,
-    current: Option<Run>,
+    runs: std::vec::IntoIter<HostRun>,
+    current: Option<HostRun>,
     pub widths: Widths,
     pub rows_left: u64,
     /// Whether kernels may read the rows where they are: in pinned memory.
@@ -164,7 +164,7 @@ impl Runs {
     }
 
     /// Runs of pinned memory.
-    pub fn pinned(runs: Vec<Run>, widths: Widths) -> Runs {
+    pub fn pinned(runs: Vec<HostRun>, widths: Widths) -> Runs {
         Runs {
             rows_left: runs.iter().map(|run| run.rows).sum(),
             runs: runs.into_iter(),
@@ -176,7 +176,7 @@ impl Runs {
 
     /// The next `rows` rows, or all that are left, in at most `runs` runs. Rows without values come from one run only,
     /// whose row numbers count up.
-    pub fn take(&mut self, rows: u64, runs: usize) -> Vec<Run> {
+    pub fn take(&mut self, rows: u64, runs: usize) -> Vec<HostRun> {
         let (mut chunk, mut wanted) = (Vec::new(), rows.min(self.rows_left));
         while wanted > 0 && chunk.len() < runs {
             let Some(run) = self.current.as_mut().filter(|run| run.rows > 0) else {

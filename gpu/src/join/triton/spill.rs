@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::caller::Caller;
-use super::side::{Run, Runs, Widths};
+use super::side::{HostRun, Runs, Widths};
 use crate::device::Device;
 use crate::error::{GpuError, Result};
 use crate::memory::PinnedBuffer;
@@ -123,7 +123,7 @@ impl SpilledRows {
     pub fn runs(&self, partitions: Range<usize>) -> Runs {
         let run = |chunk: &SpilledChunk| {
             let (from, to) = (chunk.offsets[partitions.start], chunk.offsets[partitions.end]);
-            Run {
+            HostRun {
                 keys: chunk.keys + from as usize * self.widths.key as usize,
                 values: chunk.values + from as usize * self.widths.value as usize,
                 rows: (to - from) as u64,

@@ -14,7 +14,7 @@ use super::tuning::RadixTuning;
 /// `CodeParams` of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Code {
+pub(crate) struct CodeParams {
     pub literals: [u64; 4],
     pub shift: u32,
     pub mask: u32,
@@ -28,7 +28,7 @@ kernel_params! {
         keys: DevicePtr<u8>,
         items: u64,
         counts: DevicePtrMut<u64>,
-        code: Code,
+        code: CodeParams,
         passes: u32,
         first_bit: u32,
         last_bit: u32,
@@ -67,7 +67,7 @@ kernel_params! {
         ticket: DevicePtrMut<u32>,
         first_item: u64,
         items: u64,
-        code: Code,
+        code: CodeParams,
         tiles: u32,
         tiles_max: u32,
         pass: u32,
@@ -195,14 +195,14 @@ impl Radix {
         }
     }
 
-    fn code(&self, pass: u32) -> Code {
+    fn code(&self, pass: u32) -> CodeParams {
         let shift = self.digits.first_bit + pass * self.radix_bits;
         let bits = self
             .radix_bits
             .min(self.digits.last_bit - shift.min(self.digits.last_bit));
         let mask = (1 << bits) - 1;
         let flip = self.digits.literals[0] as u128 | (self.digits.literals[1] as u128) << 64;
-        Code {
+        CodeParams {
             literals: self.digits.literals,
             shift,
             mask,

@@ -16,5 +16,5 @@ mod tuning;
 pub use key::flip_bits;
 pub use key::{Order, RadixCode, SortKey};
 pub use launch::programs;
-pub(crate) use launch::{Buffers, Code, Digits, Outputs, Radix};
+pub(crate) use launch::{Buffers, CodeParams, Digits, Outputs, Radix};
 pub use tuning::{RadixTuning, tile_items};

@@ -2,7 +2,7 @@
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tenon_cpu::join as cpu;
-use tenon_gpu::join::nested_loop::{NestedLoopMatcher, Rows};
+use tenon_gpu::join::nested_loop::{NestedLoopMatcher, UnkeyedSide};
 use tenon_gpu::testing;
 
 use super::check::{check, check_cpu};
@@ -72,7 +72,7 @@ fn nested_loops_with_any_condition() {
         run::<u32>(&stream, &mut rng);
         run::<u64>(&stream, &mut rng);
         let row = stream.upload(&[1u32]).unwrap();
-        let wrong = Rows {
+        let wrong = UnkeyedSide {
             rows: Some(row.view()),
             len: 2,
         };

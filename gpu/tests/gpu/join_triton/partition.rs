@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tenon_gpu::join::triton::partition::{
-    Columns, Partitioner, Places, PrefixSum, Tuples, partition, partition_of, prefix_sum,
+    PartitionInput, Partitioner, Places, PrefixSum, Tuples, partition, partition_of, prefix_sum,
 };
 use tenon_gpu::testing;
 
@@ -30,7 +30,7 @@ fn partitioners_of_host_and_device_memory() {
         }
         expected.iter_mut().for_each(|tuples| tuples.sort_unstable());
         let (device_keys, device_values) = (stream.upload(&keys).unwrap(), stream.upload(&values).unwrap());
-        let host = Columns::Host(&keys, &values);
+        let host = PartitionInput::Host(&keys, &values);
         let places = prefix_sum(&stream, host, fan_out, PrefixSum::Cpu).unwrap();
         assert_eq!(places, prefix_sum(&stream, host, fan_out, PrefixSum::Gpu).unwrap());
         let room = 2 * Places::room(items, fan_out);
@@ -38,7 +38,7 @@ fn partitioners_of_host_and_device_memory() {
             for (to_host, from_host) in [(true, true), (false, false)] {
                 let source = match from_host {
                     true => host,
-                    false => Columns::Device(device_keys.view(), device_values.view()),
+                    false => PartitionInput::Device(device_keys.view(), device_values.view()),
                 };
                 let mut on_host = device.pinned::<u64>(room).unwrap();
                 let mut on_device = stream.alloc::<u64>(room).unwrap();
@@ -74,6 +74,6 @@ fn fan_outs_that_make_no_sense_are_errors() {
     let stream = device.stream().unwrap();
     let column = device.pinned::<u64>(10).unwrap();
     for fan_out in [0, 1, 3, 4096] {
-        assert!(prefix_sum(&stream, Columns::Host(&column, &column), fan_out, PrefixSum::Cpu).is_err());
+        assert!(prefix_sum(&stream, PartitionInput::Host(&column, &column), fan_out, PrefixSum::Cpu).is_err());
     }
 }

@@ -4,7 +4,7 @@
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tenon_gpu::join::JoinKind;
-use tenon_gpu::join::triton::partition::{Columns, Partitioner, PrefixSum, Tuples, partition, prefix_sum};
+use tenon_gpu::join::triton::partition::{PartitionInput, Partitioner, PrefixSum, Tuples, partition, prefix_sum};
 use tenon_gpu::join::triton::partition::{Places, partition_of};
 use tenon_gpu::join::triton::{KeyRange, TableKind, TritonOptions, Wanted};
 use tenon_gpu::testing;
@@ -91,7 +91,7 @@ fn partitioners() {
     let (keys, values) = keys(&mut rng, Spread::Below(1 << 40), items, items, true);
     keys_in.copy_from_slice(&keys);
     values_in.copy_from_slice(&values);
-    let columns = Columns::Host(&keys_in, &values_in);
+    let columns = PartitionInput::Host(&keys_in, &values_in);
     let places = prefix_sum(&stream, columns, fan_out, PrefixSum::Gpu).unwrap();
     let mut tuples = device.pinned::<u64>(2 * Places::room(items, fan_out)).unwrap();
     for algorithm in Partitioner::ALL {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use rayon::prelude::*;
 use tenon_cpu::join::Matcher;
 use tenon_cpu::join::hash::HashKey;
-use tenon_cpu::join::radix::{Columns, join_aggregated, join_materialised};
+use tenon_cpu::join::radix::{RadixSide, join_aggregated, join_materialised};
 use tenon_gpu::Result;
 use tenon_laboratory::Bench;
 
@@ -37,11 +37,11 @@ fn row<K: Word + HashKey + Numbered>(bench: &Bench, report: &mut Report, workloa
     let host = inputs.download(&bench.stream)?;
     let values = |len: usize| (0..len).into_par_iter().map(K::from_row).collect::<Vec<K>>();
     let (build_values, probe_values) = (values(host.build.len()), values(host.probe.len()));
-    let build = Columns {
+    let build = RadixSide {
         keys: &host.build,
         values: &build_values,
     };
-    let probe = Columns {
+    let probe = RadixSide {
         keys: &host.probe,
         values: &probe_values,
     };
@@ -55,7 +55,7 @@ fn row<K: Word + HashKey + Numbered>(bench: &Bench, report: &mut Report, workloa
         let mut found = Vec::new();
         let ms = bench.measure_cpu(|| found = join_materialised(build, probe));
         report.row(&pairs, inputs.tuples(), inputs.bytes(host.pairs), ms)?;
-        let all = |column: fn(&tenon_cpu::join::radix::Rows<K, K, K>) -> &[K]| -> Vec<K> {
+        let all = |column: fn(&tenon_cpu::join::radix::JoinedRows<K, K, K>) -> &[K]| -> Vec<K> {
             found.iter().flat_map(|rows| column(rows).iter().copied()).collect()
         };
         let keys = all(|rows| &rows.keys);

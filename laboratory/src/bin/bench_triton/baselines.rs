@@ -91,7 +91,7 @@ pub fn baselines(bench: &Bench, report: &mut Report, columns: &mut Columns<u64, 
 }
 
 fn cpu_radix(bench: &Bench, report: &mut Report, name: &str, m: u64, join: &Join<'_, u64, u64>) -> Result<()> {
-    let columns = |(keys, values)| radix::Columns { keys, values };
+    let columns = |(keys, values)| radix::RadixSide { keys, values };
     let mut best = f64::INFINITY;
     for _ in 0..repeats(bench, join.size().0).min(3) + 1 {
         let start = Instant::now();

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use tenon_gpu::join::triton::partition::{
-    Columns, Partitioner, Places, PrefixSum, Tuples, partition, partition_of, prefix_sum,
+    PartitionInput, Partitioner, Places, PrefixSum, Tuples, partition, partition_of, prefix_sum,
 };
 use tenon_gpu::memory::PinnedBuffer;
 use tenon_gpu::{GpuError, Result, Stream};
@@ -29,7 +29,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
         let number = |(i, word): (usize, &mut u64)| *word = random_at(i as u64, salt);
         column.par_iter_mut().enumerate().for_each(number);
     }
-    let host = Columns::Host(&keys, &values);
+    let host = PartitionInput::Host(&keys, &values);
     let sum = checksum(keys.par_iter().zip(values.par_iter()).map(|(&k, &v)| [k, v]));
     let room = 2 * Places::room(items, FAN_OUTS[FAN_OUTS.len() - 1]);
     let mut on_host = bench.device.pinned::<u64>(room)?;
@@ -48,7 +48,7 @@ pub fn run(bench: &Bench, report: &mut Report) -> Result<()> {
                 }
                 let source = match from {
                     "host" => host,
-                    _ => Columns::Device(device_keys.view(), device_values.view()),
+                    _ => PartitionInput::Device(device_keys.view(), device_values.view()),
                 };
                 // What the algorithm before has written must not pass for this one's result.
                 on_host.par_chunks_mut(1 << 20).for_each(|part| part.fill(0));
@@ -81,7 +81,7 @@ fn prefix_sums(
     bench: &Bench,
     report: &mut Report,
     stream: &Stream,
-    (columns, items): (Columns<'_>, u64),
+    (columns, items): (PartitionInput<'_>, u64),
     fan_out: u32,
 ) -> Result<()> {
     let mut found: Option<Places> = None;

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenon_executor::scan::SegmentTable;
-use tenon_storage::{Index, Relation, Sequence, State, TableVersion};
+use tenon_storage::{DatabaseState, Index, Relation, Sequence, TableVersion};
 
 /// Schema and name of a relation that exists, or is to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Target {
 
 /// Looks names up in a snapshot along a search path.
 pub(crate) struct Names<'a> {
-    pub snapshot: &'a State,
+    pub snapshot: &'a DatabaseState,
     pub path: &'a [String],
     pub database: &'a str,
 }

@@ -60,7 +60,7 @@ use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tenon_storage::State;
+use tenon_storage::DatabaseState;
 use tenon_storage::load::FileFormat;
 
 /// Views inside views: how deep.
@@ -74,7 +74,7 @@ const RELATIONS_MAX: usize = 20_000;
 pub(crate) struct Binder {
     pub services: Arc<Services>,
     /// The snapshot.
-    pub snapshot: Arc<State>,
+    pub snapshot: Arc<DatabaseState>,
     pub facts: Arc<Facts>,
     /// A table that shows its row positions too: the target of UPDATE and DELETE.
     pub positions_of: Option<u32>,
@@ -88,7 +88,7 @@ pub(crate) struct Binder {
 }
 
 impl Binder {
-    pub(crate) fn new(services: Arc<Services>, snapshot: Arc<State>, facts: Arc<Facts>) -> Self {
+    pub(crate) fn new(services: Arc<Services>, snapshot: Arc<DatabaseState>, facts: Arc<Facts>) -> Self {
         Self {
             services,
             snapshot,

@@ -6,12 +6,12 @@ pub(crate) mod shown;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::partition_hash::IN_HASH_PARTITION;
 use tenon_storage::{
-    Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation, SqlType, State,
-    TableDefinition, quote,
+    DatabaseState, Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation,
+    SqlType, TableDefinition, quote,
 };
 
 /// The rows of a partition, as a query.
-pub(crate) fn query(snapshot: &State, partition: &Partition) -> Result<String> {
+pub(crate) fn query(snapshot: &DatabaseState, partition: &Partition) -> Result<String> {
     let root = snapshot
         .table_by_oid(partition.root)
         .ok_or_else(|| SqlError::internal("a partition has no table"))?;
@@ -27,7 +27,7 @@ pub(crate) fn query(snapshot: &State, partition: &Partition) -> Result<String> {
 }
 
 /// Which rows of the table are the partition's: those within its bound and the bounds of what it is part of.
-pub(crate) fn condition(snapshot: &State, partition: &Partition) -> String {
+pub(crate) fn condition(snapshot: &DatabaseState, partition: &Partition) -> String {
     let own = own_condition(snapshot, partition);
     match snapshot.relation_by_oid(partition.parent) {
         Some(Relation::Partition(parent)) => format!("{} AND {own}", condition(snapshot, parent)),
@@ -36,7 +36,7 @@ pub(crate) fn condition(snapshot: &State, partition: &Partition) -> String {
 }
 
 /// Which rows of its parent are the partition's. Never NULL.
-pub(crate) fn own_condition(snapshot: &State, partition: &Partition) -> String {
+pub(crate) fn own_condition(snapshot: &DatabaseState, partition: &Partition) -> String {
     let parent = snapshot.relation_by_oid(partition.parent);
     let Some(partitioning) = parent.and_then(Relation::partitioning) else {
         return "false".into();
@@ -100,7 +100,7 @@ pub(crate) struct Route {
 }
 
 /// The levels of a table's partitions at which a row may find none.
-pub(crate) fn routes(snapshot: &State, root: &TableDefinition) -> Vec<Route> {
+pub(crate) fn routes(snapshot: &DatabaseState, root: &TableDefinition) -> Vec<Route> {
     let Some(partitioning) = &root.partitioning else {
         return Vec::new();
     };
@@ -137,7 +137,7 @@ pub(crate) fn routes(snapshot: &State, root: &TableDefinition) -> Vec<Route> {
 }
 
 /// What the partitions of a table ask of their own rows: conditions with the errors for rows that violate them.
-pub(crate) fn checks(snapshot: &State, root: &TableDefinition) -> Vec<(String, SqlState, String)> {
+pub(crate) fn checks(snapshot: &DatabaseState, root: &TableDefinition) -> Vec<(String, SqlState, String)> {
     if root.partitioning.is_none() {
         return Vec::new();
     }

@@ -120,7 +120,7 @@ pub(crate) fn too_long() -> SqlError {
 
 /// What runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Run {
+pub(crate) enum Implementation {
     Rows(Body),
     /// Another function, over whole columns.
     Function(fn() -> Arc<ScalarUDF>),
@@ -135,7 +135,7 @@ pub(crate) struct Overload {
     pub gives: Kind,
     /// NULL for a NULL argument, without a call.
     pub strict: bool,
-    pub run: Run,
+    pub run: Implementation,
 }
 
 pub(crate) const fn of(takes: &'static [Kind], gives: Kind, body: Body) -> Overload {
@@ -144,7 +144,7 @@ pub(crate) const fn of(takes: &'static [Kind], gives: Kind, body: Body) -> Overl
         variadic: false,
         gives,
         strict: true,
-        run: Run::Rows(body),
+        run: Implementation::Rows(body),
     }
 }
 
@@ -155,7 +155,7 @@ pub(crate) const fn with_nulls(takes: &'static [Kind], gives: Kind, body: Body) 
         variadic: false,
         gives,
         strict: false,
-        run: Run::Rows(body),
+        run: Implementation::Rows(body),
     }
 }
 
@@ -165,7 +165,7 @@ pub(crate) const fn variadic(takes: &'static [Kind], gives: Kind, body: Body) ->
         variadic: true,
         gives,
         strict: false,
-        run: Run::Rows(body),
+        run: Implementation::Rows(body),
     }
 }
 
@@ -176,7 +176,7 @@ pub(crate) const fn delegated(takes: &'static [Kind], gives: Kind, function: fn(
         variadic: false,
         gives,
         strict: true,
-        run: Run::Function(function),
+        run: Implementation::Function(function),
     }
 }
 
@@ -344,8 +344,8 @@ impl ScalarUDFImpl for RowFunction {
         let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
         let chosen = self.expect(&types)?;
         let body = match chosen.run {
-            Run::Rows(body) => body,
-            Run::Function(function) => return delegate(&function(), chosen.gives, args),
+            Implementation::Rows(body) => body,
+            Implementation::Function(function) => return delegate(&function(), chosen.gives, args),
         };
         let scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if scalar { 1 } else { args.number_rows };

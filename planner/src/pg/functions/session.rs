@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
-use tenon_storage::{Relation, State};
+use tenon_storage::{DatabaseState, Relation};
 use tokio_util::sync::CancellationToken;
 
 /// What a statement's functions may know of its session.
@@ -32,7 +32,7 @@ pub(crate) struct Facts {
     pub startup: Settings,
     /// Schemas in which names are looked up, those that exist.
     pub path: Vec<String>,
-    pub snapshot: Arc<State>,
+    pub snapshot: Arc<DatabaseState>,
     /// What the session has taken from sequences.
     pub taken: Arc<Mutex<Taken>>,
     /// When the transaction and the statement began: microseconds since 1970, UTC.

@@ -31,7 +31,7 @@ use tenon_executor::test_hooks;
 
 /// The rows, shared by all copies of the node in a plan.
 #[derive(Debug, Default)]
-pub(crate) struct Rows(PerExecution<MadeOnce<Made>>);
+pub(crate) struct MaterializedRows(PerExecution<MadeOnce<Made>>);
 
 struct Made {
     /// Of each partition.
@@ -68,7 +68,7 @@ impl Made {
 #[derive(Debug)]
 pub(crate) struct Materialized {
     pub input: LogicalPlan,
-    pub rows: Arc<Rows>,
+    pub rows: Arc<MaterializedRows>,
 }
 
 impl Materialized {
@@ -76,7 +76,7 @@ impl Materialized {
         Self::sharing(input, Arc::default())
     }
 
-    pub fn sharing(input: LogicalPlan, rows: Arc<Rows>) -> LogicalPlan {
+    pub fn sharing(input: LogicalPlan, rows: Arc<MaterializedRows>) -> LogicalPlan {
         let node = Arc::new(Self { input, rows });
         LogicalPlan::Extension(Extension { node })
     }
@@ -157,12 +157,12 @@ impl ExtensionPlanner for MaterializedPlanner {
 #[derive(Debug)]
 struct MaterializedExec {
     input: Arc<dyn ExecutionPlan>,
-    rows: Arc<Rows>,
+    rows: Arc<MaterializedRows>,
     properties: Arc<PlanProperties>,
 }
 
 impl MaterializedExec {
-    fn new(input: Arc<dyn ExecutionPlan>, rows: Arc<Rows>) -> Self {
+    fn new(input: Arc<dyn ExecutionPlan>, rows: Arc<MaterializedRows>) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),

@@ -11,7 +11,7 @@ pub(crate) struct Copy {
     pub source: Source,
     /// COPY ... TO.
     pub to: bool,
-    pub place: Place,
+    pub place: CopyEndpoint,
     /// Names in lower case with their values, in the order given.
     pub options: Vec<(String, OptionValue)>,
     /// WHERE, of COPY FROM.
@@ -28,7 +28,7 @@ pub(crate) enum Source {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum CopyEndpoint {
     /// STDIN or STDOUT.
     Client,
     File(String),
@@ -70,12 +70,12 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Copy, ParserError> {
         return parser.expected("TO", parser.peek_token());
     }
     let place = if parser.parse_keyword(Keyword::STDIN) || parser.parse_keyword(Keyword::STDOUT) {
-        Place::Client
+        CopyEndpoint::Client
     } else if parser.parse_keyword(Keyword::PROGRAM) {
         parser.parse_literal_string()?;
-        Place::Program
+        CopyEndpoint::Program
     } else {
-        Place::File(parser.parse_literal_string()?)
+        CopyEndpoint::File(parser.parse_literal_string()?)
     };
     let mut options = Vec::new();
     if binary {

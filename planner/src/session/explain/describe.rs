@@ -4,7 +4,7 @@
 
 use super::cost::{Work, estimate};
 use super::expr::text;
-use super::{Estimate, Node, Role, Value, actual, foreign};
+use super::{Estimate, ExplainNode, Role, Value, actual, foreign};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -18,14 +18,14 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 use tenon_executor::explain::Chosen;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
-use tenon_executor::node::Node as Own;
+use tenon_executor::node::ExecutorNode as Own;
 use tenon_executor::pipeline::{OffloadExec, Ran, chain};
 use tenon_executor::scan::ScanExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan as EXPLAIN shows it; with `analyze`, with what its run left in its metrics.
-pub(crate) fn describe(plan: &Plan, analyze: bool) -> Node {
+pub(crate) fn describe(plan: &Plan, analyze: bool) -> ExplainNode {
     let describer = Describer {
         statistics: StatisticsContext::new(),
         analyze,
@@ -53,7 +53,7 @@ fn scans(plan: &Plan) -> usize {
 
 /// What a kind of node adds to the common part.
 pub(super) struct Facts {
-    pub node: Node,
+    pub node: ExplainNode,
     pub work: Work,
     /// What its compute time is spent on.
     phase: &'static str,
@@ -63,12 +63,12 @@ pub(super) struct Facts {
 
 impl Facts {
     pub fn new(kind: &str, work: Work, output: Vec<String>) -> Self {
-        let node = Node {
+        let node = ExplainNode {
             kind: kind.into(),
             title: kind.into(),
             device: "cpu",
             output,
-            ..Node::default()
+            ..ExplainNode::default()
         };
         Self {
             node,
@@ -102,7 +102,7 @@ impl Facts {
 }
 
 impl Describer {
-    fn node(&self, plan: &Plan) -> Node {
+    fn node(&self, plan: &Plan) -> ExplainNode {
         if let Some(input) = handed_on(plan) {
             let mut node = self.node(input);
             if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
@@ -133,7 +133,7 @@ impl Describer {
             }
             return main;
         }
-        let mut inputs: Vec<(Role, Node)> = inputs(plan)
+        let mut inputs: Vec<(Role, ExplainNode)> = inputs(plan)
             .into_iter()
             .map(|(role, input)| (role, self.node(input)))
             .collect();
@@ -144,7 +144,7 @@ impl Describer {
         let facts = self.facts(plan, &names);
         let below: Vec<Estimate> = inputs.iter().map(|(_, input)| input.estimate).collect();
         let rows = self.rows(plan).unwrap_or_else(|| guess(&facts.work, &below)).max(1.0);
-        let mut node = Node {
+        let mut node = ExplainNode {
             estimate: estimate(facts.work, rows, width(&plan.schema()), &below),
             inputs,
             ..facts.node
@@ -178,14 +178,14 @@ impl Describer {
     }
 
     /// The inner side of an index join: the scan that the index stands in for.
-    fn looked_up(&self, join: &IndexJoinExec) -> Node {
+    fn looked_up(&self, join: &IndexJoinExec) -> ExplainNode {
         let (scan, index) = (join.inner(), &join.spec().index);
         let facts = of_scan(scan, true);
         let mut title = format!("Index Scan using {index} on {}", scan.table().name());
         if let Some(alias) = scan.alias().filter(|alias| *alias != scan.table().name()) {
             title = format!("{title} {alias}");
         }
-        let mut node = Node {
+        let mut node = ExplainNode {
             kind: "Index Scan".into(),
             title,
             estimate: estimate(Work::Stream, 1.0, width(&scan.schema()), &[]),
@@ -222,7 +222,7 @@ impl Describer {
 }
 
 /// The uppermost node of a fragment above which the host did so many nodes of the plan.
-fn by_host<'n>(mut node: &'n mut Node, plan: &Plan, above: usize) -> &'n mut Node {
+fn by_host<'n>(mut node: &'n mut ExplainNode, plan: &Plan, above: usize) -> &'n mut ExplainNode {
     let shown = |plan: &&Plan| handed_on(plan).is_none();
     let nodes = chain(plan).into_iter().take(above).filter(shown).count();
     for _ in 0..nodes {
@@ -234,7 +234,7 @@ fn by_host<'n>(mut node: &'n mut Node, plan: &Plan, above: usize) -> &'n mut Nod
 }
 
 /// A node that ran on the device with all nodes below it: what each of these took nobody counted.
-fn fuse(node: &mut Node) {
+fn fuse(node: &mut ExplainNode) {
     node.device = "gpu";
     for (_, input) in &mut node.inputs {
         input.actual = None;
@@ -301,14 +301,14 @@ fn width(schema: &Schema) -> usize {
 }
 
 /// Rows that stand in the plan itself are there for whatever runs above them, and keep no account.
-fn give_constant(node: &mut Node) {
+fn give_constant(node: &mut ExplainNode) {
     if let Some(actual) = &mut node.actual {
         actual.ran = true;
     }
 }
 
 /// Gives the inner side of an index join its account: all lookups together.
-fn account_for_lookups(join: &mut Node) {
+fn account_for_lookups(join: &mut ExplainNode) {
     let Some(actual) = &mut join.actual else { return };
     let rows = actual.take_count("Rows Looked Up").unwrap_or(0);
     if let Some((_, looked_up)) = join.inputs.last_mut() {
@@ -325,12 +325,12 @@ fn account_for_lookups(join: &mut Node) {
 const TABLE_FORMS: [&str; 2] = ["Array", "Hash"];
 
 /// Gives the build side of a hash join a node of its own, with the account of the build phase.
-fn show_hash_phase(join: &mut Node) {
+fn show_hash_phase(join: &mut ExplainNode) {
     let Some(at) = join.inputs.iter().position(|(role, _)| *role == Role::Inner) else {
         return;
     };
     let (_, input) = join.inputs.remove(at);
-    let mut hash = Node {
+    let mut hash = ExplainNode {
         kind: "Hash".into(),
         title: "Hash".into(),
         device: join.device,
@@ -339,7 +339,7 @@ fn show_hash_phase(join: &mut Node) {
             startup_cost: input.estimate.total_cost,
             ..input.estimate
         },
-        ..Node::default()
+        ..ExplainNode::default()
     };
     if let Some(actual) = &mut join.actual {
         let built = actual.take_count("Build Rows");
@@ -364,7 +364,7 @@ fn show_hash_phase(join: &mut Node) {
 }
 
 /// The first row's time, and rows that filters removed.
-fn finish_account(node: &mut Node, plan: &Plan, work: Work) {
+fn finish_account(node: &mut ExplainNode, plan: &Plan, work: Work) {
     let startup = |role: Role| {
         let input = node.inputs.iter().find(|(own, _)| *own == role);
         input.and_then(|(_, input)| input.actual.as_ref())

@@ -1,9 +1,9 @@
 //! FORMAT JSON: the members that PostgreSQL's tools look for, in its order.
 
-use super::{Node, Role, Shown, Summary, Value};
+use super::{ExplainNode, Role, Shown, Summary, Value};
 
 /// The document.
-pub(crate) fn document(node: &Node, shown: &Shown, summary: &Summary) -> String {
+pub(crate) fn document(node: &ExplainNode, shown: &Shown, summary: &Summary) -> String {
     let mut members = vec![("Plan".to_string(), Json::Object(plan(node, None, shown)))];
     if let Some(time) = summary.planning_ms {
         members.push(("Planning Time".into(), Json::number(time, 3)));
@@ -79,7 +79,7 @@ impl From<&Value> for Json {
     }
 }
 
-fn plan(node: &Node, role: Option<Role>, shown: &Shown) -> Vec<(String, Json)> {
+fn plan(node: &ExplainNode, role: Option<Role>, shown: &Shown) -> Vec<(String, Json)> {
     let mut members: Vec<(String, Json)> = Vec::new();
     let mut put = |name: &str, value: Json| members.push((name.into(), value));
     let text = |text: &str| Json::Text(text.into());

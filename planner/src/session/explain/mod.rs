@@ -1,6 +1,6 @@
 //! What EXPLAIN shows: the physical plan in PostgreSQL's words.
 //!
-//! `describe` turns a plan into a tree of `Node`s; `text` and `json` write it as PostgreSQL's EXPLAIN does, so that
+//! `describe` turns a plan into a tree of `ExplainNode`s; `text` and `json` write it as PostgreSQL's EXPLAIN does, so that
 //! people and explain visualisers can read it. A join shows its probe side first (PostgreSQL's outer input) and its build
 //! side second (the inner one); a hash join's build phase is a `Hash` node of its own.
 
@@ -17,7 +17,7 @@ pub(crate) use describe::describe;
 
 /// One node of the plan.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct ExplainNode {
     /// PostgreSQL's name of the operation: `Hash Join`, `Seq Scan`.
     pub kind: String,
     /// What text shows instead: `Hash Left Join`, `Seq Scan on orders`.
@@ -35,10 +35,10 @@ pub(crate) struct Node {
     pub estimate: Estimate,
     /// What EXPLAIN ANALYZE saw; None where the node keeps no account.
     pub actual: Option<Actual>,
-    pub inputs: Vec<(Role, Node)>,
+    pub inputs: Vec<(Role, ExplainNode)>,
 }
 
-impl Node {
+impl ExplainNode {
     /// Whether its rows stand in the plan itself.
     fn is_constant(&self) -> bool {
         self.inputs.is_empty() && matches!(self.kind.as_str(), "Values Scan" | "Result")

@@ -1,10 +1,10 @@
 //! FORMAT TEXT, laid out as PostgreSQL does.
 
-use super::{Node, Role, Shown, Summary, Value};
+use super::{ExplainNode, Role, Shown, Summary, Value};
 use std::fmt::Write;
 
 /// The plan's lines.
-pub(crate) fn lines(node: &Node, shown: &Shown, summary: &Summary) -> Vec<String> {
+pub(crate) fn lines(node: &ExplainNode, shown: &Shown, summary: &Summary) -> Vec<String> {
     let mut out = Vec::new();
     write_node(node, "", "", None, shown, &mut out);
     if let Some(time) = summary.planning_ms {
@@ -17,7 +17,7 @@ pub(crate) fn lines(node: &Node, shown: &Shown, summary: &Summary) -> Vec<String
 }
 
 /// `first` begins the node's own line, `rest` those below it.
-fn write_node(node: &Node, first: &str, rest: &str, above: Option<&str>, shown: &Shown, out: &mut Vec<String>) {
+fn write_node(node: &ExplainNode, first: &str, rest: &str, above: Option<&str>, shown: &Shown, out: &mut Vec<String>) {
     let mut line = format!("{first}{}", node.title);
     if shown.costs {
         let e = &node.estimate;

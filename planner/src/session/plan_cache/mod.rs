@@ -12,7 +12,7 @@
 mod movable;
 mod slot;
 
-pub(crate) use slot::{Found, Mode, Slot};
+pub(crate) use slot::{Found, PlanCacheMode, Slot};
 
 use crate::optimizer::execution::{fresh, shares_state};
 use crate::optimizer::few;
@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Weak};
 use tenon_executor::scan::SegmentTable;
-use tenon_storage::{State, analyze_count};
+use tenon_storage::{DatabaseState, analyze_count};
 
 /// Plans kept by all sessions together.
 const PLANS_MAX: usize = 1024;
@@ -63,7 +63,7 @@ pub(crate) struct KeptPlan {
     basis: Basis,
     analyzed: u64,
     /// The state that it was last found right for.
-    state: Mutex<Weak<State>>,
+    state: Mutex<Weak<DatabaseState>>,
 }
 
 /// The data that a query reads.
@@ -83,7 +83,7 @@ pub(crate) struct PlanCache {
     kept: Mutex<Kept>,
     /// The address of the state that all were last checked against, which is kept from others for as long as [`Kept::state`]
     /// names it.
-    checked: AtomicPtr<State>,
+    checked: AtomicPtr<DatabaseState>,
 }
 
 #[derive(Default)]
@@ -92,13 +92,13 @@ struct Kept {
     /// Those of them that hold versions of tables.
     holding: Vec<Arc<KeptPlan>>,
     /// The state that all of them were last checked against, and what names meant in it.
-    state: Weak<State>,
+    state: Weak<DatabaseState>,
     meaning: u64,
 }
 
 impl KeptPlan {
     /// The plan to run for this purpose and state, if it is right; and whether it is to be moved to the state's tables.
-    fn for_state(&self, purpose: &Purpose, state: &Arc<State>) -> Option<(Arc<dyn ExecutionPlan>, bool)> {
+    fn for_state(&self, purpose: &Purpose, state: &Arc<DatabaseState>) -> Option<(Arc<dyn ExecutionPlan>, bool)> {
         if self.purpose != *purpose || self.analyzed != analyze_count() {
             return None;
         }
@@ -129,7 +129,7 @@ impl KeptPlan {
 
 impl Basis {
     /// What a query depends on; None where it reads anything but tables, and for a state that is not the committed one.
-    pub fn of(plan: &LogicalPlan, state: &Arc<State>) -> Option<Self> {
+    pub fn of(plan: &LogicalPlan, state: &Arc<DatabaseState>) -> Option<Self> {
         let mut tables = Vec::new();
         collect(plan, &mut tables)?;
         let scans = tables.len();
@@ -147,11 +147,11 @@ impl Basis {
         self.tables.len()
     }
 
-    fn holds_in(&self, state: &State) -> bool {
+    fn holds_in(&self, state: &DatabaseState) -> bool {
         state.meaning() == self.meaning && self.is_current(state)
     }
 
-    fn is_current(&self, state: &State) -> bool {
+    fn is_current(&self, state: &DatabaseState) -> bool {
         self.tables.iter().all(|(schema, name, version)| {
             let found = state.table(schema, name);
             found.is_some_and(|table| table.version() == *version)
@@ -186,7 +186,7 @@ pub(crate) struct Keeper {
     pub moments: Vec<String>,
     pub purpose: Purpose,
     pub basis: Basis,
-    pub state: Weak<State>,
+    pub state: Weak<DatabaseState>,
     pub analyzed: u64,
     /// Whether the versions of its tables are worth keeping it for: others may see them, and its statement does not change
     /// them.
@@ -243,7 +243,7 @@ impl PlanCache {
     }
 
     /// Drops the plans over tables that are no longer what they were.
-    pub fn forget_stale(&self, state: &Arc<State>) {
+    pub fn forget_stale(&self, state: &Arc<DatabaseState>) {
         if self.checked.load(Ordering::Acquire).cast_const() == Arc::as_ptr(state) {
             return;
         }

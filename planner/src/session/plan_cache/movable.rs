@@ -9,7 +9,7 @@ use crate::optimizer::execution::{detached, scans};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 use tenon_executor::scan::ascends_like;
-use tenon_storage::{State, TableDefinition};
+use tenon_storage::{DatabaseState, TableDefinition};
 
 /// Tables that differ by fewer rows are of the same size.
 const ROWS_FEW: u64 = 1000;
@@ -55,7 +55,7 @@ impl Movable {
     }
 
     /// Whether it may be run over a state's tables. What names mean is known to be the same.
-    pub fn fits(&self, state: &State) -> bool {
+    pub fn fits(&self, state: &DatabaseState) -> bool {
         self.tables.iter().all(|read| {
             let found = state.table(&read.definition.schema_name, &read.definition.name);
             found.is_some_and(|table| {

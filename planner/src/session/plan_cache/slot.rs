@@ -14,7 +14,7 @@ use datafusion::common::ScalarValue;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
-use tenon_storage::State;
+use tenon_storage::DatabaseState;
 
 /// Executions that are planned for their values before a generic plan is thought of.
 const CUSTOM_FIRST: usize = 5;
@@ -23,18 +23,18 @@ const PLANNING: f64 = 2.5;
 
 /// The setting `plan_cache_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum PlanCacheMode {
     Auto,
     Generic,
     Custom,
 }
 
-impl Mode {
+impl PlanCacheMode {
     pub fn of(settings: &Settings) -> Self {
         match settings.get("plan_cache_mode").as_deref() {
-            Some("force_generic_plan") => Mode::Generic,
-            Some("force_custom_plan") => Mode::Custom,
-            _ => Mode::Auto,
+            Some("force_generic_plan") => PlanCacheMode::Generic,
+            Some("force_custom_plan") => PlanCacheMode::Custom,
+            _ => PlanCacheMode::Auto,
         }
     }
 }
@@ -65,13 +65,13 @@ struct History {
 }
 
 impl History {
-    fn wants_generic(&self, mode: Mode) -> bool {
+    fn wants_generic(&self, mode: PlanCacheMode) -> bool {
         let possible = self.generic_cost != Some(f64::INFINITY);
         match mode {
-            Mode::Custom => false,
-            Mode::Generic => possible,
-            Mode::Auto if self.customs < CUSTOM_FIRST => false,
-            Mode::Auto => self
+            PlanCacheMode::Custom => false,
+            PlanCacheMode::Generic => possible,
+            PlanCacheMode::Auto if self.customs < CUSTOM_FIRST => false,
+            PlanCacheMode::Auto => self
                 .generic_cost
                 .is_none_or(|cost| cost <= self.custom_cost / self.customs as f64),
         }
@@ -83,13 +83,13 @@ pub(crate) struct Found {
     kept: Arc<KeptPlan>,
     plan: Arc<dyn ExecutionPlan>,
     /// Whose tables it is to be moved to.
-    state: Option<Arc<State>>,
+    state: Option<Arc<DatabaseState>>,
     /// The statement's values with the time, where the plan tells it.
     values: Option<Vec<ScalarValue>>,
 }
 
 impl Found {
-    fn of(kept: Arc<KeptPlan>, purpose: &Purpose, state: &Arc<State>) -> Option<Self> {
+    fn of(kept: Arc<KeptPlan>, purpose: &Purpose, state: &Arc<DatabaseState>) -> Option<Self> {
         let (plan, moves) = kept.for_state(purpose, state)?;
         let state = moves.then(|| state.clone());
         Some(Self {
@@ -155,7 +155,7 @@ impl Slot {
         let own = self.0.lock();
         (
             own.history.customs,
-            own.history.wants_generic(Mode::Auto) && own.generic.strong_count() > 0,
+            own.history.wants_generic(PlanCacheMode::Auto) && own.generic.strong_count() > 0,
         )
     }
 
@@ -175,12 +175,18 @@ impl Slot {
     }
 
     /// Whether the next plan is to be one for any values.
-    pub fn wants_generic(&self, mode: Mode) -> bool {
+    pub fn wants_generic(&self, mode: PlanCacheMode) -> bool {
         self.0.lock().history.wants_generic(mode)
     }
 
     /// A kept plan, if one is right for this purpose and state.
-    pub fn find(&self, purpose: &Purpose, values: &[ScalarValue], mode: Mode, state: &Arc<State>) -> Option<Found> {
+    pub fn find(
+        &self,
+        purpose: &Purpose,
+        values: &[ScalarValue],
+        mode: PlanCacheMode,
+        state: &Arc<DatabaseState>,
+    ) -> Option<Found> {
         let (custom, generic) = {
             let own = self.0.lock();
             if own.spills {
@@ -188,7 +194,7 @@ impl Slot {
             }
             let generic = own.history.wants_generic(mode);
             let generic = if generic { own.generic.upgrade() } else { None };
-            let custom = (mode != Mode::Generic || values.is_empty()).then(|| own.custom.upgrade());
+            let custom = (mode != PlanCacheMode::Generic || values.is_empty()).then(|| own.custom.upgrade());
             (custom.flatten(), generic)
         };
         let custom = custom.filter(|kept| kept.values.as_deref() == Some(values));
@@ -213,7 +219,7 @@ impl Slot {
     }
 
     /// A plan for any values has this cost; None: there is no such plan. Whether it is to be used.
-    pub fn note_generic(&self, cost: Option<f64>, mode: Mode) -> bool {
+    pub fn note_generic(&self, cost: Option<f64>, mode: PlanCacheMode) -> bool {
         let history = &mut self.0.lock().history;
         history.generic_cost = Some(cost.unwrap_or(f64::INFINITY));
         history.wants_generic(mode)
@@ -228,14 +234,14 @@ mod tests {
     fn generic_plans_come_after_five_others_if_they_cost_no_more() {
         let slot = Slot::default();
         for _ in 0..CUSTOM_FIRST {
-            assert!(!slot.wants_generic(Mode::Auto) && slot.wants_generic(Mode::Generic));
+            assert!(!slot.wants_generic(PlanCacheMode::Auto) && slot.wants_generic(PlanCacheMode::Generic));
             slot.note_custom(1, 10.0);
         }
-        assert!(slot.wants_generic(Mode::Auto) && !slot.wants_generic(Mode::Custom));
+        assert!(slot.wants_generic(PlanCacheMode::Auto) && !slot.wants_generic(PlanCacheMode::Custom));
         // 10 for running and 5 for planning are what the others cost.
-        assert!(slot.note_generic(Some(14.0), Mode::Auto) && slot.wants_generic(Mode::Auto));
-        assert!(!slot.note_generic(Some(16.0), Mode::Auto) && !slot.wants_generic(Mode::Auto));
-        assert!(slot.wants_generic(Mode::Generic));
-        assert!(!slot.note_generic(None, Mode::Generic));
+        assert!(slot.note_generic(Some(14.0), PlanCacheMode::Auto) && slot.wants_generic(PlanCacheMode::Auto));
+        assert!(!slot.note_generic(Some(16.0), PlanCacheMode::Auto) && !slot.wants_generic(PlanCacheMode::Auto));
+        assert!(slot.wants_generic(PlanCacheMode::Generic));
+        assert!(!slot.note_generic(None, PlanCacheMode::Generic));
     }
 }

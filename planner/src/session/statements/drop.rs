@@ -11,10 +11,10 @@ use datafusion::sql::sqlparser::ast::{
     CascadeOption, ObjectName, ObjectNamePart, ObjectType, Truncate, TruncateIdentityOption, visit_relations,
 };
 use std::ops::ControlFlow;
-use tenon_storage::{Relation, Sequence, State};
+use tenon_storage::{DatabaseState, Relation, Sequence};
 
 /// The views whose text reads a relation.
-pub(super) fn readers(snapshot: &State, schema: &str, name: &str) -> Vec<(String, String)> {
+pub(super) fn readers(snapshot: &DatabaseState, schema: &str, name: &str) -> Vec<(String, String)> {
     let mut out = Vec::new();
     for relation in snapshot.relations() {
         let sql = match relation {

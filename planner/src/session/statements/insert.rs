@@ -3,8 +3,8 @@
 //! More than 400 lines because what all writers of rows share is told where INSERT uses it.
 
 use super::constraints::Checks;
-use super::query::{Reads, Rows};
-use super::returning::Columns;
+use super::query::{Reads, StatementInput};
+use super::returning::ReturningColumns;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
 use super::{Description, conflict, defaults, moments, parameters, query, returning, value_rows};
@@ -134,7 +134,7 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
     }
     let columns = match &insert.returning {
         Some(items) => {
-            let columns = Columns::through(&resolved.table, resolved.view.as_ref(), alias(insert));
+            let columns = ReturningColumns::through(&resolved.table, resolved.view.as_ref(), alias(insert));
             Some(returning::describe(&binder, &columns, items)?)
         }
         None => None,
@@ -501,7 +501,7 @@ pub(super) async fn run(
     let rows = finish(session, table.oid(), writer, Some(checks)).await?;
     match &insert.returning {
         Some(items) => {
-            let columns = Columns::through(&table, resolved.view.as_ref(), alias(insert));
+            let columns = ReturningColumns::through(&table, resolved.view.as_ref(), alias(insert));
             returning::rows(session, &table, &columns, items, kept, "INSERT 0").await
         }
         None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
@@ -515,11 +515,11 @@ fn rows(
     prepared: &Prepared,
     (resolved, insert): (&Resolved, &Insert),
     params: &[ScalarValue],
-) -> Result<Rows> {
+) -> Result<StatementInput> {
     let described = prepared.plan.lock().take();
     let keeps = resolved.view.is_none() && prepared.is_insert(insert);
     if keeps && let Some(kept) = query::found(session, prepared, params) {
-        return Rows::of_kept(session, prepared, &kept, params);
+        return StatementInput::of_kept(session, prepared, &kept, params);
     }
     let (plan, reusable) = match (described, &insert.source) {
         (Some((state, plan)), Some(_)) if keeps && Arc::ptr_eq(&state, &binder.snapshot) => (plan, true),
@@ -535,7 +535,7 @@ fn rows(
     let mut defaults = defaults.filter_map(|column| column.default.as_deref());
     let fixed = !defaults.any(query::names_a_moment);
     let reusable = (keeps && reusable && fixed).then_some(Reads::Only);
-    query::source(session, prepared, plan, reusable, params).map(Rows::Source)
+    query::source(session, prepared, plan, reusable, params).map(StatementInput::Source)
 }
 
 fn on_conflict(insert: &Insert) -> Result<Option<&OnConflict>> {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tenon_storage::{Object, ObjectKey, Partition, State, TableDefinition};
+use tenon_storage::{DatabaseState, Object, ObjectKey, Partition, TableDefinition};
 
 /// Tables whose conditions are kept.
 const TABLES_MAX: usize = 256;
@@ -82,7 +82,7 @@ impl KeptChecks {
     }
 }
 
-fn partitions(snapshot: &State, definition: &TableDefinition) -> Vec<Arc<Partition>> {
+fn partitions(snapshot: &DatabaseState, definition: &TableDefinition) -> Vec<Arc<Partition>> {
     match definition.partitioning {
         Some(_) => snapshot.partitions_below(definition.oid),
         None => Vec::new(),

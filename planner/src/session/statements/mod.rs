@@ -66,14 +66,14 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
-use tenon_storage::State;
+use tenon_storage::DatabaseState;
 
 /// What preparing finds out.
 #[derive(Default)]
 pub(crate) struct Description {
     pub params: Vec<FieldRef>,
     pub columns: Option<Vec<ColumnDesc>>,
-    pub plan: Option<(Arc<State>, LogicalPlan)>,
+    pub plan: Option<(Arc<DatabaseState>, LogicalPlan)>,
 }
 
 /// Parameters and columns of a statement.

@@ -8,8 +8,8 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::rewrite;
 use crate::pg::types::describe as describe_columns;
-use crate::session::plan_cache::{Basis, Found, Keeper, Mode};
-use crate::session::run::{self, Run, Source};
+use crate::session::plan_cache::{Basis, Found, Keeper, PlanCacheMode};
+use crate::session::run::{self, ExecutionContext, Source};
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::FieldRef;
@@ -150,7 +150,7 @@ pub(crate) fn found(session: &Session, prepared: &Prepared, params: &[ScalarValu
     if session.surroundings.are_some() {
         return None;
     }
-    let mode = Mode::of(&session.settings);
+    let mode = PlanCacheMode::of(&session.settings);
     let found = prepared.slot.find(&session.purpose(), params, mode, &session.state())?;
     let moments = session.moments(found.moments());
     Some(found.at(params, moments))
@@ -215,7 +215,7 @@ pub(super) fn source(
     reusable: Option<Reads>,
     params: &[ScalarValue],
 ) -> Result<Source> {
-    let (state, mode) = (session.state(), Mode::of(&session.settings));
+    let (state, mode) = (session.state(), PlanCacheMode::of(&session.settings));
     let reusable = reusable.filter(|_| !session.surroundings.are_some() && prepared.slot.is_repeated());
     let reusable = reusable.filter(|_| !prepared.slot.spills() && !names_a_moment(prepared.sql()));
     let moments = moments::named(&plan, params.len())?;
@@ -249,13 +249,13 @@ pub(super) fn source(
 }
 
 /// Rows that a statement works on before it answers.
-pub(super) enum Rows {
+pub(super) enum StatementInput {
     /// They are there.
     Few(Vec<RecordBatch>),
     Source(Source),
 }
 
-impl Rows {
+impl StatementInput {
     pub fn of_kept(session: &Session, prepared: &Prepared, kept: &Found, params: &[ScalarValue]) -> Result<Self> {
         Ok(match at_once(session, kept, params) {
             Some(batches) => Self::Few(batches?),
@@ -266,7 +266,7 @@ impl Rows {
     /// Gives each batch to `take`: by this thread, or where the plan has still to run on the query threads.
     pub async fn drain<T: Send + 'static>(
         self,
-        run: impl FnOnce() -> Run,
+        run: impl FnOnce() -> ExecutionContext,
         mut sink: T,
         mut take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
     ) -> Result<T> {

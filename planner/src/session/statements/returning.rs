@@ -26,7 +26,7 @@ use tenon_storage::TableVersion;
 
 /// The columns of the rows that RETURNING sees, each with the relation that it belongs to: first the target's.
 #[derive(Clone)]
-pub(super) struct Columns {
+pub(super) struct ReturningColumns {
     pub fields: Vec<(String, FieldRef)>,
     /// The table or partition that the rows are of; 0 for a view.
     relation: u32,
@@ -35,12 +35,12 @@ pub(super) struct Columns {
     xmax: Xmax,
 }
 
-impl Columns {
+impl ReturningColumns {
     /// Those of the target alone.
-    pub(super) fn of(table: &TableVersion, alias: Option<String>) -> Columns {
+    pub(super) fn of(table: &TableVersion, alias: Option<String>) -> ReturningColumns {
         let alias = alias.unwrap_or_else(|| table.name().to_string());
         let own = table.schema().fields().iter();
-        Columns {
+        ReturningColumns {
             fields: own.map(|field| (alias.clone(), field.clone())).collect(),
             relation: table.oid(),
             view: None,
@@ -49,20 +49,20 @@ impl Columns {
     }
 
     /// Those of the table, or of the view that it is changed through.
-    pub(super) fn through(table: &TableVersion, view: Option<&Through>, alias: Option<String>) -> Columns {
+    pub(super) fn through(table: &TableVersion, view: Option<&Through>, alias: Option<String>) -> ReturningColumns {
         let Some(view) = view else {
             return Self::of(table, alias);
         };
         let alias = alias.unwrap_or_else(|| view.view.clone());
-        Columns {
+        ReturningColumns {
             relation: view.oid,
             view: Some((view.clone(), alias)),
             ..Self::of(table, Some(BASE.into()))
         }
     }
 
-    pub(super) fn with(self, xmax: Xmax) -> Columns {
-        Columns { xmax, ..self }
+    pub(super) fn with(self, xmax: Xmax) -> ReturningColumns {
+        ReturningColumns { xmax, ..self }
     }
 
     /// Under names that are all different.
@@ -116,7 +116,12 @@ fn place(at: usize) -> String {
     format!("\u{1}{at}")
 }
 
-fn plan(binder: &Binder, columns: &Columns, items: &[SelectItem], rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
+fn plan(
+    binder: &Binder,
+    columns: &ReturningColumns,
+    items: &[SelectItem],
+    rows: Vec<RecordBatch>,
+) -> Result<LogicalPlan> {
     let told = |error| from_datafusion(&error);
     let scan = columns.scan(binder, rows)?;
     let mut items = items.to_vec();
@@ -199,7 +204,7 @@ fn all(schema: &DFSchema, relation: Option<&str>) -> Vec<Expr> {
         .collect()
 }
 
-pub(super) fn describe(binder: &Binder, columns: &Columns, items: &[SelectItem]) -> Result<Vec<ColumnDesc>> {
+pub(super) fn describe(binder: &Binder, columns: &ReturningColumns, items: &[SelectItem]) -> Result<Vec<ColumnDesc>> {
     let plan = plan(binder, columns, items, Vec::new())?;
     Ok(describe_columns(
         run::columns(&binder.services.state, &binder.facts.planning, &plan)?.as_ref(),
@@ -210,7 +215,7 @@ pub(super) fn describe(binder: &Binder, columns: &Columns, items: &[SelectItem])
 pub(super) async fn rows(
     session: &Session,
     table: &TableVersion,
-    columns: &Columns,
+    columns: &ReturningColumns,
     items: &[SelectItem],
     rows: Vec<RecordBatch>,
     tag: &'static str,
@@ -244,7 +249,7 @@ pub(super) async fn rows(
 }
 
 /// Columns of the table alone, each once, that are returned as they are.
-fn plain(columns: &Columns, items: &[SelectItem], width: usize) -> Option<Vec<usize>> {
+fn plain(columns: &ReturningColumns, items: &[SelectItem], width: usize) -> Option<Vec<usize>> {
     if columns.view.is_some() || columns.fields.len() != width {
         return None;
     }
@@ -264,7 +269,12 @@ fn plain(columns: &Columns, items: &[SelectItem], width: usize) -> Option<Vec<us
 }
 
 /// The outcome of such a statement: nothing is to be planned.
-fn of_columns(columns: &Columns, plain: &[usize], rows: Vec<RecordBatch>, tag: &'static str) -> Result<Outcome> {
+fn of_columns(
+    columns: &ReturningColumns,
+    plain: &[usize],
+    rows: Vec<RecordBatch>,
+    tag: &'static str,
+) -> Result<Outcome> {
     let fields = plain.iter().map(|at| columns.fields[*at].1.clone());
     let schema =
         DFSchema::try_from(Schema::new(fields.collect::<Vec<_>>())).map_err(|error| from_datafusion(&error))?;

@@ -5,7 +5,7 @@
 //! `excluded.c` is a column of its own; what it gives replaces the rows that are there.
 
 use super::references::{self, Replaced};
-use super::returning::Columns;
+use super::returning::ReturningColumns;
 use super::updatable::{self, Through};
 use super::{assign, change, conflict, defaults, insert, parameters, query, returning, row_locks, select, xmax};
 use crate::catalog::bind::Binder;
@@ -149,7 +149,7 @@ impl Upsert<'_> {
                 order.sort_by_key(|at| places[*at as usize]);
                 let order = UInt32Array::from(order);
                 let mut rows = take_record_batch(&all, &order).map_err(|error| from_arrow(&error))?;
-                let mut columns = Columns::through(&self.table, self.through.as_ref(), self.alias.clone());
+                let mut columns = ReturningColumns::through(&self.table, self.through.as_ref(), self.alias.clone());
                 if xmax::is_named(items) {
                     // Those that were there come after the new ones.
                     let first_met = (places.len() - changed.len()) as u32;

@@ -16,7 +16,7 @@ use datafusion::logical_expr::TableSource;
 use datafusion::sql::sqlparser::ast::{Cte, SetExpr, Statement, With};
 use futures::TryStreamExt;
 use std::sync::Arc;
-use tenon_storage::State;
+use tenon_storage::DatabaseState;
 
 /// What a statement sees of the WITH before it.
 #[derive(Clone, Default)]
@@ -24,9 +24,9 @@ pub(crate) struct Surroundings {
     /// Rows that changes have returned, by name.
     pub relations: Vec<(String, Arc<dyn TableSource>)>,
     /// The data before any of the changes.
-    pub snapshot: Option<Arc<State>>,
+    pub snapshot: Option<Arc<DatabaseState>>,
     /// The same, for what an INSERT among the changes reads.
-    pub source: Option<Arc<State>>,
+    pub source: Option<Arc<DatabaseState>>,
 }
 
 impl Surroundings {
@@ -176,7 +176,7 @@ async fn within(
     prepared: &Prepared,
     rest: &Statement,
     found: &[Cte],
-    before: Arc<State>,
+    before: Arc<DatabaseState>,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
     session.surroundings.source = Some(before.clone());

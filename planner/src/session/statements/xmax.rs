@@ -1,7 +1,7 @@
 //! `xmax` in RETURNING: 0 of a row that is new, else the transaction that locked the row that was there before, as ON
 //! CONFLICT DO UPDATE does. `RETURNING (xmax = 0) AS inserted` so tells what was inserted from what was updated.
 
-use super::returning::Columns;
+use super::returning::ReturningColumns;
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::Result;
 use crate::pg::errors::from_arrow;
@@ -89,9 +89,9 @@ pub(super) fn resolve(items: &mut [SelectItem], xmax: Xmax, alias: &str) -> Resu
     Ok(())
 }
 
-impl Columns {
+impl ReturningColumns {
     /// With the column that carries it.
-    pub(super) fn with_hidden(mut self) -> Columns {
+    pub(super) fn with_hidden(mut self) -> ReturningColumns {
         let alias = self.fields.first().map(|(alias, _)| alias.clone());
         self.fields.push((alias.unwrap_or_default(), field()));
         self.with(Xmax::Hidden)

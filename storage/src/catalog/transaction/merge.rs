@@ -2,7 +2,7 @@
 
 use super::super::database::Published;
 use super::super::moves::{Move, Removed};
-use super::super::state::{Relation, SchemaEntry, State};
+use super::super::state::{DatabaseState, Relation, SchemaEntry};
 use super::{Touch, Transaction};
 use crate::error::{ErrorKind, Result, StorageError};
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 /// What a transaction sees, its rows in segments that are worth keeping, and the moves of rows of each table.
 struct Settled {
-    state: Arc<State>,
+    state: Arc<DatabaseState>,
     moves: BTreeMap<u32, Vec<Move>>,
 }
 
 /// What others have committed with a transaction's changes.
 struct Merged {
-    state: State,
+    state: DatabaseState,
     /// Where the rows lie that it takes out of tables that others have changed.
     removed: BTreeMap<u32, Removed>,
     moves: Vec<Move>,
@@ -117,7 +117,7 @@ impl Transaction {
 
     /// The current state of others with this transaction's changes: those of a table that nobody else has changed as they are
     /// in `own`, and all rows in segments that are worth keeping, where it is given.
-    fn merge(&self, current: &State, mut own_settled: Option<Settled>) -> Result<Merged> {
+    fn merge(&self, current: &DatabaseState, mut own_settled: Option<Settled>) -> Result<Merged> {
         self.check_relied_on(current)?;
         let (mut removed, mut moves) = (BTreeMap::new(), Vec::new());
         let mut next = current.clone();

@@ -28,7 +28,7 @@ use super::moves::Removed;
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
 use super::sequence::Sequence;
-use super::state::{PUBLIC, Relation, SchemaEntry, State, View};
+use super::state::{DatabaseState, PUBLIC, Relation, SchemaEntry, View};
 use super::table::{TableDefinition, TableVersion};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
@@ -64,8 +64,8 @@ impl Touch {
 #[derive(Clone, Debug)]
 pub struct Transaction {
     database: Arc<Database>,
-    base: Arc<State>,
-    state: Arc<State>,
+    base: Arc<DatabaseState>,
+    state: Arc<DatabaseState>,
     touched: BTreeMap<u32, Touch>,
     /// The locks that it holds.
     holder: Option<Arc<Holder>>,
@@ -77,7 +77,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(database: Arc<Database>, base: Arc<State>) -> Self {
+    pub(crate) fn new(database: Arc<Database>, base: Arc<DatabaseState>) -> Self {
         Self {
             database,
             state: base.clone(),
@@ -92,7 +92,7 @@ impl Transaction {
     }
 
     /// What the transaction sees: its snapshot and its own changes.
-    pub fn state(&self) -> &Arc<State> {
+    pub fn state(&self) -> &Arc<DatabaseState> {
         &self.state
     }
 
@@ -268,7 +268,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn state_mut(&mut self) -> &mut State {
+    fn state_mut(&mut self) -> &mut DatabaseState {
         Arc::make_mut(&mut self.state)
     }
 

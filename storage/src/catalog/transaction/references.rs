@@ -7,7 +7,7 @@
 
 use super::super::foreign_key::ForeignKey;
 use super::super::index::{ColumnOrder, Index, IndexKind};
-use super::super::state::State;
+use super::super::state::DatabaseState;
 use super::super::table::TableVersion;
 use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -153,7 +153,7 @@ impl Transaction {
     }
 
     /// Fails where others have changed a table since that checks relied on.
-    pub(super) fn check_relied_on(&self, current: &State) -> Result<()> {
+    pub(super) fn check_relied_on(&self, current: &DatabaseState) -> Result<()> {
         for (oid, reliance) in &self.references.relied_on {
             let Some(base) = self.base.table_by_oid(*oid) else {
                 continue;
@@ -174,9 +174,9 @@ impl Transaction {
     }
 
     /// Fails where others have added rows that checks relied on not being there. `next` has both sides' changes.
-    pub(super) fn check_absence(&self, current: &State, next: &State) -> Result<()> {
+    pub(super) fn check_absence(&self, current: &DatabaseState, next: &DatabaseState) -> Result<()> {
         for (oid, reliance) in &self.references.relied_on {
-            let version = |state: &State| state.table_by_oid(*oid).map(|table| table.version());
+            let version = |state: &DatabaseState| state.table_by_oid(*oid).map(|table| table.version());
             let Some(table) = next.table_by_oid(*oid) else {
                 continue;
             };

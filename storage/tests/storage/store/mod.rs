@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tenon_storage::store::Disk;
 use tenon_storage::{
-    ColumnDef, Database, EnumType, MemoryBudget, RealDisk, Relation, SqlType, State, StorageError, TableDef,
+    ColumnDef, Database, DatabaseState, EnumType, MemoryBudget, RealDisk, Relation, SqlType, StorageError, TableDef,
     TableVersion, Transaction,
 };
 
@@ -26,7 +26,7 @@ pub(crate) fn open_on(directory: &Path, disk: Arc<dyn Disk>) -> Result<Arc<Datab
 }
 
 /// All that a state has: relations with their definitions and rows, objects, schemas.
-pub(crate) fn dump(state: &State) -> BTreeMap<String, String> {
+pub(crate) fn dump(state: &DatabaseState) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for (name, schema) in state.schemas() {
         all.insert(format!("schema {name}"), schema.oid.to_string());

@@ -1,6 +1,6 @@
 //! `to_number`: text read by a pattern.
 
-use super::pattern::{Key, Node, Pattern, SignAt};
+use super::pattern::{Key, Pattern, PatternNode, SignAt};
 use crate::pg::error::{Result, SqlError, state};
 use tenon_storage::numeric::{Finite, Int, Numeric};
 
@@ -69,23 +69,23 @@ impl Reader<'_> {
                 return;
             }
             match node {
-                Node::Text(_) => self.at += 1,
-                Node::Key(Key::Nine | Key::Zero) => self.place(true),
-                Node::Key(Key::Point | Key::LocalePoint) => self.place(false),
-                Node::Key(Key::Comma | Key::Group) => {
+                PatternNode::Text(_) => self.at += 1,
+                PatternNode::Key(Key::Nine | Key::Zero) => self.place(true),
+                PatternNode::Key(Key::Point | Key::LocalePoint) => self.place(false),
+                PatternNode::Key(Key::Comma | Key::Group) => {
                     if self.next() == Some(',') {
                         self.at += 1;
                     }
                 }
-                Node::Key(Key::Currency) => self.skip(1),
-                Node::Key(Key::Ordinal | Key::OrdinalLower) => self.skip(2),
-                Node::Key(Key::Minus) => self.sign('-'),
-                Node::Key(Key::Plus) => self.sign('+'),
-                Node::Key(Key::SignAlone) => {
+                PatternNode::Key(Key::Currency) => self.skip(1),
+                PatternNode::Key(Key::Ordinal | Key::OrdinalLower) => self.skip(2),
+                PatternNode::Key(Key::Minus) => self.sign('-'),
+                PatternNode::Key(Key::Plus) => self.sign('+'),
+                PatternNode::Key(Key::SignAlone) => {
                     self.sign('-');
                     self.sign('+');
                 }
-                Node::Key(_) => {}
+                PatternNode::Key(_) => {}
             }
         }
     }

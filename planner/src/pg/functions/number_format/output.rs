@@ -1,6 +1,6 @@
 //! `to_char` of a number: PostgreSQL's formatter, digit by digit.
 
-use super::pattern::{Key, Node, Pattern, SignAt};
+use super::pattern::{Key, Pattern, PatternNode, SignAt};
 use crate::pg::error::{Result, SqlError};
 use tenon_storage::numeric::Numeric;
 
@@ -232,11 +232,11 @@ impl Writer {
         for node in nodes {
             let (fill, negative) = (self.pattern.fill, self.sign == '-');
             let key = match node {
-                Node::Text(text) => {
+                PatternNode::Text(text) => {
                     self.out.push(text);
                     continue;
                 }
-                Node::Key(key) => key,
+                PatternNode::Key(key) => key,
             };
             match key {
                 Key::Nine | Key::Zero | Key::Point | Key::LocalePoint => self.place(key),

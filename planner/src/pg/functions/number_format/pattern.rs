@@ -29,7 +29,7 @@ pub(super) enum Key {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Node {
+pub(super) enum PatternNode {
     Key(Key),
     Text(char),
 }
@@ -90,7 +90,7 @@ pub(super) enum SignAt {
 /// What the keywords say together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pattern {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<PatternNode>,
     /// Digits before the point, and behind.
     pub before: usize,
     pub behind: usize,
@@ -113,7 +113,7 @@ pub(super) struct Pattern {
     pub scientific: bool,
 }
 
-fn nodes(format: &str) -> Vec<Node> {
+fn nodes(format: &str) -> Vec<PatternNode> {
     let mut nodes = Vec::new();
     let mut rest = format;
     while let Some(next) = rest.chars().next() {
@@ -121,7 +121,7 @@ fn nodes(format: &str) -> Vec<Node> {
             .iter()
             .find(|(name, key)| *key != Key::Nothing && rest.starts_with(name))
         {
-            nodes.push(Node::Key(*key));
+            nodes.push(PatternNode::Key(*key));
             rest = &rest[name.len()..];
             continue;
         }
@@ -147,14 +147,14 @@ fn nodes(format: &str) -> Vec<Node> {
                         '\\' => rest.chars().next().inspect(|next| rest = &rest[next.len_utf8()..]),
                         other => Some(other),
                     };
-                    nodes.extend(literal.map(Node::Text));
+                    nodes.extend(literal.map(PatternNode::Text));
                 }
             }
             '\\' if rest.starts_with('"') => {
                 rest = &rest[1..];
-                nodes.push(Node::Text('"'));
+                nodes.push(PatternNode::Text('"'));
             }
-            other => nodes.push(Node::Text(other)),
+            other => nodes.push(PatternNode::Text(other)),
         }
     }
     nodes
@@ -173,7 +173,7 @@ impl Pattern {
             ..Pattern::default()
         };
         for node in own.nodes.clone() {
-            if let Node::Key(key) = node {
+            if let PatternNode::Key(key) = node {
                 own.take(key)?;
             }
         }

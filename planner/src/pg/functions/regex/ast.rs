@@ -16,7 +16,7 @@ pub(super) enum Anchor {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(super) enum RegexNode {
     Char(char),
     Any,
     /// The inside of a bracket expression, as the engine writes it.
@@ -26,49 +26,51 @@ pub(super) enum Node {
     },
     Anchor(Anchor),
     Group {
-        inner: Box<Node>,
+        inner: Box<RegexNode>,
         captures: bool,
     },
     Look {
-        inner: Box<Node>,
+        inner: Box<RegexNode>,
         ahead: bool,
         negated: bool,
     },
     Reference(u32),
     Repeat {
-        inner: Box<Node>,
+        inner: Box<RegexNode>,
         min: u32,
         max: Option<u32>,
         greedy: bool,
         fixed: bool,
     },
-    Concat(Vec<Node>),
-    Either(Vec<Node>),
+    Concat(Vec<RegexNode>),
+    Either(Vec<RegexNode>),
 }
 
-impl Node {
+impl RegexNode {
     /// Whether the longest or the shortest of its matches is wanted; None where it has no preference.
     pub(super) fn is_greedy(&self) -> Option<bool> {
         match self {
-            Node::Group { inner, .. } => inner.is_greedy(),
-            Node::Repeat { inner, fixed: true, .. } => inner.is_greedy(),
-            Node::Repeat { greedy, .. } => Some(*greedy),
-            Node::Concat(parts) => parts.iter().find_map(Node::is_greedy),
-            Node::Either(_) => Some(true),
+            RegexNode::Group { inner, .. } => inner.is_greedy(),
+            RegexNode::Repeat { inner, fixed: true, .. } => inner.is_greedy(),
+            RegexNode::Repeat { greedy, .. } => Some(*greedy),
+            RegexNode::Concat(parts) => parts.iter().find_map(RegexNode::is_greedy),
+            RegexNode::Either(_) => Some(true),
             _ => None,
         }
     }
 
     /// Whether it needs an engine that goes back: it refers to what it matched, or looks around.
     pub(super) fn looks_around(&self) -> bool {
-        self.any(&|node| matches!(node, Node::Look { .. } | Node::Reference(_)))
+        self.any(&|node| matches!(node, RegexNode::Look { .. } | RegexNode::Reference(_)))
     }
 
-    pub(super) fn any(&self, wanted: &dyn Fn(&Node) -> bool) -> bool {
+    pub(super) fn any(&self, wanted: &dyn Fn(&RegexNode) -> bool) -> bool {
         wanted(self)
             || match self {
-                Node::Group { inner, .. } | Node::Look { inner, .. } | Node::Repeat { inner, .. } => inner.any(wanted),
-                Node::Concat(parts) | Node::Either(parts) => parts.iter().any(|part| part.any(wanted)),
+                RegexNode::Group { inner, .. } | RegexNode::Look { inner, .. } | RegexNode::Repeat { inner, .. } => {
+                    inner.any(wanted)
+                }
+                RegexNode::Concat(parts) | RegexNode::Either(parts) => parts.iter().any(|part| part.any(wanted)),
                 _ => false,
             }
     }

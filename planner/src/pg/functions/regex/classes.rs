@@ -1,6 +1,6 @@
 //! Bracket expressions and class escapes, in the engine's spelling.
 
-use super::ast::Node;
+use super::ast::RegexNode;
 use super::flags::invalid;
 use super::read::Reader;
 use crate::pg::error::Result;
@@ -55,7 +55,7 @@ enum Item {
 }
 
 /// A bracket expression whose `[` is behind.
-pub(super) fn bracket(reader: &mut Reader) -> Result<Node> {
+pub(super) fn bracket(reader: &mut Reader) -> Result<RegexNode> {
     let open = || invalid("brackets [] not balanced");
     let negated = reader.skip("^");
     let (mut items, mut first) = (String::new(), true);
@@ -99,7 +99,7 @@ pub(super) fn bracket(reader: &mut Reader) -> Result<Node> {
     if negated && reader.flags.stop_at_lines {
         items.push_str("\\n");
     }
-    Ok(Node::Class { negated, items })
+    Ok(RegexNode::Class { negated, items })
 }
 
 fn item(reader: &mut Reader) -> Result<Item> {

@@ -21,7 +21,7 @@ pub(super) use functions::{functions, regexp_matches, regexp_split_to_table, sub
 pub(crate) use operator::operator;
 
 use crate::pg::error::Result;
-use ast::Node;
+use ast::RegexNode;
 use flags::invalid;
 use regex_automata::dfa::onepass;
 use regex_automata::nfa::thompson;
@@ -189,10 +189,10 @@ fn spans(found: &regex_automata::util::captures::Captures) -> Option<Spans> {
 
 /// Whether no choice in the expression is between more and less, but for quantifiers that want more: the longest match is then
 /// the first one.
-fn is_plain(node: &Node) -> bool {
+fn is_plain(node: &RegexNode) -> bool {
     !node.any(&|node| match node {
-        Node::Repeat { greedy, .. } => !greedy,
-        Node::Either(_) => true,
+        RegexNode::Repeat { greedy, .. } => !greedy,
+        RegexNode::Either(_) => true,
         _ => false,
     })
 }

@@ -1,6 +1,6 @@
 //! Reads PostgreSQL's advanced regular expressions.
 
-use super::ast::{Anchor, Node};
+use super::ast::{Anchor, RegexNode};
 use super::classes;
 use super::flags::{Flags, invalid};
 use crate::pg::error::Result;
@@ -11,7 +11,7 @@ const REPEAT_MAX: u32 = 255;
 const DEPTH_MAX: usize = 200;
 
 pub(super) struct Read {
-    pub node: Node,
+    pub node: RegexNode,
     pub flags: Flags,
     pub groups: u32,
 }
@@ -28,9 +28,9 @@ pub(super) fn read(pattern: &str, flags: Flags) -> Result<Read> {
     };
     reader.director()?;
     if reader.flags.literal {
-        let chars = reader.chars[reader.at..].iter().map(|c| Node::Char(*c)).collect();
+        let chars = reader.chars[reader.at..].iter().map(|c| RegexNode::Char(*c)).collect();
         return Ok(Read {
-            node: Node::Concat(chars),
+            node: RegexNode::Concat(chars),
             flags: reader.flags,
             groups: 0,
         });
@@ -110,7 +110,7 @@ impl Reader {
         Ok(())
     }
 
-    fn alternatives(&mut self) -> Result<Node> {
+    fn alternatives(&mut self) -> Result<RegexNode> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(invalid("regular expression is too complex"));
@@ -123,16 +123,16 @@ impl Reader {
         self.depth -= 1;
         Ok(match branches.len() {
             1 => branches.remove(0),
-            _ => Node::Either(branches),
+            _ => RegexNode::Either(branches),
         })
     }
 
-    fn branch(&mut self) -> Result<Node> {
+    fn branch(&mut self) -> Result<RegexNode> {
         let mut parts = Vec::new();
         loop {
             self.skip_blank()?;
             match self.peek() {
-                None | Some('|' | ')') => return Ok(Node::Concat(parts)),
+                None | Some('|' | ')') => return Ok(RegexNode::Concat(parts)),
                 Some(_) => parts.push(self.quantified()?),
             }
         }
@@ -153,7 +153,7 @@ impl Reader {
         }
     }
 
-    fn quantified(&mut self) -> Result<Node> {
+    fn quantified(&mut self) -> Result<RegexNode> {
         let atom = self.atom()?;
         self.skip_blank()?;
         let (min, max, fixed) = match self.peek() {
@@ -164,14 +164,14 @@ impl Reader {
             _ => return Ok(atom),
         };
         self.at += 1;
-        if matches!(atom, Node::Anchor(_) | Node::Look { .. }) {
+        if matches!(atom, RegexNode::Anchor(_) | RegexNode::Look { .. }) {
             return Err(invalid("quantifier operand invalid"));
         }
         let greedy = !self.skip("?");
         if matches!(self.peek(), Some('*' | '+' | '?')) {
             return Err(invalid("quantifier operand invalid"));
         }
-        Ok(Node::Repeat {
+        Ok(RegexNode::Repeat {
             inner: Box::new(atom),
             min,
             max,
@@ -214,26 +214,26 @@ impl Reader {
         Ok(count)
     }
 
-    fn atom(&mut self) -> Result<Node> {
+    fn atom(&mut self) -> Result<RegexNode> {
         Ok(match self.next() {
-            Some('.') => Node::Any,
-            Some('^') => Node::Anchor(Anchor::Start),
-            Some('$') => Node::Anchor(Anchor::End),
+            Some('.') => RegexNode::Any,
+            Some('^') => RegexNode::Anchor(Anchor::Start),
+            Some('$') => RegexNode::Anchor(Anchor::End),
             Some('*' | '+' | '?') => return Err(invalid("quantifier operand invalid")),
             Some('{') if self.peek().is_some_and(|c| c.is_ascii_digit()) => {
                 return Err(invalid("quantifier operand invalid"));
             }
-            Some('[') if self.skip("[:<:]]") => Node::Anchor(Anchor::WordStart),
-            Some('[') if self.skip("[:>:]]") => Node::Anchor(Anchor::WordEnd),
+            Some('[') if self.skip("[:<:]]") => RegexNode::Anchor(Anchor::WordStart),
+            Some('[') if self.skip("[:>:]]") => RegexNode::Anchor(Anchor::WordEnd),
             Some('[') => classes::bracket(self)?,
             Some('(') => self.group()?,
             Some('\\') => self.escape()?,
-            Some(c) => Node::Char(c),
-            None => Node::Concat(Vec::new()),
+            Some(c) => RegexNode::Char(c),
+            None => RegexNode::Concat(Vec::new()),
         })
     }
 
-    fn group(&mut self) -> Result<Node> {
+    fn group(&mut self) -> Result<RegexNode> {
         let looks = [
             ("?<=", false, false),
             ("?<!", false, true),
@@ -246,7 +246,7 @@ impl Reader {
                 let inner = Box::new(self.alternatives()?);
                 self.in_look -= 1;
                 self.close()?;
-                return Ok(Node::Look { inner, ahead, negated });
+                return Ok(RegexNode::Look { inner, ahead, negated });
             }
         }
         let captures = !self.skip("?:") && self.in_look == 0;
@@ -260,7 +260,7 @@ impl Reader {
         if captures {
             self.closed.push(own);
         }
-        Ok(Node::Group { inner, captures })
+        Ok(RegexNode::Group { inner, captures })
     }
 
     fn close(&mut self) -> Result<()> {
@@ -270,7 +270,7 @@ impl Reader {
         }
     }
 
-    fn escape(&mut self) -> Result<Node> {
+    fn escape(&mut self) -> Result<RegexNode> {
         let bad = || invalid("invalid escape \\ sequence");
         let c = self.peek().ok_or_else(bad)?;
         let anchor = match c {
@@ -284,11 +284,11 @@ impl Reader {
         };
         if let Some(anchor) = anchor {
             self.at += 1;
-            return Ok(Node::Anchor(anchor));
+            return Ok(RegexNode::Anchor(anchor));
         }
         if let Some(items) = classes::escape(c) {
             self.at += 1;
-            return Ok(Node::Class {
+            return Ok(RegexNode::Class {
                 negated: false,
                 items: items.into(),
             });
@@ -305,10 +305,10 @@ impl Reader {
                 if !self.closed.contains(&number) || self.in_look > 0 {
                     return Err(invalid("invalid backreference number"));
                 }
-                return Ok(Node::Reference(number));
+                return Ok(RegexNode::Reference(number));
             }
         }
-        self.escaped_char().map(Node::Char)
+        self.escaped_char().map(RegexNode::Char)
     }
 
     /// The character that an escape stands for; the backslash is behind.

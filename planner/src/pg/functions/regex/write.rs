@@ -1,11 +1,11 @@
 //! Writes an expression in the spelling of the engine.
 
-use super::ast::{Anchor, Node};
+use super::ast::{Anchor, RegexNode};
 use super::classes::push_char;
 use super::flags::Flags;
 
 /// The whole expression.
-pub(super) fn write(node: &Node, mut flags: Flags) -> String {
+pub(super) fn write(node: &RegexNode, mut flags: Flags) -> String {
     flags.back = node.looks_around();
     let mut out = String::new();
     if flags.ignore_case {
@@ -16,16 +16,16 @@ pub(super) fn write(node: &Node, mut flags: Flags) -> String {
 }
 
 /// `force` says what all quantifiers in a part prefer whose own quantifier prefers it.
-fn part(node: &Node, flags: Flags, force: Option<bool>, out: &mut String) {
+fn part(node: &RegexNode, flags: Flags, force: Option<bool>, out: &mut String) {
     match node {
-        Node::Char(c) => push_char(*c, out),
-        Node::Any => out.push_str(if flags.stop_at_lines { "[^\\n]" } else { "(?s:.)" }),
-        Node::Class { negated, items } => {
+        RegexNode::Char(c) => push_char(*c, out),
+        RegexNode::Any => out.push_str(if flags.stop_at_lines { "[^\\n]" } else { "(?s:.)" }),
+        RegexNode::Class { negated, items } => {
             out.push_str(if *negated { "[^" } else { "[" });
             out.push_str(items);
             out.push(']');
         }
-        Node::Anchor(anchor) => out.push_str(match anchor {
+        RegexNode::Anchor(anchor) => out.push_str(match anchor {
             Anchor::Start if flags.anchor_at_lines => "(?m:^)",
             Anchor::End if flags.anchor_at_lines => "(?m:$)",
             Anchor::Start => "^",
@@ -39,12 +39,12 @@ fn part(node: &Node, flags: Flags, force: Option<bool>, out: &mut String) {
             Anchor::WordEdge => r"\b",
             Anchor::NoWordEdge => r"\B",
         }),
-        Node::Group { inner, captures } => {
+        RegexNode::Group { inner, captures } => {
             out.push_str(if *captures { "(" } else { "(?:" });
             part(inner, flags, force, out);
             out.push(')');
         }
-        Node::Look { inner, ahead, negated } => {
+        RegexNode::Look { inner, ahead, negated } => {
             out.push_str(match (ahead, negated) {
                 (true, false) => "(?=",
                 (true, true) => "(?!",
@@ -54,8 +54,8 @@ fn part(node: &Node, flags: Flags, force: Option<bool>, out: &mut String) {
             part(inner, flags, None, out);
             out.push(')');
         }
-        Node::Reference(group) => out.push_str(&format!("(?:\\{group})")),
-        Node::Repeat {
+        RegexNode::Reference(group) => out.push_str(&format!("(?:\\{group})")),
+        RegexNode::Repeat {
             inner,
             min,
             max,
@@ -87,8 +87,8 @@ fn part(node: &Node, flags: Flags, force: Option<bool>, out: &mut String) {
                 out.push('?');
             }
         }
-        Node::Concat(parts) => parts.iter().for_each(|node| part(node, flags, force, out)),
-        Node::Either(parts) => {
+        RegexNode::Concat(parts) => parts.iter().for_each(|node| part(node, flags, force, out)),
+        RegexNode::Either(parts) => {
             out.push_str("(?:");
             for (at, branch) in parts.iter().enumerate() {
                 if at > 0 {
@@ -101,11 +101,11 @@ fn part(node: &Node, flags: Flags, force: Option<bool>, out: &mut String) {
     }
 }
 
-fn quantifiers(node: &Node) -> usize {
+fn quantifiers(node: &RegexNode) -> usize {
     match node {
-        Node::Repeat { inner, .. } => 1 + quantifiers(inner),
-        Node::Group { inner, .. } => quantifiers(inner),
-        Node::Concat(parts) | Node::Either(parts) => parts.iter().map(quantifiers).sum(),
+        RegexNode::Repeat { inner, .. } => 1 + quantifiers(inner),
+        RegexNode::Group { inner, .. } => quantifiers(inner),
+        RegexNode::Concat(parts) | RegexNode::Either(parts) => parts.iter().map(quantifiers).sum(),
         _ => 0,
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn is_join(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
     if scalar && (first_of_one || !is_filled_in(plan, 0)) {
         return Ok(false);
     }
-    let mut state = State {
+    let mut state = PullUpCheck {
         scalar,
         aggregates_left: usize::from(scalar),
     };
@@ -42,7 +42,7 @@ pub(super) fn is_lateral_join(join: &Join) -> Result<bool> {
         Expr::OuterReferenceColumn(_, column) => join.left.schema().has_column(column),
         _ => false,
     });
-    let mut state = State {
+    let mut state = PullUpCheck {
         scalar: false,
         aggregates_left: 0,
     };
@@ -117,13 +117,13 @@ fn without_first_row(plan: &LogicalPlan) -> &LogicalPlan {
     }
 }
 
-struct State {
+struct PullUpCheck {
     /// Conditions are pulled over an aggregate.
     scalar: bool,
     aggregates_left: usize,
 }
 
-impl State {
+impl PullUpCheck {
     fn pulls_up(&mut self, plan: &LogicalPlan) -> Result<bool> {
         if !refers(plan)? {
             return Ok(true);

@@ -5,7 +5,7 @@ use crate::catalog::system;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::rewrite::rewrite;
 use crate::session::Prepared;
-use crate::session::statements::returning::Columns;
+use crate::session::statements::returning::ReturningColumns;
 use crate::session::statements::updatable::{self, Through, Use};
 use crate::session::statements::xmax::Xmax;
 use crate::session::statements::{assign, defaults, insert, parameters, select};
@@ -310,7 +310,11 @@ fn of_delete(delete: &Delete, target: Target) -> Result<Change> {
 }
 
 /// The plan, its parameters, and the columns that RETURNING sees: in the plan they follow the position.
-pub(super) fn plan(binder: &Binder, change: &Change, types: &[u32]) -> Result<(LogicalPlan, Vec<FieldRef>, Columns)> {
+pub(super) fn plan(
+    binder: &Binder,
+    change: &Change,
+    types: &[u32],
+) -> Result<(LogicalPlan, Vec<FieldRef>, ReturningColumns)> {
     let mut own_binder = binder.clone();
     own_binder.positions_of = Some(change.target.table.oid());
     let mut tree = change.select.clone();
@@ -321,7 +325,8 @@ pub(super) fn plan(binder: &Binder, change: &Change, types: &[u32]) -> Result<(L
     let (plan, params) = parameters::plan(&own_binder, tree, types)?;
     let definition = change.target.table.definition();
     let target = &change.target;
-    let mut seen = Columns::through(&target.table, target.view.as_ref(), Some(target.alias.clone())).with(change.xmax);
+    let mut seen =
+        ReturningColumns::through(&target.table, target.view.as_ref(), Some(target.alias.clone())).with(change.xmax);
     let columns: Vec<(Column, FieldRef)> = plan
         .schema()
         .iter()

@@ -9,9 +9,9 @@ mod found;
 
 pub(super) use found::replace;
 
-use super::query::{Reads, Rows};
+use super::query::{Reads, StatementInput};
 use super::references::{self, Replaced};
-use super::returning::Columns;
+use super::returning::ReturningColumns;
 use super::{Description, moments, query, returning, row_locks, updatable};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError};
@@ -124,13 +124,17 @@ fn source(
     (prepared, params): (&Prepared, &[ScalarValue]),
     (asked, with): (Asked<'_>, Option<&With>),
     target: Target,
-) -> Result<(Rows, Columns, Assigned)> {
+) -> Result<(StatementInput, ReturningColumns, Assigned)> {
     let described = prepared.plan.lock().take();
     let keeps = with.is_none() && target.view.is_none() && asked.is_of_one_table() && asked.is_whole(prepared);
-    let own = || Columns::of(&target.table, Some(target.alias.clone())).with(asked.xmax());
+    let own = || ReturningColumns::of(&target.table, Some(target.alias.clone())).with(asked.xmax());
     if keeps && let Some(kept) = query::found(session, prepared, params) {
         let assigned = asked.assigned(binder, &target)?;
-        return Ok((Rows::of_kept(session, prepared, &kept, params)?, own(), assigned));
+        return Ok((
+            StatementInput::of_kept(session, prepared, &kept, params)?,
+            own(),
+            assigned,
+        ));
     }
     let (plan, seen, assigned, reusable) = match described {
         Some((state, plan)) if keeps && Arc::ptr_eq(&state, &binder.snapshot) => {
@@ -146,7 +150,7 @@ fn source(
     };
     let reusable = (keeps && reusable).then_some(Reads::AndWrites);
     let source = query::source(session, prepared, plan, reusable, params)?;
-    Ok((Rows::Source(source), seen, assigned))
+    Ok((StatementInput::Source(source), seen, assigned))
 }
 
 /// None: others have changed some of the rows meanwhile, and the transaction sees what they made of them.

@@ -9,7 +9,7 @@ use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::{CopyIn, CopyOut, Outcome};
-use crate::pg::parse::copy::{Copy, Place, Source};
+use crate::pg::parse::copy::{Copy, CopyEndpoint, Source};
 use crate::pg::statement::Kind;
 use crate::pg::types::describe as describe_columns;
 use crate::session::run;
@@ -36,9 +36,9 @@ pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy)
         ));
     }
     match (&copy.source, copy.to, &copy.place) {
-        (_, _, Place::Program) => Err(SqlError::unsupported("COPY with PROGRAM")),
+        (_, _, CopyEndpoint::Program) => Err(SqlError::unsupported("COPY with PROGRAM")),
         (Source::Relation(name, columns), false, place) => from(session, copy, name, columns, place).await,
-        (_, true, Place::File(_)) => Err(SqlError::unsupported("COPY TO a file of the server")
+        (_, true, CopyEndpoint::File(_)) => Err(SqlError::unsupported("COPY TO a file of the server")
             .hint("Use COPY TO STDOUT, or psql's \\copy, to write a file of the client.")),
         (Source::Relation(name, columns), true, _) => {
             // An unknown relation is told of before an unknown column.
@@ -125,7 +125,7 @@ async fn from(
     copy: &Copy,
     name: &ast::ObjectName,
     listed: &[String],
-    place: &Place,
+    place: &CopyEndpoint,
 ) -> Result<Outcome> {
     let binder = session.binder();
     let relation = binder.names().relation(name)?;
@@ -169,14 +169,14 @@ async fn from(
     let loaded = fill.as_ref().map_or(table.definition(), Fill::loaded).clone();
     let destination = Destination {
         place: match session.block() {
-            Some(block) => sink::Place::Block(block.transaction.clone()),
-            None => sink::Place::Database(session.engine.database().clone()),
+            Some(block) => sink::PublishTarget::Block(block.transaction.clone()),
+            None => sink::PublishTarget::Database(session.engine.database().clone()),
         },
         checks: updatable::checks(session, through.as_ref(), &binder, table.definition())?,
         fill,
     };
     match place {
-        Place::Client => {
+        CopyEndpoint::Client => {
             let mut options = options::read(copy, CopyFormat::Text, &names)?;
             options.copy.conventions = session.conventions();
             if options.file.is_some() {
@@ -192,7 +192,7 @@ async fn from(
                 sink: Box::new(sink),
             }))
         }
-        Place::File(path) => {
+        CopyEndpoint::File(path) => {
             let path = files::allowed(&session.engine.services, path)?;
             let guessed = FileFormat::of_path(&path);
             let default = if guessed == Some(FileFormat::Csv) {
@@ -216,7 +216,7 @@ async fn from(
                 files::in_background(&session.engine.services, &cancel, move || load.run(&path, &destination)).await?;
             Ok(Outcome::Command(format!("COPY {rows}")))
         }
-        Place::Program => Err(SqlError::unsupported("COPY with PROGRAM")),
+        CopyEndpoint::Program => Err(SqlError::unsupported("COPY with PROGRAM")),
     }
 }
 

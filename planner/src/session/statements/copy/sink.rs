@@ -23,12 +23,12 @@ const ATTEMPTS_MAX: usize = 20;
 
 /// Where the rows become visible, and what they have to satisfy.
 pub(super) struct Destination {
-    pub place: Place,
+    pub place: PublishTarget,
     pub checks: Checks,
     pub fill: Option<Fill>,
 }
 
-pub(super) enum Place {
+pub(super) enum PublishTarget {
     /// In the session's open transaction block.
     Block(Arc<Mutex<Transaction>>),
     /// At once, in a transaction of their own.
@@ -49,13 +49,13 @@ impl Destination {
 
     fn add(&self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<()> {
         match &self.place {
-            Place::Block(transaction) => {
+            PublishTarget::Block(transaction) => {
                 let mut transaction = transaction.lock();
                 transaction.append(table_oid, segments.clone())?;
                 self.checks.verify_written(&mut transaction, &segments, None)?;
                 settle(&mut transaction, End::Statement)
             }
-            Place::Database(database) => {
+            PublishTarget::Database(database) => {
                 let mut attempt = 1;
                 loop {
                     let mut transaction = database.begin();

@@ -3,7 +3,7 @@
 use crate::catalog::bind::parts;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::Outcome;
-use crate::session::explain::{Actual, Estimate, Node, Role, Value, describe};
+use crate::session::explain::{Actual, Estimate, ExplainNode, Role, Value, describe};
 use crate::session::run::Watch;
 use crate::session::statements::run_tree;
 use crate::session::{Prepared, Session};
@@ -42,9 +42,9 @@ impl Change {
     }
 
     /// The node that does it with the rows of `input`.
-    pub fn over(self, input: Node, actual: Option<Actual>) -> Node {
+    pub fn over(self, input: ExplainNode, actual: Option<Actual>) -> ExplainNode {
         let Self { what, table } = self;
-        Node {
+        ExplainNode {
             kind: "ModifyTable".into(),
             title: format!("{what} on {table}"),
             identity: vec![
@@ -60,7 +60,7 @@ impl Change {
             },
             actual,
             inputs: vec![(Role::Outer, input)],
-            ..Node::default()
+            ..ExplainNode::default()
         }
     }
 }
@@ -78,7 +78,7 @@ pub(super) async fn run(
     prepared: &Prepared,
     statement: &ast::Statement,
     params: &[ScalarValue],
-) -> Result<(Node, Duration, Duration)> {
+) -> Result<(ExplainNode, Duration, Duration)> {
     let watch = Arc::new(Watch::default());
     session.watch = Some(watch.clone());
     let begin = Instant::now();

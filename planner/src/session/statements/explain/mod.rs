@@ -7,8 +7,8 @@ use super::{Description, insert, named, query, text_rows};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::{ColumnDesc, Outcome, PgType, RowsTag};
 use crate::pg::statement::Kind;
-use crate::session::explain::{self, Node, Shown, Summary};
-use crate::session::run::{self, Run, Source};
+use crate::session::explain::{self, ExplainNode, Shown, Summary};
+use crate::session::run::{self, ExecutionContext, Source};
 use crate::session::{Prepared, Session};
 use change::Change;
 use datafusion::common::ScalarValue;
@@ -135,7 +135,7 @@ async fn explained(
     statement: &ast::Statement,
     params: &[ScalarValue],
     options: &Options,
-) -> Result<(Node, Duration, Duration)> {
+) -> Result<(ExplainNode, Duration, Duration)> {
     if options.analyze && !matches!(statement, ast::Statement::Query(_)) {
         // Refuses what has no plan before anything is done.
         source(session, prepared, statement, params)?;
@@ -157,7 +157,7 @@ async fn planned(
     source: Source,
     begin: Instant,
     options: &Options,
-) -> Result<(Node, Duration, Duration)> {
+) -> Result<(ExplainNode, Duration, Duration)> {
     let (own, analyze) = (session.run(), options.analyze);
     let bound = begin.elapsed();
     run::aside(&session.engine, async move {
@@ -175,7 +175,7 @@ async fn planned(
 }
 
 /// Runs a plan to its end for the account that it leaves.
-async fn exhaust(run: &Run, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+async fn exhaust(run: &ExecutionContext, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     let mut place = run.engine.admission.place(&run.account, &run.standing);
     let told = |error| crate::pg::errors::from_datafusion(&error);
     // A context of its own: a kept plan has run under others.

@@ -12,7 +12,7 @@ use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::datasource::{MemTable, provider_as_source};
 use std::sync::Arc;
-use tenon_storage::{ForeignKey, PendingKeys, ReferentialAction, Segment, State, TableVersion, quote};
+use tenon_storage::{DatabaseState, ForeignKey, PendingKeys, ReferentialAction, Segment, TableVersion, quote};
 
 /// The relation of the keys that are gone, with those in their places, in the statements that follow them.
 const CHANGED_KEYS: &str = "\u{1}changed keys";
@@ -96,7 +96,7 @@ pub(in crate::session::statements) async fn follow(
 }
 
 /// The referencing table as it is now, after what was done for other constraints.
-fn now(state: &State, child: u32, key: &ForeignKey) -> Result<Arc<TableVersion>> {
+fn now(state: &DatabaseState, child: u32, key: &ForeignKey) -> Result<Arc<TableVersion>> {
     let table = state.table_by_oid(child).cloned();
     table.ok_or_else(|| SqlError::internal(format!("the table of constraint \"{}\" is not there", key.name)))
 }

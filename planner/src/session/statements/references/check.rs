@@ -10,7 +10,8 @@ use std::sync::Arc;
 use tenon_storage::datetime::shown;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::{
-    ForeignKey, MemoryBudget, PendingKeys, SEGMENT_ROWS_MAX, Segment, State, TableDefinition, TableVersion, Transaction,
+    DatabaseState, ForeignKey, MemoryBudget, PendingKeys, SEGMENT_ROWS_MAX, Segment, TableDefinition, TableVersion,
+    Transaction,
 };
 
 /// Rows whose keys are looked up at a time.
@@ -31,7 +32,7 @@ pub(super) struct Constraint {
 
 impl Constraint {
     pub(super) fn of(
-        state: &State,
+        state: &DatabaseState,
         child: &Arc<TableVersion>,
         key: &ForeignKey,
         budget: &Arc<MemoryBudget>,
@@ -318,7 +319,7 @@ pub(crate) fn settle(transaction: &mut Transaction, end: End) -> Result<()> {
 
 /// Checks all rows of the referencing table.
 pub(in crate::session::statements) fn validate(
-    state: &State,
+    state: &DatabaseState,
     child: &Arc<TableVersion>,
     key: &ForeignKey,
     budget: &Arc<MemoryBudget>,

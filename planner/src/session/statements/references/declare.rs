@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_storage::{
-    FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Generated, Index, ReferentialAction, Relation, SqlType, State,
+    DatabaseState, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Generated, Index, ReferentialAction, Relation, SqlType,
     TableDefinition, TableVersion, default_name,
 };
 
@@ -80,7 +80,7 @@ pub(in crate::session::statements) async fn validate_constraint(
 }
 
 /// The foreign keys that a column of a table is part of, on either side, each with its own table.
-fn concerned(state: &State, table: &Arc<TableVersion>, at: usize) -> Vec<(Arc<TableVersion>, ForeignKey)> {
+fn concerned(state: &DatabaseState, table: &Arc<TableVersion>, at: usize) -> Vec<(Arc<TableVersion>, ForeignKey)> {
     let mut found: Vec<(Arc<TableVersion>, ForeignKey)> = Vec::new();
     let own = table.definition();
     for key in own.foreign_keys.iter().filter(|key| key.columns.contains(&at)) {

@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::session::statements::drop::depended_on;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use std::sync::Arc;
-use tenon_storage::{ForeignKey, Relation, State, TableVersion};
+use tenon_storage::{DatabaseState, ForeignKey, Relation, TableVersion};
 
 /// A foreign key with its table.
 pub(in crate::session::statements) type Dependent = (Arc<TableVersion>, ForeignKey);
@@ -18,7 +18,7 @@ pub(in crate::session::statements) fn named((table, key): &Dependent) -> String 
 }
 
 /// The foreign keys of other tables than `along` that reference a table.
-pub(in crate::session::statements) fn constraints_on(state: &State, oid: u32, along: &[u32]) -> Vec<Dependent> {
+pub(in crate::session::statements) fn constraints_on(state: &DatabaseState, oid: u32, along: &[u32]) -> Vec<Dependent> {
     let mut found = state.references_to(oid);
     found.retain(|(table, _)| table.oid() != oid && !along.contains(&table.oid()));
     found
@@ -175,7 +175,7 @@ pub(in crate::session::statements) fn set_constraints(
 }
 
 /// The constraints of a schema that have this name; None for one that is no foreign key.
-fn constraints_named(state: &State, schema: &str, name: &str) -> Vec<Option<ForeignKey>> {
+fn constraints_named(state: &DatabaseState, schema: &str, name: &str) -> Vec<Option<ForeignKey>> {
     let entry = state.schema(schema);
     let tables = entry.into_iter().flat_map(|entry| entry.relations.values());
     let tables = tables.filter_map(Relation::as_table);

@@ -25,7 +25,7 @@ use crate::pg::error::Result;
 use crate::session::Session;
 use crate::session::run;
 use std::sync::Arc;
-use tenon_storage::{State, TableVersion};
+use tenon_storage::{DatabaseState, TableVersion};
 
 /// The rows that a statement took out of a table or put others in the places of. Only tables with foreign keys on either
 /// side need to know.
@@ -59,12 +59,12 @@ impl Replaced {
 }
 
 /// Whether foreign keys of a table, or such that reference it, ask which of its rows a statement changes.
-pub(super) fn concern(state: &State, table: &TableVersion) -> bool {
+pub(super) fn concern(state: &DatabaseState, table: &TableVersion) -> bool {
     !table.definition().foreign_keys.is_empty() || is_referenced(state, table.oid())
 }
 
 /// Whether a foreign key references a table, be it its own.
-pub(super) fn is_referenced(state: &State, oid: u32) -> bool {
+pub(super) fn is_referenced(state: &DatabaseState, oid: u32) -> bool {
     let mut tables = state.relations().filter_map(|relation| relation.as_table());
     tables.any(|table| table.definition().foreign_keys.iter().any(|key| key.references == oid))
 }

@@ -1,8 +1,8 @@
-//! The accumulators over `Rows`: of all groups, and of the only one.
+//! The accumulators over `GroupedRows`: of all groups, and of the only one.
 //!
 //! State: for each group a list of structs, of the value and the sort keys. It is not sorted; only the end sorts.
 
-use super::rows::{Order, Rows, keeps};
+use super::rows::{GroupedRows, Order, keeps};
 use crate::pg::bounds;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, LargeBinaryArray, LargeStringArray, ListArray, StructArray,
@@ -25,7 +25,7 @@ pub(super) enum Outcome {
 
 #[derive(Debug)]
 pub(super) struct Groups {
-    rows: Rows,
+    rows: GroupedRows,
     outcome: Outcome,
     ignore_nulls: bool,
     /// Which of the arguments are the value and the sort keys.
@@ -51,7 +51,7 @@ impl Groups {
         ignore_nulls: bool,
     ) -> Self {
         Self {
-            rows: Rows::new(types, order),
+            rows: GroupedRows::new(types, order),
             outcome,
             ignore_nulls,
             arguments,

@@ -21,7 +21,7 @@ type Place = (usize, usize);
 const DISTINCT_ROWS_MIN: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct GroupedRows {
     order: Order,
     /// Of the value and the sort keys.
     types: Vec<DataType>,
@@ -99,7 +99,7 @@ pub(super) struct Gathered {
     pub offsets: Vec<usize>,
 }
 
-impl Rows {
+impl GroupedRows {
     pub fn new(types: Vec<DataType>, order: Order) -> Self {
         Self {
             order,

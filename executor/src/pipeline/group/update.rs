@@ -1,0 +1,174 @@
+//! How cells take rows in: code of a row, of what a thread or a block has gathered, and what is known of the sums.
+
+use super::super::flow::Flow;
+use super::Distincts;
+use super::cells::{How, Taken};
+use crate::codegen::{Translated, c_number};
+
+/// How a cell's value comes about.
+pub struct Update {
+    pub how: How,
+    /// C++ of when a row counts.
+    pub when: Option<String>,
+    pub value: String,
+    /// Of two words; of a thread's own.
+    pub wide: bool,
+    own_wide: bool,
+    /// The largest magnitude of the cell's value, and that of one row's, where these are known.
+    pub bound: Option<i128>,
+    pub each: Option<i128>,
+}
+
+impl Update {
+    pub fn words(&self) -> usize {
+        1 + usize::from(self.wide)
+    }
+
+    /// Words of a thread's own.
+    pub fn own_words(&self) -> usize {
+        1 + usize::from(self.own_wide)
+    }
+
+    /// C++ that takes a row into the words at these places, which are a thread's own or many threads'.
+    pub fn line(&self, words: &[String], own: bool) -> String {
+        let Update { value, .. } = self;
+        let first = &words[0];
+        let line = match (self.how, own) {
+            (How::Sum | How::SumOfSquares, true) if self.own_wide => format!(
+                "{{ i128 sum = bits_128({high}, {first}) + (i128){value}; {first} = (u64)sum; \
+                 {high} = (u64)((u128)sum >> 64); }}",
+                high = words[1]
+            ),
+            (How::Sum | How::SumOfSquares, false) if self.wide => {
+                format!("add_wide(&{first}, &{}, (i128){value});", words[1])
+            }
+            (How::Count | How::Sum | How::SumOfSquares, true) => format!("{first} += (u64){value};"),
+            (How::Count | How::Sum | How::SumOfSquares, false) => format!("add_word(&{first}, (u64){value});"),
+            (How::FloatSum, true) => format!("{first} = bit_cast<u64>(bit_cast<f64>({first}) + {value});"),
+            (How::FloatSum, false) => format!("atomicAdd((f64*)&{first}, {value});"),
+            (How::Least | How::Greatest, true) => format!("{first} = max_of<u64>({first}, {value});"),
+            (How::Least | How::Greatest, false) => format!("atomicMax(&{first}, {value});"),
+        };
+        match &self.when {
+            Some(when) => format!("if ({when}) {{ {line} }}"),
+            None => line,
+        }
+    }
+
+    /// Code that takes a warp's words at `own` into those at `words`, once.
+    pub fn reduced(&self, own: &[String], words: &[String]) -> String {
+        let (mine, to) = (&own[0], &words[0]);
+        let body = match self.how {
+            How::Sum | How::SumOfSquares if self.wide => {
+                let mine = match own {
+                    [low, high] => format!("bits_128({high}, {low})"),
+                    _ => format!("(i128)(i64){mine}"),
+                };
+                format!(
+                    "i128 sum = warp_reduce({mine}, Sum()); \
+                     if (lane_id() == 0 && sum != 0) add_wide(&{to}, &{}, sum);",
+                    words[1]
+                )
+            }
+            How::Count | How::Sum | How::SumOfSquares => {
+                format!("u64 sum = warp_reduce({mine}, Sum()); if (lane_id() == 0 && sum) add_word(&{to}, sum);")
+            }
+            How::FloatSum => format!(
+                "f64 sum = warp_reduce(bit_cast<f64>({mine}), Sum()); \
+                 if (lane_id() == 0 && sum != 0) atomicAdd((f64*)&{to}, sum);"
+            ),
+            How::Least | How::Greatest => {
+                format!("u64 most = warp_reduce({mine}, Max()); if (lane_id() == 0 && most) atomicMax(&{to}, most);")
+            }
+        };
+        format!("    {{ {body} }}\n")
+    }
+
+    /// Code that takes a block's words at `own` into those at `words`.
+    pub fn flushed(&self, own: &[String], words: &[String]) -> String {
+        let (mine, to) = (&own[0], &words[0]);
+        match self.how {
+            How::Sum | How::SumOfSquares if self.wide => format!(
+                "if ({mine} | {high}) add_wide(&{to}, &{}, bits_128({high}, {mine}));",
+                words[1],
+                high = own[1]
+            ),
+            How::Count | How::Sum | How::SumOfSquares => format!("if ({mine}) add_word(&{to}, {mine});"),
+            How::FloatSum => format!("if ({mine}) atomicAdd((f64*)&{to}, bit_cast<f64>({mine}));"),
+            How::Least | How::Greatest => format!("if ({mine}) atomicMax(&{to}, {mine});"),
+        }
+    }
+}
+
+/// How a cell takes a row in, of which a thread gets at most so many unless they are multiplied.
+pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut Distincts) -> Translated<Update> {
+    let mut when = vec![];
+    if let (Some(arg), true) = (&taken.arg, taken.distinct) {
+        when.push(distincts.first(flow, arg, taken.filter.as_ref())?);
+    } else if let Some(filter) = &taken.filter {
+        when.push(flow.translator.boolean(filter)?.is_true());
+    }
+    let mut update = Update {
+        how: taken.how,
+        when: None,
+        value: "1".into(),
+        wide: false,
+        own_wide: false,
+        bound: None,
+        each: None,
+    };
+    let null = match &taken.arg {
+        None => None,
+        // A text that counts once is known by its code.
+        Some(_) if taken.distinct && taken.how == How::Count => None,
+        Some(arg) => {
+            let value = flow.translator.translate(arg)?;
+            match taken.how {
+                How::Count => {}
+                How::FloatSum => update.value = value.value,
+                How::Sum | How::SumOfSquares => {
+                    let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
+                    let mut magnitude = low.unsigned_abs().max(high.unsigned_abs());
+                    update.value = value.value;
+                    if taken.how == How::SumOfSquares {
+                        let own = &update.value;
+                        let as_type = if magnitude < 1 << 31 { "i64" } else { "i128" };
+                        update.value = format!("(({as_type}){own} * ({as_type}){own})");
+                        // No group has more rows.
+                        let fits = |square: &u128| square.checked_mul(1 << 48).is_some_and(|all| all < 1 << 126);
+                        let square = magnitude.checked_mul(magnitude).filter(fits);
+                        magnitude = square.ok_or("squares beyond 128 bits")?;
+                    }
+                    update.each = i128::try_from(magnitude).ok();
+                    let rows = match flow.multiplied {
+                        true => u128::MAX,
+                        false => u128::from(flow.rows_max),
+                    };
+                    let is_wide = |rows| magnitude.checked_mul(rows).is_none_or(|sum| sum >= 1 << 63);
+                    update.wide = is_wide(rows);
+                    update.own_wide = update.wide && (flow.multiplied || is_wide(thread_rows.into()));
+                    // Of no more rows than there can be.
+                    let bound = magnitude
+                        .checked_mul(rows.min(1 << 48))
+                        .and_then(|bound| i128::try_from(bound).ok());
+                    update.bound = bound.filter(|bound| *bound < i128::MAX / 4);
+                    if !update.wide {
+                        update.bound = Some((1 << 63) - 1);
+                    }
+                }
+                How::Least | How::Greatest => {
+                    let (word, (low, high)) = flow.word(&value)?;
+                    update.bound = Some(low.abs().max(high.abs()));
+                    update.value = match taken.how {
+                        How::Least => format!("((u64){} - (u64){word} + 1)", c_number(high)),
+                        _ => format!("((u64){word} - (u64){} + 1)", c_number(low)),
+                    };
+                }
+            }
+            value.null
+        }
+    };
+    when.extend(null.map(|null| format!("!{null}")));
+    update.when = (!when.is_empty()).then(|| when.join(" && "));
+    Ok(update)
+}
