@@ -122,7 +122,7 @@ impl Fuzzer {
             1 => "rank()".into(),
             2 => "dense_rank()".into(),
             3 => self.pick(&["percent_rank()", "cume_dist()"]).into(),
-            4 => format!("lag({value})"),
+            4 => format!("lag({value}, {})", self.0.random_range(-1..4)),
             5 => format!("lead({value}, {})", self.0.random_range(0..4)),
             6 => format!("lag({number}, {}, 0)", self.0.random_range(-2..4)),
             7 => format!("first_value({value})"),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int64Array};
+use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::functions_window::lead_lag::WindowShift;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::physical_expr::PhysicalExprRef;
@@ -130,11 +132,20 @@ impl Function {
                 }
                 // The evaluator knows by how many, and whether rows come in the opposite order.
                 let row = BEYOND as usize;
-                let reads = function.create_evaluator().map_err(|error| error.to_string())?;
-                let reads = reads.get_range(row, 2 * row).map_err(|error| error.to_string())?;
-                let by = match row - reads.start {
-                    0 => reads.end as i64 - row as i64,
-                    back => -(back as i64),
+                let told = |error: DataFusionError| error.to_string();
+                let mut shift = function.create_evaluator().map_err(told)?;
+                let reads = shift.get_range(row, 2 * row).map_err(told)?;
+                let by = match (row - reads.start, reads.end as i64 - row as i64) {
+                    // By one or by none: which, the first of two rows tells.
+                    (0, 1) => {
+                        let rows: ArrayRef = Arc::new(Int64Array::from(vec![0, 1]));
+                        match shift.evaluate(&[rows], &(0..1)).map_err(told)? {
+                            ScalarValue::Int64(Some(by)) => by,
+                            _ => return Err(refused(expr)),
+                        }
+                    }
+                    (0, ahead) => ahead,
+                    (back, _) => -(back as i64),
                 };
                 Ok(Self::Shifted {
                     value: Arc::clone(value),

@@ -18,7 +18,7 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 use tenon_executor::explain::Chosen;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
-use tenon_executor::node::ExecutorNode as Own;
+use tenon_executor::node::ExecutorNode;
 use tenon_executor::pipeline::{OffloadExec, Ran, chain};
 use tenon_executor::scan::ScanExec;
 
@@ -47,7 +47,10 @@ struct Describer {
 
 fn scans(plan: &Plan) -> usize {
     // An index join looks its inner side up itself.
-    let own = matches!(Own::of(plan.as_ref()), Some(Own::Scan(_) | Own::IndexJoin(_)));
+    let own = matches!(
+        ExecutorNode::of(plan.as_ref()),
+        Some(ExecutorNode::Scan(_) | ExecutorNode::IndexJoin(_))
+    );
     usize::from(own) + plan.children().into_iter().map(scans).sum::<usize>()
 }
 
@@ -202,17 +205,17 @@ impl Describer {
 
     /// What the node says of itself; `names` are those of its inputs' columns.
     fn facts(&self, plan: &Plan, names: &[&[String]]) -> Facts {
-        match Own::of(plan.as_ref()) {
-            Some(Own::Scan(scan)) => return of_scan(scan, self.qualified),
-            Some(Own::Join(join)) => return of_join(join, names),
-            Some(Own::IndexJoin(join)) => return of_index_join(join, names),
-            Some(Own::Group(group)) => {
+        match ExecutorNode::of(plan.as_ref()) {
+            Some(ExecutorNode::Scan(scan)) => return of_scan(scan, self.qualified),
+            Some(ExecutorNode::Join(join)) => return of_join(join, names),
+            Some(ExecutorNode::IndexJoin(join)) => return of_index_join(join, names),
+            Some(ExecutorNode::Group(group)) => {
                 let spec = group.spec();
                 let keys = spec.keys.iter().map(|(key, _)| text(key, first(names)));
                 return aggregate("", keys.collect(), spec.aggregates.as_slice(), names).phase("merge");
             }
             // As DataFusion's, which computes it; and what is offloaded is shown by its input.
-            Some(Own::Window(_) | Own::Offload(_)) | None => {}
+            Some(ExecutorNode::Window(_) | ExecutorNode::Offload(_)) | None => {}
         }
         Facts {
             foreign: true,
