@@ -261,7 +261,8 @@ impl Drop for Others {
 /// Statements that would take far more memory than queries have: each ends, by its end, by 53200 or 54000, or by its time.
 async fn memory(threads: &str) -> Result<()> {
     const LIMIT_MIB: u64 = 256;
-    let mut server = Server::start(&["--query-memory-limit", &format!("{LIMIT_MIB}MiB"), "--threads", threads])?;
+    let limit = format!("{LIMIT_MIB}MiB");
+    let mut server = Server::start_without_gpu(&["--query-memory-limit", &limit, "--threads", threads])?;
     let statements = include_str!("../bounds/memory.sql");
     let mut told = vec![];
     for statement in statements

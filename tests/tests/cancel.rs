@@ -37,7 +37,7 @@ const JOINS: [(&str, &str); 8] = [
 const AFTER_MS: [u64; 5] = [30, 120, 250, 400, 700];
 
 async fn joins() -> Result<()> {
-    let server = Server::start(&[])?;
+    let server = Server::start_without_gpu(&[])?;
     let client = server.connect().await?;
     for table in ["a", "b"] {
         let rows = "SELECT g * 2654435761 % 4294967291, 'row ' || (g * 7919 % 1500007) FROM generate_series(1::int8, 1500000) q (g)";

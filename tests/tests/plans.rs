@@ -60,7 +60,7 @@ fn done(failures: &[String]) -> Result<()> {
 
 /// The 22 queries at scale factor 0.1.
 async fn tpch() -> Result<()> {
-    let server = Server::start(&["--demo=0.1", ARGS[0], ARGS[1]])?;
+    let server = Server::start_without_gpu(&["--demo=0.1", ARGS[0], ARGS[1]])?;
     let client = server.connect().await?;
     let mut failures = Vec::new();
     for number in 1..=22 {
@@ -72,7 +72,7 @@ async fn tpch() -> Result<()> {
 
 /// The queries of `ladder.sql`, over tables of 10 rows to a million.
 async fn ladder() -> Result<()> {
-    let server = Server::start(&ARGS)?;
+    let server = Server::start_without_gpu(&ARGS)?;
     let client = server.connect().await?;
     let text = std::fs::read_to_string(directory().join("ladder.sql"))?;
     let mut plans = String::new();
@@ -113,7 +113,7 @@ async fn shuffled() -> Result<()> {
     let seed: u64 = seed.unwrap_or_else(rand::random);
     println!("plans::shuffled: seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
-    let server = Server::start(&["--demo=0.1", ARGS[0], ARGS[1]])?;
+    let server = Server::start_without_gpu(&["--demo=0.1", ARGS[0], ARGS[1]])?;
     let client = server.connect().await?;
     let mut failures = Vec::new();
     for number in [2, 3, 5, 7, 8, 9, 10, 11, 18, 20, 21] {
@@ -142,7 +142,7 @@ async fn cost(client: &Client, sql: &str) -> Result<f64> {
 
 /// Joins of thirty tables, as a chain, a star and a clique, are ordered in bounded time, and answered.
 async fn thirty() -> Result<()> {
-    let server = Server::start(&ARGS)?;
+    let server = Server::start_without_gpu(&ARGS)?;
     let client = server.connect().await?;
     for statement in tables() {
         client.batch_execute(&statement).await?;

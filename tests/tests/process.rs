@@ -23,6 +23,11 @@ impl Server {
         Self::start_with(args, &[])
     }
 
+    /// The same where no GPU is used: what is tried depends on what the CPU does.
+    pub fn start_without_gpu(args: &[&str]) -> Result<Server> {
+        Self::start_with(args, &[("TENON_DEVICE", "none")])
+    }
+
     /// The same with environment variables.
     pub fn start_with(args: &[&str], env: &[(&str, &str)]) -> Result<Server> {
         Self::start_by(Command::new(binary()), args, env)

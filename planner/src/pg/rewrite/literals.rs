@@ -190,7 +190,7 @@ fn type_values_of(body: &mut SetExpr) {
             for expr in &mut column {
                 if matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_) | Value::Null))
                 {
-                    let literal = taken(&mut **expr);
+                    let literal = taken(expr);
                     **expr = Expr::Cast {
                         kind: CastKind::Cast,
                         expr: Box::new(literal),

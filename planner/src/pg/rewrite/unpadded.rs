@@ -12,7 +12,7 @@ pub(super) fn cast(expr: &mut Expr) {
             data_type,
             array: false,
             ..
-        } if is_bpchar(data_type) => taken(&mut **inner),
+        } if is_bpchar(data_type) => taken(inner),
         Expr::TypedString(typed) if is_bpchar(&typed.data_type) => Expr::Value(typed.value.clone()),
         _ => return,
     };
