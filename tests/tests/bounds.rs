@@ -6,7 +6,7 @@
 
 use crate::process::{Server, failing, rows, sql_state, value};
 use crate::raw::RawClient;
-use crate::trial;
+use crate::{trial, trial_alone};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
@@ -22,12 +22,12 @@ pub fn trials() -> Vec<Trial> {
         trial("bounds::memory_of_files", memory_of_files),
         trial("bounds::recursion", recursion),
         trial("bounds::tables", tables),
-        trial("bounds::long_queries", long_queries),
-        trial("bounds::planning", planning),
-        trial("bounds::stalled_readers", stalled_readers),
+        trial_alone("bounds::long_queries", long_queries),
+        trial_alone("bounds::planning", planning),
+        trial_alone("bounds::stalled_readers", stalled_readers),
         trial("bounds::stalled_timeout", stalled_timeout),
         trial("bounds::idle_timeouts", idle_timeouts),
-        trial("bounds::open_cursors", open_cursors),
+        trial_alone("bounds::open_cursors", open_cursors),
         trial("bounds::many_connections", many_connections),
         trial("bounds::spilling", spilling),
         trial("bounds::moving_frames", moving_frames),
@@ -40,9 +40,8 @@ pub fn trials() -> Vec<Trial> {
 
 const MIB: u64 = 1 << 20;
 
-/// A short statement waits no longer than this beside others as a rule, and never longer than that: the trials share a machine
-/// of two cores with other trials, whose work may take both for some time slices. On an idle machine the worst is below
-/// the first.
+/// A short statement waits no longer than this beside others as a rule, and never longer than that: what runs on the machine
+/// beside the trial may take both its cores for some time slices. On an idle machine the worst is below the first.
 const OTHERS_WAIT: Duration = Duration::from_millis(50);
 const OTHERS_WAIT_MAX: Duration = Duration::from_millis(500);
 

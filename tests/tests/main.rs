@@ -35,6 +35,7 @@ mod wire;
 mod wire_fuzz;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::future::Future;
 use std::time::Duration;
@@ -139,13 +140,37 @@ fn trial_timeout() -> Duration {
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(300))
 }
 
+/// Held by all trials, or by one that measures how long others wait: what runs beside it would be measured too.
+static RUNNING: RwLock<()> = RwLock::new(());
+
 /// A trial whose body is asynchronous and fails by an error or a panic.
 fn trial<F>(name: &str, body: impl FnOnce() -> F + Send + 'static) -> Trial
 where
     F: Future<Output = anyhow::Result<()>>,
 {
+    bounded(name, || RUNNING.read(), body)
+}
+
+/// The same for one that no other trial runs beside.
+fn trial_alone<F>(name: &str, body: impl FnOnce() -> F + Send + 'static) -> Trial
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
+    bounded(name, || RUNNING.write(), body)
+}
+
+/// `turn` waits until the trial may run, for as long as it is held.
+fn bounded<T, F>(
+    name: &str,
+    turn: impl FnOnce() -> T + Send + 'static,
+    body: impl FnOnce() -> F + Send + 'static,
+) -> Trial
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
     let timed = name.to_string();
     Trial::test(name, move || {
+        let _turn = turn();
         let _timed = times::Timed::start(&timed);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let bounded = async { tokio::time::timeout(trial_timeout(), body()).await };
