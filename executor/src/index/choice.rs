@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -85,6 +86,36 @@ pub fn choose(
         }
     }
     Ok(best)
+}
+
+/// The rows whose key in an index is this one, each column an array of one value; None where the scan is to choose how it
+/// reads: there are too many of them, or the index would have to be built and that does not pay for sure.
+pub fn rows_of_key(
+    table: &TableVersion,
+    index: &Index,
+    key: &[ArrayRef],
+    rows_max: usize,
+    budget: &Arc<MemoryBudget>,
+) -> Result<Option<Vec<(u32, u32)>>> {
+    let scanned_rows = usize::try_from(table.rows()).unwrap_or(usize::MAX);
+    if scanned_rows < SCANNED_ROWS_MIN {
+        return Ok(None);
+    }
+    // Where memory is short the scan does without.
+    let reader = match IndexData::ready(table, index) {
+        Some(ready) => Ok(Some(ready)),
+        None if index.is_unique() => IndexData::reader_for(table, index, scanned_rows, budget),
+        None => return Ok(None),
+    };
+    let Ok(Some(reader)) = reader else {
+        return Ok(None);
+    };
+    let range = [reader.encoding().range(key, None, None)?];
+    let rows = reader.count(&range);
+    if rows > rows_max || rows.saturating_mul(ROW_COST) + RANGE_COST > scanned_rows {
+        return Ok(None);
+    }
+    Ok(Some(reader.rows(&range)))
 }
 
 /// An index that finds a join's inner rows.

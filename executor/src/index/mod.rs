@@ -15,7 +15,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{IndexScan, JoinIndex, choose, for_join, is_worth_lookups, semi_join};
+pub use choice::{IndexScan, JoinIndex, choose, for_join, is_worth_lookups, rows_of_key, semi_join};
 pub use data::IndexData;
 pub use encoding::{EncodedKeys, KeyEncoding, KeyRange};
 pub use reader::IndexReader;

@@ -62,7 +62,7 @@ pub struct ScanExec {
     /// Table columns with the runtime filter on each.
     runtime: Vec<(usize, Arc<RuntimeFilter>)>,
     pub(super) index: Option<Arc<IndexScan>>,
-    index_budget: Option<Arc<MemoryBudget>>,
+    pub(super) index_budget: Option<Arc<MemoryBudget>>,
     shared: Arc<PerExecution<Shared>>,
     pub(super) statistics: Arc<Statistics>,
     metrics: ExecutionPlanMetricsSet,
@@ -641,7 +641,7 @@ impl Running {
 
     fn gather(&mut self, segment: usize, rows: Vec<u32>) -> Result<()> {
         if !rows.is_empty() {
-            self.ready.push_back(self.scan.gather(segment, rows)?);
+            self.ready.push_back(self.scan.gather(&self.scan.table, segment, rows)?);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use datafusion::common::Result;
-use tenon_storage::Runs;
+use tenon_storage::{Runs, TableVersion};
 
 use super::exec::{ScanExec, SegmentRange};
 use super::selection::{Dense, Selector, take_column};
@@ -34,7 +34,7 @@ impl ScanExec {
             rows.truncate(left);
             left -= rows.len();
             if !rows.is_empty() {
-                batches.push(scan.gather(segment, rows)?);
+                batches.push(scan.gather(&scan.table, segment, rows)?);
             }
             Ok::<_, datafusion::common::DataFusionError>(left > 0)
         };
@@ -86,10 +86,10 @@ impl ScanExec {
         self.batch(arrays.collect(), run.rows)
     }
 
-    /// Rows of a segment, by their numbers.
-    pub(super) fn gather(&self, segment: usize, rows: Vec<u32>) -> Result<RecordBatch> {
-        let own = self.table.schema().fields().len();
-        let read = &self.table.segments()[segment];
+    /// Rows of a segment of a version of its table, by their numbers.
+    pub(super) fn gather(&self, table: &TableVersion, segment: usize, rows: Vec<u32>) -> Result<RecordBatch> {
+        let own = table.schema().fields().len();
+        let read = &table.segments()[segment];
         let mut columns = self.columns.iter();
         let copied = columns.any(|&column| column < own && read.is_plain(column));
         let dense = copied.then(|| Dense::of(&rows)).flatten();

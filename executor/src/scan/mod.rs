@@ -5,6 +5,7 @@ mod few;
 mod filter;
 #[cfg(test)]
 mod index_tests;
+mod lookup;
 mod provider;
 mod ranges;
 mod selection;

@@ -5,10 +5,9 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::functions::sets::names::is_set;
 use crate::pg::parse::{parse_expression, parse_query};
-use crate::pg::walk::{Visit, VisitMut};
+use crate::pg::walk::{VisitMut, first_call, is_ungrouped};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Visitor,
-    VisitorMut,
+    BinaryOperator, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -183,11 +182,10 @@ fn and(first: Option<Expr>, second: Option<Expr>) -> Option<Expr> {
 
 /// Why rows of a query are not rows of its table.
 fn obstacle(query: &Query, select: &Select) -> Option<&'static str> {
-    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
     if select.distinct.is_some() {
         return Some("Views containing DISTINCT are not automatically updatable.");
     }
-    if grouped {
+    if !is_ungrouped(select) {
         return Some("Views containing GROUP BY are not automatically updatable.");
     }
     if select.having.is_some() {
@@ -199,32 +197,12 @@ fn obstacle(query: &Query, select: &Select) -> Option<&'static str> {
     if query.limit_clause.is_some() || query.fetch.is_some() {
         return Some("Views containing LIMIT or OFFSET are not automatically updatable.");
     }
-    struct Calls(Option<&'static str>);
-    impl Visitor for Calls {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            if let Expr::Function(call) = expr {
-                if call.over.is_some() {
-                    self.0 = Some("Views that return window functions are not automatically updatable.");
-                } else if is_aggregate(call) {
-                    self.0 = Some("Views that return aggregate functions are not automatically updatable.");
-                } else if is_set(call) {
-                    self.0 = Some("Views that return set-returning functions are not automatically updatable.");
-                }
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut calls = Calls(None);
-    for item in &select.projection {
-        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _ = Visit::visit(expr, &mut calls);
-        }
-    }
-    calls.0
+    first_call(&select.projection, |call| match call.over {
+        Some(_) => Some("Views that return window functions are not automatically updatable."),
+        None if is_aggregate(call) => Some("Views that return aggregate functions are not automatically updatable."),
+        None if is_set(call) => Some("Views that return set-returning functions are not automatically updatable."),
+        None => None,
+    })
 }
 
 impl Through {

@@ -6,7 +6,7 @@
 //! it what takes the same short time for each row and makes values of fixed width.
 
 use super::execution::current;
-use super::parameters::{parameter, valued};
+use super::parameters::{parameter, value, valued};
 use super::pieces::PiecesExec;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
@@ -214,9 +214,18 @@ pub(crate) fn rows(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Op
 fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Vec<RecordBatch>>> {
     let values = given.values;
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        let table = match given.state {
+            Some(state) => current(state, scan)?,
+            None => scan.table(),
+        };
+        if let Some(key) = key(scan.given(), values.unwrap_or_default())
+            && let Some(rows) = scan.rows_of_key(table, &key, ROWS_MAX)?
+        {
+            return Ok(Some(rows));
+        }
         let valued = |filter| with_values(&filter, values);
         return match given.state {
-            Some(state) => read(&scan.of_version(current(state, scan)?, valued)?),
+            Some(_) => read(&scan.of_version(table, valued)?),
             None if values.is_some() && !scan.given().is_empty() => read(&scan.with_filters_changed(valued)?),
             None => read(scan),
         };
@@ -249,6 +258,32 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
         limited(batches, 0, plan.fetch())
     };
     Ok(Some(batches))
+}
+
+/// The columns that the conditions compare with values, where they say nothing else than that those are equal.
+fn key(conditions: &[Arc<dyn PhysicalExpr>], values: &[ScalarValue]) -> Option<Vec<(usize, ScalarValue)>> {
+    fn add(
+        condition: &Arc<dyn PhysicalExpr>,
+        values: &[ScalarValue],
+        key: &mut Vec<(usize, ScalarValue)>,
+    ) -> Option<()> {
+        let binary = condition.downcast_ref::<BinaryExpr>()?;
+        if *binary.op() == Operator::And {
+            add(binary.left(), values, key)?;
+            return add(binary.right(), values, key);
+        }
+        let (column, other) = match binary.left().downcast_ref::<Column>() {
+            Some(column) => (column, binary.right()),
+            None => (binary.right().downcast_ref::<Column>()?, binary.left()),
+        };
+        let is_new = key.iter().all(|(known, _)| *known != column.index());
+        (*binary.op() == Operator::Eq && is_new).then_some(())?;
+        key.push((column.index(), value(other, values)?));
+        Some(())
+    }
+    let mut key = vec![];
+    conditions.iter().try_for_each(|one| add(one, values, &mut key))?;
+    (!key.is_empty()).then_some(key)
 }
 
 fn read(scan: &ScanExec) -> Result<Option<Vec<RecordBatch>>> {

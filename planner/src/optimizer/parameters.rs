@@ -136,6 +136,19 @@ pub(crate) fn is_fillable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     comes_to_all(plan, &|expr| parameter(expr).is_some())
 }
 
+/// What a literal or a parameter is. None: the expression is something else, or has no value of its type.
+pub(super) fn value(expr: &Arc<dyn PhysicalExpr>, values: &[ScalarValue]) -> Option<ScalarValue> {
+    if let Some(literal) = expr.downcast_ref::<Literal>() {
+        return Some(literal.value().clone());
+    }
+    let parameter = parameter(expr)?;
+    let (value, of) = (values.get(parameter.index)?, parameter.field.data_type());
+    match value.data_type() == *of {
+        true => Some(value.clone()),
+        false => value.cast_to(of).ok(),
+    }
+}
+
 /// One node with the values in place of its own parameters; its inputs stay as they are.
 pub(super) fn filled(node: Arc<dyn ExecutionPlan>, values: &[ScalarValue]) -> Result<Arc<dyn ExecutionPlan>> {
     with_exprs_changed(node, &|expr| parameter(expr).is_some(), &|expr| valued(expr, values))

@@ -60,6 +60,20 @@ pub(crate) fn expressions_mut<T: VisitMut, B>(
     })
 }
 
+/// The first that `see` makes of the calls in a tree, those in queries within it aside.
+pub(crate) fn first_call<T: Visit, B>(tree: &T, mut see: impl FnMut(&ast::Function) -> Option<B>) -> Option<B> {
+    let found = expressions(tree, |expr, within| match expr {
+        Expr::Function(call) if !within => see(call).map_or(ControlFlow::Continue(()), ControlFlow::Break),
+        _ => ControlFlow::Continue(()),
+    });
+    found.break_value()
+}
+
+/// Whether a SELECT has no GROUP BY.
+pub(crate) fn is_ungrouped(select: &Select) -> bool {
+    matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.is_empty())
+}
+
 struct Expressions<F, B> {
     see: F,
     /// Queries around the place.

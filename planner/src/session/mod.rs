@@ -179,7 +179,14 @@ impl Session {
 
     /// Parses a query string: no statement for an empty one, 42601 with a position for a wrong one.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
-        crate::pg::parse::parse_as(sql, self.settings.is_on("standard_conforming_strings"))
+        if let Some(known) = self.engine.texts.control(sql) {
+            return Ok(vec![known]);
+        }
+        let statements = crate::pg::parse::parse_as(sql, self.settings.is_on("standard_conforming_strings"))?;
+        if let [only] = &statements[..] {
+            self.engine.texts.keep_control(sql, only);
+        }
+        Ok(statements)
     }
 
     pub fn transaction_status(&self) -> TransactionStatus {

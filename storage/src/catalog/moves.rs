@@ -14,9 +14,44 @@ use std::sync::Arc;
 const MOVES_MAX: usize = 1 << 17;
 const BYTES_MAX: usize = 64 << 20;
 
-/// The rows that a transaction takes out of a table: what it leaves of each whole segment that it takes some of.
+/// More rows of a segment than this are kept as bits.
+const FEW_ROWS_MAX: usize = 256;
+
+/// The rows that a transaction takes out of a table, by their whole segments.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Removed(HashMap<u64, Live>);
+pub(crate) struct Removed(HashMap<u64, TakenRows>);
+
+/// Rows of a whole segment that are taken.
+#[derive(Clone, Debug)]
+enum TakenRows {
+    /// By their numbers, ascending.
+    Few(Vec<u32>),
+    /// By what is left.
+    Many(Live),
+}
+
+impl TakenRows {
+    fn add(&mut self, whole: &Segment, rows: impl IntoIterator<Item = u32>) {
+        match self {
+            TakenRows::Few(own) => {
+                own.extend(rows);
+                own.sort_unstable();
+                own.dedup();
+                if own.len() > FEW_ROWS_MAX {
+                    *self = TakenRows::Many(Live::all(whole.rows()).without(own.iter().copied()));
+                }
+            }
+            TakenRows::Many(live) => *live = live.without(rows),
+        }
+    }
+
+    fn rows(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        match self {
+            TakenRows::Few(rows) => Box::new(rows.iter().copied()),
+            TakenRows::Many(live) => Box::new(live.gone()),
+        }
+    }
+}
 
 impl Removed {
     pub fn clear(&mut self) {
@@ -25,8 +60,8 @@ impl Removed {
 
     /// Takes rows of a whole segment, by their numbers there.
     pub fn add(&mut self, whole: &Segment, rows: impl IntoIterator<Item = u32>) {
-        let left = self.0.remove(&whole.id()).unwrap_or_else(|| Live::all(whole.rows()));
-        self.0.insert(whole.id(), left.without(rows));
+        let taken = self.0.entry(whole.id()).or_insert(TakenRows::Few(Vec::new()));
+        taken.add(whole, rows);
     }
 
     /// What is left of a segment; None: all of it. SerializationFailure where a row to be taken is gone already.
@@ -34,20 +69,24 @@ impl Removed {
         let Some(taken) = self.0.get(&segment.whole_id()) else {
             return Ok(None);
         };
-        let Some(live) = segment.live() else {
-            return Ok(Some(taken.clone()));
+        let left = match (segment.live(), taken) {
+            (None, TakenRows::Many(live)) => live.clone(),
+            (None, TakenRows::Few(rows)) => Live::all(segment.rows()).without(rows.iter().copied()),
+            (Some(live), taken) => {
+                if taken.rows().any(|row| live.rank(row as usize).is_none()) {
+                    return Err(StorageError::serialization());
+                }
+                live.without(taken.rows())
+            }
         };
-        if taken.gone().any(|row| live.rank(row as usize).is_none()) {
-            return Err(StorageError::serialization());
-        }
-        Ok(Some(live.without(taken.gone())))
+        Ok(Some(left))
     }
 
     /// Where these rows lie after all moves that are known. SerializationFailure where some are gone.
     pub fn latest(&self, moves: &Moves) -> Result<Vec<RowsOf>> {
         let mut found: HashMap<u64, Vec<u32>> = HashMap::new();
         for (id, taken) in &self.0 {
-            for row in taken.gone() {
+            for row in taken.rows() {
                 let (id, row) = moves.find((*id, row), |id| !moves.of.contains_key(&id))?;
                 found.entry(id).or_default().push(row);
             }
@@ -63,10 +102,10 @@ impl Removed {
         let mut elsewhere: HashMap<u64, Vec<u32>> = HashMap::new();
         for (id, taken) in &self.0 {
             if let Some(segment) = there.get(id) {
-                found.add(segment.whole(), taken.gone());
+                found.add(segment.whole(), taken.rows());
                 continue;
             }
-            for row in taken.gone() {
+            for row in taken.rows() {
                 let (id, row) = moves.find((*id, row), |id| there.contains_key(&id))?;
                 elsewhere.entry(id).or_default().push(row);
             }

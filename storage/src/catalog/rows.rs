@@ -14,6 +14,9 @@ use std::sync::Arc;
 
 /// Segments up to this size are merged with their neighbours.
 const COMPACT_ROWS_MAX: usize = 1 << 16;
+/// So many small segments, none of which is this times as large as the last, become one: each row is copied once for each power of this that
+/// the segments grow by, and less than so many are left of each size.
+const COMPACT_TOGETHER: usize = 4;
 /// A segment of whose rows more than such a part is gone is built anew.
 const WORN_PART: usize = 4;
 /// Statistics are taken anew once as many rows are gone as such a part of those left.
@@ -105,23 +108,39 @@ fn compact(
     budget: &Arc<MemoryBudget>,
     moves: &mut Vec<Move>,
 ) {
-    // Where memory is short the segments stay as they are.
-    while let [.., before, last] = &segments[from..]
-        && before.rows() < 2 * last.rows()
-        && before.rows() + last.rows() <= COMPACT_ROWS_MAX
-    {
-        let columns: Vec<_> = (0..definition.columns.len())
-            .map(|i| [before.column(i), last.column(i)])
-            .collect();
-        let columns: Vec<Vec<_>> = columns.iter().map(|pair| pair.iter().collect()).collect();
-        let rows = before.rows() + last.rows();
+    while let Some(first) = small_from(&segments[from..]).map(|first| from + first) {
+        let small = &segments[first..];
+        let columns = |column: usize| small.iter().map(|segment| segment.column(column)).collect();
+        let columns: Vec<Vec<ArrayRef>> = (0..definition.columns.len()).map(columns).collect();
+        let columns: Vec<Vec<_>> = columns.iter().map(|arrays| arrays.iter().collect()).collect();
+        let rows = small.iter().map(|segment| segment.rows()).sum();
+        // Where memory is short the segments stay as they are.
         let Ok(merged) = Segment::build(&columns, &definition.dictionaries, rows, budget) else {
             return;
         };
-        moves.extend([Move::of(before, &merged, 0), Move::of(last, &merged, before.rows())]);
-        segments.truncate(segments.len() - 2);
+        let mut offset = 0;
+        for segment in small {
+            moves.push(Move::of(segment, &merged, offset));
+            offset += segment.rows();
+        }
+        segments.truncate(first);
         segments.push(merged);
     }
+}
+
+/// The first of the segments at the end that are to be one: so many of a size, or as many rows as one should have.
+fn small_from(segments: &[Arc<Segment>]) -> Option<usize> {
+    let size = |segment: &Arc<Segment>| segment.rows().max(1).ilog(COMPACT_TOGETHER);
+    let largest = size(segments.last()?);
+    let mut rows = 0;
+    let small = segments.iter().rev().take_while(|segment| {
+        let fits = size(segment) <= largest && rows + segment.rows() <= COMPACT_ROWS_MAX;
+        rows += if fits { segment.rows() } else { 0 };
+        fits
+    });
+    let small = small.count();
+    let enough = small >= COMPACT_TOGETHER || (small > 1 && 2 * rows > COMPACT_ROWS_MAX);
+    enough.then(|| segments.len() - small)
 }
 
 /// Whether so much of a segment is gone that it is built anew.

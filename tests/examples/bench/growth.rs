@@ -23,6 +23,7 @@ pub fn run(options: &Options) -> Result<()> {
         let served = Served::new(&options, &[])?;
         let mut of_factor = vec![];
         served.run_with_raw(async |client, raw| {
+            tpch::set(&options, client, raw).await?;
             for &number in &options.queries {
                 let sql = options.sql(number)?;
                 let query = tpch::measure(client, raw, &sql, options.runs).await?;

@@ -7,7 +7,7 @@
 //! `bench small` many small statements and `--rows-max` rows fetched, beside PostgreSQL 15 (`--sf 5` for pgbench's tables,
 //! `--seconds 5` for each of its runs).
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
-//! out. For `tpch`: `--query N` (repeatable), `--set NAME=VALUE` (likewise), and `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
+//! out. For `tpch` and `growth`: `--query N` (repeatable), `--set NAME=VALUE` (likewise); for `tpch` `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
 
 mod clients;
@@ -93,7 +93,7 @@ fn main() -> Result<()> {
              bench join [--rows-max N] [--runs 5] [--threads 2] [--explain]\n       \
              bench clients [--sf 1] [--clients 16] [--seconds 120] [--threads 2] [--set NAME=VALUE]...\n       \
              bench small [--sf 1] [--seconds 5] [--rows-max 10000000] [--threads 2]\n       \
-             bench growth [--factors 1,3,10] [--query N]... [--runs 5] [--threads 2]\n       \
+             bench growth [--factors 1,3,10] [--query N]... [--set NAME=VALUE]... [--runs 5] [--threads 2]\n       \
              bench regret [--seconds 120] [--rows-min N] [--rows-max N] [--runs 5] [--threads 2] [--csv FILE]"
         ),
     }

@@ -29,10 +29,7 @@ pub fn run(options: &Options) -> Result<()> {
         BTreeMap::new()
     };
     served.run_with_raw(async |client, raw| {
-        for setting in &options.set {
-            client.batch_execute(&format!("SET {setting}")).await?;
-            raw.query(&format!("SET {setting}"))?;
-        }
+        set(options, client, raw).await?;
         println!("query    first ms tenon ms   cpu ms |  duckdb ms   cpu ms | answers");
         let mut all = vec![];
         for &number in &options.queries {
@@ -70,6 +67,15 @@ pub fn run(options: &Options) -> Result<()> {
         );
         Ok(())
     })
+}
+
+/// Applies `--set` to both of the sessions.
+pub async fn set(options: &Options, client: &tokio_postgres::Client, raw: &mut Raw) -> Result<()> {
+    for setting in &options.set {
+        client.batch_execute(&format!("SET {setting}")).await?;
+        raw.query(&format!("SET {setting}"))?;
+    }
+    Ok(())
 }
 
 /// A query's fastest run of `runs` as `raw` receives it, after one by the client, and two until its plan is kept.

@@ -17,6 +17,8 @@ pub struct Taken {
     pub arg: Option<PhysicalExprRef>,
     pub filter: Option<PhysicalExprRef>,
     pub how: How,
+    /// Values times themselves: what variances are made of.
+    pub squared: bool,
     /// Each value once.
     pub distinct: bool,
 }
@@ -25,8 +27,6 @@ pub struct Taken {
 pub enum How {
     Count,
     Sum,
-    /// Each value by itself: what variances are made of.
-    SumOfSquares,
     Least,
     Greatest,
     FloatSum,
@@ -129,14 +129,13 @@ impl Cells {
             .map_err(|error| error.to_string())?;
         // Counts of what is never null are all one.
         let counted = if distinct { Some(arg) } else { counted_arg(flow, arg) };
-        let mut cell = |arg: Option<&PhysicalExprRef>, how| {
-            self.cell(Taken {
-                arg: arg.cloned(),
-                filter: filter.cloned(),
-                how,
-                // The least value is the same however often it comes.
-                distinct: distinct && !matches!(how, How::Least | How::Greatest),
-            })
+        let taken = |arg: Option<&PhysicalExprRef>, how| Taken {
+            arg: arg.cloned(),
+            filter: filter.cloned(),
+            how,
+            squared: false,
+            // The least value is the same however often it comes.
+            distinct: distinct && !matches!(how, How::Least | How::Greatest),
         };
         let scale_of = |data_type: &DataType| match data_type {
             DataType::Decimal128(_, scale) => Some(*scale),
@@ -144,13 +143,13 @@ impl Cells {
             _ => None,
         };
         Ok(match (aggregate.fun().name(), &types[..]) {
-            ("count", [DataType::Int64]) => AggregateState::Count(cell(counted, How::Count)),
+            ("count", [DataType::Int64]) => AggregateState::Count(self.cell(taken(counted, How::Count))),
             ("sum", [to @ (DataType::Decimal128(..) | DataType::Int64)])
                 if scale_of(&own).is_some() && scale_of(&own) == scale_of(to) =>
             {
                 AggregateState::Sum {
-                    sum: cell(Some(arg), How::Sum),
-                    count: cell(counted, How::Count),
+                    sum: self.cell(taken(Some(arg), How::Sum)),
+                    count: self.cell(taken(counted, How::Count)),
                     data_type: (*to).clone(),
                 }
             }
@@ -158,8 +157,8 @@ impl Cells {
                 if scale_of(&own).is_some() && scale_of(&own) == scale_of(to) =>
             {
                 AggregateState::Average {
-                    sum: cell(Some(arg), How::Sum),
-                    count: cell(counted, How::Count),
+                    sum: self.cell(taken(Some(arg), How::Sum)),
+                    count: self.cell(taken(counted, How::Count)),
                     data_type: (*to).clone(),
                 }
             }
@@ -167,19 +166,22 @@ impl Cells {
                 "var_samp" | "var_pop" | "stddev" | "stddev_pop",
                 [DataType::UInt64, DataType::LargeBinary, DataType::LargeBinary],
             ) if scale_of(&own).is_some() => AggregateState::Variance {
-                sum: cell(Some(arg), How::Sum),
-                squares: cell(Some(arg), How::SumOfSquares),
-                count: cell(counted, How::Count),
+                sum: self.cell(taken(Some(arg), How::Sum)),
+                squares: self.cell(Taken {
+                    squared: true,
+                    ..taken(Some(arg), How::Sum)
+                }),
+                count: self.cell(taken(counted, How::Count)),
                 scale: scale_of(&own).unwrap_or(0),
             },
             ("sum", [DataType::Float64]) if own == DataType::Float64 => AggregateState::FloatSum {
-                sum: cell(Some(arg), How::FloatSum),
-                count: cell(counted, How::Count),
+                sum: self.cell(taken(Some(arg), How::FloatSum)),
+                count: self.cell(taken(counted, How::Count)),
             },
             ("avg", [DataType::UInt64, DataType::Float64]) if own == DataType::Float64 => {
                 AggregateState::FloatAverage {
-                    sum: cell(Some(arg), How::FloatSum),
-                    count: cell(counted, How::Count),
+                    sum: self.cell(taken(Some(arg), How::FloatSum)),
+                    count: self.cell(taken(counted, How::Count)),
                 }
             }
             (name @ ("min" | "max" | "bool_and" | "bool_or"), [to])
@@ -192,7 +194,7 @@ impl Cells {
                 }
                 let least = matches!(name, "min" | "bool_and");
                 AggregateState::Extreme {
-                    cell: cell(Some(arg), if least { How::Least } else { How::Greatest }),
+                    cell: self.cell(taken(Some(arg), if least { How::Least } else { How::Greatest })),
                     from: if least { high } else { low } as i64,
                     least,
                     data_type: own,

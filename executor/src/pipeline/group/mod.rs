@@ -127,6 +127,7 @@ pub fn group(
         arg: None,
         filter: None,
         how: How::Count,
+        squared: false,
         distinct: false,
     });
     let (keys, late) = keys(fragment, &mut flow, spec)?;

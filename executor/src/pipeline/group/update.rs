@@ -34,16 +34,16 @@ impl Update {
         let Update { value, .. } = self;
         let first = &words[0];
         let line = match (self.how, own) {
-            (How::Sum | How::SumOfSquares, true) if self.own_wide => format!(
+            (How::Sum, true) if self.own_wide => format!(
                 "{{ i128 sum = bits_128({high}, {first}) + (i128){value}; {first} = (u64)sum; \
                  {high} = (u64)((u128)sum >> 64); }}",
                 high = words[1]
             ),
-            (How::Sum | How::SumOfSquares, false) if self.wide => {
+            (How::Sum, false) if self.wide => {
                 format!("add_wide(&{first}, &{}, (i128){value});", words[1])
             }
-            (How::Count | How::Sum | How::SumOfSquares, true) => format!("{first} += (u64){value};"),
-            (How::Count | How::Sum | How::SumOfSquares, false) => format!("add_word(&{first}, (u64){value});"),
+            (How::Count | How::Sum, true) => format!("{first} += (u64){value};"),
+            (How::Count | How::Sum, false) => format!("add_word(&{first}, (u64){value});"),
             (How::FloatSum, true) => format!("{first} = bit_cast<u64>(bit_cast<f64>({first}) + {value});"),
             (How::FloatSum, false) => format!("atomicAdd((f64*)&{first}, {value});"),
             (How::Least | How::Greatest, true) => format!("{first} = max_of<u64>({first}, {value});"),
@@ -59,7 +59,7 @@ impl Update {
     pub fn reduced(&self, own: &[String], words: &[String]) -> String {
         let (mine, to) = (&own[0], &words[0]);
         let body = match self.how {
-            How::Sum | How::SumOfSquares if self.wide => {
+            How::Sum if self.wide => {
                 let mine = match own {
                     [low, high] => format!("bits_128({high}, {low})"),
                     _ => format!("(i128)(i64){mine}"),
@@ -70,7 +70,7 @@ impl Update {
                     words[1]
                 )
             }
-            How::Count | How::Sum | How::SumOfSquares => {
+            How::Count | How::Sum => {
                 format!("u64 sum = warp_reduce({mine}, Sum()); if (lane_id() == 0 && sum) add_word(&{to}, sum);")
             }
             How::FloatSum => format!(
@@ -88,12 +88,12 @@ impl Update {
     pub fn flushed(&self, own: &[String], words: &[String]) -> String {
         let (mine, to) = (&own[0], &words[0]);
         match self.how {
-            How::Sum | How::SumOfSquares if self.wide => format!(
+            How::Sum if self.wide => format!(
                 "if ({mine} | {high}) add_wide(&{to}, &{}, bits_128({high}, {mine}));",
                 words[1],
                 high = own[1]
             ),
-            How::Count | How::Sum | How::SumOfSquares => format!("if ({mine}) add_word(&{to}, {mine});"),
+            How::Count | How::Sum => format!("if ({mine}) add_word(&{to}, {mine});"),
             How::FloatSum => format!("if ({mine}) atomicAdd((f64*)&{to}, bit_cast<f64>({mine}));"),
             How::Least | How::Greatest => format!("if ({mine}) atomicMax(&{to}, {mine});"),
         }
@@ -126,11 +126,11 @@ pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut 
             match taken.how {
                 How::Count => {}
                 How::FloatSum => update.value = value.value,
-                How::Sum | How::SumOfSquares => {
+                How::Sum => {
                     let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
                     let mut magnitude = low.unsigned_abs().max(high.unsigned_abs());
                     update.value = value.value;
-                    if taken.how == How::SumOfSquares {
+                    if taken.squared {
                         let own = &update.value;
                         let as_type = if magnitude < 1 << 31 { "i64" } else { "i128" };
                         update.value = format!("(({as_type}){own} * ({as_type}){own})");

@@ -90,6 +90,9 @@ impl Inputs {
                 }
             }
         }
+        if cells.0.iter().any(|taken| taken.squared) {
+            return Err("variances over windows".into());
+        }
         let rows = flow.rows_max;
         let updates = cells
             .0
@@ -210,7 +213,6 @@ fn taken_in(fragment: &mut Fragment, flow: &mut Flow, update: &Update) -> Transl
             Summed::Most(tree, rows, known)
         }
         How::FloatSum => return Err("sums of floats, which depend on the order".into()),
-        How::SumOfSquares => return Err("variances over windows".into()),
     })
 }
 

@@ -8,7 +8,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::names::known_as;
 use crate::pg::parse::select;
 use crate::pg::rewrite::function_name;
-use crate::pg::walk::{Visit, VisitMut};
+use crate::pg::walk::{Visit, VisitMut, is_ungrouped};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
     SetExpr, Value, Visitor, VisitorMut,
@@ -207,7 +207,7 @@ impl Walker<'_> {
                     .flat_map(super::whole_rows::factors)
                     .filter_map(known_as)
                     .collect(),
-                is_grouped: !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty()),
+                is_grouped: !is_ungrouped(select),
                 has_from: !select.from.is_empty(),
             },
             _ => Around {

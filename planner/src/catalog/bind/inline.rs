@@ -14,12 +14,11 @@ use crate::pg::functions::sets::names::has_set;
 use crate::pg::parse::{parse, parse_expression, select};
 use crate::pg::rewrite::{call, function_name, rewrite};
 use crate::pg::statement::Kind;
-use crate::pg::walk::null;
-use crate::pg::walk::{VisitMut, replace};
+use crate::pg::walk::{VisitMut, is_ungrouped, null, replace};
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function as Call, FunctionArg,
-    FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
-    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut,
+    FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -545,10 +544,6 @@ fn alone(query: &Query) -> Option<Expr> {
         }
         _ => None,
     }
-}
-
-fn is_ungrouped(select: &Select) -> bool {
-    matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty())
 }
 
 /// The rows with, at the end, their number: WITH ORDINALITY.

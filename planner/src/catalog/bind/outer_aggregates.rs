@@ -7,9 +7,9 @@ use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::functions::constant::OF_BODY;
 use crate::pg::names::known_as;
 use crate::pg::rewrite::{call as call_of, function_name};
-use crate::pg::walk::{Visit, VisitMut, expressions};
+use crate::pg::walk::{Visit, VisitMut, expressions, is_ungrouped};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, GroupByExpr, Query, Select, SelectItem, SetExpr, Visitor, VisitorMut,
+    BinaryOperator, Expr, Function, Query, Select, SelectItem, SetExpr, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -68,9 +68,8 @@ fn single(query: &Query) -> Option<&Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return None;
     };
-    let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
     let plain = plain
-        && ungrouped
+        && is_ungrouped(select)
         && select.from.is_empty()
         && select.selection.is_none()
         && select.having.is_none()

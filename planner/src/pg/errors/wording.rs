@@ -102,11 +102,8 @@ pub(super) fn plan(message: &str) -> SqlError {
     {
         return undefined_function(first, message);
     }
-    if let Some(types) = between(
-        &format!("{first}\n"),
-        "Inconsistent data type across values list at row",
-        "\n",
-    ) && let Some((_, types)) = types.split_once("Was ")
+    if let Some((_, types)) = first.split_once("Inconsistent data type across values list at row")
+        && let Some((_, types)) = types.split_once("Was ")
         && let Some((one, other)) = types.split_once(" but found ")
     {
         let (one, other) = (type_name(one), type_name(other));

@@ -4,8 +4,7 @@
 
 use super::spellings::call;
 use crate::pg::functions::aggregate::names::is_aggregate;
-use crate::pg::walk::taken;
-use crate::pg::walk::{VisitMut, expressions};
+use crate::pg::walk::{VisitMut, expressions, taken};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByKind, Query, Select,
     SelectItem, SetExpr, VisitorMut, WindowType,

@@ -3,9 +3,9 @@
 use super::spellings::call;
 use crate::pg::functions::array::OR_EMPTY;
 use crate::pg::parse::select;
+use crate::pg::walk::is_ungrouped;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind, Query, SelectItem,
-    SetExpr, Value,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, Ident, OrderByKind, Query, SelectItem, SetExpr, Value,
 };
 
 /// `ARRAY(subquery)` as a scalar subquery: `array_agg` of its column, or an empty array.
@@ -45,8 +45,7 @@ fn in_place(query: &Query) -> Option<Box<Query>> {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return None;
     };
-    let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let plain = ungrouped
+    let plain = is_ungrouped(select)
         && select.distinct.is_none()
         && select.having.is_none()
         && query.limit_clause.is_none()

@@ -6,10 +6,10 @@ use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::call_over_rows;
 use crate::pg::functions::array::{ASSIGN, ASSIGN_SLICE};
+use crate::pg::walk::is_ungrouped;
 use datafusion::sql::sqlparser::ast::{
-    self, Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins,
+    self, Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
 };
 use tenon_storage::{Generated, TableDefinition};
 
@@ -129,13 +129,12 @@ fn is_separable(query: &Query, select: &Select) -> bool {
     // A list with an aggregate is one row; of its other columns that is not to be seen.
     let mut over_rows = select.projection.iter().map(call_over_rows);
     let first = over_rows.next().flatten();
-    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
     select.distinct.is_none()
         && query.order_by.is_none()
         && query.limit_clause.is_none()
         && query.fetch.is_none()
         && select.projection.iter().all(plain)
-        && (grouped || over_rows.all(|call| call == first))
+        && (!is_ungrouped(select) || over_rows.all(|call| call == first))
 }
 
 /// `(SELECT a, b ...)` as a subquery for each column.

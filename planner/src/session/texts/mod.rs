@@ -5,6 +5,7 @@
 //! is prepared with parameters when its like comes for the second time, and only those of its literals become parameters
 //! whose values the parameters' types hold without a change; the others stay in the text.
 
+mod controls;
 mod cut;
 mod parsed;
 
@@ -12,6 +13,7 @@ use crate::catalog::services::{KeptStatement, KeptStatements};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::{Outcome, PgType};
 use crate::pg::settings::Settings;
+use crate::pg::statement::Statement;
 use crate::session::plan_cache::{Basis, Purpose};
 use crate::session::{Prepared, Session};
 use cut::{Cut, Literal, cut};
@@ -73,7 +75,10 @@ impl Expected {
 
 /// One a server.
 #[derive(Default)]
-pub(crate) struct Texts(Mutex<Kept>);
+pub(crate) struct Texts {
+    kept: Mutex<Kept>,
+    controls: Mutex<HashMap<String, Statement>>,
+}
 
 #[derive(Default)]
 struct Kept {
@@ -117,7 +122,7 @@ impl Kept {
 
 impl KeptStatements for Texts {
     fn shown(&self, settings: &Settings, path: &[String]) -> Vec<KeptStatement> {
-        let own = self.0.lock();
+        let own = self.kept.lock();
         let is_of = |purpose: &Purpose| *purpose.path == *path && purpose.settings.plans_like(settings);
         let texts = own.texts.values().flatten().filter(|text| is_of(&text.purpose));
         let shown = texts.map(|text| KeptStatement {
@@ -145,7 +150,7 @@ impl Session {
         // The snapshot that the statement is going to read.
         self.look_anew().ok()?;
         let (purpose, state) = (self.purpose(), self.state());
-        let mut kept = engine.texts.0.lock();
+        let mut kept = engine.texts.kept.lock();
         if !found.literals.is_empty() {
             let pinned = kept.shapes.get(&found.key)?;
             if !pinned.is_empty() {
@@ -197,7 +202,7 @@ impl Session {
         let mut pinned = match found.literals.is_empty() {
             true => vec![],
             false => {
-                let mut kept = engine.texts.0.lock();
+                let mut kept = engine.texts.kept.lock();
                 let known = kept.shapes.get(&found.key).cloned();
                 if known.is_none() {
                     // Most texts do not come again.
@@ -237,13 +242,13 @@ impl Session {
                 None => pinned = (0..before + found.literals.len()).collect(),
             }
         }
-        engine.texts.0.lock().shapes.insert(shape, pinned);
+        engine.texts.kept.lock().shapes.insert(shape, pinned);
     }
 
     /// Whether something right is kept under a key.
     fn has(&self, key: &str) -> bool {
         let (purpose, meaning) = (self.purpose(), self.state().meaning());
-        let kept = self.engine.texts.0.lock();
+        let kept = self.engine.texts.kept.lock();
         let mut texts = kept.texts.get(key).into_iter().flatten();
         texts.any(|text| text.meaning == meaning && text.purpose == purpose)
     }
@@ -269,7 +274,7 @@ impl Session {
             uses: AtomicU64::new(0),
             used: AtomicU64::new(0),
         };
-        self.engine.texts.0.lock().put(key, text);
+        self.engine.texts.kept.lock().put(key, text);
     }
 
     /// The text prepared with parameters.

@@ -27,7 +27,7 @@ impl Session {
         }
         self.look_anew().ok()?;
         let (purpose, meaning) = (self.purpose(), self.state().meaning());
-        let mut kept = self.engine.texts.0.lock();
+        let mut kept = self.engine.texts.kept.lock();
         kept.clock += 1;
         let texts = kept.texts.get(&key(sql, types))?;
         let right = |text: &&Arc<SharedText>| text.meaning == meaning && text.purpose == purpose;
@@ -45,7 +45,7 @@ impl Session {
         }
         let key = key(sql, types);
         let is_new = {
-            let mut kept = self.engine.texts.0.lock();
+            let mut kept = self.engine.texts.kept.lock();
             let is_new = !kept.shapes.contains_key(&key);
             if is_new {
                 // Most texts do not come again.

@@ -2,25 +2,21 @@
 
 use super::functions;
 use crate::pg::rewrite::function_name;
-use crate::pg::walk::{Visit, expressions};
+use crate::pg::walk::{Visit, first_call};
 use datafusion::functions_aggregate::all_default_aggregate_functions;
-use datafusion::sql::sqlparser::ast::{Expr, Function};
+use datafusion::sql::sqlparser::ast::Function;
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 /// Those that a statement's rewrite makes others of.
-const REWRITTEN: [&str; 10] = [
+const REWRITTEN: [&str; 7] = [
     "every",
-    "grouping",
     "json_agg",
     "json_object_agg",
     "jsonb_agg",
     "jsonb_object_agg",
     "mode",
-    "percentile_cont",
     "percentile_disc",
-    "variance",
 ];
 
 static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| {
@@ -41,20 +37,15 @@ pub(crate) fn is_aggregate(call: &Function) -> bool {
 
 /// Whether there is an aggregate over rows, those within queries aside.
 pub(crate) fn has_aggregate<T: Visit>(tree: &T) -> bool {
-    let found = expressions(tree, |expr, within| match expr {
-        Expr::Function(call) if !within && call.over.is_none() && is_aggregate(call) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
+    let aggregate = |call: &Function| (call.over.is_none() && is_aggregate(call)).then_some(());
+    first_call(tree, aggregate).is_some()
 }
 
 /// What items of a select list call that gives no value a row, as the errors of FOR UPDATE name it; queries within them do
 /// not count.
 pub(crate) fn call_over_rows<T: Visit>(items: &T) -> Option<&'static str> {
-    let found = expressions(items, |expr, within| match expr {
-        Expr::Function(call) if !within && call.over.is_some() => ControlFlow::Break("window functions"),
-        Expr::Function(call) if !within && is_aggregate(call) => ControlFlow::Break("aggregate functions"),
-        _ => ControlFlow::Continue(()),
-    });
-    found.break_value()
+    first_call(items, |call| match call.over {
+        Some(_) => Some("window functions"),
+        None => is_aggregate(call).then_some("aggregate functions"),
+    })
 }

@@ -2,10 +2,9 @@
 
 use super::functions;
 use crate::pg::rewrite::function_name;
-use crate::pg::walk::{Visit, expressions};
-use datafusion::sql::sqlparser::ast::{Expr, Function};
+use crate::pg::walk::{Visit, first_call};
+use datafusion::sql::sqlparser::ast::Function;
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 static NAMES: LazyLock<HashSet<String>> =
@@ -17,9 +16,5 @@ pub(crate) fn is_set(call: &Function) -> bool {
 
 /// Whether there is a call of a function that returns a set, those within queries aside.
 pub(crate) fn has_set<T: Visit>(tree: &T) -> bool {
-    let found = expressions(tree, |expr, within| match expr {
-        Expr::Function(call) if !within && is_set(call) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
+    first_call(tree, |call| is_set(call).then_some(())).is_some()
 }
