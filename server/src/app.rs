@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::config::cli::{Cli, Command};
 use crate::serve::Server;
-use crate::{allocator, demo, descriptors, health, load, logging};
+use crate::{allocator, backup, demo, descriptors, health, load, logging};
 use anyhow::Context;
 use clap::Parser;
 use std::process::ExitCode;
@@ -20,6 +20,27 @@ pub fn main_entry() -> ExitCode {
         Some(Command::Load(args)) => runtime(1).and_then(|runtime| {
             let (rows, time) = runtime.block_on(load::run(args))?;
             println!("{rows} rows loaded into {} in {:.1} s", args.table, time.as_secs_f64());
+            Ok(())
+        }),
+        Some(Command::Backup { from, file }) => runtime(1).and_then(|runtime| {
+            let (bytes, time) = runtime.block_on(backup::run(from, file))?;
+            // The file may be standard output.
+            eprintln!(
+                "{bytes} bytes copied into {} in {:.1} s",
+                file.display(),
+                time.as_secs_f64()
+            );
+            Ok(())
+        }),
+        Some(Command::Restore { file, store }) => Config::load(&cli.settings, std::env::vars()).and_then(|config| {
+            let found = backup::restore(file, store, config.memory_limit_bytes)?;
+            println!(
+                "{} tables with {} rows restored into {} in {:.1} s",
+                found.tables,
+                found.rows,
+                store.display(),
+                found.took.as_secs_f64()
+            );
             Ok(())
         }),
         Some(Command::Health { to }) => runtime(1).and_then(|runtime| runtime.block_on(health::check(to))),

@@ -5,6 +5,7 @@
 
 mod allocator;
 mod app;
+mod backup;
 pub mod config;
 pub mod demo;
 pub mod descriptors;

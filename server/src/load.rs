@@ -58,7 +58,7 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<(u64, Duration)> {
 }
 
 /// A server's error with all that it says.
-fn told(error: tokio_postgres::Error) -> anyhow::Error {
+pub(crate) fn told(error: tokio_postgres::Error) -> anyhow::Error {
     let Some(server) = error.as_db_error() else {
         return error.into();
     };

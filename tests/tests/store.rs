@@ -1,7 +1,7 @@
 //! Servers with a store: what clients were told of is there after the server was killed, at any moment, and of what was under
 //! way everything or nothing. `TENON_SEED` repeats a seed, `TENON_STORE_KILLS` tries more.
 
-use crate::process::{Server, failing, rows, value};
+use crate::process::{Server, binary, failing, rows, value};
 use crate::trial;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
@@ -14,6 +14,7 @@ use tokio_postgres::Client;
 pub fn trials() -> Vec<Trial> {
     vec![
         trial("store::all_kinds_of_objects", all_kinds_of_objects),
+        trial("store::backups_beside_writers", backups_beside_writers),
         trial("store::kills_at_any_moment", kills_at_any_moment),
         trial("store::one_server_a_directory", one_server_a_directory),
     ]
@@ -155,6 +156,27 @@ async fn write(client: Client, writer: i32, first: i32) -> i32 {
     }
 }
 
+/// The number of a writer's last transaction: all before it are there, each in whole.
+async fn last_of(client: &Client, writer: usize) -> Result<i32> {
+    let numbers = async |table: &str| -> Result<BTreeSet<i32>> {
+        let sql = format!("SELECT n FROM {table} WHERE w = {writer} AND n >= 0");
+        let found = rows(client, &sql).await?;
+        let found = found.into_iter().flatten().flatten();
+        Ok(found.map(|n| n.parse()).collect::<Result<_, _>>()?)
+    };
+    let (a, b) = (numbers("a").await?, numbers("b").await?);
+    let last = a.last().copied().unwrap_or(-1);
+    ensure!(a == b, "half a transaction of {last}");
+    ensure!(a.iter().copied().eq(0..=last), "a gap before {last}");
+    let lone = format!("SELECT count(*) FROM a WHERE w = {writer} AND n = -1");
+    let lone: i32 = value(client, &lone).await?.parse()?;
+    ensure!(
+        lone == (0..=last).filter(|n| n % 4 == 3).count() as i32,
+        "{lone} of -1 beside {last}"
+    );
+    Ok(last)
+}
+
 /// No acknowledged transaction is lost, none is there in part.
 async fn kills_at_any_moment() -> Result<()> {
     const WRITERS: i32 = 4;
@@ -194,29 +216,116 @@ async fn kills_at_any_moment() -> Result<()> {
         server = start(directory.path())?;
         let client = server.connect().await?;
         for (writer, (acknowledged, first)) in acknowledged.into_iter().zip(&mut firsts).enumerate() {
-            let numbers = async |table: &str| -> Result<BTreeSet<i32>> {
-                let sql = format!("SELECT n FROM {table} WHERE w = {writer} AND n >= 0");
-                let found = rows(&client, &sql).await?;
-                let found = found.into_iter().flatten().flatten();
-                Ok(found.map(|n| n.parse()).collect::<Result<_, _>>()?)
-            };
-            let (a, b) = (numbers("a").await?, numbers("b").await?);
-            let there = a.last().copied().unwrap_or(-1);
-            let told = format!("kill {kill}, writer {writer}: {there} are there, {acknowledged} acknowledged");
-            ensure!(a == b, "{told}: half a transaction");
-            ensure!(a.iter().copied().eq(0..=there), "{told}: a gap");
+            let told = format!("kill {kill}, writer {writer}");
+            let there = last_of(&client, writer).await.context(told.clone())?;
             // The one that was under way may be there.
-            ensure!([acknowledged, acknowledged + 1].contains(&there), "{told}");
-            *first = there + 1;
-            let lone = format!("SELECT count(*) FROM a WHERE w = {writer} AND n = -1");
-            let lone: i32 = value(&client, &lone).await?.parse()?;
             ensure!(
-                lone == (0..=there).filter(|n| n % 4 == 3).count() as i32,
-                "{told}: {lone} of -1"
+                [acknowledged, acknowledged + 1].contains(&there),
+                "{told}: {there} are there, {acknowledged} acknowledged"
             );
+            *first = there + 1;
         }
     }
     Ok(())
+}
+
+/// A backup holds what was committed before it, all transactions in whole; one that is cut off or changed is refused.
+async fn backups_beside_writers() -> Result<()> {
+    const WRITERS: usize = 3;
+    let seed = rand::rng().random();
+    println!("store::backups_beside_writers: seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let places = tempfile::tempdir()?;
+    let place = |name: String| places.path().join(name);
+    let server = start(&place("store".into()))?;
+    let client = server.connect().await?;
+    client.batch_execute(OBJECTS).await?;
+    client
+        .batch_execute("CREATE TABLE a (w int, n int); CREATE TABLE b (w int, n int, PRIMARY KEY (w, n))")
+        .await?;
+    let expected = answers(&client).await?;
+    for writer in 0..WRITERS {
+        tokio::spawn(write(server.connect().await?, writer as i32, 0));
+    }
+    let mut archive = vec![];
+    for number in 0..4 {
+        tokio::time::sleep(Duration::from_millis(random.random_range(5..200))).await;
+        let mut before = vec![];
+        for writer in 0..WRITERS {
+            let sql = format!("SELECT coalesce(max(n), -1) FROM a WHERE w = {writer}");
+            before.push(value(&client, &sql).await?.parse::<i32>()?);
+        }
+        let checkpoints = server.connect().await?;
+        let checkpoint = tokio::spawn(async move { checkpoints.batch_execute("CHECKPOINT").await });
+        let (file, directory) = (place(format!("{number}.tar")), place(format!("restored {number}")));
+        let (ok, told) = tenon(&["backup", "--from", &server.dsn(), &text(&file)])?;
+        ensure!(ok, "{told}");
+        checkpoint.await??;
+        let (ok, told) = tenon(&["restore", &text(&file), "--store", &text(&directory)])?;
+        ensure!(ok && told.contains("tables with"), "{told}");
+        let restored = start(&directory)?;
+        let there = restored.connect().await?;
+        for (writer, before) in before.into_iter().enumerate() {
+            let last = last_of(&there, writer)
+                .await
+                .with_context(|| format!("backup {number}"))?;
+            ensure!(
+                last >= before,
+                "backup {number}: {last} of {writer} are there, {before} were committed"
+            );
+        }
+        // Those about the tables of all, which the writers change, aside.
+        for (question, (found, expected)) in QUESTIONS.iter().zip(answers(&there).await?.iter().zip(&expected)) {
+            let of_writers = question.contains("pg_class") || question.contains("pg_constraint");
+            ensure!(of_writers || found == expected, "backup {number}: {question}");
+        }
+        there.batch_execute("INSERT INTO a VALUES (9, 9); CHECKPOINT").await?;
+        archive = std::fs::read(&file)?;
+        let (ok, told) = tenon(&["backup", "--from", &server.dsn(), &text(&file)])?;
+        ensure!(!ok && told.contains("is there already"), "{told}");
+        let (ok, told) = tenon(&["restore", &text(&file), "--store", &text(&directory)])?;
+        ensure!(!ok && told.contains("is there already"), "{told}");
+    }
+    // Cut off anywhere before the end of what its last file holds.
+    for number in 0..12 {
+        let cut = random.random_range(0..archive.len() - 1024 - 512);
+        let (file, directory) = (place(format!("cut {number}")), place(format!("of cut {number}")));
+        std::fs::write(&file, &archive[..cut])?;
+        let (ok, told) = tenon(&["restore", &text(&file), "--store", &text(&directory)])?;
+        ensure!(
+            !ok && told.contains("the backup is not"),
+            "cut at {cut} of {}: {told}",
+            archive.len()
+        );
+        ensure!(!directory.exists() && !place(format!("of cut {number}.partial")).exists());
+    }
+    // A byte of the checkpoint, which is the last file.
+    let mut damaged = archive.clone();
+    let at = archive.len() - 1024 - 600;
+    damaged[at] ^= 1;
+    let (file, directory) = (place("damaged".into()), place("of damaged".into()));
+    std::fs::write(&file, &damaged)?;
+    let (ok, told) = tenon(&["restore", &text(&file), "--store", &text(&directory)])?;
+    ensure!(!ok && told.contains("damaged") && !directory.exists(), "{told}");
+
+    let without = Server::start(&[])?;
+    ensure!(failing(&without.connect().await?, "BACKUP").await? == "55000");
+    let file = place("none.tar".into());
+    let (ok, told) = tenon(&["backup", "--from", &without.dsn(), &text(&file)])?;
+    ensure!(!ok && told.contains("keeps no tables on disk"), "{told}");
+    ensure!(!file.exists() && !place("none.tar.partial".into()).exists());
+    Ok(())
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Whether a command of the program succeeds, and all that it says.
+fn tenon(arguments: &[&str]) -> Result<(bool, String)> {
+    let output = std::process::Command::new(binary()).args(arguments).output()?;
+    let told = [output.stdout, output.stderr].concat();
+    Ok((output.status.success(), String::from_utf8_lossy(&told).into_owned()))
 }
 
 async fn one_server_a_directory() -> Result<()> {

@@ -92,6 +92,8 @@ pub enum CopyOutFormat {
         force_quote: Vec<bool>,
     },
     Binary,
+    /// The bytes of one column, as they are.
+    Bytes,
 }
 
 impl CopyOutFormat {

@@ -490,6 +490,7 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("VACUUM", "ANALYZE") => return None,
         ("VACUUM", _) => Utility::Nothing("VACUUM"),
         ("CHECKPOINT", _) => Utility::Checkpoint,
+        ("BACKUP", "") => Utility::Backup,
         ("REINDEX", _) => Utility::Nothing("REINDEX"),
         ("CLUSTER", _) => Utility::Nothing("CLUSTER"),
         ("LISTEN", _) => Utility::Nothing("LISTEN"),

@@ -39,6 +39,8 @@ pub(crate) enum Utility {
     Nothing(&'static str),
     /// Has the store, if there is one, begin a new log.
     Checkpoint,
+    /// Sends a copy of the store.
+    Backup,
     Discard,
     /// Refused with 0A000.
     Unsupported(&'static str),

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 mod at_once;
+mod backup;
 mod block;
 pub(crate) mod context;
 pub mod engine;

@@ -22,6 +22,22 @@ pub struct Cli {
 pub enum Command {
     /// Load a file into a table of a running server, by COPY
     Load(LoadArgs),
+    /// Copy all that a running server with --store holds into a file
+    Backup {
+        /// The server, as postgres://user:password@host:port
+        #[arg(long, value_name = "URL", default_value = "postgres://tenon@127.0.0.1:5432")]
+        from: String,
+        /// The file, which must not be there, or - for standard output
+        file: PathBuf,
+    },
+    /// Make a directory for --store of a backup, and check all of it
+    Restore {
+        /// The backup, or - for standard input
+        file: PathBuf,
+        /// The directory, which must not be there
+        #[arg(long, value_name = "DIR")]
+        store: PathBuf,
+    },
     /// Tell whether a server answers: exit code 0 or 1
     Health {
         /// The server's address

@@ -132,7 +132,7 @@ impl CopyEncoder {
                     out.push(*quote);
                 }
             }
-            CopyOutFormat::Binary => {}
+            CopyOutFormat::Binary | CopyOutFormat::Bytes => {}
         }
     }
 }
@@ -171,6 +171,7 @@ impl CopyRows<'_> {
                 out.extend_from_slice(&(self.columns.len() as i16).to_be_bytes());
                 return self.columns.iter().try_for_each(|column| write_field(column, row, out));
             }
+            CopyOutFormat::Bytes => return self.columns.iter().try_for_each(|column| column.write_binary(row, out)),
         };
         for (i, column) in self.columns.iter().enumerate() {
             if i > 0 {

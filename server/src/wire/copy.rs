@@ -53,8 +53,8 @@ impl Connection {
             mut stream,
             format,
         } = copy;
-        self.output
-            .copy_response(b'H', format == CopyOutFormat::Binary, columns.len());
+        let binary = matches!(format, CopyOutFormat::Binary | CopyOutFormat::Bytes);
+        self.output.copy_response(b'H', binary, columns.len());
         let encoder = CopyEncoder::new(&columns, format, self.style());
         encoder.write_start(&mut self.output.buffer);
         let mut sent = 0;

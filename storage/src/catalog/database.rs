@@ -7,7 +7,7 @@ use super::state::DatabaseState;
 use super::transaction::Transaction;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
-use crate::store::{Disk, Position, Recovered, Store, is_kept};
+use crate::store::{Backup, Disk, Position, Recovered, Store, is_kept};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::path::Path;
 use std::sync::Arc;
@@ -208,11 +208,23 @@ impl Database {
     /// Writes a checkpoint: a start after it reads no log before it. Nothing where there is no store.
     pub fn checkpoint(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
-        let mut last = store.checkpointing();
+        self.checkpoint_of(store, &mut store.checkpointing())
+    }
+
+    /// `last`: the number of the newest checkpoint, held so that there is one at a time.
+    fn checkpoint_of(&self, store: &Store, last: &mut u64) -> Result<()> {
         let (state, number) = {
             let tip = self.tip.lock();
             (tip.state.clone(), store.rotate()?)
         };
-        store.checkpoint(&mut last, number, &state, self.next_oid.load(Ordering::Relaxed))
+        store.checkpoint(last, number, &state, self.next_oid.load(Ordering::Relaxed))
+    }
+
+    /// A copy of all that is committed, with a checkpoint made for it. None where there is no store.
+    pub fn backup(&self) -> Result<Option<Backup>> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let mut last = store.checkpointing();
+        self.checkpoint_of(store, &mut last)?;
+        store.backup(*last).map(Some)
     }
 }

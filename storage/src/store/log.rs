@@ -15,6 +15,16 @@ pub struct Position {
     offset: u64,
 }
 
+impl Position {
+    pub(super) fn file(self) -> u64 {
+        self.file
+    }
+
+    pub(super) fn offset(self) -> u64 {
+        self.offset
+    }
+}
+
 pub(super) struct Log {
     directory: PathBuf,
     disk: Arc<dyn Disk>,

@@ -14,6 +14,7 @@
 //! The design is that of log-structured storage (Rosenblum and Ousterhout 1992, sections 3 and 5), with redo-only commits, as
 //! no change reaches the disk before its transaction ends.
 
+mod backup;
 mod disk;
 mod image;
 mod log;
@@ -22,6 +23,7 @@ mod recover;
 mod rows;
 mod rows_change;
 
+pub use backup::{Backup, unpack};
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use log::Position;
 pub use recover::Recovered;
@@ -232,6 +234,11 @@ impl Store {
         write().map_err(|error| record::failed(&path, &error))?;
         *last = number;
         self.sweep(number)
+    }
+
+    /// A copy of all that is in it; `checkpoint` is the newest.
+    pub(crate) fn backup(&self, checkpoint: u64) -> Result<Backup> {
+        Backup::of(self, checkpoint)
     }
 
     /// Copies the rows that are in use out of logs that are mostly garbage.

@@ -45,6 +45,12 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// Whether a store's files have such names.
+    pub(super) fn is_name(name: &str) -> bool {
+        let number = name.strip_prefix("log-").or_else(|| name.strip_prefix("checkpoint-"));
+        number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
     pub(super) fn of(directory: &Path) -> Result<Files> {
         let failed = |error: std::io::Error| {
             let message = format!("could not read the directory \"{}\": {error}", directory.display());
