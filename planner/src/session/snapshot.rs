@@ -46,6 +46,10 @@ impl Session {
         if let Some(single) = self.single.take()
             && ok
         {
+            // Most have only read.
+            if !self.has_temporary && !single.lock().is_dirty() {
+                return Ok(());
+            }
             let mut transaction = single.lock().clone();
             self.end_temporary_rows(&mut transaction)?;
             commit(transaction)?;

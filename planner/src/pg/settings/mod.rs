@@ -86,8 +86,12 @@ impl Settings {
         Ok(true)
     }
 
-    /// For the server itself: no check.
+    /// For the server itself: no check. What changes nothing leaves the settings the same as all copies of them: BEGIN and COMMIT
+    /// come here each time, and what follows from settings is not computed anew.
     pub(crate) fn put(&mut self, name: String, value: String) {
+        if self.get(&name).as_ref() == Some(&value) {
+            return;
+        }
         Arc::make_mut(&mut self.values).change().insert(name, value);
     }
 
