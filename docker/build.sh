@@ -11,3 +11,5 @@ if ! command -v cc >/dev/null || ! command -v c++ >/dev/null; then
 fi
 cargo build --release --locked --package tenon --bin tenon
 install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tenon" "$output"
+# Names of functions, which are a quarter of it: a panic tells its file and line without them.
+strip "$output"

@@ -12,4 +12,5 @@ getent group tenon >/dev/null || groupadd --system --gid 10001 tenon
 getent passwd tenon >/dev/null ||
     useradd --system --uid 10001 --gid tenon --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin tenon
 install -d -o tenon -g tenon -m 755 /data
+install -d -o tenon -g tenon -m 700 /store /cache
 "$binary" --version

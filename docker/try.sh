@@ -22,23 +22,42 @@ install -m 755 "$binary" "$root/usr/local/bin/tenon"
 install -m 755 docker/install-runtime.sh "$root/tmp/install-runtime.sh"
 chroot "$root" /tmp/install-runtime.sh /usr/local/bin/tenon
 
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+free() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+port=$(free)
+http=$(free)
 inside() { chroot --userspec=10001:10001 "$root" "$@"; }
 if inside env TENON_LISTEN=0.0.0.0:"$port" tenon 2>/dev/null; then
     echo "started on every address without a password file" >&2
     exit 1
 fi
 # Not by the function: $! is to be the server itself, into which chroot turns.
-chroot --userspec=10001:10001 "$root" env TENON_LISTEN=127.0.0.1:"$port" TENON_DATA_DIR=/data tenon --demo=0.01 &
-server=$!
-for _ in $(seq 600); do
-    inside tenon health --to 127.0.0.1:"$port" >/dev/null 2>&1 && break
-    sleep 0.1
-done
-inside tenon health --to 127.0.0.1:"$port"
+start() {
+    chroot --userspec=10001:10001 "$root" env TENON_LISTEN=127.0.0.1:"$port" TENON_HTTP=127.0.0.1:"$http" TENON_STORE=/store \
+        TENON_DATA_DIR=/data XDG_CACHE_HOME=/cache tenon "$@" &
+    server=$!
+    for _ in $(seq 600); do
+        inside tenon health --to 127.0.0.1:"$port" >/dev/null 2>&1 && break
+        sleep 0.1
+    done
+    inside tenon health --to 127.0.0.1:"$port"
+}
+stop() {
+    kill -TERM $server
+    wait $server
+    server=
+}
+start --demo=0.01
 [ "$(stat -c %u /proc/$server)" = 10001 ] || { echo "the server runs as user $(stat -c %u /proc/$server)" >&2; exit 1; }
-psql -XAtd "host=127.0.0.1 port=$port user=tenon dbname=tenon" -c 'SELECT count(*) FROM lineitem'
-kill -TERM $server
-wait $server
-server=
+ask() { psql -XAtd "host=127.0.0.1 port=$port user=tenon dbname=tenon" -c "$1"; }
+rows=$(ask 'SELECT count(*) FROM lineitem')
+python3 - "$http" <<'PY'
+import sys, urllib.request
+def get(path): return urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}{path}", timeout=5).read().decode()
+assert get("/readyz") == "ready\n" and "tenon_statements_total" in get("/metrics")
+PY
+stop
+# The tables are there again.
+start
+[ "$(ask 'SELECT count(*) FROM lineitem')" = "$rows" ] || { echo "lineitem has not its $rows rows any more" >&2; exit 1; }
+stop
 echo "docker/try.sh: ok"

@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 mod codegen;
+pub mod counts;
 pub mod device;
 pub mod explain;
 pub mod expr;

@@ -80,6 +80,9 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         // The address first: a port in use must not cost the time of the demo data.
         let reserved = server.bind(&config.listen).await?;
+        for address in &config.http {
+            println!("metrics on http://{}/metrics", server.observe(*address).await?);
+        }
         let found = server.engine.database().snapshot();
         if config.demo.is_some() && found.table("public", "lineitem").is_some() {
             println!("TPC-H: the tables that the store has");

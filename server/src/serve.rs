@@ -1,6 +1,8 @@
 //! The running server: its listeners, its connections and its end.
 
 use crate::config::Config;
+use crate::http;
+use crate::metrics::Metrics;
 use crate::wire;
 use crate::wire::auth::{Auth, Scram};
 use crate::wire::cancel::Backends;
@@ -10,6 +12,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenon_planner::engine::{Engine, EngineOptions, Spill};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,6 +32,10 @@ pub struct Server {
     pub backends: Arc<Backends>,
     /// One permit a connected client.
     pub connections: Arc<Semaphore>,
+    pub connections_max: usize,
+    pub metrics: Arc<Metrics>,
+    /// Whether clients are served.
+    listens: AtomicBool,
     /// Cancelled when the server stops.
     pub shutdown: CancellationToken,
     pub statement_timeout: Option<Duration>,
@@ -76,6 +83,9 @@ impl Server {
             tls,
             backends: Arc::default(),
             connections: Arc::new(Semaphore::new(config.max_connections)),
+            connections_max: config.max_connections,
+            metrics: Arc::default(),
+            listens: AtomicBool::new(false),
             shutdown: CancellationToken::new(),
             statement_timeout: config.statement_timeout,
             client_stalled_timeout: config.client_stalled_timeout,
@@ -108,7 +118,22 @@ impl Server {
             addresses.push(listener.local_addr().context("the listener's address")?);
             tokio::spawn(self.clone().accept(listener));
         }
+        self.listens.store(true, Ordering::Relaxed);
         Ok(addresses)
+    }
+
+    /// Whether clients are served, and go on to be.
+    pub fn is_ready(&self) -> bool {
+        self.listens.load(Ordering::Relaxed) && !self.shutdown.is_cancelled()
+    }
+
+    /// Answers supervisors on an address, whose true port it gives.
+    pub async fn observe(self: &Arc<Self>, address: SocketAddr) -> anyhow::Result<SocketAddr> {
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.with_context(|| format!("cannot listen on {address} (--http)"))?;
+        let address = listener.local_addr().context("the listener's address")?;
+        tokio::spawn(http::serve(listener, self.clone()));
+        Ok(address)
     }
 
     async fn accept(self: Arc<Self>, listener: TcpListener) {

@@ -14,6 +14,7 @@ mod for_update;
 mod foreign_keys;
 mod fragments;
 mod gpu;
+mod http;
 mod kept;
 mod limits;
 mod oracle;
@@ -57,6 +58,7 @@ fn main() {
     trials.extend(cancel::trials());
     trials.extend(kept::trials());
     trials.extend(limits::trials());
+    trials.extend(http::trials());
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
     trials.extend(foreign_keys::trials());

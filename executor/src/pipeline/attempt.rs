@@ -18,6 +18,7 @@ use super::prepare::in_background;
 use super::run::Running;
 use super::tail::applied;
 use super::top::Top;
+use crate::counts::COUNTS;
 use crate::device::DeviceState;
 use crate::device::{self, Queued};
 use crate::join::cost::CostParameters;
@@ -68,6 +69,12 @@ pub async fn rows(
         }
         Err(why) => (None, Ran::Host(why)),
     };
+    match ran {
+        Ran::Device(_) => COUNTS.fragments_on_device.add(1),
+        Ran::Host(Some(_)) => COUNTS.fragments_on_cpu.add(1),
+        // There is no device, or the session wants none.
+        Ran::Host(None) => {}
+    }
     *report.ran.lock() = Some(ran);
     Ok(found)
 }

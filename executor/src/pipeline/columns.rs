@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Weak};
 
 use super::stored::{Stored, width};
+use crate::counts::COUNTS;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
@@ -184,6 +185,7 @@ fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<L
                 }
                 let load = || Held::load(stream, segment, column, codes);
                 let held = Arc::new(with_room(stream, load)?);
+                COUNTS.bytes_to_device.add(held.bytes());
                 fresh.push((name, Arc::clone(segment), Arc::clone(&held)));
                 Ok(held)
             };
@@ -240,6 +242,16 @@ pub fn cached(table: &TableVersion, column: usize) -> Cached {
             bytes: sum.bytes + entry.of.bytes(),
             uses: sum.uses.max(entry.uses),
         })
+}
+
+/// Bytes of all columns that are in device memory now.
+pub fn cached_bytes() -> u64 {
+    let cache = CACHE.lock();
+    let of_tables = cache.tables.values().flat_map(|entry| &entry.of.held);
+    let all = cache.segments.values().map(|entry| &entry.of).chain(of_tables);
+    // A table's columns hold those of its segments.
+    let all: HashMap<_, _> = all.map(|held| (Arc::as_ptr(held), held.bytes())).collect();
+    all.values().sum()
 }
 
 /// Does what takes device memory; where there is too little, gives up what is cached and not in use, and tries again.

@@ -32,7 +32,7 @@ mod top;
 mod window;
 
 pub use attempt::Ran;
-pub use columns::{Cached, cached};
+pub use columns::{Cached, cached, cached_bytes};
 pub use exec::OffloadExec;
 pub use group::Steps;
 pub use residence::reside;

@@ -39,11 +39,14 @@ impl ScanExec {
         if !equal.iter().all(is_exact) {
             return Ok(None);
         }
-        let key = |column: &usize| {
-            let value = equal.iter().find(|(of, _)| of == column).map(|(_, value)| value);
-            value.map_or_else(|| ScalarValue::Null.to_array(), ScalarValue::to_array)
-        };
-        let key = index.columns.iter().map(key).collect::<Result<Vec<_>>>()?;
+        // In the index's order.
+        let value = |column: &usize| equal.iter().find(|(of, _)| of == column);
+        let key = index
+            .columns
+            .iter()
+            .filter_map(value)
+            .map(|(_, value)| value.to_array());
+        let key = key.collect::<Result<Vec<_>>>()?;
         let Some(found) = rows_of_key(table, index, &key, rows_max, budget)? else {
             return Ok(None);
         };

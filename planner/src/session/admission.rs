@@ -65,6 +65,11 @@ impl Admission {
         }
     }
 
+    /// How many queries have a long turn.
+    pub fn long_turns(&self) -> usize {
+        self.running.lock().1.len()
+    }
+
     /// Whether a query has had a long turn for some time.
     pub fn has_long(&self) -> bool {
         let running = self.running.lock();

@@ -93,6 +93,7 @@ pub struct Engine {
     /// For short queries, which would wait for a poll of each task of all the long ones.
     short: Option<Runtime>,
     sessions: AtomicU64,
+    pinned: Arc<Pinned>,
 }
 
 /// Of a thread that plans or runs queries: plans are walked by recursion. Only what is used is memory.
@@ -149,7 +150,8 @@ impl Engine {
             pinned_budget_bytes: Some(options.query_memory_limit_bytes as u64),
         });
         let budget = MemoryBudget::new(options.memory_limit_bytes);
-        budget.observe(Pinned::start());
+        let pinned = Pinned::start();
+        budget.observe(pinned.clone());
         let database = match &options.store {
             Some(directory) => opened(directory, budget)?,
             None => Database::new(budget),
@@ -175,6 +177,7 @@ impl Engine {
             runtime: Some(runtime),
             short: Some(short),
             sessions: AtomicU64::new(0),
+            pinned,
             options,
         }))
     }
@@ -185,6 +188,16 @@ impl Engine {
 
     pub fn options(&self) -> &EngineOptions {
         &self.options
+    }
+
+    /// Bytes of tables' memory that are registered with the GPU.
+    pub fn pinned_bytes(&self) -> usize {
+        self.pinned.bytes()
+    }
+
+    /// Queries that have a turn for long ones, and how many may.
+    pub fn long_queries(&self) -> (usize, usize) {
+        (self.admission.long_turns(), self.options.max_concurrent_queries)
     }
 
     /// A new connection's session.

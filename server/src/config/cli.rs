@@ -83,6 +83,11 @@ pub struct SettingArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<String>,
 
+    /// Address and port for /metrics, /healthz and /readyz over HTTP [default: none]
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<String>,
+
     /// Generate the TPC-H tables at this scale factor before serving [default when given bare: 0.1]
     #[arg(long, value_name = "SF", num_args = 0..=1, require_equals = true, default_missing_value = "0.1",
           help_heading = "Settings")]
@@ -196,6 +201,7 @@ impl SettingArgs {
     /// The settings' names in a file; in the environment, the same in capitals after `TENON_`.
     pub const NAMES: &[&str] = &[
         "listen",
+        "http",
         "demo",
         "memory_limit",
         "query_memory_limit",

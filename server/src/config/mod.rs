@@ -19,6 +19,8 @@ use tenon_executor::join::calibrate::Calibration;
 #[derive(Clone, Debug)]
 pub struct Config {
     pub listen: Vec<SocketAddr>,
+    /// Where supervisors are answered over HTTP.
+    pub http: Vec<SocketAddr>,
     /// TPC-H scale factor to generate at start.
     pub demo: Option<f64>,
     /// Bytes that tables may use.
@@ -116,6 +118,13 @@ impl Config {
                     value::addresses,
                 )?
                 .unwrap_or_else(|| vec![SocketAddr::from(([127, 0, 0, 1], 5432))]),
+            http: layers
+                .get(
+                    "http",
+                    "an address and a port, such as 127.0.0.1:9187",
+                    value::addresses,
+                )?
+                .unwrap_or_default(),
             demo: layers.get(
                 "demo",
                 "a TPC-H scale factor above 0 and up to 1000, such as 0.1",

@@ -82,6 +82,7 @@ pub async fn serve(socket: Socket, server: Arc<Server>) {
         Err(_) => return tracing::info!("a client did not finish its startup in {STARTUP_TIMEOUT:?}"),
     };
     let Ok(_permit) = server.connections.clone().try_acquire_owned() else {
+        server.metrics.connections_refused.inc();
         let error = SqlError::new(state::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
         let _ = startup::refuse(started.input, started.output, error).await;
         return;
@@ -120,6 +121,8 @@ pub struct Connection {
     shutdown: CancellationToken,
     /// An extended-protocol message failed: everything up to Sync is passed over.
     skipping: bool,
+    /// When the first message came that is not answered yet.
+    asked: Option<Instant>,
 }
 
 impl Connection {
@@ -154,6 +157,8 @@ impl Connection {
         output.put(&BackendKeyData::new(backend.pid, key));
         let (statements, portals) = Default::default();
         let shutdown = server.shutdown.child_token();
+        server.metrics.connections_opened.inc();
+        output.metrics = Some(server.metrics.clone());
         let mut connection = Self {
             input,
             output,
@@ -163,6 +168,7 @@ impl Connection {
             backend,
             shutdown,
             skipping: false,
+            asked: None,
         };
         connection.ready().await?;
         Ok(connection)
@@ -202,6 +208,7 @@ impl Connection {
                 }
                 Err(error) => return Err(error.into()),
             };
+            self.asked.get_or_insert_with(Instant::now);
             if self.skipping && !matches!(message, Message::Sync | Message::Terminate) {
                 continue;
             }
@@ -258,7 +265,11 @@ impl Connection {
         self.session.rest();
         self.tell();
         self.output.put_raw(b'Z', &[status]);
-        Ok(self.output.flush().await?)
+        self.output.flush().await?;
+        if let (Some(asked), Some(metrics)) = (self.asked.take(), &self.output.metrics) {
+            metrics.answered(asked.elapsed());
+        }
+        Ok(())
     }
 
     /// A statement that was stopped ends where its tasks look up from their work. The client knows, but its next statement

@@ -1,9 +1,11 @@
 //! Messages to the client: one buffer, flushed in large pieces.
 
 use crate::encode::{Format, oid};
+use crate::metrics::Metrics;
 use bytes::BytesMut;
 use pgwire::messages::Message;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{SqlError, state};
 use tenon_planner::outcome::ColumnDesc;
@@ -36,6 +38,8 @@ pub struct Output<W> {
     sent: usize,
     /// How long a client may read nothing of what it is sent.
     pub stalled_after: Option<Duration>,
+    /// Who counts how statements end.
+    pub metrics: Option<Arc<Metrics>>,
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
@@ -45,6 +49,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
             buffer: Vec::with_capacity(FLUSH_BYTES + (FLUSH_BYTES >> 2)),
             sent: 0,
             stalled_after: None,
+            metrics: None,
         }
     }
 
@@ -124,6 +129,9 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     }
 
     pub fn command_complete(&mut self, tag: &str) {
+        if let Some(metrics) = &self.metrics {
+            metrics.completed(tag);
+        }
         self.put_raw(b'C', format!("{tag}\0").as_bytes());
     }
 
@@ -167,6 +175,9 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     }
 
     pub fn error(&mut self, severity: Severity, error: &SqlError) {
+        if let Some(metrics) = &self.metrics {
+            metrics.failed(error.state);
+        }
         let severity = if severity == Severity::Fatal { "FATAL" } else { "ERROR" };
         self.report(b'E', severity, error);
     }

@@ -20,7 +20,7 @@ pub use account::{Account, Attempt};
 pub use allocator::{Counting, Entered, apart, current};
 pub use gate::Gate;
 pub use rest::{purge_by, rest};
-pub use watch::{limit, limit_bytes};
+pub use watch::{held_bytes, limit, limit_bytes};
 pub use within::{Within, carry, each, within};
 
 /// Whether the statement that this thread works for may take so many bytes more. They are its own until the thread has taken

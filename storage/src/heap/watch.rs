@@ -61,7 +61,8 @@ pub fn limit_bytes() -> usize {
     LIMIT_BYTES.load(Ordering::Relaxed)
 }
 
-fn held_bytes() -> usize {
+/// What statements hold now.
+pub fn held_bytes() -> usize {
     HELD_BYTES.load(Ordering::Relaxed).max(0) as usize
 }
 

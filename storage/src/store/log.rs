@@ -44,6 +44,8 @@ struct Durable {
     upto: Position,
     /// Somebody syncs.
     running: bool,
+    /// How often the file was synced.
+    syncs: u64,
     /// Why nothing can be made durable any more: after a sync that failed nobody knows what the disk holds.
     failed: Option<String>,
 }
@@ -77,6 +79,7 @@ impl Log {
             durable: Mutex::new(Durable {
                 upto,
                 running: false,
+                syncs: 0,
                 failed: None,
             }),
             synced: Condvar::new(),
@@ -160,10 +163,20 @@ impl Log {
         match result {
             Ok(()) => {
                 durable.upto = durable.upto.max(target);
+                durable.syncs += 1;
                 Ok(())
             }
             Err(error) => Err(self.lost(&mut durable, target.file, &error)),
         }
+    }
+
+    pub(super) fn syncs(&self) -> u64 {
+        self.durable.lock().syncs
+    }
+
+    /// Whether nothing can be made durable any more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.durable.lock().failed.is_some()
     }
 
     /// Whether the log is durable up to there.

@@ -190,6 +190,21 @@ impl Store {
         self.is_due.swap(false, Ordering::Relaxed)
     }
 
+    /// The newest log's number and bytes.
+    pub fn log(&self) -> (u64, u64) {
+        self.log.newest()
+    }
+
+    /// Whether it takes no more changes since a write to disk failed.
+    pub fn has_failed(&self) -> bool {
+        self.log.has_failed()
+    }
+
+    /// Syncs of logs since the store was opened.
+    pub fn syncs(&self) -> u64 {
+        self.log.syncs()
+    }
+
     /// Begins a new log, before which everything is durable: the caller holds off commits meanwhile.
     pub(crate) fn rotate(&self) -> Result<u64> {
         self.log.rotate()

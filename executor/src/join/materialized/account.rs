@@ -7,6 +7,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder}
 use parking_lot::Mutex;
 
 use super::on_device::Outcome;
+use crate::counts::COUNTS;
 use crate::join::choice::Choice;
 
 pub struct Account {
@@ -33,6 +34,9 @@ impl Account {
             .collect();
         match &outcome.found {
             Some((operator, found)) => {
+                COUNTS.joins_on_device.add(1);
+                COUNTS.bytes_to_device.add(found.bytes_in);
+                COUNTS.bytes_from_device.add(found.bytes_out);
                 gauge("gpu_passes", found.passes);
                 gauge("bytes_to_gpu", found.bytes_in);
                 gauge("bytes_from_gpu", found.bytes_out);
@@ -54,6 +58,7 @@ impl Account {
             }
             None => {
                 let why = failures.join("; ");
+                COUNTS.joins_fallen_back.add(1);
                 gauge("gpu_fallbacks", 1);
                 tracing::warn!("a join fell back to the CPU: {why}");
                 choice.path.operator = choice.operator_on_cpu(self.free);

@@ -1,0 +1,213 @@
+//! What the server counts and measures, in the text that Prometheus reads (OpenMetrics 1.0).
+
+use crate::serve::Server;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tenon_executor::counts::COUNTS;
+use tenon_executor::pipeline::cached_bytes;
+use tenon_planner::error::SqlState;
+use tenon_storage::heap;
+
+/// Commands that are told apart; all others are the last.
+const COMMANDS: [&str; 14] = [
+    "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "FETCH", "BEGIN", "COMMIT", "ROLLBACK", "SET", "SHOW",
+    "EXPLAIN", "other",
+];
+
+/// The buckets of durations: from 0.1 ms to 52 s.
+const SHORTEST_S: f64 = 1e-4;
+const BUCKETS: u16 = 20;
+
+type Label = [(&'static str, &'static str); 1];
+
+/// What is counted as it happens, and places for what is looked up when somebody asks.
+pub struct Metrics {
+    registry: Registry,
+    /// Beside `COMMANDS`.
+    statements: Vec<Counter>,
+    errors: Family<Label, Counter>,
+    requests: Histogram,
+    pub connections_opened: Counter,
+    pub connections_refused: Counter,
+    connections: Gauge,
+    connections_max: Gauge,
+    memory: Family<Label, Gauge>,
+    memory_limit: Family<Label, Gauge>,
+    long_queries: Gauge,
+    long_queries_max: Gauge,
+    fragments: Family<Label, Counter>,
+    joins: Family<Label, Counter>,
+    bus_bytes: Family<Label, Counter>,
+    log_bytes: Gauge,
+    log_number: Gauge,
+    log_syncs: Counter,
+    store_failed: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("tenon");
+        let statements = Family::<Label, Counter>::default();
+        let own = Metrics {
+            statements: COMMANDS
+                .map(|command| statements.get_or_create(&[("command", command)]).clone())
+                .into(),
+            errors: Family::default(),
+            requests: Histogram::new(exponential_buckets(SHORTEST_S, 2.0, BUCKETS)),
+            connections_opened: Counter::default(),
+            connections_refused: Counter::default(),
+            connections: Gauge::default(),
+            connections_max: Gauge::default(),
+            memory: Family::default(),
+            memory_limit: Family::default(),
+            long_queries: Gauge::default(),
+            long_queries_max: Gauge::default(),
+            fragments: Family::default(),
+            joins: Family::default(),
+            bus_bytes: Family::default(),
+            log_bytes: Gauge::default(),
+            log_number: Gauge::default(),
+            log_syncs: Counter::default(),
+            store_failed: Gauge::default(),
+            registry: Registry::default(),
+        };
+        registry.register("statements", "Statements that ended well", statements);
+        registry.register(
+            "errors",
+            "Errors that clients were told, by SQLSTATE",
+            own.errors.clone(),
+        );
+        registry.register_with_unit(
+            "request",
+            "From a client's message to the answer that the server is ready for the next",
+            Unit::Seconds,
+            own.requests.clone(),
+        );
+        registry.register("connections_opened", "Clients let in", own.connections_opened.clone());
+        registry.register(
+            "connections_refused",
+            "Clients refused because there were too many",
+            own.connections_refused.clone(),
+        );
+        registry.register("connections", "Clients connected", own.connections.clone());
+        registry.register("connections_max", "Clients that may be", own.connections_max.clone());
+        registry.register_with_unit("memory", "Memory in use", Unit::Bytes, own.memory.clone());
+        registry.register_with_unit(
+            "memory_limit",
+            "Memory that may be in use",
+            Unit::Bytes,
+            own.memory_limit.clone(),
+        );
+        registry.register("long_queries", "Long queries that run", own.long_queries.clone());
+        registry.register(
+            "long_queries_max",
+            "Long queries that may",
+            own.long_queries_max.clone(),
+        );
+        registry.register(
+            "fragments",
+            "Parts of queries for which there was a GPU, by where they ran",
+            own.fragments.clone(),
+        );
+        registry.register(
+            "device_joins",
+            "Single joins that began on the GPU, by what came of them",
+            own.joins.clone(),
+        );
+        registry.register_with_unit(
+            "device_bus",
+            "Copies between memory and the GPU",
+            Unit::Bytes,
+            own.bus_bytes.clone(),
+        );
+        registry.register_with_unit("store_log", "The newest log", Unit::Bytes, own.log_bytes.clone());
+        registry.register(
+            "store_log_number",
+            "The newest log's number: a checkpoint begins a new one",
+            own.log_number.clone(),
+        );
+        registry.register("store_syncs", "Syncs of the log", own.log_syncs.clone());
+        registry.register(
+            "store_failed",
+            "1: a write to disk failed, and nothing more is committed",
+            own.store_failed.clone(),
+        );
+        Metrics { registry, ..own }
+    }
+}
+
+impl Metrics {
+    /// A statement ended, with a command tag such as `INSERT 0 3`.
+    pub fn completed(&self, tag: &str) {
+        let command = tag.split(' ').next().unwrap_or_default();
+        let known = COMMANDS.iter().position(|own| *own == command);
+        self.statements[known.unwrap_or(COMMANDS.len() - 1)].inc();
+    }
+
+    /// A client was told an error.
+    pub fn failed(&self, state: SqlState) {
+        self.errors.get_or_create(&[("sqlstate", state.0)]).inc();
+    }
+
+    /// A request was answered.
+    pub fn answered(&self, took: Duration) {
+        self.requests.observe(took.as_secs_f64());
+    }
+
+    /// All of them, as they are now.
+    pub fn text(&self, server: &Server) -> String {
+        let gauge = |gauge: &Gauge, value: usize| {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        };
+        let labelled = |family: &Family<Label, Gauge>, name, value| {
+            gauge(&family.get_or_create(&[("purpose", name)]), value);
+        };
+        let count = |family: &Family<Label, Counter>, label, value| {
+            family.get_or_create(&[label]).inner().store(value, Ordering::Relaxed);
+        };
+        let free = server.connections.available_permits();
+        gauge(&self.connections, server.connections_max.saturating_sub(free));
+        gauge(&self.connections_max, server.connections_max);
+
+        let budget = server.engine.database().budget();
+        labelled(&self.memory, "tables", budget.in_use_bytes());
+        labelled(&self.memory, "queries", heap::held_bytes());
+        labelled(&self.memory, "pinned", server.engine.pinned_bytes());
+        labelled(&self.memory, "device_columns", cached_bytes() as usize);
+        labelled(&self.memory_limit, "tables", budget.limit_bytes());
+        labelled(
+            &self.memory_limit,
+            "queries",
+            server.engine.options().query_memory_limit_bytes,
+        );
+
+        let (long, long_max) = server.engine.long_queries();
+        gauge(&self.long_queries, long);
+        gauge(&self.long_queries_max, long_max);
+
+        count(&self.fragments, ("ran", "device"), COUNTS.fragments_on_device.get());
+        count(&self.fragments, ("ran", "cpu"), COUNTS.fragments_on_cpu.get());
+        count(&self.joins, ("ran", "device"), COUNTS.joins_on_device.get());
+        count(&self.joins, ("ran", "fell_back"), COUNTS.joins_fallen_back.get());
+        count(&self.bus_bytes, ("to", "device"), COUNTS.bytes_to_device.get());
+        count(&self.bus_bytes, ("to", "host"), COUNTS.bytes_from_device.get());
+
+        if let Some(store) = server.engine.database().store() {
+            let (number, bytes) = store.log();
+            gauge(&self.log_bytes, bytes as usize);
+            gauge(&self.log_number, number as usize);
+            self.log_syncs.inner().store(store.syncs(), Ordering::Relaxed);
+            gauge(&self.store_failed, usize::from(store.has_failed()));
+        }
+        let mut text = String::new();
+        // A String takes all that is written.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
