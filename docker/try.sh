@@ -18,6 +18,8 @@ finish() {
 }
 trap finish EXIT
 [ -x "$root/bin/bash" ] || debootstrap --variant=minbase bookworm "$root" >/dev/null
+# mktemp's directories are root's alone.
+chmod 755 "$root"
 install -m 755 "$binary" "$root/usr/local/bin/tenon"
 install -m 755 docker/install-runtime.sh "$root/tmp/install-runtime.sh"
 chroot "$root" /tmp/install-runtime.sh /usr/local/bin/tenon
