@@ -1,6 +1,6 @@
 //! `tenon backup`: all that a running server has committed, as a tar archive; `tenon restore`: a store made of one.
 
-use crate::load::told;
+use crate::load::{connected, told};
 use crate::progress::Progress;
 use anyhow::{Context, ensure};
 use futures::TryStreamExt;
@@ -11,19 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenon_storage::{Database, MemoryBudget, RealDisk, Recovered, store};
-use tokio_postgres::NoTls;
 
 /// Copies what the server at `from` holds into a file, which has its name only when it is whole and on disk. Gives its bytes and
 /// the time.
 pub async fn run(from: &str, file: &Path) -> anyhow::Result<(u64, Duration)> {
-    let config: tokio_postgres::Config = from
-        .parse()
-        .with_context(|| format!("--from {from}: expected postgres://user:password@host:port"))?;
-    let (client, connection) = config
-        .connect(NoTls)
-        .await
-        .with_context(|| format!("cannot connect to {from}"))?;
-    tokio::spawn(connection);
+    let client = connected("--from", from).await?;
     let mut target = Target::create(file)?;
     let progress = Progress::new("backup", 0, true);
     let copied = async {

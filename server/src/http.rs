@@ -1,6 +1,6 @@
 //! What supervisors ask over HTTP: `/metrics`, `/healthz` (the process answers) and `/readyz` (it takes clients).
 
-use crate::serve::Server;
+use crate::serve::{Server, accept};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 /// More connections at a time are closed.
@@ -28,21 +28,10 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// Answers until the server stops.
 pub async fn serve(listener: TcpListener, server: Arc<Server>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = server.shutdown.cancelled() => return,
-        };
-        let socket = match accepted {
-            Ok((socket, _)) => socket,
-            Err(error) => {
-                tracing::warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
+    let shutdown = server.shutdown.clone();
+    let take = |socket: TcpStream, _| {
         let Ok(permit) = connections.clone().try_acquire_owned() else {
-            continue;
+            return;
         };
         let server = server.clone();
         tokio::spawn(async move {
@@ -60,7 +49,8 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) {
             }
             drop(permit);
         });
-    }
+    };
+    accept(listener, shutdown, take).await;
 }
 
 fn answer(request: &Request<Incoming>, server: &Server) -> Response<Full<Bytes>> {

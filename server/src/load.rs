@@ -17,10 +17,6 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Runs the command. Gives the rows loaded and the time.
 pub async fn run(args: &LoadArgs) -> anyhow::Result<(u64, Duration)> {
     let statement = statement(args)?;
-    let config: tokio_postgres::Config = args
-        .to
-        .parse()
-        .with_context(|| format!("--to {}: expected postgres://user:password@host:port", args.to))?;
     let (mut file, bytes): (Box<dyn Read>, u64) = if args.file.as_os_str() == "-" {
         (Box::new(std::io::stdin()), 0)
     } else {
@@ -28,12 +24,7 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<(u64, Duration)> {
         let bytes = file.metadata()?.len();
         (Box::new(file), bytes)
     };
-    let (client, connection) = config
-        .connect(NoTls)
-        .await
-        .with_context(|| format!("cannot connect to {}", args.to))?;
-    tokio::spawn(connection);
-
+    let client = connected("--to", &args.to).await?;
     let progress = Progress::new(&args.table, bytes, true);
     let sink = client.copy_in(&statement).await.map_err(told)?;
     let mut sink = std::pin::pin!(sink);
@@ -55,6 +46,19 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<(u64, Duration)> {
     }
     let rows = sink.finish().await.map_err(told)?;
     Ok((rows, progress.finish()))
+}
+
+/// A client of the server at a URL, which an option of the command gives.
+pub(crate) async fn connected(option: &str, url: &str) -> anyhow::Result<tokio_postgres::Client> {
+    let config: tokio_postgres::Config = url
+        .parse()
+        .with_context(|| format!("{option} {url}: expected postgres://user:password@host:port"))?;
+    let (client, connection) = config
+        .connect(NoTls)
+        .await
+        .with_context(|| format!("cannot connect to {url}"))?;
+    tokio::spawn(connection);
+    Ok(client)
 }
 
 /// A server's error with all that it says.

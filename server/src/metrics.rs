@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tenon_executor::counts::COUNTS;
@@ -53,93 +53,53 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("tenon");
-        let statements = Family::<Label, Counter>::default();
-        let own = Metrics {
+        let own = &mut registry;
+        let statements: Family<Label, Counter> = registered(own, "statements", "Statements that ended well", None);
+        let requests = Histogram::new(exponential_buckets(SHORTEST_S, 2.0, BUCKETS));
+        let of_requests = "From a client's message to the answer that the server is ready for the next";
+        own.register_with_unit("request", of_requests, Unit::Seconds, requests.clone());
+        let of_errors = "Errors that clients were told, by SQLSTATE";
+        let of_refused = "Clients refused because there were too many";
+        let of_fragments = "Parts of queries for which there was a GPU, by where they ran";
+        let of_joins = "Single joins that began on the GPU, by what came of them";
+        let of_bus = "Copies between memory and the GPU";
+        let of_log_number = "The newest log's number: a checkpoint begins a new one";
+        let of_failure = "1: a write to disk failed, and nothing more is committed";
+        let bytes = || Some(Unit::Bytes);
+        Metrics {
             statements: COMMANDS
                 .map(|command| statements.get_or_create(&[("command", command)]).clone())
                 .into(),
-            errors: Family::default(),
-            requests: Histogram::new(exponential_buckets(SHORTEST_S, 2.0, BUCKETS)),
-            connections_opened: Counter::default(),
-            connections_refused: Counter::default(),
-            connections: Gauge::default(),
-            connections_max: Gauge::default(),
-            memory: Family::default(),
-            memory_limit: Family::default(),
-            long_queries: Gauge::default(),
-            long_queries_max: Gauge::default(),
-            fragments: Family::default(),
-            joins: Family::default(),
-            bus_bytes: Family::default(),
-            log_bytes: Gauge::default(),
-            log_number: Gauge::default(),
-            log_syncs: Counter::default(),
-            store_failed: Gauge::default(),
-            registry: Registry::default(),
-        };
-        registry.register("statements", "Statements that ended well", statements);
-        registry.register(
-            "errors",
-            "Errors that clients were told, by SQLSTATE",
-            own.errors.clone(),
-        );
-        registry.register_with_unit(
-            "request",
-            "From a client's message to the answer that the server is ready for the next",
-            Unit::Seconds,
-            own.requests.clone(),
-        );
-        registry.register("connections_opened", "Clients let in", own.connections_opened.clone());
-        registry.register(
-            "connections_refused",
-            "Clients refused because there were too many",
-            own.connections_refused.clone(),
-        );
-        registry.register("connections", "Clients connected", own.connections.clone());
-        registry.register("connections_max", "Clients that may be", own.connections_max.clone());
-        registry.register_with_unit("memory", "Memory in use", Unit::Bytes, own.memory.clone());
-        registry.register_with_unit(
-            "memory_limit",
-            "Memory that may be in use",
-            Unit::Bytes,
-            own.memory_limit.clone(),
-        );
-        registry.register("long_queries", "Long queries that run", own.long_queries.clone());
-        registry.register(
-            "long_queries_max",
-            "Long queries that may",
-            own.long_queries_max.clone(),
-        );
-        registry.register(
-            "fragments",
-            "Parts of queries for which there was a GPU, by where they ran",
-            own.fragments.clone(),
-        );
-        registry.register(
-            "device_joins",
-            "Single joins that began on the GPU, by what came of them",
-            own.joins.clone(),
-        );
-        registry.register_with_unit(
-            "device_bus",
-            "Copies between memory and the GPU",
-            Unit::Bytes,
-            own.bus_bytes.clone(),
-        );
-        registry.register_with_unit("store_log", "The newest log", Unit::Bytes, own.log_bytes.clone());
-        registry.register(
-            "store_log_number",
-            "The newest log's number: a checkpoint begins a new one",
-            own.log_number.clone(),
-        );
-        registry.register("store_syncs", "Syncs of the log", own.log_syncs.clone());
-        registry.register(
-            "store_failed",
-            "1: a write to disk failed, and nothing more is committed",
-            own.store_failed.clone(),
-        );
-        Metrics { registry, ..own }
+            requests,
+            errors: registered(own, "errors", of_errors, None),
+            connections_opened: registered(own, "connections_opened", "Clients let in", None),
+            connections_refused: registered(own, "connections_refused", of_refused, None),
+            connections: registered(own, "connections", "Clients connected", None),
+            connections_max: registered(own, "connections_max", "Clients that may be", None),
+            memory: registered(own, "memory", "Memory in use", bytes()),
+            memory_limit: registered(own, "memory_limit", "Memory that may be in use", bytes()),
+            long_queries: registered(own, "long_queries", "Long queries that run", None),
+            long_queries_max: registered(own, "long_queries_max", "Long queries that may", None),
+            fragments: registered(own, "fragments", of_fragments, None),
+            joins: registered(own, "device_joins", of_joins, None),
+            bus_bytes: registered(own, "device_bus", of_bus, bytes()),
+            log_bytes: registered(own, "store_log", "The newest log", bytes()),
+            log_number: registered(own, "store_log_number", of_log_number, None),
+            log_syncs: registered(own, "store_syncs", "Syncs of the log", None),
+            store_failed: registered(own, "store_failed", of_failure, None),
+            registry,
+        }
     }
+}
+
+/// A metric that the registry shows under a name.
+fn registered<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> M {
+    let metric = M::default();
+    match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, metric.clone()),
+        None => registry.register(name, help, metric.clone()),
+    }
+    metric
 }
 
 impl Metrics {

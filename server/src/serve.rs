@@ -116,7 +116,9 @@ impl Server {
         let mut addresses = Vec::new();
         for listener in listeners {
             addresses.push(listener.local_addr().context("the listener's address")?);
-            tokio::spawn(self.clone().accept(listener));
+            let server = self.clone();
+            let spawn = move |socket, peer| server.clone().spawn(socket, peer);
+            tokio::spawn(accept(listener, self.shutdown.clone(), spawn));
         }
         self.listens.store(true, Ordering::Relaxed);
         Ok(addresses)
@@ -134,23 +136,6 @@ impl Server {
         let address = listener.local_addr().context("the listener's address")?;
         tokio::spawn(http::serve(listener, self.clone()));
         Ok(address)
-    }
-
-    async fn accept(self: Arc<Self>, listener: TcpListener) {
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = self.shutdown.cancelled() => return,
-            };
-            match accepted {
-                Ok((socket, peer)) => self.clone().spawn(socket, peer),
-                Err(e) => {
-                    // Out of file descriptors, most likely: waiting lets connections end.
-                    tracing::warn!("cannot accept a connection: {e}");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
     }
 
     fn spawn(self: Arc<Self>, socket: TcpStream, peer: SocketAddr) {
@@ -175,6 +160,24 @@ impl Server {
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await.is_err() {
             let left = self.sockets_max - self.sockets.available_permits();
             tracing::warn!("{left} connections did not end in {SHUTDOWN_TIMEOUT:?}");
+        }
+    }
+}
+
+/// Gives the connections to an address to `take`, until the server stops.
+pub(crate) async fn accept(listener: TcpListener, shutdown: CancellationToken, take: impl Fn(TcpStream, SocketAddr)) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.cancelled() => return,
+        };
+        match accepted {
+            Ok((socket, peer)) => take(socket, peer),
+            Err(e) => {
+                // Out of file descriptors, most likely: waiting lets connections end.
+                tracing::warn!("cannot accept a connection: {e}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
         }
     }
 }
