@@ -69,13 +69,8 @@ impl Session {
                 return Ok(Outcome::Command("CHECKPOINT".into()));
             }
             Kind::Utility(Utility::Backup) => {
-                return match tokio::task::block_in_place(|| super::backup::start(self.engine.database())) {
-                    Ok(copy) => Ok(Outcome::CopyOut(copy)),
-                    Err(error) => {
-                        self.fail_transaction();
-                        Err(error)
-                    }
-                };
+                let copy = tokio::task::block_in_place(|| super::backup::start(self.engine.database()));
+                return copy.map(Outcome::CopyOut).inspect_err(|_| self.fail_transaction());
             }
             Kind::Utility(Utility::Nothing(tag)) => return Ok(Outcome::Command((*tag).into())),
             Kind::Utility(Utility::Unsupported(what)) => {
