@@ -21,3 +21,4 @@ pub mod sort_columns;
 pub mod sort_records;
 pub mod sort_strings;
 pub mod split;
+pub mod upload;
