@@ -6,6 +6,7 @@ use crate::metrics::Metrics;
 use crate::wire;
 use crate::wire::auth::{Auth, Scram};
 use crate::wire::cancel::Backends;
+use crate::wire::login::RoleConnections;
 use anyhow::Context;
 use pgwire::tokio::TlsAcceptor;
 use std::io::ErrorKind;
@@ -33,6 +34,7 @@ pub struct Server {
     /// One permit a connected client.
     pub connections: Arc<Semaphore>,
     pub connections_max: usize,
+    pub role_connections: Arc<RoleConnections>,
     pub metrics: Arc<Metrics>,
     /// Whether clients are served.
     listens: AtomicBool,
@@ -63,7 +65,13 @@ impl Server {
             }
             None => Auth::Trust,
         };
+        let superusers = match &auth {
+            Auth::Scram(scram) => scram.users(),
+            Auth::Trust => Vec::new(),
+        };
         let engine = Engine::new(EngineOptions {
+            superusers,
+            password_verifier: wire::auth::kept,
             memory_limit_bytes: config.memory_limit_bytes,
             query_memory_limit_bytes: config.query_memory_limit_bytes,
             gpu_memory_limit_bytes: config.gpu_memory_limit_bytes,
@@ -84,6 +92,7 @@ impl Server {
             backends: Arc::default(),
             connections: Arc::new(Semaphore::new(config.max_connections)),
             connections_max: config.max_connections,
+            role_connections: Arc::default(),
             metrics: Arc::default(),
             listens: AtomicBool::new(false),
             shutdown: CancellationToken::new(),

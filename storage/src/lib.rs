@@ -49,13 +49,15 @@ pub use arena::RegionObserver;
 pub use array_type::ArrayType;
 pub use catalog::database::Published;
 pub use catalog::locks::{LockMode, Wait};
+pub use catalog::rights::{self, privilege};
+pub use catalog::roles;
 pub use catalog::{
-    Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DatabaseState, DeviceResidence, Domain,
-    ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionResult, Generated, Index,
-    IndexDef, IndexKind, IndexSlot, Keys, Locked, Object, ObjectKey, OnCommit, Partition, PartitionBound, PartitionKey,
-    PartitionStrategy, Partitioning, PendingKeys, RangeValue, ReferentialAction, Relation, Role, RowLocation,
-    SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDef, TableDefinition, TableVersion, Transaction, View,
-    default_name,
+    Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DatabaseState, DefaultGrants, DeviceResidence,
+    Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionResult,
+    Generated, Grant, Index, IndexDef, IndexKind, IndexSlot, Keys, Locked, Membership, Object, ObjectKey, OnCommit,
+    Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, PendingKeys, RangeValue,
+    ReferentialAction, Relation, Rights, Role, RowLocation, SchemaEntry, Secured, Sequence, SequenceDef, SequenceOwner,
+    TableDef, TableDefinition, TableVersion, Transaction, View, default_name,
 };
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};

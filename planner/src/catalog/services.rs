@@ -22,8 +22,8 @@ pub(crate) struct KeptStatement {
 
 /// Who keeps queries that were sent as text.
 pub(crate) trait KeptStatements: Send + Sync {
-    /// Those for sessions with such settings and this search path.
-    fn shown(&self, settings: &Settings, path: &[String]) -> Vec<KeptStatement>;
+    /// Those for sessions with such settings, this search path and the rights of a role.
+    fn shown(&self, settings: &Settings, path: &[String], rights: u32) -> Vec<KeptStatement>;
 }
 
 /// One a server.

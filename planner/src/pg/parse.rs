@@ -496,9 +496,6 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("LISTEN", _) => Utility::Nothing("LISTEN"),
         ("UNLISTEN", _) => Utility::Nothing("UNLISTEN"),
         ("NOTIFY", _) => Utility::Nothing("NOTIFY"),
-        ("ALTER", "DEFAULT") => Utility::Nothing("ALTER DEFAULT PRIVILEGES"),
-        ("GRANT", _) => Utility::Nothing("GRANT"),
-        ("REVOKE", _) => Utility::Nothing("REVOKE"),
         ("DISCARD", _) => Utility::Discard,
         ("DO", _) => Utility::Unsupported("DO"),
         ("CREATE", "TRIGGER" | "EXTENSION" | "RULE") => Utility::Unsupported(match word(1) {

@@ -7,6 +7,7 @@ use crate::pg::places::Places;
 use crate::pg::tasks::{self, Short};
 use crate::session::admission::Admission;
 use crate::session::context;
+use crate::session::login::Login;
 use crate::session::plan_cache::PlanCache;
 use crate::session::statements::KeptChecks;
 use crate::session::texts::Texts;
@@ -44,6 +45,10 @@ pub struct EngineOptions {
     pub spill: Option<Spill>,
     /// The directory in which tables outlive the process; None: they do not.
     pub store: Option<PathBuf>,
+    /// Names of users whom the server believes to be superusers, whatever roles there are.
+    pub superusers: Vec<String>,
+    /// What is kept of a password that a role gets: a verifier of the way in which clients are asked for it.
+    pub password_verifier: fn(&str) -> Result<String>,
 }
 
 /// Files of queries that have too little memory.
@@ -67,6 +72,8 @@ impl Default for EngineOptions {
             max_concurrent_queries: (2 * cores).max(8),
             spill: None,
             store: None,
+            superusers: Vec::new(),
+            password_verifier: |_| Err(SqlError::unsupported("a role's PASSWORD")),
         }
     }
 }
@@ -94,6 +101,7 @@ pub struct Engine {
     short: Option<Runtime>,
     sessions: AtomicU64,
     pinned: Arc<Pinned>,
+    pub(crate) superusers: Arc<[String]>,
 }
 
 /// Of a thread that plans or runs queries: plans are walked by recursion. Only what is used is memory.
@@ -178,6 +186,7 @@ impl Engine {
             short: Some(short),
             sessions: AtomicU64::new(0),
             pinned,
+            superusers: options.superusers.clone().into(),
             options,
         }))
     }
@@ -200,10 +209,17 @@ impl Engine {
         (self.admission.long_turns(), self.options.max_concurrent_queries)
     }
 
-    /// A new connection's session.
+    /// The session of a user whose name is believed: a superuser, unless there is a role of that name.
     pub fn session(self: &Arc<Self>, info: SessionInfo) -> Session {
+        let login = self.login(&info.user);
+        self.session_of(info, &login)
+    }
+
+    /// A new connection's session.
+    pub fn session_of(self: &Arc<Self>, info: SessionInfo, login: &Login) -> Session {
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
-        Session::new(self.clone(), info, number)
+        let role = login.role.as_ref().map(|role| role.oid);
+        Session::new(self.clone(), info, role, number)
     }
 
     /// The state that plans are made with and the one that they run with, under a session's wishes for its joins and

@@ -6,6 +6,7 @@ use crate::pg::errors::locate;
 use crate::pg::outcome::Outcome;
 use crate::pg::statement::{Kind, Utility};
 use crate::session::statements;
+use tenon_storage::roles::{BOOTSTRAP, CHECKPOINT};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 
@@ -62,6 +63,7 @@ impl Session {
                 return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
             }
             Kind::Utility(Utility::Checkpoint) => {
+                self.check_in(CHECKPOINT, "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT")?;
                 if let Err(error) = tokio::task::block_in_place(|| self.engine.database().checkpoint()) {
                     self.fail_transaction();
                     return Err(error.into());
@@ -69,6 +71,7 @@ impl Session {
                 return Ok(Outcome::Command("CHECKPOINT".into()));
             }
             Kind::Utility(Utility::Backup) => {
+                self.check_in(BOOTSTRAP, "must be superuser to do BACKUP")?;
                 let copy = tokio::task::block_in_place(|| super::backup::start(self.engine.database()));
                 return copy.map(Outcome::CopyOut).inspect_err(|_| self.fail_transaction());
             }
@@ -115,6 +118,16 @@ impl Session {
                 Ok(outcome) => return Ok(outcome),
             }
         }
+    }
+
+    /// 42501 for who has not the rights of a role.
+    fn check_in(&mut self, role: u32, message: &str) -> Result<()> {
+        let state = self.state();
+        if self.acting_in(&state).has_rights_of(&state, role) {
+            return Ok(());
+        }
+        self.fail_transaction();
+        Err(crate::catalog::rights::refused(message))
     }
 
     /// BEGIN, COMMIT and the like.

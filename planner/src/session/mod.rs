@@ -8,6 +8,7 @@ pub(crate) mod context;
 pub mod engine;
 mod execute;
 pub(crate) mod explain;
+pub mod login;
 pub(crate) mod plan_cache;
 mod prepare;
 pub(crate) mod run;
@@ -24,6 +25,7 @@ pub use texts::Known;
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::sequence::Taken;
+use crate::pg::identity::{Acting, Identity};
 use crate::pg::outcome::ColumnDesc;
 pub use crate::pg::settings::SessionInfo;
 use crate::pg::settings::{Settings, Times};
@@ -132,12 +134,20 @@ pub struct Session {
     expected: Option<texts::Expected>,
     /// The transaction block reads the newest snapshot already that its next statement may read.
     refreshed: bool,
+    /// Who connected.
+    pub(crate) identity: Arc<Identity>,
+    /// Who acts, for the meaning of names and the settings that it was found for.
+    acting: Mutex<Option<(u64, Settings, Acting)>>,
+    /// The statement is only described.
+    pub(crate) describes: bool,
+    /// What runs is the server's own, whoever acts.
+    pub(crate) trusted: bool,
     /// Sees the plans of the statement that EXPLAIN ANALYZE runs.
     pub(crate) watch: Option<Arc<Watch>>,
 }
 
 impl Session {
-    pub(crate) fn new(engine: Arc<Engine>, info: SessionInfo, number: u64) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, info: SessionInfo, login: Option<u32>, number: u64) -> Self {
         let mut settings = Settings::default();
         settings.put("application_name".into(), info.application_name.clone());
         settings.put("session_authorization".into(), info.user.clone());
@@ -148,7 +158,12 @@ impl Session {
             );
         }
         let cancel = CancellationToken::new();
+        let identity = Identity::of(&info.user, &engine.superusers, login);
         Self {
+            identity: Arc::new(identity),
+            acting: Mutex::default(),
+            describes: false,
+            trusted: false,
             engine,
             info: Arc::new(info),
             number,
@@ -277,6 +292,12 @@ impl Session {
 
     /// A setting from the startup message. Unknown names are kept without effect, as for SET.
     pub fn set_startup(&mut self, name: &str, value: &str) -> Result<()> {
+        let state = self.engine.database().snapshot();
+        if name.eq_ignore_ascii_case("session_authorization") {
+            let message = "parameter \"session_authorization\" cannot be set at the start of a session";
+            return Err(SqlError::new(SqlState("55P02"), message));
+        }
+        self.identity.check_setting(&state, &self.settings, name, value)?;
         self.settings.set(name, value)?;
         self.startup = self.settings.clone();
         Ok(())

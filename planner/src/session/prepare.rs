@@ -27,6 +27,8 @@ pub struct Prepared {
     /// The plan made while preparing, good for one execution on the same snapshot. Taken, not kept: a prepared
     /// statement that lies unused must not hold an old version of a table in memory.
     pub(crate) plan: Mutex<Option<(Arc<DatabaseState>, LogicalPlan)>>,
+    /// Whose rights that plan was found to need no more than.
+    pub(crate) rights: u32,
     /// The physical plan of earlier executions.
     pub(crate) slot: Arc<Slot>,
 }
@@ -41,6 +43,7 @@ impl Prepared {
             statement,
             param_fields: Vec::new(),
             plan: Mutex::new(None),
+            rights: 0,
             slot: Arc::default(),
         }
     }
@@ -133,6 +136,7 @@ impl Session {
             columns,
             statement,
             plan: Mutex::new(plan),
+            rights: self.plan_rights(),
             slot: Arc::default(),
         })
     }

@@ -4,6 +4,7 @@ use super::aside::{Aside, LONG_BYTES, aside};
 use super::cancel::{Backend, Entered, Reason, Running};
 use super::extended::{Portal, Portals, Statements};
 use super::input::{Input, InputError};
+use super::login::RoleConnection;
 use super::message::Message;
 use super::output::{Output, Severity};
 use super::startup::{self, Started};
@@ -117,6 +118,8 @@ pub struct Connection {
     pub(super) statements: Statements,
     pub(super) portals: Portals,
     backend: Backend,
+    /// Counted among those of its role.
+    _role_connection: Option<RoleConnection>,
     /// Cancelled with the server's own, whose clones all connections would wait for each other to make.
     shutdown: CancellationToken,
     /// An extended-protocol message failed: everything up to Sync is passed over.
@@ -133,6 +136,8 @@ impl Connection {
             user,
             database,
             settings,
+            login,
+            role_connection,
             secret_bytes,
         } = started;
         let backend = server.backends.register(secret_bytes);
@@ -144,7 +149,7 @@ impl Connection {
             application_name,
             process_id: backend.pid,
         };
-        let mut session = server.engine.session(info);
+        let mut session = server.engine.session_of(info, &login);
         if let Err(error) = super::settings::apply(&mut session, &server, settings) {
             let mut input = input;
             startup::part(&mut input, &mut output, &error).await;
@@ -166,6 +171,7 @@ impl Connection {
             statements,
             portals,
             backend,
+            _role_connection: role_connection,
             shutdown,
             skipping: false,
             asked: None,

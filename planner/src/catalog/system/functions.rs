@@ -7,8 +7,7 @@ use super::regnames::RegType;
 use super::relations::{indexed, is_constraint, relations};
 use super::rows::{self, row};
 use super::{
-    DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, foreign_keys, names, partitions, signatures,
-    types,
+    INFORMATION_SCHEMA_OID, PG_CATALOG_OID, foreign_keys, names, partitions, rights, signatures, types,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::errors::to_datafusion;
@@ -219,7 +218,7 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
             Box::new(|args| Ok(ScalarValue::Boolean(text_array_has(args)?))),
         ),
         EXPANDED => (DataType::new_list(DataType::Struct(pair()), true), Box::new(expanded)),
-        _ => match reg_function(binder, name) {
+        _ => match reg_function(binder, name).or_else(|| rights::function(binder, name)) {
             Some(found) => found,
             None => {
                 let (returns, body) = plain(binder, name)?;
@@ -248,11 +247,9 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
             }),
         ),
         "pg_get_userbyid" => {
-            let user = binder.facts.info.user.clone();
-            let name = move |args: &[ScalarValue]| match number(args, 0)? {
-                oid if oid == i64::from(DATABASE_OWNER.1) => Some(DATABASE_OWNER.0.to_string()),
-                oid if oid == i64::from(ROLE_OID) => Some(user.clone()),
-                oid => Some(format!("unknown (OID={oid})")),
+            let name = move |args: &[ScalarValue]| {
+                let oid = number(args, 0)?;
+                Some(u32::try_from(oid).map_or_else(|_| format!("unknown (OID={oid})"), |oid| rights::name(&own, oid)))
             };
             (DataType::Utf8, Box::new(move |args| ScalarValue::Utf8(name(args))))
         }
@@ -375,19 +372,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
             Box::new(move |_| ScalarValue::Int64(Some(own.services.database.budget().in_use_bytes() as i64))),
         ),
         "pg_size_pretty" => (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(size_of(args)))),
-        "has_any_column_privilege"
-        | "has_column_privilege"
-        | "has_database_privilege"
-        | "has_schema_privilege"
-        | "has_table_privilege"
-        | "has_function_privilege"
-        | "has_sequence_privilege"
-        | "has_tablespace_privilege"
-        | "has_type_privilege"
-        | "pg_has_role"
-        | "pg_relation_is_publishable"
-        | "row_security_active" => {
-            // The one role may do everything.
+        "has_tablespace_privilege" | "pg_relation_is_publishable" | "row_security_active" => {
             (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(true))))
         }
         SUBSCRIPTS => (DataType::new_list(DataType::Int32, true), Box::new(subscripts)),

@@ -15,6 +15,7 @@ mod partitions;
 mod regnames;
 mod relations;
 mod rewrite;
+mod rights;
 mod rows;
 mod settings;
 mod signatures;
@@ -46,13 +47,10 @@ pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 const PG_CATALOG_OID: u32 = 11;
 /// As the functions of `pg_proc` have it.
 const INFORMATION_SCHEMA_OID: u32 = 13_283;
-/// oid of the one database and of the one role.
-const DATABASE_OID: u32 = 5;
-const ROLE_OID: u32 = 10;
+/// oid of the one database.
+const DATABASE_OID: u32 = tenon_storage::rights::DATABASE_OID;
 /// Tables of Tenon's own that are found without a schema.
 const OWN: [&str; 3] = [encodings::NAME, on_device::NAME, texts::NAME];
-/// The predefined role that owns `public`.
-const DATABASE_OWNER: (&str, u32) = ("pg_database_owner", 6171);
 
 type BuiltIn = PgCatalogSchemaProvider<Arc<dyn CatalogProviderList>, EmptyContextProvider>;
 
@@ -97,6 +95,7 @@ fn pg_catalog(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvide
         Some(table) => {
             let schema = columns::typed(name, &table.schema());
             let before = match table {
+                PgCatalogTable::Static(_) if rights::OWN_ROWS.contains(&name) => Ok(Vec::new()),
                 PgCatalogTable::Static(table) => table
                     .data()
                     .iter()

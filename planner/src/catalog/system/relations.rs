@@ -4,15 +4,15 @@
 
 use super::rows::{self, Row, row};
 use super::{
-    DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
+    DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID,
 };
-use super::{encodings, foreign_keys, names, on_device, partitions, settings, texts, types, zones};
+use super::{encodings, foreign_keys, names, on_device, partitions, rights, settings, texts, types, zones};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
 use tenon_storage::{
-    Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation, Sequence, SqlType, TableVersion,
+    Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation, Secured, Sequence, SqlType, TableVersion,
 };
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
@@ -32,7 +32,10 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_index" => indexes(binder),
         "pg_constraint" => constraints(binder),
         "pg_database" => databases(binder),
-        "pg_roles" | "pg_authid" => roles(binder),
+        "pg_roles" => rights::roles(binder, false),
+        "pg_authid" => rights::roles(binder, true),
+        "pg_auth_members" => rights::members(binder),
+        "pg_default_acl" => rights::default_grants(binder),
         "pg_tables" => tables(binder),
         "pg_views" => views(binder),
         "pg_settings" => settings::rows(binder),
@@ -85,10 +88,11 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 ("usesysid", "oid"),
                 ("usecreatedb", "bool"),
                 ("usesuper", "bool"),
+                ("userepl", "bool"),
+                ("usebypassrls", "bool"),
+                ("passwd", "text"),
             ],
-            vec![row! {
-                "usename": binder.facts.info.user.as_str(), "usesysid": ROLE_OID, "usecreatedb": true, "usesuper": true,
-            }],
+            rights::users(binder),
         ),
         "pg_stat_activity" => (
             &[
@@ -170,7 +174,7 @@ fn shown_sequences(binder: &Binder) -> Vec<Row> {
         let mut row = row! {
             "schemaname": own.schema_name.as_str(),
             "sequencename": own.name.as_str(),
-            "sequenceowner": binder.facts.info.user.as_str(),
+            "sequenceowner": rights::owner(binder, own.oid),
             "data_type": own.def.sql_type.base_name(),
             "start_value": own.def.start,
             "min_value": own.def.min,
@@ -250,8 +254,12 @@ fn namespaces(binder: &Binder) -> Vec<Row> {
         .into_iter()
         .chain(stored)
         .map(|(name, oid)| {
-            let owner = if name == "public" { DATABASE_OWNER.1 } else { ROLE_OID };
-            row! { "oid": oid, "nspname": name, "nspowner": owner }
+            row! {
+                "oid": oid,
+                "nspname": name,
+                "nspowner": binder.snapshot.owner(oid),
+                "nspacl": rights::acl(binder, Secured::Schema, oid),
+            }
         })
         .collect()
 }
@@ -268,7 +276,8 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relname": relation.name(),
             "relnamespace": namespace,
             "reltype": 0_i64,
-            "relowner": ROLE_OID,
+            "relowner": binder.snapshot.owner(relation.oid()),
+            "relacl": rights::acl(binder, Secured::of_relation(relation), relation.oid()),
             "relam": if relation.kind() == "table" && !partitions::is_divided(relation) || relation.kind() == "materialized view" { 2_i64 } else { 0 },
             "relpages": table.map_or(0, |table| (table.bytes() / 8192) as i64).min(i32::MAX.into()),
             "reltuples": table.map_or(-1.0, |table| table.rows() as f64),
@@ -299,7 +308,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
                 "oid": index.oid,
                 "relname": index.name.as_str(),
                 "relnamespace": namespace,
-                "relowner": ROLE_OID,
+                "relowner": binder.snapshot.owner(table.oid()),
                 "relam": 403_i64,
                 "reltuples": table.rows() as f64,
                 "relpersistence": if temporary { "t" } else { "p" },
@@ -381,6 +390,7 @@ fn attributes(binder: &Binder) -> Vec<Row> {
             "attgenerated": if column.generated == Some(Generated::Stored) { "s" } else { "" },
             "attislocal": true,
             "attcollation": if column.sql_type.is_string() { 100_i64 } else { 0 },
+            "attacl": rights::column_acl(binder, relation, column.name),
         }
     };
     let mut out = Vec::new();
@@ -534,7 +544,8 @@ fn databases(binder: &Binder) -> Vec<Row> {
     vec![row! {
         "oid": DATABASE_OID,
         "datname": binder.facts.info.database.as_str(),
-        "datdba": ROLE_OID,
+        "datdba": binder.snapshot.owner(DATABASE_OID),
+        "datacl": rights::acl(binder, Secured::Database, DATABASE_OID),
         "encoding": 6_i64,
         "datlocprovider": "c",
         "datcollate": "C.UTF-8",
@@ -546,33 +557,6 @@ fn databases(binder: &Binder) -> Vec<Row> {
     }]
 }
 
-fn roles(binder: &Binder) -> Vec<Row> {
-    let role = |name: &str, oid: u32, is_client: bool| {
-        row! {
-            "oid": oid,
-            "rolname": name,
-            "rolsuper": is_client,
-            "rolinherit": true,
-            "rolcreaterole": false,
-            "rolcreatedb": false,
-            "rolcanlogin": is_client,
-            "rolreplication": false,
-            "rolconnlimit": -1_i64,
-            "rolbypassrls": false,
-        }
-    };
-    let mut rows = vec![
-        role(&binder.facts.info.user, ROLE_OID, true),
-        role(DATABASE_OWNER.0, DATABASE_OWNER.1, false),
-    ];
-    for object in binder.snapshot.objects().values() {
-        if let Object::Role(own) = object {
-            rows.push(role(&own.name, own.oid, own.can_login));
-        }
-    }
-    rows
-}
-
 fn tables(binder: &Binder) -> Vec<Row> {
     let triggered = foreign_keys::tables(binder);
     let table = |table: &Arc<TableVersion>| {
@@ -580,7 +564,7 @@ fn tables(binder: &Binder) -> Vec<Row> {
         row! {
             "schemaname": definition.schema_name.as_str(),
             "tablename": definition.name.as_str(),
-            "tableowner": binder.facts.info.user.as_str(),
+            "tableowner": rights::owner(binder, table.oid()),
             "hasindexes": has_index(table),
             "hasrules": false,
             "hastriggers": triggered.contains(&table.oid()),
@@ -591,7 +575,7 @@ fn tables(binder: &Binder) -> Vec<Row> {
         row! {
             "schemaname": partition.schema_name.as_str(),
             "tablename": partition.name.as_str(),
-            "tableowner": binder.facts.info.user.as_str(),
+            "tableowner": rights::owner(binder, partition.oid),
             "hasindexes": false,
             "hasrules": false,
             "hastriggers": false,
@@ -607,7 +591,7 @@ fn views(binder: &Binder) -> Vec<Row> {
         Relation::View(view) => Some(row! {
             "schemaname": view.schema_name.as_str(),
             "viewname": view.name.as_str(),
-            "viewowner": binder.facts.info.user.as_str(),
+            "viewowner": rights::owner(binder, view.oid),
             "definition": view.sql.as_str(),
         }),
         Relation::Table(_) | Relation::Sequence(_) | Relation::Partition(_) => None,

@@ -1,13 +1,13 @@
 //! The rows of `pg_type` and `pg_enum` that are of this database: enums and their arrays, domains, composite types. (The
 //! columns of a composite type are in no `pg_class`, and the conditions of a domain in no `pg_constraint`.)
 
-use super::ROLE_OID;
+use super::rights;
 use super::regnames::split;
 use super::relations::schema_oid;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
-use tenon_storage::{Composite, Domain, EnumType, Object, SqlType, quote};
+use tenon_storage::{Composite, Domain, EnumType, Object, SqlType, quote, Secured};
 
 fn enums(binder: &Binder) -> impl Iterator<Item = &'static EnumType> + '_ {
     binder.snapshot.objects().values().filter_map(|object| match object {
@@ -72,7 +72,8 @@ fn typed(binder: &Binder, (oid, schema, name): (u32, &str, &str), rest: Row) -> 
         "oid": oid,
         "typname": name,
         "typnamespace": schema_oid(binder, schema),
-        "typowner": ROLE_OID,
+        "typowner": binder.snapshot.owner(oid),
+        "typacl": rights::acl(binder, Secured::Type, oid),
         "typisdefined": true,
         "typdelim": ",",
     };

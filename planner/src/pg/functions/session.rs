@@ -4,6 +4,7 @@ use super::constant::ConstantFunction;
 use super::sequence::Taken;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::identity::{Acting, Identity};
 use crate::pg::planning;
 use crate::pg::settings::{SessionInfo, Settings, unrecognized};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
@@ -41,6 +42,9 @@ pub(crate) struct Facts {
     /// Calls of `set_config`, carried out after the statement: name, value, only for the transaction.
     pub assignments: Arc<Mutex<Vec<(String, String, bool)>>>,
     pub cancel: CancellationToken,
+    pub identity: Arc<Identity>,
+    /// Who acts.
+    pub acting: Acting,
     /// What ends the planning of the statement.
     pub planning: planning::Statement,
     /// Whether the plan has a value of this statement in it, so that it cannot serve another.
@@ -271,6 +275,11 @@ impl ScalarUDFImpl for SessionFunction {
                         return Err(to_datafusion(null));
                     }
                     let value = if values.is_null(row) { "" } else { values.value(row) };
+                    let facts = &self.facts;
+                    let (identity, name) = (&facts.identity, names.value(row));
+                    identity
+                        .check_setting(&facts.snapshot, &facts.settings, name, value)
+                        .map_err(to_datafusion)?;
                     self.facts
                         .settings
                         .clone()

@@ -30,6 +30,15 @@ pub(super) fn target(session: &mut Session, name: &ObjectName, temporary: bool) 
         return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
     }
     let schema = session.temporary_schema();
+    let state_now = session.state();
+    let asked = super::role::rights(session, &state_now);
+    if asked.check_database("", tenon_storage::privilege::TEMPORARY).is_err() {
+        let message = format!(
+            "permission denied to create temporary tables in database \"{}\"",
+            session.info.database
+        );
+        return Err(crate::catalog::rights::refused(message));
+    }
     let transaction = session.transaction()?;
     let mut transaction = transaction.lock();
     if transaction.state().schema(&schema).is_none() {

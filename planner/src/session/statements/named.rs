@@ -103,6 +103,7 @@ pub(super) async fn bound(
         values.push(evaluate(session, argument, field).await?);
     }
     let prepared = Prepared {
+        rights: 0,
         params: params.iter().map(|field| crate::pg::types::pg_type(field)).collect(),
         param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
         param_fields: params,

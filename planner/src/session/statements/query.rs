@@ -181,7 +181,8 @@ fn made(
         .plan
         .lock()
         .take()
-        .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state) && !session.surroundings.are_some());
+        .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state) && !session.surroundings.are_some())
+        .filter(|_| prepared.rights == session.plan_rights());
     // Plans that hold a value of their statement serve no other.
     let (plan, described, reusable) = match cached {
         Some((_, plan)) => (plan, prepared.columns.clone(), true),

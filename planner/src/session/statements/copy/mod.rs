@@ -4,7 +4,7 @@ mod fill;
 mod options;
 mod sink;
 
-use super::{defaults, insert, query, select, updatable};
+use super::{defaults, insert, permitted, query, select, updatable};
 use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
@@ -26,7 +26,7 @@ use sink::{Destination, Sink};
 use std::path::Path;
 use std::sync::Arc;
 use tenon_storage::load::{CopyFormat, CopyLoader, FileFormat, Target, load_file};
-use tenon_storage::{Generated, Relation, TableDefinition, TableVersion};
+use tenon_storage::{Generated, Relation, TableDefinition, TableVersion, privilege};
 
 pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy) -> Result<Outcome> {
     if copy.to && copy.filter.is_some() {
@@ -163,6 +163,7 @@ async fn from(
         .iter()
         .map(|at| table.definition().columns[*at].name.clone())
         .collect();
+    permitted::columns(&binder, relation, privilege::INSERT, names.iter().map(String::as_str))?;
     let (defaults, late) = constants(session, &table, &columns)?;
     let budget = session.engine.database().budget().clone();
     let fill = Fill::of(&binder, table.definition(), &late, copy.filter.as_ref(), &budget)?;
@@ -193,6 +194,13 @@ async fn from(
             }))
         }
         CopyEndpoint::File(path) => {
+            let rights = binder.rights();
+            if !rights.is_in(tenon_storage::roles::READ_SERVER_FILES) {
+                let message =
+                    "must be superuser or have privileges of the pg_read_server_files role to COPY from a file";
+                return Err(crate::catalog::rights::refused(message)
+                    .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."));
+            }
             let path = files::allowed(&session.engine.services, path)?;
             let guessed = FileFormat::of_path(&path);
             let default = if guessed == Some(FileFormat::Csv) {
