@@ -24,6 +24,7 @@ mod process;
 mod raw;
 #[path = "../examples/bench/regret/mod.rs"]
 mod regret;
+mod roles;
 mod row_locks;
 mod slt;
 #[path = "../examples/bench/small/mod.rs"]
@@ -63,6 +64,7 @@ fn main() {
     trials.extend(demo::trials());
     trials.extend(foreign_keys::trials());
     trials.extend(store::trials());
+    trials.extend(roles::trials());
     trials.extend(row_locks::trials());
     trials.extend(for_update::trials());
     trials.push(trial("bench::regret", small_regret));

@@ -182,6 +182,7 @@ async fn create_from_file(
     else {
         return Ok(None);
     };
+    session.binder().check_reads_files()?;
     let file = files::source(&session.engine.services, session.cancel(), &name, format)?;
     let fields: Vec<_> = file
         .columns

@@ -27,7 +27,14 @@ pub(super) async fn run(session: &mut Session, analyze: &Analyze) -> Result<Outc
             }
         }
     }
-    for (table, columns) in work {
+    let rights = binder.rights();
+    let (own, others): (Vec<_>, Vec<_>) = work.into_iter().partition(|(table, _)| rights.owns(table.oid()));
+    for (table, _) in others {
+        let what = if analyze.tag == "VACUUM" { "vacuum" } else { "analyze" };
+        let message = format!("permission denied to {what} \"{}\", skipping it", table.name());
+        session.warn(SqlState("01000"), message);
+    }
+    for (table, columns) in own {
         if analyze.verbose {
             let name = format!("{}.{}", table.definition().schema_name, table.name());
             session.inform(format!("analyzing \"{name}\""));

@@ -110,6 +110,7 @@ pub(super) async fn attach(session: &mut Session, to: &Relation, name: &ObjectNa
     let binder = session.binder();
     let parent = parent(to)?;
     let relation = binder.names().relation(name)?.clone();
+    binder.rights().check_owner(&relation)?;
     let child = match &relation {
         Relation::Table(table) if table.definition().query.is_none() => table.clone(),
         Relation::Partition(partition) => {
