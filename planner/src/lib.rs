@@ -13,6 +13,6 @@ pub mod session;
 pub use pg::statement::Statement;
 pub use pg::{error, outcome, settings, statement};
 pub use session::engine;
-pub use session::login;
 pub use session::engine::{Engine, EngineOptions, STACK_BYTES};
+pub use session::login;
 pub use session::{Prepared, Session, SessionInfo};

@@ -49,8 +49,6 @@ pub use arena::RegionObserver;
 pub use array_type::ArrayType;
 pub use catalog::database::Published;
 pub use catalog::locks::{LockMode, Wait};
-pub use catalog::rights::{self, privilege};
-pub use catalog::roles;
 pub use catalog::{
     Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DatabaseState, DefaultGrants, DeviceResidence,
     Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionResult,
@@ -59,6 +57,7 @@ pub use catalog::{
     ReferentialAction, Relation, Rights, Role, RowLocation, SchemaEntry, Secured, Sequence, SequenceDef, SequenceOwner,
     TableDef, TableDefinition, TableVersion, Transaction, View, default_name,
 };
+pub use catalog::{privilege, rights, roles};
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};
 pub use memory::{MemoryBudget, Reclaim, Reservation};

@@ -60,14 +60,32 @@ async fn login() -> Result<()> {
     .await?;
     // A verifier, which is given as it is, lets in who knows its password.
     let verifier = value(&boss, "SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'").await?;
-    ensure!(verifier.starts_with("SCRAM-SHA-256$4096:") && !verifier.contains("annpw"), "{verifier}");
-    boss.batch_execute(&format!("CREATE ROLE twin LOGIN PASSWORD '{verifier}'")).await?;
+    ensure!(
+        verifier.starts_with("SCRAM-SHA-256$4096:") && !verifier.contains("annpw"),
+        "{verifier}"
+    );
+    boss.batch_execute(&format!("CREATE ROLE twin LOGIN PASSWORD '{verifier}'"))
+        .await?;
     as_user(&server, "twin", "annpw").await?;
-    let wrong = |user: &str| ("28P01".to_string(), format!("password authentication failed for user \"{user}\""));
-    for (user, password) in [("ann", "wrong"), ("late", "x"), ("bare", "x"), ("nobody", "x"), ("boss", "annpw")] {
+    let wrong = |user: &str| {
+        (
+            "28P01".to_string(),
+            format!("password authentication failed for user \"{user}\""),
+        )
+    };
+    for (user, password) in [
+        ("ann", "wrong"),
+        ("late", "x"),
+        ("bare", "x"),
+        ("nobody", "x"),
+        ("boss", "annpw"),
+    ] {
         ensure!(refused(&server, user, password).await? == wrong(user), "{user}");
     }
-    let no_login = ("28000".to_string(), "role \"nolog\" is not permitted to log in".to_string());
+    let no_login = (
+        "28000".to_string(),
+        "role \"nolog\" is not permitted to log in".to_string(),
+    );
     ensure!(refused(&server, "nolog", "x").await? == no_login);
     ensure!(state_of(&boss, "CREATE ROLE boss").await == "42710");
     server.terminate()?;
@@ -87,7 +105,8 @@ async fn login() -> Result<()> {
     ensure!(state_of(&ann, "SELECT a FROM t").await == "42501");
     drop(ann);
     ensure!(refused(&server, "ann", "other").await? == wrong("ann"));
-    boss.batch_execute("REVOKE CONNECT ON DATABASE tenon FROM PUBLIC").await?;
+    boss.batch_execute("REVOKE CONNECT ON DATABASE tenon FROM PUBLIC")
+        .await?;
     let (state, _) = refused(&server, "twin", "annpw").await?;
     ensure!(state == "42501", "{state}");
     ensure!(!server.log().contains("annpw") && !server.log().contains("'other'"));
@@ -151,13 +170,23 @@ async fn kept_plans() -> Result<()> {
             ensure!(state_of(&some, &sql).await == "42501", "{sql}");
         }
         let sql = format!("SELECT k FROM t WHERE k = {number}");
-        for (client, state) in [(&admin, "00000"), (&may, "00000"), (&some, "00000"), (&may_not, "42501")] {
+        for (client, state) in [
+            (&admin, "00000"),
+            (&may, "00000"),
+            (&some, "00000"),
+            (&may_not, "42501"),
+        ] {
             ensure!(state_of(client, &sql).await == state, "{sql}");
         }
     }
     // One session that changes whom it acts as.
     for round in 0..4 {
-        for (role, state) in [("may", "00000"), ("may_not", "42501"), ("none", "00000"), ("may_not", "42501")] {
+        for (role, state) in [
+            ("may", "00000"),
+            ("may_not", "42501"),
+            ("none", "00000"),
+            ("may_not", "42501"),
+        ] {
             admin.batch_execute(&format!("SET ROLE {role}")).await?;
             for sql in texts(100 + round) {
                 ensure!(state_of(&admin, &sql).await == state, "{role}: {sql}");
@@ -192,8 +221,15 @@ async fn kept_plans() -> Result<()> {
     }
     for _ in 0..3 {
         admin.batch_execute("REVOKE SELECT ON t FROM may").await?;
-        ensure!(may.query(&own, &[&7]).await.is_err_and(|error| sql_state(&error) == "42501"));
-        for sql in texts(7).iter().filter(|sql| !sql.contains(" w ") && !sql.contains("VALUES")) {
+        ensure!(
+            may.query(&own, &[&7])
+                .await
+                .is_err_and(|error| sql_state(&error) == "42501")
+        );
+        for sql in texts(7)
+            .iter()
+            .filter(|sql| !sql.contains(" w ") && !sql.contains("VALUES"))
+        {
             ensure!(state_of(&may, sql).await == "42501", "{sql}");
         }
         // The view reads with its owner's rights.
@@ -209,7 +245,9 @@ async fn kept_plans() -> Result<()> {
         .batch_execute("BEGIN; REVOKE SELECT ON t FROM may; SET LOCAL ROLE may")
         .await?;
     ensure!(state_of(&admin, "SELECT v FROM t WHERE k = 7").await == "42501");
-    admin.batch_execute("ROLLBACK; SET ROLE may; SELECT v FROM t WHERE k = 7; RESET ROLE").await?;
+    admin
+        .batch_execute("ROLLBACK; SET ROLE may; SELECT v FROM t WHERE k = 7; RESET ROLE")
+        .await?;
     // A member has the rights of its role as long as it is one.
     admin.batch_execute("GRANT may TO may_not").await?;
     for _ in 0..4 {

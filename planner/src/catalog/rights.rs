@@ -114,6 +114,10 @@ impl Rights<'_> {
         if self.acting.superuser {
             return true;
         }
+        // Whoever may make temporary tables has those of the session; the tables of others are theirs anyway.
+        if name.starts_with("pg_temp_") {
+            return self.check_database("", privilege::TEMPORARY).is_ok();
+        }
         match schema_oid(self.state, name) {
             Some(oid) => self.state.granted(self.acting.role, Secured::Schema, oid, wanted) == wanted,
             None => wanted == privilege::USAGE,

@@ -6,9 +6,9 @@ use crate::pg::errors::locate;
 use crate::pg::outcome::Outcome;
 use crate::pg::statement::{Kind, Utility};
 use crate::session::statements;
-use tenon_storage::roles::{BOOTSTRAP, CHECKPOINT};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
+use tenon_storage::roles::{BOOTSTRAP, CHECKPOINT};
 
 /// How often a statement outside a block runs again after a conflict with another transaction.
 const ATTEMPTS_MAX: usize = 20;
@@ -63,7 +63,10 @@ impl Session {
                 return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
             }
             Kind::Utility(Utility::Checkpoint) => {
-                self.check_in(CHECKPOINT, "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT")?;
+                self.check_in(
+                    CHECKPOINT,
+                    "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT",
+                )?;
                 if let Err(error) = tokio::task::block_in_place(|| self.engine.database().checkpoint()) {
                     self.fail_transaction();
                     return Err(error.into());

@@ -29,9 +29,9 @@ impl Engine {
         let state = self.database().snapshot();
         let believed = self.superusers.iter().any(|own| own == user);
         let role = state.role(user).filter(|_| !believed).cloned();
-        let connects = role.as_ref().is_none_or(|role| {
-            state.granted(role.oid, Secured::Database, DATABASE_OID, privilege::CONNECT) != 0
-        });
+        let connects = role
+            .as_ref()
+            .is_none_or(|role| state.granted(role.oid, Secured::Database, DATABASE_OID, privilege::CONNECT) != 0);
         Login { role, connects }
     }
 }

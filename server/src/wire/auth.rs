@@ -126,7 +126,9 @@ impl Scram {
 /// are, and let nobody in.
 pub fn kept(password: &str) -> Result<String, SqlError> {
     let is_md5 = password.len() == 35
-        && password.strip_prefix("md5").is_some_and(|hash| hash.bytes().all(|c| c.is_ascii_hexdigit()));
+        && password
+            .strip_prefix("md5")
+            .is_some_and(|hash| hash.bytes().all(|c| c.is_ascii_hexdigit()));
     if is_md5 || password.strip_prefix(PREFIX).and_then(parse_verifier).is_some() {
         return Ok(password.to_string());
     }
@@ -186,7 +188,11 @@ fn to_base64(bytes: &[u8]) -> String {
         let bits = three.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
         for at in 0..4 {
             let sextet = bits >> (18 - 6 * at) & 63;
-            out.push(if at > three.len() { '=' } else { ALPHABET[sextet as usize].into() });
+            out.push(if at > three.len() {
+                '='
+            } else {
+                ALPHABET[sextet as usize].into()
+            });
         }
     }
     out
@@ -257,7 +263,10 @@ mod tests {
         assert!(verifier.starts_with(PREFIX) && !verifier.contains("pencil"));
         assert_eq!(kept(&verifier).unwrap(), verifier);
         let parsed = parse_verifier(verifier.strip_prefix(PREFIX).unwrap()).unwrap();
-        assert_eq!((parsed.salt.len(), parsed.stored_key.len(), parsed.server_key.len()), (16, 32, 32));
+        assert_eq!(
+            (parsed.salt.len(), parsed.stored_key.len(), parsed.server_key.len()),
+            (16, 32, 32)
+        );
         for bytes in [&b""[..], b"a", b"ab", b"abc", b"\xff\x00\xfe"] {
             assert_eq!(base64(&to_base64(bytes)).unwrap(), bytes);
         }

@@ -28,8 +28,9 @@ impl RoleConnections {
         }
         if !login.connects {
             let message = format!("permission denied for database \"{database}\"");
-            return Err(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)
-                .detail("User does not have CONNECT privilege."));
+            return Err(
+                SqlError::new(state::INSUFFICIENT_PRIVILEGE, message).detail("User does not have CONNECT privilege.")
+            );
         }
         let mut connections = self.0.lock();
         let own = connections.entry(role.oid).or_default();

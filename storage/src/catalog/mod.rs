@@ -8,6 +8,7 @@ pub mod locks;
 mod moves;
 pub mod objects;
 pub mod partition;
+pub mod privilege;
 pub mod rights;
 pub mod roles;
 mod rows;

@@ -255,12 +255,6 @@ impl Binder {
     }
 }
 
-/// What is told of the server's files.
-pub(crate) fn files_denied() -> crate::pg::error::SqlError {
-    crate::catalog::rights::refused("permission denied to read a file of the server")
-        .detail("Only roles with privileges of the \"pg_read_server_files\" role may read files of the server.")
-}
-
 /// The qualifier of a column that was not found.
 fn unknown_relation(error: &DataFusionError) -> Option<String> {
     match error {

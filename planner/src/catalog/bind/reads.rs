@@ -5,7 +5,7 @@
 //! that an expression names anywhere before the optimizer has looked at it, as PostgreSQL counts them.
 
 use super::Binder;
-use crate::catalog::rights::{Rights, denied};
+use crate::catalog::rights::{Rights, denied, refused};
 use crate::pg::error::{Result, SqlError};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, TableReference};
@@ -221,6 +221,12 @@ fn note_column(column: &Column, inputs: &[(&LogicalPlan, Lineage)], used: &mut B
     }
 }
 
+/// What is told of the server's files.
+fn files_denied() -> SqlError {
+    refused("permission denied to read a file of the server")
+        .detail("Only roles with privileges of the \"pg_read_server_files\" role may read files of the server.")
+}
+
 impl Binder {
     /// The rights that the names it binds are asked for.
     pub(crate) fn rights(&self) -> Rights<'_> {
@@ -233,7 +239,11 @@ impl Binder {
     /// Refuses who does not own a type.
     pub(crate) fn check_owner_of_type(&self, oid: u32, schema: &str, name: &str) -> Result<()> {
         let is_found = self.facts.path.iter().any(|own| own == schema);
-        let shown = if is_found { name.to_string() } else { format!("{schema}.{name}") };
+        let shown = if is_found {
+            name.to_string()
+        } else {
+            format!("{schema}.{name}")
+        };
         self.rights().check_owner_of(oid, "type", &shown)
     }
 
@@ -265,7 +275,7 @@ impl Binder {
         let may = self.rights().is_in(tenon_storage::roles::READ_SERVER_FILES);
         let answer = match may {
             true => Ok(()),
-            false => Err(super::files_denied()),
+            false => Err(files_denied()),
         };
         refuse(self, answer)
     }

@@ -47,7 +47,9 @@ fn type_of(column: &str) -> Option<DataType> {
     Some(match column {
         "indkey" | "indoption" | "partattrs" => DataType::LargeList(list(DataType::Int16)),
         "indclass" | "indcollation" => DataType::LargeList(list(DataType::UInt32)),
-        "relacl" | "nspacl" | "attacl" | "datacl" | "typacl" | "proacl" | "defaclacl" | "reloptions" => DataType::List(list(DataType::Utf8View)),
+        "relacl" | "nspacl" | "attacl" | "datacl" | "typacl" | "proacl" | "defaclacl" | "reloptions" => {
+            DataType::List(list(DataType::Utf8View))
+        }
         "hasindexes" => DataType::Boolean,
         "conkey" | "confkey" => DataType::List(list(DataType::Int16)),
         _ if is_in(OIDS) => DataType::UInt32,

@@ -6,9 +6,7 @@
 use super::regnames::RegType;
 use super::relations::{indexed, is_constraint, relations};
 use super::rows::{self, row};
-use super::{
-    INFORMATION_SCHEMA_OID, PG_CATALOG_OID, foreign_keys, names, partitions, rights, signatures, types,
-};
+use super::{INFORMATION_SCHEMA_OID, PG_CATALOG_OID, foreign_keys, names, partitions, rights, signatures, types};
 use crate::catalog::bind::Binder;
 use crate::pg::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, Int32Array, StructArray, new_empty_array};

@@ -223,7 +223,10 @@ fn schemata(binder: &Binder, database: &str) -> Vec<Row> {
         .into_iter()
         .chain(binder.snapshot.schemas().map(|(name, _)| name));
     let schema_owner = |name: &str| {
-        let oid = binder.snapshot.schema(name).map_or(super::PG_CATALOG_OID, |schema| schema.oid);
+        let oid = binder
+            .snapshot
+            .schema(name)
+            .map_or(super::PG_CATALOG_OID, |schema| schema.oid);
         rights::owner(binder, oid)
     };
     let schema = |name| {

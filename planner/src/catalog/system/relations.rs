@@ -3,9 +3,7 @@
 //! More than 400 lines because it is a table of catalogs, a function each.
 
 use super::rows::{self, Row, row};
-use super::{
-    DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID,
-};
+use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{encodings, foreign_keys, names, on_device, partitions, rights, settings, texts, types, zones};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;

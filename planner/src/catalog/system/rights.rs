@@ -26,7 +26,10 @@ pub(super) fn is_accessible(binder: &Binder, relation: &Relation) -> bool {
     rights.acting.superuser
         || rights.owns(relation.oid())
         || rights.has_one(relation, any)
-        || binder.snapshot.granted_on_any_column(rights.acting.role, relation.oid(), any) != 0
+        || binder
+            .snapshot
+            .granted_on_any_column(rights.acting.role, relation.oid(), any)
+            != 0
 }
 
 /// The name of a role as system tables show it.
@@ -115,7 +118,10 @@ pub(super) fn members(binder: &Binder) -> Vec<Row> {
 
 /// What is granted, as `aclitem`s; NULL where nobody has granted anything.
 pub(super) fn acl(binder: &Binder, kind: Secured, oid: u32) -> Value {
-    let has_own = binder.snapshot.rights(oid).is_some_and(|rights| rights.grants.is_some());
+    let has_own = binder
+        .snapshot
+        .rights(oid)
+        .is_some_and(|rights| rights.grants.is_some());
     match has_own || oid == PUBLIC_OID {
         true => items(binder, &binder.snapshot.grants(kind, oid)),
         false => Value::Null,
@@ -133,7 +139,11 @@ fn items(binder: &Binder, grants: &[Grant]) -> Value {
     let quoted = |oid: u32| {
         let name = name(binder, oid);
         let plain = name.chars().all(|c| c.is_alphanumeric() || c == '_');
-        if plain { name } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+        if plain {
+            name
+        } else {
+            format!("\"{}\"", name.replace('"', "\"\""))
+        }
     };
     let item = |grant: &Grant| {
         let mut text = match grant.grantee {
@@ -358,7 +368,12 @@ fn has(
             return Ok(None);
         }
         let secret = oid == 1260;
-        return Ok(Some(superuser || wanted.iter().any(|(right, option)| right & reads != 0 && !option && !secret)));
+        return Ok(Some(
+            superuser
+                || wanted
+                    .iter()
+                    .any(|(right, option)| right & reads != 0 && !option && !secret),
+        ));
     }
     if superuser {
         return Ok(Some(true));
@@ -383,8 +398,13 @@ fn has(
 fn column_of(relation: &Relation, given: &ScalarValue) -> Result<String, SqlError> {
     let fields = relation.columns().fields();
     let found = match (number(given), text(given)) {
-        (Some(at), _) => fields.get((at as usize).wrapping_sub(1)).map(|field| field.name().clone()),
-        (None, Some(name)) => fields.iter().find(|field| *field.name() == name).map(|field| field.name().clone()),
+        (Some(at), _) => fields
+            .get((at as usize).wrapping_sub(1))
+            .map(|field| field.name().clone()),
+        (None, Some(name)) => fields
+            .iter()
+            .find(|field| *field.name() == name)
+            .map(|field| field.name().clone()),
         (None, None) => None,
     };
     found.ok_or_else(|| {
@@ -443,7 +463,9 @@ fn has_role(binder: &Binder, args: &[ScalarValue]) -> Result<ScalarValue, SqlErr
         found |= match word.to_uppercase().as_str() {
             "USAGE" => state_now.has_rights_of(member, role),
             "MEMBER" | "SET" => state_now.is_member(member, role),
-            "USAGE WITH ADMIN OPTION" | "USAGE WITH GRANT OPTION" | "MEMBER WITH ADMIN OPTION"
+            "USAGE WITH ADMIN OPTION"
+            | "USAGE WITH GRANT OPTION"
+            | "MEMBER WITH ADMIN OPTION"
             | "MEMBER WITH GRANT OPTION" => state_now.administers(member, role),
             _ => {
                 let message = format!("unrecognized privilege type: \"{word}\"");

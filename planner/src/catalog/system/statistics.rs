@@ -15,7 +15,11 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
         for (at, (column, statistics)) in columns.enumerate() {
             // They tell some of its values.
             let named = [column.name.as_str()];
-            if binder.rights().check_columns(&relation, privilege::SELECT, named).is_err() {
+            if binder
+                .rights()
+                .check_columns(&relation, privilege::SELECT, named)
+                .is_err()
+            {
                 continue;
             }
             let distinct = table.distinct(at).max(1) as f64;

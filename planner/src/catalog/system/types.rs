@@ -1,13 +1,13 @@
 //! The rows of `pg_type` and `pg_enum` that are of this database: enums and their arrays, domains, composite types. (The
 //! columns of a composite type are in no `pg_class`, and the conditions of a domain in no `pg_constraint`.)
 
-use super::rights;
 use super::regnames::split;
 use super::relations::schema_oid;
+use super::rights;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
-use tenon_storage::{Composite, Domain, EnumType, Object, SqlType, quote, Secured};
+use tenon_storage::{Composite, Domain, EnumType, Object, Secured, SqlType, quote};
 
 fn enums(binder: &Binder) -> impl Iterator<Item = &'static EnumType> + '_ {
     binder.snapshot.objects().values().filter_map(|object| match object {

@@ -34,16 +34,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
     };
     let relation = relation.clone();
     check_kind(alter.kind, &relation)?;
-    let is_owner_to = |action: &Action| matches!(action, Action::OwnerTo(_));
-    if !alter.actions.iter().all(is_owner_to) {
-        binder.rights().check_owner(&relation)?;
-    }
-    let renames = |action: &Action| matches!(action, Action::Known(operation) if matches!(operation.as_ref(), AlterTableOperation::RenameTable { .. }));
-    if alter.actions.iter().any(renames) {
-        binder
-            .rights()
-            .check_schema(relation.schema_name(), privilege::CREATE)?;
-    }
+    owner::check_alter(&binder, alter, &relation)?;
     let mut place = Target {
         schema: relation.schema_name().to_string(),
         name: relation.name().to_string(),

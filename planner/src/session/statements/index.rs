@@ -1,8 +1,8 @@
 //! CREATE INDEX, DROP INDEX, ALTER INDEX.
 
+use super::role::rights;
 use super::unique::Unique;
 use super::{constraints, defaults, references};
-use super::role::rights;
 use crate::catalog::bind::{fold, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;

@@ -3,13 +3,14 @@
 use super::grant::{self, Thing};
 use super::role::{self, rights};
 use super::{drop, function};
+use crate::catalog::bind::Binder;
 use crate::catalog::rights::{Rights, refused};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
-use crate::pg::parse::definition::RoleName;
 use crate::pg::parse::definition::grant::Owned;
+use crate::pg::parse::definition::{Action, Alter, RoleName};
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectType};
+use datafusion::sql::sqlparser::ast::{AlterTableOperation, Ident, ObjectName, ObjectType};
 use tenon_storage::rights::{self as stored, grants_at_first};
 use tenon_storage::roles::BOOTSTRAP;
 use tenon_storage::{DatabaseState, Object, ObjectKey, Relation, Secured, privilege};
@@ -142,6 +143,22 @@ fn check_give(rights: &Rights<'_>, thing: &Thing, to: u32, session: &Session) ->
         }
         .check_schema(schema, privilege::CREATE),
         None => Ok(()),
+    }
+}
+
+/// Whether who acts may do what ALTER says of a relation. OWNER TO asks for itself.
+pub(super) fn check_alter(binder: &Binder, alter: &Alter, relation: &Relation) -> Result<()> {
+    let gives = |action: &Action| matches!(action, Action::OwnerTo(_));
+    if !alter.actions.iter().all(gives) {
+        binder.rights().check_owner(relation)?;
+    }
+    let renames = |action: &Action| match action {
+        Action::Known(operation) => matches!(operation.as_ref(), AlterTableOperation::RenameTable { .. }),
+        _ => false,
+    };
+    match alter.actions.iter().any(renames) {
+        true => binder.rights().check_schema(relation.schema_name(), privilege::CREATE),
+        false => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::session::Prepared;
 use crate::session::statements::returning::ReturningColumns;
 use crate::session::statements::updatable::{self, Through, Use};
 use crate::session::statements::xmax::Xmax;
-use crate::session::statements::{assign, defaults, insert, parameters, permitted, select};
+use crate::session::statements::{assign, defaults, insert, parameters, select};
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{Generated, Keys, Relation, TableDefinition, TableVersion, privilege};
+use tenon_storage::{Generated, Keys, Relation, TableDefinition, TableVersion};
 
 /// An UPDATE or DELETE as a query for rows to change.
 pub(super) struct Change {
@@ -124,46 +124,6 @@ impl<'a> Asked<'a> {
         Ok(change.under(with))
     }
 
-    /// Whether the role that acts may do it.
-    pub fn check(self, binder: &Binder, target: &Target, with: Option<&With>) -> Result<()> {
-        if binder.acting.superuser {
-            return Ok(());
-        }
-        let (relation, view, table) = (&target.relation, target.view.as_ref(), &target.table);
-        let (mut exprs, factor, beside, selection) = match self {
-            Asked::Update(update) => {
-                let definition = table.definition();
-                let values = assign::values(binder, definition, view, &update.assignments)?;
-                let changed: Vec<usize> = (0..values.len()).filter(|at| values[*at].is_some()).collect();
-                let names = assign::names(&update.assignments)?;
-                permitted::columns(binder, relation, privilege::UPDATE, names.iter().map(String::as_str))?;
-                permitted::below(binder, view, table, privilege::UPDATE, Some(&changed))?;
-                let beside = match &update.from {
-                    Some(UpdateTableFromKind::AfterSet(more) | UpdateTableFromKind::BeforeSet(more)) => more.clone(),
-                    None => Vec::new(),
-                };
-                let given: Vec<ast::Expr> = values.into_iter().flatten().collect();
-                (given, &update.table.relation, beside, &update.selection)
-            }
-            Asked::Delete(delete) => {
-                permitted::whole(binder, relation, privilege::DELETE)?;
-                permitted::below(binder, view, table, privilege::DELETE, None)?;
-                let beside = delete.using.clone().unwrap_or_default();
-                (Vec::new(), &only_table(delete)?.relation, beside, &delete.selection)
-            }
-        };
-        exprs.extend(selection.clone());
-        let read = permitted::Read {
-            target: relation,
-            factor,
-            beside,
-            with,
-            exprs,
-            returning: self.returning().map(Vec::as_slice),
-        };
-        read.check(binder)
-    }
-
     /// What becomes of the rows' columns.
     pub fn assigned(self, binder: &Binder, target: &Target) -> Result<Assigned> {
         let Asked::Update(update) = self else {
@@ -202,7 +162,7 @@ impl<'a> Asked<'a> {
 }
 
 /// The table that a DELETE names.
-fn only_table(delete: &Delete) -> Result<&TableWithJoins> {
+pub(super) fn only_table(delete: &Delete) -> Result<&TableWithJoins> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     match from.as_slice() {
         [only] => Ok(only),
@@ -215,7 +175,7 @@ pub(super) struct Target {
     pub table: Arc<TableVersion>,
     pub view: Option<Through>,
     /// What the statement names.
-    relation: Relation,
+    pub relation: Relation,
     pub alias: String,
     /// Stands for it in the query for its rows.
     factor: TableFactor,

@@ -6,6 +6,7 @@
 
 mod asked;
 mod found;
+mod rights;
 
 pub(super) use found::replace;
 
