@@ -41,15 +41,11 @@ pub(super) fn owner(binder: &Binder, oid: u32) -> String {
     name(binder, binder.snapshot.owner(oid))
 }
 
-/// The first superuser, then the others.
+/// The first superuser, whom nothing more is said of, then the others.
 fn all(binder: &Binder) -> Vec<Role> {
     let first = Role {
         superuser: true,
-        create_db: true,
-        create_role: true,
         can_login: true,
-        replication: true,
-        bypass_rls: true,
         ..Role::new(BOOTSTRAP, &name(binder, BOOTSTRAP))
     };
     std::iter::once(first)
