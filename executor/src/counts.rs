@@ -33,6 +33,9 @@ pub struct Counts {
     /// Bytes of single joins' sides and of columns that went to the device, and of pairs that came back.
     pub bytes_to_device: Count,
     pub bytes_from_device: Count,
+    /// Bytes of tables' columns that went to the device to stay, and the nanoseconds that these copies took.
+    pub column_bytes: Count,
+    pub column_ns: Count,
 }
 
 pub static COUNTS: Counts = Counts {
@@ -42,4 +45,6 @@ pub static COUNTS: Counts = Counts {
     joins_fallen_back: Count::new(),
     bytes_to_device: Count::new(),
     bytes_from_device: Count::new(),
+    column_bytes: Count::new(),
+    column_ns: Count::new(),
 };

@@ -31,20 +31,22 @@ pub enum DeviceState {
     },
     /// It was there, and has failed for good.
     Lost(String),
+    /// A table that is read is kept off it.
+    Withheld,
 }
 
 impl DeviceState {
     pub fn queued_s(&self) -> f64 {
         match self {
             Self::Present { queued_s, .. } => *queued_s,
-            Self::Absent(_) | Self::Lost(_) => 0.0,
+            Self::Absent(_) | Self::Lost(_) | Self::Withheld => 0.0,
         }
     }
 
     pub fn free_bytes(&self) -> u64 {
         match self {
             Self::Present { free_bytes, .. } => *free_bytes,
-            Self::Absent(_) | Self::Lost(_) => 0,
+            Self::Absent(_) | Self::Lost(_) | Self::Withheld => 0,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Which device there is, or exactly why there is none.
 
+use std::time::Instant;
+
 use crate::device::{Device, DeviceConfig};
+use crate::error::Result;
 use crate::info::{DeviceKind, version_text};
 
 /// What `tenon gpu-info` prints: the device chosen by `TENON_DEVICE`, or why there is none.
@@ -25,6 +28,10 @@ fn describe(device: &Device) -> String {
             text += &format!("processors  {}\n", info.multiprocessors);
             text += &format!("L2 cache    {} MiB\n", info.l2_bytes >> 20);
             text += &format!("driver      CUDA {}\n", version_text(info.driver_version));
+            text += &match upload_rate(device) {
+                Ok(rate) => format!("upload      {rate:.1} GB/s from pinned memory\n"),
+                Err(error) => format!("upload      unknown: {error}\n"),
+            };
         }
         _ => text += "            kernels run on the CPU as fibers: for correctness, not for speed\n",
     }
@@ -35,4 +42,20 @@ fn describe(device: &Device) -> String {
     }
     text += &format!("budget      {:.1} GiB\n", gib(device.pool().budget_bytes()));
     text
+}
+
+/// Bytes a second that copies from pinned memory to the device make, in units of 1e9.
+fn upload_rate(device: &Device) -> Result<f64> {
+    const BYTES: u64 = 256 << 20;
+    const COPIES: u32 = 4;
+    let stream = device.stream()?;
+    let host = device.pinned::<u8>(BYTES)?;
+    let mut target = stream.alloc::<u8>(BYTES)?;
+    // The first also touches the pages.
+    stream.copy_to_device(&host, target.view_mut())?;
+    let begun = Instant::now();
+    for _ in 0..COPIES {
+        stream.copy_to_device(&host, target.view_mut())?;
+    }
+    Ok((f64::from(COPIES) * BYTES as f64) / begun.elapsed().as_secs_f64() / 1e9)
 }

@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry, Unit};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenon_executor::counts::COUNTS;
 use tenon_executor::pipeline::cached_bytes;
@@ -44,6 +44,8 @@ pub struct Metrics {
     fragments: Family<Label, Counter>,
     joins: Family<Label, Counter>,
     bus_bytes: Family<Label, Counter>,
+    column_bytes: Counter,
+    column_seconds: Counter<f64, AtomicU64>,
     log_bytes: Gauge,
     log_number: Gauge,
     log_syncs: Counter,
@@ -63,6 +65,8 @@ impl Default for Metrics {
         let of_fragments = "Parts of queries for which there was a GPU, by where they ran";
         let of_joins = "Single joins that began on the GPU, by what came of them";
         let of_bus = "Copies between memory and the GPU";
+        let of_columns = "Columns of tables that were copied to the GPU, to stay there";
+        let of_column_time = "The time that these copies took";
         let of_log_number = "The newest log's number: a checkpoint begins a new one";
         let of_failure = "1: a write to disk failed, and nothing more is committed";
         let bytes = || Some(Unit::Bytes);
@@ -83,6 +87,8 @@ impl Default for Metrics {
             fragments: registered(own, "fragments", of_fragments, None),
             joins: registered(own, "device_joins", of_joins, None),
             bus_bytes: registered(own, "device_bus", of_bus, bytes()),
+            column_bytes: registered(own, "device_columns_copied", of_columns, bytes()),
+            column_seconds: registered(own, "device_columns_copied", of_column_time, Some(Unit::Seconds)),
             log_bytes: registered(own, "store_log", "The newest log", bytes()),
             log_number: registered(own, "store_log_number", of_log_number, None),
             log_syncs: registered(own, "store_syncs", "Syncs of the log", None),
@@ -157,6 +163,11 @@ impl Metrics {
         count(&self.joins, ("ran", "fell_back"), COUNTS.joins_fallen_back.get());
         count(&self.bus_bytes, ("to", "device"), COUNTS.bytes_to_device.get());
         count(&self.bus_bytes, ("to", "host"), COUNTS.bytes_from_device.get());
+        self.column_bytes
+            .inner()
+            .store(COUNTS.column_bytes.get(), Ordering::Relaxed);
+        let seconds = COUNTS.column_ns.get() as f64 / 1e9;
+        self.column_seconds.inner().store(seconds.to_bits(), Ordering::Relaxed);
 
         if let Some(store) = server.engine.database().store() {
             let (number, bytes) = store.log();

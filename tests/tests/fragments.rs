@@ -54,7 +54,7 @@ impl Fuzzer {
     fn table(&mut self, name: &str, rows: usize) -> String {
         let mut sql = format!(
             "CREATE TABLE {name} (a int, b bigint NOT NULL, n numeric(12, 2), m numeric(30, 4), f float8, d date, s text, \
-             w text, x bool);\n"
+             w text, x bool, p numeric, g int[]);\n"
         );
         let nulls = if self.one_in(3) { 0.0 } else { 0.15 };
         // Some columns have the same value for long: those are kept as runs, or as one value.
@@ -72,6 +72,12 @@ impl Fuzzer {
                         }
                     }
                     before = Some(values.clone());
+                    // Of types that the device hands on: what they are is told by other columns, for rows to be in one order.
+                    let list = match values[0].as_str() {
+                        "NULL" => "NULL".into(),
+                        a => format!("ARRAY[{a}]"),
+                    };
+                    values.extend([values[2].clone(), list]);
                     format!("({})", values.join(", "))
                 })
                 .collect();
@@ -152,7 +158,7 @@ impl Fuzzer {
             3 => format!("extract(year FROM {table}.d)"),
             4 => format!("coalesce({table}.a, -1)"),
             5 => format!("{table}.m"),
-            _ => format!("{table}.{}", self.pick(&["a", "n", "d", "s", "w", "b", "x"])),
+            _ => format!("{table}.{}", self.pick(&["a", "n", "d", "s", "w", "w", "b", "x"])),
         }
     }
 
@@ -194,7 +200,7 @@ impl Fuzzer {
             // Of the large tables few rows meet under a key.
             let key = if other == "t4" || other == "t5" { "b" } else { key };
             let more = if self.one_in(4) { " AND l.a <= r.a" } else { "" };
-            match self.0.random_range(0..7) {
+            match self.0.random_range(0..9) {
                 6 => {
                     let _ = write!(from, " JOIN {other} AS r ON l.{key} IS NOT DISTINCT FROM r.{key}{more}");
                     names.push("r");
@@ -216,11 +222,11 @@ impl Fuzzer {
                         .each_ref()
                     )
                 )),
-                3 => {
+                3 | 7 => {
                     let _ = write!(from, " LEFT JOIN {other} AS r ON l.{key} = r.{key}{more}");
                     names.push("r");
                 }
-                4 => {
+                4 | 8 => {
                     let _ = write!(from, " FULL JOIN {other} AS r ON l.{key} = r.{key}{more}");
                     names.push("r");
                 }
@@ -266,6 +272,13 @@ impl Fuzzer {
             keys.push(self.value(name));
         }
         let grouped = !self.one_in(4);
+        let mut handed_on = vec![];
+        if !grouped && self.one_in(2) {
+            let name = self.pick(&names);
+            let (own, told_by) = self.pick(&[("p", "n"), ("g", "a")]);
+            keys.push(format!("{name}.{told_by}"));
+            handed_on.push(format!("{name}.{own}"));
+        }
         let mut columns = keys.clone();
         if grouped || columns.is_empty() {
             for _ in 0..self.0.random_range(1..4) {
@@ -273,6 +286,8 @@ impl Fuzzer {
                 columns.push(self.aggregate(name));
             }
         }
+        let ordered = columns.len();
+        columns.extend(handed_on);
         let mut sql = format!("SELECT {}", columns.join(", "));
         let _ = write!(sql, " FROM {from}");
         if !conditions.is_empty() {
@@ -290,8 +305,8 @@ impl Fuzzer {
                 );
             }
         }
-        // By all columns: the order of the rest is nobody's promise.
-        let mut order: Vec<usize> = (1..=columns.len()).collect();
+        // By all columns that are not told by others: the order of the rest is nobody's promise.
+        let mut order: Vec<usize> = (1..=ordered).collect();
         order.shuffle(&mut self.0);
         let order = order.into_iter().map(|at| {
             let (way, nulls) = (

@@ -23,6 +23,8 @@ pub fn trials() -> Vec<Trial> {
         trial("gpu::fragments_after_changes", fragments_after_changes),
         trial("gpu::fragments_in_chunks", columns::in_chunks),
         trial("gpu::fragments_of_tables_that_stay", columns::of_tables_that_stay),
+        trial("gpu::columns_handed_on", columns::handed_on),
+        trial("gpu::columns_kept_off", columns::kept_off),
         trial("gpu::fragments_compiled_meanwhile", fragments_compiled_meanwhile),
         trial("gpu::fragments_of_kept_plans", fragments_of_kept_plans),
     ]

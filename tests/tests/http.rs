@@ -2,7 +2,7 @@
 
 use crate::process::{Server, failing, free_address, root, value};
 use crate::trial;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use libtest_mimic::Trial;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -158,6 +158,11 @@ async fn device() -> Result<()> {
     ensure!(copied.is_some_and(|bytes| bytes >= 5000.0), "{copied:?}");
     let columns = found.get("tenon_memory_bytes{purpose=\"device_columns\"}").copied();
     ensure!(columns.is_some_and(|bytes| bytes >= 5000.0), "{columns:?}");
+    let of_columns = ["bytes", "seconds"].map(|unit| found.get(&format!("tenon_device_columns_copied_{unit}_total")));
+    let [Some(bytes), Some(seconds)] = of_columns else {
+        bail!("what was copied of columns is not told: {of_columns:?}");
+    };
+    ensure!(*bytes >= 5000.0 && *seconds > 0.0, "{of_columns:?}");
     Ok(())
 }
 

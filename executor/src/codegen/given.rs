@@ -64,6 +64,16 @@ impl Given {
         }
     }
 
+    /// A value that no kernel reads: of a type that has no form there, or of a column that was not put in. `null` says where it
+    /// is, besides where the table has a null, which only the host sees.
+    pub fn unread(data_type: DataType, null: Option<String>) -> Self {
+        Self::new(data_type, String::new(), null, None)
+    }
+
+    pub fn is_unread(&self) -> bool {
+        self.load.is_empty() && self.value.is_none()
+    }
+
     /// The same, null where this says so.
     pub fn with_null(self, null: Option<String>) -> Self {
         Self { null, ..self }
@@ -130,6 +140,9 @@ impl Translator {
     /// A column's value.
     pub fn value_of(&mut self, index: usize) -> Translated<Value> {
         let given = self.given(index)?;
+        if given.is_unread() {
+            return Err(format!("a column of {}", given.data_type));
+        }
         if let Some(value) = given.value {
             return Ok(value);
         }

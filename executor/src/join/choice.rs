@@ -87,6 +87,7 @@ pub fn choose(inputs: &CostInputs, options: &JoinOptions) -> Result<Choice, Stri
     let on_gpu = |free_bytes| best(inputs, gpu_paths(inputs, options, &operators, free_bytes));
     let (found, device) = match (options.device, &inputs.device) {
         (DeviceChoice::Cpu, _) => (on_cpu, ", tenon.device".into()),
+        (_, DeviceState::Withheld) => (on_cpu, ", a table is kept off the GPU".into()),
         (DeviceChoice::Gpu, DeviceState::Present { free_bytes, .. }) => {
             let exceeds = exceeding(inputs, *free_bytes).filter(|_| spills(inputs, options, *free_bytes));
             let why = exceeds.map_or(String::new(), |sizes| format!(", state {sizes}"));

@@ -14,9 +14,11 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use super::choice::{Choice, choose};
 use super::cost::{CostInputs, CostParameters, IndexInputs, Predicate, SideInputs};
 use super::spec::JoinSpec;
-use crate::device;
+use crate::device::{self, DeviceState};
 use crate::keys::{append_integer_keys, is_integer_key};
 use crate::options::JoinOptions;
+use crate::scan::ScanExec;
+use tenon_storage::DeviceResidence;
 
 /// Bytes taken for a value whose type does not tell.
 const VALUE_BYTES: usize = 24;
@@ -37,6 +39,8 @@ pub struct Expected {
     pub output_rows: Option<usize>,
     /// Whether both inputs have been materialized.
     at_hand: bool,
+    /// Whether either is of a table that is kept off the GPU.
+    kept_off: bool,
 }
 
 impl Expected {
@@ -60,6 +64,7 @@ impl Expected {
             probe: side(JoinSide::Right, probe),
             output_rows,
             at_hand: false,
+            kept_off: [build, probe].into_iter().any(is_kept_off),
         }
     }
 
@@ -99,7 +104,7 @@ impl Expected {
             key_bytes: key_bytes(&spec.operands(JoinSide::Left), build_schema),
             output_rows: self.output_rows,
             index: None,
-            device: device::state(options),
+            device: state(self.kept_off, options),
             cores,
             parameters: CostParameters::current(),
         };
@@ -136,11 +141,26 @@ pub fn choose_index(
         // Where nobody knows, a lookup finds a row.
         output_rows: output_rows.or(Some(lookups)),
         index: Some(index),
-        device: device::state(options),
+        device: state(sides.into_iter().any(is_kept_off), options),
         cores,
         parameters: CostParameters::current(),
     };
     choose(&inputs, options).ok().filter(|choice| choice.path.indexed)
+}
+
+/// Whether a plan reads a table whose `tenon.device` is 'never'.
+fn is_kept_off(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let scan = plan.downcast_ref::<ScanExec>();
+    scan.is_some_and(|scan| scan.table().definition().device == Some(DeviceResidence::Never))
+        || plan.children().into_iter().any(is_kept_off)
+}
+
+/// The device as joins may use it.
+fn state(kept_off: bool, options: &JoinOptions) -> DeviceState {
+    match device::state(options) {
+        DeviceState::Present { .. } if kept_off => DeviceState::Withheld,
+        state => state,
+    }
 }
 
 /// Bytes of one operand's words, or of a hash of several.

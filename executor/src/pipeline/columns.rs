@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Weak};
+use std::time::Instant;
 
 use super::stored::{Stored, width};
 use crate::counts::COUNTS;
@@ -138,10 +139,15 @@ pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Res
             return Ok(entry.give(now));
         }
     }
+    let begun = Instant::now();
     let loaded = load_column(stream, table, column);
     // What is copied is the table's, which may go when this returns.
     stream.synchronize()?;
     let (descriptors, fresh, held) = loaded?;
+    let copied = fresh.iter().map(|(.., held)| held.bytes()).sum();
+    COUNTS.bytes_to_device.add(copied);
+    COUNTS.column_bytes.add(copied);
+    COUNTS.column_ns.add(begun.elapsed().as_nanos() as u64);
     let of = Arc::new(TableColumn { descriptors, held });
     let mut cache = CACHE.lock();
     let used = cache.tick();
@@ -185,7 +191,6 @@ fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<L
                 }
                 let load = || Held::load(stream, segment, column, codes);
                 let held = Arc::new(with_room(stream, load)?);
-                COUNTS.bytes_to_device.add(held.bytes());
                 fresh.push((name, Arc::clone(segment), Arc::clone(&held)));
                 Ok(held)
             };

@@ -46,6 +46,7 @@ impl Col {
     pub fn nothing(&self) -> Translated<Self> {
         let (own, null) = (&self.given, Some("true".to_string()));
         let given = match &own.texts {
+            _ if own.is_unread() => Given::unread(own.data_type.clone(), null),
             Some(texts) => Given::coded(Arc::clone(texts), "0u".into(), null),
             None => {
                 let load = format!("{}()", c_type(&own.data_type)?);
@@ -61,7 +62,17 @@ impl Col {
 
     /// A column that nothing reads.
     pub fn unread(data_type: &DataType) -> Self {
-        Self::computed(Given::new(data_type.clone(), String::new(), None, None))
+        Self::computed(Given::unread(data_type.clone(), None))
+    }
+
+    /// A column whose values are of a type that the device knows nothing of: of these it has the positions of their rows, by
+    /// which the host finds them.
+    fn handed_on(data_type: &DataType, origin: (usize, usize), position: String) -> Self {
+        Self {
+            origin: Some(origin),
+            position: Some(position),
+            ..Self::unread(data_type)
+        }
     }
 }
 
@@ -132,7 +143,10 @@ impl Flow {
     /// Column `column` of scan `scan`, whose row is the pipeline's own.
     pub fn scanned(&mut self, fragment: &mut Fragment, scan: usize, column: usize) -> Translated<Col> {
         let table = Arc::clone(&fragment.scans[scan].table);
-        let stored = Stored::of(&table, column)?;
+        let data_type = table.schema().field(column).data_type();
+        let Ok(stored) = Stored::of(&table, column) else {
+            return Ok(Col::handed_on(data_type, (scan, column), "position".into()));
+        };
         let input = fragment.column(scan, column);
         let fresh = !self.named.contains_key(&input);
         let at = self.input(input);
@@ -140,7 +154,6 @@ impl Flow {
         if fresh {
             self.tile += &format!("        const Segment {name} = p.segment({at}, tile.segment);\n");
         }
-        let data_type = table.schema().field(column).data_type();
         Ok(Col {
             given: stored.given(data_type, &name, "row", is_nullable(&table, column)),
             origin: Some((scan, column)),
@@ -150,14 +163,17 @@ impl Flow {
         })
     }
 
-    /// A text column of a scan whose row is elsewhere, by its position.
+    /// A column of a scan whose row is elsewhere, by its position: a text, or what is handed on.
     pub fn late(&mut self, fragment: &mut Fragment, (scan, column): (usize, usize), position: String) -> Col {
         let table = Arc::clone(&fragment.scans[scan].table);
+        let data_type = table.schema().field(column).data_type().clone();
+        if data_type != DataType::Utf8View {
+            return Col::handed_on(&data_type, (scan, column), position);
+        }
         let input = fragment.column(scan, column);
         let (column_at, tiles_at) = (self.input(input), self.input(Input::Tiles(scan)));
         let arguments = format!("p, {column_at}, {tiles_at}, {position}");
         let null = is_nullable(&table, column).then(|| format!("late_null({arguments})"));
-        let data_type = table.schema().field(column).data_type().clone();
         Col {
             given: Given::new(data_type, format!("late_text({arguments})"), null, None),
             origin: Some((scan, column)),

@@ -99,3 +99,99 @@ pub async fn of_tables_that_stay() -> Result<()> {
     }
     Ok(())
 }
+
+/// Columns of types that the device knows nothing of go through filters, joins, groups and sorts by the places of their rows.
+pub async fn handed_on() -> Result<()> {
+    let server = Server::start_with(&[], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    client
+        .batch_execute(
+            "CREATE TABLE t AS SELECT g AS k, g % 70 AS v, \
+               CASE WHEN g % 5 > 0 THEN (g * 1.50)::numeric END AS p, CASE WHEN g % 3 > 0 THEN ARRAY[g, NULL, 7] END AS a, \
+               ('{\"k\": ' || g || '}')::jsonb AS j, decode(lpad(to_hex(g), 8, '0'), 'hex') AS b, ARRAY['x', g::text] AS w, \
+               CASE WHEN g % 7 > 0 THEN 'text ' || g END AS s \
+             FROM generate_series(1, 20000) q (g); \
+             CREATE TABLE d AS SELECT g AS v, (g / 7.0)::numeric AS q, ARRAY[g] AS r FROM generate_series(0, 99, 3) q (g)",
+        )
+        .await?;
+    for sql in [
+        "SELECT k, p, a, j, b, w FROM t WHERE v = 3 AND k > 500 ORDER BY k DESC",
+        "SELECT k, p, a FROM t ORDER BY v, k LIMIT 30",
+        "SELECT t.k, t.p, d.q, d.r, t.j FROM t JOIN d ON t.v = d.v WHERE t.k % 11 = 0 ORDER BY t.k",
+        "SELECT t.k, d.q, d.r, t.a FROM t LEFT JOIN d ON t.v = d.v WHERE t.k < 900 ORDER BY t.k",
+        "SELECT d.v, d.q, t.k, t.p, t.w FROM t FULL JOIN d ON t.k = d.v WHERE t.k < 300 OR t.k IS NULL ORDER BY t.k, d.v",
+        "SELECT d.v, d.q, t.k, t.p, t.w, t.s FROM d FULL JOIN t ON t.k = d.v + 19950 WHERE t.k > 19900 OR t.k IS NULL \
+         ORDER BY t.k, d.v",
+        "SELECT d.v, t.s, count(*) FROM d LEFT JOIN t ON t.k = d.v * 300 GROUP BY d.v, t.s ORDER BY d.v, t.s",
+        "SELECT k, p, a, count(*), sum(v) FROM (SELECT t.* FROM t JOIN d ON t.v > d.v AND t.k = d.v + 40) q GROUP BY k, p, a \
+         ORDER BY k",
+        "SELECT k, p, n, b FROM (SELECT k, p, b, row_number() OVER (PARTITION BY v ORDER BY k) AS n FROM t) q WHERE n < 3 \
+         ORDER BY k",
+        "SELECT k, p, r FROM (SELECT k, p, v FROM t WHERE v < 20 UNION ALL SELECT k, p, v FROM t WHERE v > 60) u \
+         JOIN d ON d.v = u.v ORDER BY k, r LIMIT 500",
+        "SELECT k, p, first_value(p) OVER w, lag(a, 2) OVER w, count(p) OVER w FROM t WHERE k < 700 \
+         WINDOW w AS (PARTITION BY v ORDER BY k) ORDER BY k",
+        "SELECT DISTINCT ON (v) v, p, a FROM t ORDER BY v, k DESC",
+        "SELECT count(p), count(a), count(j), count(*) FROM t WHERE k > 7",
+        "SELECT p FROM t WHERE k = (SELECT max(k) FROM t WHERE v = 17)",
+    ] {
+        client.batch_execute("SET tenon.device = 'cpu'").await?;
+        let expected = rows(&client, sql).await?;
+        ensure!(!expected.is_empty(), "{sql} has no rows");
+        client.batch_execute("SET tenon.device = 'gpu'").await?;
+        let own = rows(&client, sql).await?;
+        let first = own.iter().zip(&expected).find(|(own, expected)| own != expected);
+        ensure!(
+            own == expected,
+            "{sql}: {first:?} of {} and {} rows",
+            own.len(),
+            expected.len()
+        );
+    }
+    // What reads such values is the CPU's, which says so.
+    for (sql, why) in [
+        (
+            "SELECT k, a FROM t WHERE v = 3 AND k > 500 ORDER BY k DESC",
+            "Device: gpu",
+        ),
+        ("SELECT t.k, d.q FROM t JOIN d ON t.v = d.v ORDER BY t.k", "Device: gpu"),
+        ("SELECT sum(p) FROM t", "no device form of sum"),
+        ("SELECT v, count(a) FROM t GROUP BY v", "a column of"),
+        ("SELECT v, count(*) FROM t WHERE p IS NULL GROUP BY v", "a column of"),
+    ] {
+        let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+        let told = plan.iter().flatten().flatten().any(|line| line.contains(why));
+        ensure!(told, "{sql}: no {why} in {plan:?}");
+    }
+    Ok(())
+}
+
+/// Neither a fragment nor a single join takes a table to the device that is kept off it.
+pub async fn kept_off() -> Result<()> {
+    let server = Server::start_with(&[], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    client
+        .batch_execute(
+            "CREATE TABLE t AS SELECT g AS k, g % 70 AS v FROM generate_series(1, 2000) q (g); \
+             CREATE TABLE d AS SELECT g AS v FROM generate_series(0, 99, 3) q (g)",
+        )
+        .await?;
+    let sql = "SELECT t.k, d.v FROM t JOIN d ON t.v = d.v ORDER BY t.k, d.v";
+    let expected = rows(&client, sql).await?;
+    for operator in ["auto", "hj", "smj", "ninlj"] {
+        client
+            .batch_execute(&format!("SET tenon.join_operator = '{operator}'"))
+            .await?;
+        for (setting, on_gpu) in [("never", false), ("auto", true)] {
+            client
+                .batch_execute(&format!("ALTER TABLE d SET (tenon.device = '{setting}')"))
+                .await?;
+            ensure!(rows(&client, sql).await? == expected, "{operator}, {setting}");
+            let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+            let says = |what: &str| plan.iter().flatten().flatten().any(|line| line.contains(what));
+            ensure!(says("kept off the GPU") != on_gpu, "{operator}, {setting}: {plan:?}");
+            ensure!(says("Device: gpu") == on_gpu, "{operator}, {setting}: {plan:?}");
+        }
+    }
+    Ok(())
+}

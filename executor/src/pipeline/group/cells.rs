@@ -219,7 +219,7 @@ fn counted_arg<'a>(flow: &Flow, arg: &'a PhysicalExprRef) -> Option<&'a Physical
         (_, Some(column)) => Some(
             given
                 .get(column.index())
-                .is_some_and(|column| column.given.null.is_none()),
+                .is_some_and(|column| column.given.null.is_none() && !column.given.is_unread()),
         ),
         _ => None,
     };

@@ -86,7 +86,7 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
                 });
                 continue;
             }
-            if c_type(&given.data_type)? == "Text"
+            if (given.is_unread() || c_type(&given.data_type)? == "Text")
                 && let (Some((scan, own)), Some(position)) = (col.origin, &col.position)
                 && named.iter().any(|(named, key)| *named == scan && *key != own)
             {

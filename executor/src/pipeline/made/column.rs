@@ -33,7 +33,7 @@ pub enum Form {
     /// An array of this C++ type.
     Values(usize, &'static str),
     Codes(usize, &'static str, ArrayRef),
-    /// The position of the row in the scan that the text is of.
+    /// The position of the row in the scan that the text, or what no kernel reads, is of.
     Position(usize),
     /// The arrays of the words of an aggregate's cells.
     State(Arc<Aggregated>, Vec<Vec<usize>>),
@@ -151,8 +151,9 @@ impl Column {
             flow.line(&format!("{array}[at] = ({element}){};", code.code));
             let texts = given.texts.ok_or("a code that is not there")?;
             (Form::Codes(id, element, texts), code.null)
-        } else if c_type(&data_type)? == "Text" {
-            let position = col.position.as_ref().ok_or("keeping texts that are computed")?;
+        } else if given.is_unread() || c_type(&data_type)? == "Text" {
+            let computed = || format!("keeping computed values of {data_type}");
+            let position = col.position.as_ref().ok_or_else(computed)?;
             let id = fragment.array(rows, 4, None);
             let array = flow.array(Input::Array(id), "u32");
             flow.line(&format!("{array}[at] = {position};"));
@@ -277,13 +278,7 @@ impl Column {
                     return Col::unread(&self.data_type);
                 };
                 let late = flow.late(fragment, origin, position.clone());
-                let null = match missing {
-                    Some(missing) => match &late.given.null {
-                        Some(own) => Some(format!("({missing} || {own})")),
-                        None => Some(missing.to_string()),
-                    },
-                    None => late.given.null.clone(),
-                };
+                // What the table's own row is matters no more: a row of a join may have none.
                 (late.given.with_null(null), Some(position))
             }
         };

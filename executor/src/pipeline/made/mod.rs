@@ -97,7 +97,7 @@ impl Made {
         let promised = schema.fields().iter().map(|field| field.data_type());
         let readable = |column: &Column| {
             use DataType::{Decimal128, Float32, Float64, UInt64, Utf8View};
-            matches!(column.form, Form::State(..))
+            matches!(column.form, Form::State(..) | Form::Position(_))
                 || is_integer_key(&column.data_type)
                 || matches!(column.data_type, Decimal128(..) | Float64 | Float32 | UInt64 | Utf8View)
         };

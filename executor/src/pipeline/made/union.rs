@@ -10,12 +10,12 @@ use super::super::flow::{Flow, codes};
 use super::super::fragment::{Fragment, Input};
 use super::Made;
 use super::column::{Column, Form, element};
-use crate::codegen::{Inputs, Range, Translated, c_type};
+use crate::codegen::{Given, Inputs, Range, Translated, c_type};
 
 /// What of a column all flows have in common.
 enum Kind {
     Values(Option<Range>),
-    /// Texts of one table's column.
+    /// Texts of one table's column, or what no kernel reads.
     Positions((usize, usize)),
     /// All texts, and for each flow the place of each of its own among these.
     Codes(ArrayRef, Vec<ArrayRef>),
@@ -74,7 +74,8 @@ fn kind(flows: &mut [Flow], index: usize) -> Translated<Kind> {
     if given.iter().any(|own| own.data_type != *data_type) {
         return Err(format!("a union of {data_type} and others"));
     }
-    if c_type(data_type)? != "Text" {
+    let is_unread = given.iter().any(Given::is_unread);
+    if !is_unread && c_type(data_type)? != "Text" {
         let mut range: Option<Range> = None;
         for (at, flow) in flows.iter_mut().enumerate() {
             let own = flow.translator.value_of(index)?.range;
