@@ -17,6 +17,8 @@ mod gpu;
 mod http;
 mod kept;
 mod limits;
+#[path = "../examples/bench/load/mod.rs"]
+mod load;
 mod oracle;
 mod pgtext;
 mod plans;
@@ -32,6 +34,7 @@ mod store;
 mod times;
 mod tpch;
 mod types;
+mod under_load;
 mod wire;
 mod wire_fuzz;
 
@@ -67,6 +70,7 @@ fn main() {
     trials.extend(for_update::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.push(trial("bench::small", small_small));
+    trials.extend(under_load::trials());
     trials.push(trial("architecture::layers", architecture::layers));
     trials.push(trial("architecture::circles", architecture::circles));
     trials.push(trial("architecture::lengths", architecture::lengths));
