@@ -40,6 +40,8 @@ pub struct Server {
     pub shutdown: CancellationToken,
     pub statement_timeout: Option<Duration>,
     pub client_stalled_timeout: Duration,
+    pub log_min_duration_statement: Option<Duration>,
+    pub log_min_duration_plan: Option<Duration>,
     /// One permit a socket, connected or starting.
     sockets: Arc<Semaphore>,
     sockets_max: usize,
@@ -89,6 +91,8 @@ impl Server {
             shutdown: CancellationToken::new(),
             statement_timeout: config.statement_timeout,
             client_stalled_timeout: config.client_stalled_timeout,
+            log_min_duration_statement: config.log_min_duration_statement,
+            log_min_duration_plan: config.log_min_duration_plan,
             sockets: Arc::new(Semaphore::new(config.max_connections + STARTING_MAX)),
             sockets_max: config.max_connections + STARTING_MAX,
         }))

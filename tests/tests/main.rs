@@ -3,6 +3,7 @@
 //! With `TENON_SLT_POSTGRES=postgresql://...` the .slt files run against that PostgreSQL instead, and with
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
 
+mod activity;
 mod architecture;
 mod bounds;
 mod cancel;
@@ -30,6 +31,7 @@ mod row_locks;
 mod slt;
 #[path = "../examples/bench/small/mod.rs"]
 mod small;
+mod statements;
 mod store;
 mod times;
 mod tpch;
@@ -62,6 +64,8 @@ fn main() {
     trials.extend(kept::trials());
     trials.extend(limits::trials());
     trials.extend(http::trials());
+    trials.extend(statements::trials());
+    trials.extend(activity::trials());
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
     trials.extend(foreign_keys::trials());

@@ -5,11 +5,13 @@ use crate::optimizer::execution::task;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::places::Places;
 use crate::pg::tasks::{self, Short};
+use crate::session::activity::Activity;
 use crate::session::admission::Admission;
 use crate::session::context;
 use crate::session::plan_cache::PlanCache;
 use crate::session::statements::KeptChecks;
 use crate::session::texts::Texts;
+use crate::session::tracked::Tracked;
 use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
 use std::path::{Path, PathBuf};
@@ -87,6 +89,8 @@ pub struct Engine {
     pub(crate) planning: Places,
     pub(crate) plans: PlanCache,
     pub(crate) texts: Arc<Texts>,
+    pub(crate) tracked: Arc<Tracked>,
+    pub(crate) activity: Arc<Activity>,
     pub(crate) checks: KeptChecks,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
@@ -158,6 +162,7 @@ impl Engine {
         };
         let task = task(&state);
         let texts = Arc::<Texts>::default();
+        let (tracked, activity) = (Arc::<Tracked>::default(), Arc::<Activity>::default());
         let services = Services {
             state,
             database,
@@ -165,6 +170,8 @@ impl Engine {
             gpu_memory_limit_bytes: options.gpu_memory_limit_bytes,
             threads: runtime.handle().clone(),
             statements: texts.clone(),
+            counted: tracked.clone(),
+            sessions: activity.clone(),
         };
         Ok(Arc::new(Engine {
             services: Arc::new(services),
@@ -173,6 +180,8 @@ impl Engine {
             planning: Places::new(2 * options.query_threads + 2),
             plans: PlanCache::default(),
             texts,
+            tracked,
+            activity,
             checks: KeptChecks::default(),
             runtime: Some(runtime),
             short: Some(short),

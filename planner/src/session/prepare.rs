@@ -7,6 +7,7 @@ use crate::pg::outcome::{ColumnDesc, PgType};
 use crate::pg::statement::{Kind, Statement};
 use crate::session::plan_cache::Slot;
 use crate::session::statements::{self, Description};
+use crate::session::tracked::Place;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
@@ -29,6 +30,8 @@ pub struct Prepared {
     pub(crate) plan: Mutex<Option<(Arc<DatabaseState>, LogicalPlan)>>,
     /// The physical plan of earlier executions.
     pub(crate) slot: Arc<Slot>,
+    /// Where its executions are counted.
+    pub(crate) entry: Place,
 }
 
 impl Prepared {
@@ -42,6 +45,7 @@ impl Prepared {
             param_fields: Vec::new(),
             plan: Mutex::new(None),
             slot: Arc::default(),
+            entry: Place::default(),
         }
     }
 
@@ -70,7 +74,7 @@ impl Prepared {
     }
 
     /// What was parsed of it.
-    fn tree(&self) -> Option<&ast::Statement> {
+    pub(crate) fn tree(&self) -> Option<&ast::Statement> {
         match &self.statement.kind {
             Kind::Sql(tree) => Some(tree),
             _ => None,
@@ -134,6 +138,7 @@ impl Session {
             statement,
             plan: Mutex::new(plan),
             slot: Arc::default(),
+            entry: Place::default(),
         })
     }
 }

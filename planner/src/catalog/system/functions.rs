@@ -7,8 +7,8 @@ use super::regnames::RegType;
 use super::relations::{indexed, is_constraint, relations};
 use super::rows::{self, row};
 use super::{
-    DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, foreign_keys, names, partitions, signatures,
-    types,
+    DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, foreign_keys, names, partitions,
+    signatures, types,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::errors::to_datafusion;
@@ -21,7 +21,9 @@ use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
 use datafusion::prelude::SessionContext;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use std::fmt;
@@ -230,7 +232,14 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
     Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
         name: name.to_string(),
         returns,
-        signature: Signature::variadic_any(Volatility::Stable),
+        signature: match name {
+            // What changes something must do so once.
+            "pg_stat_statements_reset" => Signature::one_of(
+                vec![TypeSignature::VariadicAny, TypeSignature::Nullary],
+                Volatility::Volatile,
+            ),
+            _ => Signature::variadic_any(Volatility::Stable),
+        },
         body: body.into(),
     })))
 }
@@ -367,6 +376,17 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 };
                 let bytes = relation.and_then(|relation| Some(relation.as_table()?.bytes() as i64));
                 ScalarValue::Int64(Some(bytes.unwrap_or(0)))
+            }),
+        ),
+        "pg_stat_statements_reset" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                // User, database, statement; 0: any. Whoever asks for another user or database means nothing that is here.
+                let of = |at: usize, own: u32| number(args, at).is_none_or(|oid| oid == 0 || oid == i64::from(own));
+                if of(0, ROLE_OID) && of(1, DATABASE_OID) {
+                    own.services.counted.reset(number(args, 2).filter(|id| *id != 0));
+                }
+                ScalarValue::Utf8(Some(String::new()))
             }),
         ),
         "pg_indexes_size" | "pg_stat_get_numscans" => (DataType::Int64, Box::new(|_| ScalarValue::Int64(Some(0)))),

@@ -3,6 +3,7 @@
 //! What PostgreSQL ships (types, functions, operators) comes from the `datafusion-pg-catalog` crate; what is of this
 //! database (relations, columns, keys, settings) is made here from storage, with storage's oids.
 
+mod activity;
 mod columns;
 mod dialect_rewrite;
 mod encodings;

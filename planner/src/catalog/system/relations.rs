@@ -6,7 +6,7 @@ use super::rows::{self, Row, row};
 use super::{
     DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
 };
-use super::{encodings, foreign_keys, names, on_device, partitions, settings, texts, types, zones};
+use super::{activity, encodings, foreign_keys, names, on_device, partitions, settings, texts, types, zones};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -90,25 +90,9 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 "usename": binder.facts.info.user.as_str(), "usesysid": ROLE_OID, "usecreatedb": true, "usesuper": true,
             }],
         ),
-        "pg_stat_activity" => (
-            &[
-                ("datid", "oid"),
-                ("datname", "text"),
-                ("pid", "int"),
-                ("usename", "text"),
-                ("application_name", "text"),
-                ("state", "text"),
-                ("query", "text"),
-            ],
-            vec![row! {
-                "datid": DATABASE_OID,
-                "datname": binder.facts.info.database.as_str(),
-                "pid": i64::from(binder.facts.info.process_id),
-                "usename": binder.facts.info.user.as_str(),
-                "application_name": binder.facts.info.application_name.as_str(),
-                "state": "active",
-            }],
-        ),
+        "pg_stat_activity" => (activity::SESSIONS, activity::sessions(binder)),
+        "pg_stat_statements" => (activity::STATEMENTS, activity::statements(binder)),
+        "pg_stat_statements_info" => (activity::INFO, activity::info(binder)),
         "pg_locks" => (
             &[
                 ("locktype", "text"),
