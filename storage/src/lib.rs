@@ -54,8 +54,8 @@ pub use catalog::{
     ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionResult, Generated, Index,
     IndexDef, IndexKind, IndexSlot, Keys, Locked, Object, ObjectKey, OnCommit, Partition, PartitionBound, PartitionKey,
     PartitionStrategy, Partitioning, PendingKeys, RangeValue, ReferentialAction, Relation, Role, RowLocation,
-    SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDef, TableDefinition, TableVersion, Transaction, View,
-    default_name,
+    SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDef, TableDefinition, TableUsage, TableUses, TableVersion,
+    Transaction, View, default_name,
 };
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError};

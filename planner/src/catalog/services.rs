@@ -2,6 +2,7 @@
 //! that SQL may read, and threads for work that waits.
 
 use crate::pg::conventions::SessionConventions;
+use crate::pg::outcome::CopyProgress;
 use crate::pg::settings::{SessionInfo, Settings};
 use datafusion::execution::SessionState;
 use std::path::PathBuf;
@@ -68,6 +69,24 @@ pub(crate) struct ShownSession {
     pub waits: Option<(&'static str, &'static str)>,
     pub query_id: Option<i64>,
     pub query: String,
+    pub work: Option<Work>,
+}
+
+/// Something that takes long, as the views of progress show it.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    Copy {
+        /// Its oid; 0: the rows are a query's.
+        relation: u32,
+        from: bool,
+        /// Of a file; 0: they are the client's.
+        total_bytes: u64,
+        progress: Arc<CopyProgress>,
+    },
+    CreateIndex {
+        table: u32,
+        rows: u64,
+    },
 }
 
 /// Who knows the sessions.

@@ -1,6 +1,6 @@
 //! What each session does, and since when: `pg_stat_activity`.
 
-use crate::catalog::services::{Sessions, ShownSession};
+use crate::catalog::services::{Sessions, ShownSession, Work};
 use crate::pg::functions::session::now_us;
 use crate::pg::settings::SessionInfo;
 use parking_lot::Mutex;
@@ -31,6 +31,7 @@ struct Seen {
     changed_us: i64,
     /// What the statement waits for: the kind and the event.
     waits: Option<(&'static str, &'static str)>,
+    work: Option<Work>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,10 +101,25 @@ impl Backend {
         }
     }
 
+    /// The statement does something that takes long while the guard lives.
+    pub fn works(self: &Arc<Self>, work: Work) -> Working {
+        self.seen.lock().work = Some(work);
+        Working(self.clone())
+    }
+
     /// The statement waits while the guard lives.
     pub fn waits(self: &Arc<Self>, kind: &'static str, event: &'static str) -> Waiting {
         self.seen.lock().waits = Some((kind, event));
         Waiting(self.clone())
+    }
+}
+
+/// While this lives, its session is seen at its work.
+pub(crate) struct Working(Arc<Backend>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.seen.lock().work = None;
     }
 }
 
@@ -163,6 +179,7 @@ impl Sessions for Activity {
                 waits,
                 query_id: Some(backend.query_id()).filter(|id| *id != 0),
                 query: seen.query.clone(),
+                work: seen.work.clone(),
             }
         });
         shown.collect()

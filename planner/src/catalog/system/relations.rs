@@ -6,7 +6,7 @@ use super::rows::{self, Row, row};
 use super::{
     DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
 };
-use super::{activity, encodings, foreign_keys, names, on_device, partitions, settings, texts, types, zones};
+use super::{activity, encodings, foreign_keys, names, on_device, partitions, settings, texts, types, usage, zones};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -36,7 +36,6 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_tables" => tables(binder),
         "pg_views" => views(binder),
         "pg_settings" => settings::rows(binder),
-        "pg_stat_user_tables" => table_statistics(binder),
         "pg_description" => descriptions(binder),
         "pg_sequence" => sequences(binder),
         "pg_inherits" => partitions::inherits(binder),
@@ -90,6 +89,10 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 "usename": binder.facts.info.user.as_str(), "usesysid": ROLE_OID, "usecreatedb": true, "usesuper": true,
             }],
         ),
+        "pg_stat_user_tables" | "pg_stat_all_tables" => (usage::TABLES, usage::tables(binder)),
+        "pg_stat_sys_tables" => (usage::TABLES, vec![]),
+        "pg_stat_progress_copy" => (usage::COPIES, usage::copies(binder)),
+        "pg_stat_progress_create_index" => (usage::INDEXES, usage::indexes(binder)),
         "pg_stat_activity" => (activity::SESSIONS, activity::sessions(binder)),
         "pg_stat_statements" => (activity::STATEMENTS, activity::statements(binder)),
         "pg_stat_statements_info" => (activity::INFO, activity::info(binder)),
@@ -609,17 +612,4 @@ fn index_definitions(binder: &Binder) -> Vec<Row> {
         }
     };
     indexed(binder).map(index).collect()
-}
-
-fn table_statistics(binder: &Binder) -> Vec<Row> {
-    let table = |table: &Arc<TableVersion>| {
-        row! {
-            "relid": table.oid(),
-            "schemaname": table.definition().schema_name.as_str(),
-            "relname": table.name(),
-            "n_live_tup": table.rows() as i64,
-            "n_dead_tup": 0_i64,
-        }
-    };
-    stored(binder).map(table).collect()
 }

@@ -3,6 +3,7 @@
 use super::unique::Unique;
 use super::{constraints, defaults, references};
 use crate::catalog::bind::{fold, parts};
+use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
@@ -64,6 +65,10 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
             SqlError::new(state::WRONG_OBJECT_TYPE, message).detail("This operation is not supported for views.")
         );
     };
+    let work = Work::CreateIndex {
+        table: table.oid(),
+        rows: table.rows(),
+    };
     let (schema, table) = (table.definition().schema_name.clone(), table.name().to_string());
     let snapshot = session.state();
     if let Some(name) = &def.name
@@ -83,6 +88,7 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     }
     let transaction = session.transaction()?;
     let budget = session.engine.database().budget().clone();
+    let _working = session.backend.works(work);
     // A unique index checks the rows that are there, and the index is built: on the query threads.
     run::background(&session.engine, async move {
         let name = transaction.lock().create_index(&schema, &table, def)?;
