@@ -79,6 +79,9 @@ impl Server {
                 limit_bytes: config.spill_limit_bytes as u64,
             }),
         })?;
+        let metrics = Arc::<Metrics>::default();
+        let own = metrics.clone();
+        engine.observe_turns(move |waited| own.turned(waited));
         Ok(Arc::new(Self {
             engine,
             auth,
@@ -86,7 +89,7 @@ impl Server {
             backends: Arc::default(),
             connections: Arc::new(Semaphore::new(config.max_connections)),
             connections_max: config.max_connections,
-            metrics: Arc::default(),
+            metrics,
             listens: AtomicBool::new(false),
             shutdown: CancellationToken::new(),
             statement_timeout: config.statement_timeout,

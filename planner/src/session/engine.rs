@@ -209,6 +209,11 @@ impl Engine {
         (self.admission.long_turns(), self.options.max_concurrent_queries)
     }
 
+    /// The first observer is told of how long each query waited for a turn to run.
+    pub fn observe_turns(&self, observer: impl Fn(Duration) + Send + Sync + 'static) {
+        self.admission.observe(observer);
+    }
+
     /// A new connection's session.
     pub fn session(self: &Arc<Self>, info: SessionInfo) -> Session {
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
