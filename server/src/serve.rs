@@ -42,6 +42,8 @@ pub struct Server {
     pub shutdown: CancellationToken,
     pub statement_timeout: Option<Duration>,
     pub client_stalled_timeout: Duration,
+    pub log_min_duration_statement: Option<Duration>,
+    pub log_min_duration_plan: Option<Duration>,
     /// One permit a socket, connected or starting.
     sockets: Arc<Semaphore>,
     sockets_max: usize,
@@ -85,6 +87,9 @@ impl Server {
                 limit_bytes: config.spill_limit_bytes as u64,
             }),
         })?;
+        let metrics = Arc::<Metrics>::default();
+        let own = metrics.clone();
+        engine.observe_turns(move |waited| own.turned(waited));
         Ok(Arc::new(Self {
             engine,
             auth,
@@ -93,11 +98,13 @@ impl Server {
             connections: Arc::new(Semaphore::new(config.max_connections)),
             connections_max: config.max_connections,
             role_connections: Arc::default(),
-            metrics: Arc::default(),
+            metrics,
             listens: AtomicBool::new(false),
             shutdown: CancellationToken::new(),
             statement_timeout: config.statement_timeout,
             client_stalled_timeout: config.client_stalled_timeout,
+            log_min_duration_statement: config.log_min_duration_statement,
+            log_min_duration_plan: config.log_min_duration_plan,
             sockets: Arc::new(Semaphore::new(config.max_connections + STARTING_MAX)),
             sockets_max: config.max_connections + STARTING_MAX,
         }))

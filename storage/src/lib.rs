@@ -55,7 +55,7 @@ pub use catalog::{
     Generated, Grant, Index, IndexDef, IndexKind, IndexSlot, Keys, Locked, Membership, Object, ObjectKey, OnCommit,
     Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, PendingKeys, RangeValue,
     ReferentialAction, Relation, Rights, Role, RowLocation, SchemaEntry, Secured, Sequence, SequenceDef, SequenceOwner,
-    TableDef, TableDefinition, TableVersion, Transaction, View, default_name,
+    TableDef, TableDefinition, TableUsage, TableUses, TableVersion, Transaction, View, default_name,
 };
 pub use catalog::{privilege, rights, roles};
 pub use enum_type::{EnumLabel, EnumType};

@@ -3,6 +3,7 @@
 //! With `TENON_SLT_POSTGRES=postgresql://...` the .slt files run against that PostgreSQL instead, and with
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
 
+mod activity;
 mod architecture;
 mod bounds;
 mod cancel;
@@ -17,6 +18,8 @@ mod gpu;
 mod http;
 mod kept;
 mod limits;
+#[path = "../examples/bench/load/mod.rs"]
+mod load;
 mod oracle;
 mod pgtext;
 mod plans;
@@ -29,10 +32,12 @@ mod row_locks;
 mod slt;
 #[path = "../examples/bench/small/mod.rs"]
 mod small;
+mod statements;
 mod store;
 mod times;
 mod tpch;
 mod types;
+mod under_load;
 mod wire;
 mod wire_fuzz;
 
@@ -60,6 +65,8 @@ fn main() {
     trials.extend(kept::trials());
     trials.extend(limits::trials());
     trials.extend(http::trials());
+    trials.extend(statements::trials());
+    trials.extend(activity::trials());
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
     trials.extend(foreign_keys::trials());
@@ -69,6 +76,7 @@ fn main() {
     trials.extend(for_update::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.push(trial("bench::small", small_small));
+    trials.extend(under_load::trials());
     trials.push(trial("architecture::layers", architecture::layers));
     trials.push(trial("architecture::circles", architecture::circles));
     trials.push(trial("architecture::lengths", architecture::lengths));

@@ -159,6 +159,10 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         like::mark(&mut tokens);
     }
     let kind = match utility(&words) {
+        // What this one makes is there anyway.
+        Some(Utility::Unsupported("CREATE EXTENSION")) if names(&tokens, "pg_stat_statements") => {
+            Kind::Utility(Utility::Nothing("CREATE EXTENSION"))
+        }
         Some(utility) => Kind::Utility(utility),
         None => {
             let mut parser = Parser::new(&DIALECT)
@@ -481,6 +485,15 @@ fn with_data(parser: &mut Parser, parsed: &mut Kind) {
     } else {
         let _ = parser.parse_keywords(&[Keyword::WITH, Keyword::DATA]);
     }
+}
+
+/// Whether one of the tokens is this word, in quotes or not.
+fn names(tokens: &[TokenWithSpan], word: &str) -> bool {
+    let mut words = tokens.iter().filter_map(|token| match &token.token {
+        Token::Word(word) => Some(&word.value),
+        _ => None,
+    });
+    words.any(|own| own.eq_ignore_ascii_case(word))
 }
 
 /// Statements that do nothing here, or that the parser does not know. Matched on tokens, so comments do not matter.

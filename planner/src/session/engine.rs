@@ -5,12 +5,14 @@ use crate::optimizer::execution::task;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::places::Places;
 use crate::pg::tasks::{self, Short};
+use crate::session::activity::Activity;
 use crate::session::admission::Admission;
 use crate::session::context;
 use crate::session::login::Login;
 use crate::session::plan_cache::PlanCache;
 use crate::session::statements::KeptChecks;
 use crate::session::texts::Texts;
+use crate::session::tracked::Tracked;
 use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
 use std::path::{Path, PathBuf};
@@ -94,6 +96,8 @@ pub struct Engine {
     pub(crate) planning: Places,
     pub(crate) plans: PlanCache,
     pub(crate) texts: Arc<Texts>,
+    pub(crate) tracked: Arc<Tracked>,
+    pub(crate) activity: Arc<Activity>,
     pub(crate) checks: KeptChecks,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
@@ -166,6 +170,7 @@ impl Engine {
         };
         let task = task(&state);
         let texts = Arc::<Texts>::default();
+        let (tracked, activity) = (Arc::<Tracked>::default(), Arc::<Activity>::default());
         let services = Services {
             state,
             database,
@@ -173,6 +178,8 @@ impl Engine {
             gpu_memory_limit_bytes: options.gpu_memory_limit_bytes,
             threads: runtime.handle().clone(),
             statements: texts.clone(),
+            counted: tracked.clone(),
+            sessions: activity.clone(),
         };
         Ok(Arc::new(Engine {
             services: Arc::new(services),
@@ -181,6 +188,8 @@ impl Engine {
             planning: Places::new(2 * options.query_threads + 2),
             plans: PlanCache::default(),
             texts,
+            tracked,
+            activity,
             checks: KeptChecks::default(),
             runtime: Some(runtime),
             short: Some(short),
@@ -207,6 +216,11 @@ impl Engine {
     /// Queries that have a turn for long ones, and how many may.
     pub fn long_queries(&self) -> (usize, usize) {
         (self.admission.long_turns(), self.options.max_concurrent_queries)
+    }
+
+    /// The first observer is told of how long each query waited for a turn to run.
+    pub fn observe_turns(&self, observer: impl Fn(Duration) + Send + Sync + 'static) {
+        self.admission.observe(observer);
     }
 
     /// The session of a user whose name is believed: a superuser, unless there is a role of that name.

@@ -1,5 +1,6 @@
 //! One client's session: SQL text in, outcomes out.
 
+pub(crate) mod activity;
 pub(crate) mod admission;
 mod at_once;
 mod backup;
@@ -18,10 +19,13 @@ pub(crate) mod spilling;
 pub(crate) mod statements;
 mod stopped_pool;
 pub(crate) mod texts;
+pub(crate) mod tracked;
+mod watched;
 
 pub(crate) use block::{Block, Isolation};
 pub use prepare::Prepared;
 pub use texts::Known;
+pub use watched::{Execution, Sent};
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::sequence::Taken;
@@ -30,6 +34,7 @@ use crate::pg::outcome::ColumnDesc;
 pub use crate::pg::settings::SessionInfo;
 use crate::pg::settings::{Settings, Times};
 use crate::pg::statement::Statement;
+use crate::session::activity::Backend;
 use crate::session::admission::Standing;
 use crate::session::engine::Engine;
 use crate::session::plan_cache::{Purpose, Slot};
@@ -87,6 +92,8 @@ pub(crate) struct Named {
     pub columns: Option<Vec<crate::pg::outcome::ColumnDesc>>,
     /// The physical plan of earlier executions.
     pub slot: Arc<Slot>,
+    /// Where its executions are counted.
+    pub entry: tracked::Place,
 }
 
 /// Wishes and conventions with what plans are made and run with under them.
@@ -97,6 +104,8 @@ pub struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) info: Arc<SessionInfo>,
     pub(crate) number: u64,
+    /// As others see it.
+    pub(crate) backend: Arc<Backend>,
     pub(crate) settings: Settings,
     /// What RESET goes back to.
     startup: Settings,
@@ -122,6 +131,8 @@ pub struct Session {
     /// Whether the schema of temporary tables may exist.
     pub(crate) has_temporary: bool,
     statement_start_us: i64,
+    /// When the message came whose statement has not begun yet.
+    received_us: Option<i64>,
     /// Whether the statement may say `now` in a literal.
     mentions_now: bool,
     /// What the running statement sees of the WITH before it.
@@ -159,14 +170,17 @@ impl Session {
         }
         let cancel = CancellationToken::new();
         let identity = Identity::of(&info.user, &engine.superusers, login);
+        let info = Arc::new(info);
+        let backend = engine.activity.enter(number, &info);
         Self {
             identity: Arc::new(identity),
             acting: Mutex::default(),
             describes: false,
             trusted: false,
             engine,
-            info: Arc::new(info),
+            info,
             number,
+            backend,
             startup: settings.clone(),
             told: settings.clone(),
             settings,
@@ -183,6 +197,7 @@ impl Session {
             assignments: Arc::default(),
             has_temporary: false,
             statement_start_us: 0,
+            received_us: None,
             mentions_now: false,
             surroundings: Default::default(),
             purpose: Mutex::default(),
@@ -324,6 +339,10 @@ impl Session {
     pub fn changed_parameters(&mut self) -> Vec<(String, String)> {
         self.apply_assignments();
         let changed = self.settings.changed_since(&self.told);
+        if changed.iter().any(|(name, _)| name == "application_name") {
+            self.backend
+                .calls_itself(&self.setting("application_name").unwrap_or_default());
+        }
         self.told = self.settings.clone();
         changed
     }
@@ -348,6 +367,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.cancel.cancel();
+        self.engine.activity.leave(self.number);
         if self.has_temporary {
             let mut transaction = self.engine.database().begin();
             let schema = self.temporary_schema();

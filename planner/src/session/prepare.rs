@@ -7,6 +7,7 @@ use crate::pg::outcome::{ColumnDesc, PgType};
 use crate::pg::statement::{Kind, Statement};
 use crate::session::plan_cache::Slot;
 use crate::session::statements::{self, Description};
+use crate::session::tracked::Place;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
@@ -31,6 +32,8 @@ pub struct Prepared {
     pub(crate) rights: u32,
     /// The physical plan of earlier executions.
     pub(crate) slot: Arc<Slot>,
+    /// Where its executions are counted.
+    pub(crate) entry: Place,
 }
 
 impl Prepared {
@@ -45,6 +48,7 @@ impl Prepared {
             plan: Mutex::new(None),
             rights: 0,
             slot: Arc::default(),
+            entry: Place::default(),
         }
     }
 
@@ -73,7 +77,7 @@ impl Prepared {
     }
 
     /// What was parsed of it.
-    fn tree(&self) -> Option<&ast::Statement> {
+    pub(crate) fn tree(&self) -> Option<&ast::Statement> {
         match &self.statement.kind {
             Kind::Sql(tree) => Some(tree),
             _ => None,
@@ -138,6 +142,7 @@ impl Session {
             plan: Mutex::new(plan),
             rights: self.plan_rights(),
             slot: Arc::default(),
+            entry: Place::default(),
         })
     }
 }

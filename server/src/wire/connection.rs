@@ -311,7 +311,11 @@ impl Connection {
         if error.state == state::ADMIN_SHUTDOWN {
             return Err(Failure::Fatal(error));
         }
-        tracing::debug!("{error}");
+        let (pid, query_id) = (self.backend.pid, self.session.running_query_id());
+        match error.state {
+            state::INTERNAL_ERROR => tracing::error!(pid, query_id, "{error}"),
+            _ => tracing::debug!(pid, query_id, "{error}"),
+        }
         self.session.fail_transaction();
         self.tell();
         self.output.error(Severity::Error, &error);

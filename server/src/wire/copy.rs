@@ -52,6 +52,7 @@ impl Connection {
             columns,
             mut stream,
             format,
+            progress,
         } = copy;
         let binary = matches!(format, CopyOutFormat::Binary | CopyOutFormat::Bytes);
         self.output.copy_response(b'H', binary, columns.len());
@@ -62,7 +63,9 @@ impl Connection {
             let rows = encoder.bind(&batch)?;
             let mut row = 0;
             while row < batch.num_rows() {
+                let (from, before) = (row, self.output.buffer.len());
                 row = rows.write(row, FLUSH_BYTES, &mut self.output.buffer)?;
+                progress.add(self.output.buffer.len() - before, row - from);
                 if self.output.is_full() {
                     running.check()?;
                     running

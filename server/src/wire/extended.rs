@@ -3,7 +3,7 @@
 use super::aside::LONG_BYTES;
 use super::connection::{Connection, Step};
 use super::message::{Formats, Message, Parameter, Target, violation};
-use super::results::{ResultStream, answered, run, tag_of};
+use super::results::{ResultStream, answered, counted, rows_of, run, tag_of};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;
 use crate::params;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::{Outcome, RowsTag};
-use tenon_planner::session::{Prepared, TransactionStatus};
+use tenon_planner::session::{Execution, Prepared, Sent, TransactionStatus};
 use tenon_planner::statement::Statement;
 
 /// Prepared statements of a connection, by name; `""` is the unnamed one.
@@ -23,13 +23,15 @@ pub type Portals = HashMap<String, Portal>;
 /// A statement with its parameters, before, while or after it gives rows.
 pub struct Portal {
     statement: Arc<Prepared>,
+    /// The statement's name.
+    name: String,
     results: Formats,
     state: PortalState,
 }
 
 enum PortalState {
     New(Vec<ScalarValue>),
-    Running(ResultStream),
+    Running(ResultStream, Execution),
     /// All rows were sent: running it again sends none.
     Ended(RowsTag),
     Done,
@@ -113,6 +115,7 @@ impl Connection {
             self.output.parse_complete();
             return Ok(());
         }
+        self.session.receives(sql);
         let mut statements = self.session.parse(sql)?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
@@ -171,6 +174,7 @@ impl Connection {
             portal,
             Portal {
                 statement: prepared,
+                name: statement.to_owned(),
                 results,
                 state,
             },
@@ -214,7 +218,20 @@ impl Connection {
         if !self.input.sync_is_next() {
             self.session.begin_implicit();
         }
-        if rows_max == 0 && self.answer(name).await? {
+        let Self { portals, session, .. } = self;
+        let portal = Self::portal(portals, name)?;
+        let mut execution = match &portal.state {
+            PortalState::New(values) => {
+                session.receives(portal.statement.sql());
+                Some(session.opened(&portal.statement, None, values))
+            }
+            PortalState::Running(..) => {
+                session.receives(portal.statement.sql());
+                None
+            }
+            _ => None,
+        };
+        if rows_max == 0 && self.answer(name, &mut execution).await? {
             return Ok(());
         }
         let (running, _entered) = self.begin_statement();
@@ -230,11 +247,14 @@ impl Connection {
                 portal.state = PortalState::Ended(tag);
                 return Ok(());
             }
-            PortalState::Running(_) if self.session.transaction_status() == TransactionStatus::Failed => {
+            PortalState::Running(..) if self.session.transaction_status() == TransactionStatus::Failed => {
                 let message = "current transaction is aborted, commands ignored until end of transaction block";
                 return Err(SqlError::new(state::IN_FAILED_SQL_TRANSACTION, message).into());
             }
-            PortalState::Running(rows) => rows,
+            PortalState::Running(rows, mut execution) => {
+                execution.resume();
+                (rows, Some(execution))
+            }
             PortalState::New(values) => {
                 let statement = portal.statement.clone();
                 let results = portal.results.clone();
@@ -254,6 +274,7 @@ impl Connection {
                                     tag,
                                     pending: None,
                                 },
+                                execution,
                                 rows_max,
                                 &running,
                             )
@@ -269,14 +290,23 @@ impl Connection {
                 };
                 self.tell();
                 self.output.command_complete(&tag);
+                self.close(execution, name, rows_of(&tag));
                 return Ok(());
             }
         };
-        self.send_portion(name, rows, rows_max, &running).await
+        let (rows, execution) = rows;
+        self.send_portion(name, rows, execution, rows_max, &running).await
+    }
+
+    /// Tells of a portal's execution, which has ended well.
+    fn close(&mut self, execution: Option<Execution>, name: &str, rows: u64) {
+        let Some(execution) = execution else { return };
+        let statement = self.portals.get(name).map_or("", |portal| &portal.name);
+        self.session.closed(execution, Sent::Prepared(statement), rows);
     }
 
     /// Sends all rows of a portal that has not run, where they can be had at once.
-    async fn answer(&mut self, name: &str) -> Step<bool> {
+    async fn answer(&mut self, name: &str, execution: &mut Option<Execution>) -> Step<bool> {
         let Self { portals, session, .. } = self;
         let portal = Self::portal(portals, name)?;
         let PortalState::New(values) = &portal.state else {
@@ -289,7 +319,8 @@ impl Connection {
         portal.state = PortalState::Done;
         let columns = statement.columns.as_deref().unwrap_or_default();
         let formats = portal.results.expand(columns.len())?;
-        let tag = self.send_answer(columns, &formats, answer?).await?;
+        let (tag, rows) = self.send_answer(columns, &formats, answer?).await?;
+        self.close(execution.take(), name, rows);
         if let Some(portal) = self.portals.get_mut(name) {
             portal.state = PortalState::Ended(tag);
         }
@@ -301,18 +332,27 @@ impl Connection {
         &mut self,
         name: &str,
         mut rows: ResultStream,
+        mut execution: Option<Execution>,
         rows_max: usize,
         running: &super::cancel::Running,
     ) -> Step<()> {
         let limit = if rows_max == 0 { usize::MAX } else { rows_max };
         let (sent, end) = rows.send(limit, running, &mut self.input, &mut self.output).await?;
         self.tell();
-        let after = if end {
-            self.output.command_complete(&tag_of(&rows.tag, sent));
-            PortalState::Ended(rows.tag)
-        } else {
-            self.output.portal_suspended();
-            PortalState::Running(rows)
+        let rows_sent = counted(&rows.tag, sent);
+        let after = match execution {
+            _ if end => {
+                self.output.command_complete(&tag_of(&rows.tag, sent));
+                self.close(execution.take(), name, rows_sent);
+                PortalState::Ended(rows.tag)
+            }
+            Some(mut execution) => {
+                self.output.portal_suspended();
+                execution.pause(rows_sent);
+                PortalState::Running(rows, execution)
+            }
+            // A portal that runs has one.
+            None => PortalState::Done,
         };
         if let Some(portal) = self.portals.get_mut(name) {
             portal.state = after;

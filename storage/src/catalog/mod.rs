@@ -17,6 +17,7 @@ pub mod state;
 pub mod table;
 pub mod transaction;
 mod unique;
+mod usage;
 
 pub use database::Database;
 pub use declaration::{Check, ColumnDef, DeviceResidence, Generated, OnCommit, TableDef};
@@ -30,3 +31,4 @@ pub use sequence::{Sequence, SequenceDef, SequenceOwner};
 pub use state::{CheckOption, DatabaseState, Relation, SchemaEntry, View};
 pub use table::{RowLocation, TableDefinition, TableVersion};
 pub use transaction::{Keys, Locked, PendingKeys, Transaction};
+pub use usage::{TableUsage, TableUses};

@@ -3,6 +3,7 @@
 //! What PostgreSQL ships (types, functions, operators) comes from the `datafusion-pg-catalog` crate; what is of this
 //! database (relations, columns, keys, settings) is made here from storage, with storage's oids.
 
+mod activity;
 mod columns;
 mod dialect_rewrite;
 mod encodings;
@@ -23,6 +24,7 @@ mod statistics;
 mod system_types;
 mod texts;
 mod types;
+mod usage;
 mod zones;
 
 pub(crate) use functions::{function, gives_rows, rows_of, table_function};
@@ -90,6 +92,11 @@ pub(crate) fn source(binder: &Binder, schema: Option<&str>, name: &str) -> Resul
 
 fn pg_catalog(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
     let told = |error: datafusion::error::DataFusionError| from_datafusion(&error);
+    if name == usage::NOT_BUILT_IN {
+        return Ok(relations::extra(binder, name)
+            .map_err(told)?
+            .map(|table| table as Arc<dyn TableProvider>));
+    }
     let built_in = built_in()?.build_table_by_name(name).map_err(told)?;
     let own = match &built_in {
         Some(table) => {

@@ -4,7 +4,9 @@
 
 use super::rows::{self, Row, row};
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
-use super::{encodings, foreign_keys, names, on_device, partitions, rights, settings, texts, types, zones};
+use super::{
+    activity, encodings, foreign_keys, names, on_device, partitions, rights, settings, texts, types, usage, zones,
+};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -37,7 +39,6 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_tables" => tables(binder),
         "pg_views" => views(binder),
         "pg_settings" => settings::rows(binder),
-        "pg_stat_user_tables" => table_statistics(binder),
         "pg_description" => descriptions(binder),
         "pg_sequence" => sequences(binder),
         "pg_inherits" => partitions::inherits(binder),
@@ -92,25 +93,13 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
             ],
             rights::users(binder),
         ),
-        "pg_stat_activity" => (
-            &[
-                ("datid", "oid"),
-                ("datname", "text"),
-                ("pid", "int"),
-                ("usename", "text"),
-                ("application_name", "text"),
-                ("state", "text"),
-                ("query", "text"),
-            ],
-            vec![row! {
-                "datid": DATABASE_OID,
-                "datname": binder.facts.info.database.as_str(),
-                "pid": i64::from(binder.facts.info.process_id),
-                "usename": binder.facts.info.user.as_str(),
-                "application_name": binder.facts.info.application_name.as_str(),
-                "state": "active",
-            }],
-        ),
+        "pg_stat_user_tables" | "pg_stat_all_tables" => (usage::TABLES, usage::tables(binder)),
+        "pg_stat_sys_tables" => (usage::TABLES, vec![]),
+        "pg_stat_progress_copy" => (usage::COPIES, usage::copies(binder)),
+        "pg_stat_progress_create_index" => (usage::INDEXES, usage::indexes(binder)),
+        "pg_stat_activity" => (activity::SESSIONS, activity::sessions(binder)),
+        "pg_stat_statements" => (activity::STATEMENTS, activity::statements(binder)),
+        "pg_stat_statements_info" => (activity::INFO, activity::info(binder)),
         "pg_locks" => (
             &[
                 ("locktype", "text"),
@@ -607,17 +596,4 @@ fn index_definitions(binder: &Binder) -> Vec<Row> {
         }
     };
     indexed(binder).map(index).collect()
-}
-
-fn table_statistics(binder: &Binder) -> Vec<Row> {
-    let table = |table: &Arc<TableVersion>| {
-        row! {
-            "relid": table.oid(),
-            "schemaname": table.definition().schema_name.as_str(),
-            "relname": table.name(),
-            "n_live_tup": table.rows() as i64,
-            "n_dead_tup": 0_i64,
-        }
-    };
-    stored(binder).map(table).collect()
 }

@@ -13,6 +13,8 @@ pub(super) enum Check {
     Integer(i64, i64),
     /// Milliseconds, with an optional unit.
     Duration,
+    /// The same, or -1: never.
+    DurationOrOff,
     /// Bytes, with an optional unit; or `auto`.
     Size,
     OneOf(&'static [&'static str]),
@@ -26,7 +28,7 @@ impl Check {
     pub fn kind(self) -> &'static str {
         match self {
             Check::Bool => "bool",
-            Check::Integer(..) | Check::Duration => "integer",
+            Check::Integer(..) | Check::Duration | Check::DurationOrOff => "integer",
             Check::OneOf(_) => "enum",
             _ => "string",
         }
@@ -57,7 +59,8 @@ impl Check {
                 let message = format!("{number} is outside the valid range for parameter \"{name}\" ({low} .. {high})");
                 Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message))
             }
-            Check::Duration => match units::milliseconds(value) {
+            Check::DurationOrOff if value.trim() == "-1" => Ok("-1".into()),
+            Check::Duration | Check::DurationOrOff => match units::milliseconds(value) {
                 Some(ms) => Ok(units::duration_text(ms)),
                 None => Err(invalid()
                     .hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")),

@@ -13,6 +13,7 @@ use crate::pg::error::{Result, SqlError, SqlState, state};
 use check::Check;
 pub use derived::Times;
 use derived::Values;
+pub(crate) use derived::Watching;
 use known::{KNOWN, find};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -125,7 +126,7 @@ impl Settings {
                     Check::OneOf(words) => Some(words),
                     _ => None,
                 },
-                duration: known.check == Check::Duration,
+                duration: matches!(known.check, Check::Duration | Check::DurationOrOff),
                 fixed: known.check == Check::Fixed,
                 about: known.about,
             })

@@ -4,6 +4,7 @@ use super::role::rights;
 use super::unique::Unique;
 use super::{constraints, defaults, references};
 use crate::catalog::bind::{fold, parts};
+use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
@@ -65,6 +66,10 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
             SqlError::new(state::WRONG_OBJECT_TYPE, message).detail("This operation is not supported for views.")
         );
     };
+    let work = Work::CreateIndex {
+        table: table.oid(),
+        rows: table.rows(),
+    };
     let snapshot = session.state();
     rights(session, &snapshot).check_owner(&Relation::Table(table.clone()))?;
     let (schema, table) = (table.definition().schema_name.clone(), table.name().to_string());
@@ -86,6 +91,7 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     }
     let transaction = session.transaction()?;
     let budget = session.engine.database().budget().clone();
+    let _working = session.backend.works(work);
     // A unique index checks the rows that are there, and the index is built: on the query threads.
     run::background(&session.engine, async move {
         let name = transaction.lock().create_index(&schema, &table, def)?;

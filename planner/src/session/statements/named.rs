@@ -43,6 +43,7 @@ pub(super) fn prepare(
         params,
         columns,
         slot: Arc::default(),
+        entry: Arc::default(),
     };
     session.named.insert(name, named);
     Ok(Outcome::Command("PREPARE".into()))
@@ -89,6 +90,7 @@ pub(super) async fn bound(
         params,
         columns,
         slot,
+        entry,
     } = find(session, name)?;
     if params.len() != arguments.len() {
         let message = "wrong number of parameters for prepared statement";
@@ -111,6 +113,7 @@ pub(super) async fn bound(
         statement,
         plan: parking_lot::Mutex::new(None),
         slot,
+        entry,
     };
     Ok((prepared, values))
 }

@@ -231,6 +231,9 @@ impl Session {
             let before = pinned.len();
             match self.with_parameters(&found).await {
                 Some(parameterised) => {
+                    // It is counted as the statement that it is a form of.
+                    let entry = engine.tracked.entry(&prepared.entry, &prepared.statement);
+                    let _ = parameterised.entry.set(entry.clone());
                     let fits = fitting(&parameterised, &found.literals);
                     if fits.iter().all(|fits| *fits) {
                         self.keep(found.key, Arc::new(parameterised));

@@ -1,6 +1,7 @@
 //! ANALYZE: takes larger samples of columns for the planner.
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::functions::session::now_us;
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::analyze::Analyze;
 use crate::session::Session;
@@ -48,6 +49,7 @@ pub(super) async fn run(session: &mut Session, analyze: &Analyze) -> Result<Outc
                 own.analyze(column);
                 tokio::task::yield_now().await;
             }
+            own.definition().usage.analyzed(now_us());
             Ok(())
         })
         .await?;
