@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenon_planner::engine::{Engine, EngineOptions, Spill};
+use tenon_planner::session::Clients;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -77,11 +78,14 @@ impl Server {
                 limit_bytes: config.spill_limit_bytes as u64,
             }),
         })?;
+        let backends: Arc<Backends> = Arc::default();
+        let clients: Arc<dyn Clients> = backends.clone();
+        engine.serves(&clients);
         Ok(Arc::new(Self {
             engine,
             auth,
             tls,
-            backends: Arc::default(),
+            backends,
             connections: Arc::new(Semaphore::new(config.max_connections)),
             connections_max: config.max_connections,
             metrics: Arc::default(),

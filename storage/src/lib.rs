@@ -58,7 +58,7 @@ pub use catalog::{
     default_name,
 };
 pub use enum_type::{EnumLabel, EnumType};
-pub use error::{ErrorKind, Result, StorageError};
+pub use error::{ErrorKind, Result, StorageError, Subject};
 pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{
     Codes, DictionaryColumn, Differences, Expanded, Form, Live, NarrowColumn, RunLengthColumn, Runs, SEGMENT_ROWS_MAX,

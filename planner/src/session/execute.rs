@@ -46,7 +46,7 @@ impl Session {
         }
         match &prepared.statement.kind {
             Kind::Empty => return Ok(Outcome::Empty),
-            Kind::Sql(statement) => match self.transaction_control(statement) {
+            Kind::Sql(statement) => match self.controlled(statement) {
                 Ok(None) => {}
                 Ok(Some(outcome)) => return Ok(outcome),
                 Err(error) => {
@@ -114,6 +114,14 @@ impl Session {
                 }
                 Ok(outcome) => return Ok(outcome),
             }
+        }
+    }
+
+    /// What concerns the session alone, and reads no tables.
+    fn controlled(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
+        match self.transaction_control(statement)? {
+            None => self.notification_control(statement),
+            done => Ok(done),
         }
     }
 

@@ -11,6 +11,7 @@ mod functions;
 mod information;
 mod names;
 mod on_device;
+mod open;
 mod partitions;
 mod regnames;
 mod relations;

@@ -2,6 +2,7 @@
 
 mod alter;
 mod analyze;
+mod arguments;
 mod assign;
 mod change;
 mod column;
@@ -29,6 +30,7 @@ mod materialized;
 mod merge;
 mod moments;
 mod named;
+mod origins;
 mod parameters;
 mod partition;
 mod qualify;
