@@ -165,8 +165,10 @@ pub(super) fn oid(binder: &Binder, name: &str) -> Option<u32> {
 
 /// The name of a type, as `format_type` writes it.
 pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
-    let mut types = binder.snapshot.objects().values().filter_map(identity);
-    let (_, schema, name) = types.find(|(own, ..)| i64::from(*own) == oid)?;
+    let rows_of = relations(binder).filter(|relation| has_row_type(relation));
+    let rows_of = rows_of.map(|relation| (relation.oid(), relation.schema_name(), relation.name()));
+    let types = binder.snapshot.objects().values().filter_map(identity);
+    let (_, schema, name) = types.chain(rows_of).find(|(own, ..)| i64::from(*own) == oid)?;
     let name = quote::identifier(name);
     Some(match binder.facts.path.iter().any(|of| of == schema) {
         true => name,

@@ -1,6 +1,6 @@
 //! A function whose value is known when the statement is planned.
 
-use crate::pg::types::OID_KEY;
+use crate::pg::types::{OID_KEY, type_oid};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -21,9 +21,15 @@ pub(crate) struct ConstantFunction {
     signature: Signature,
 }
 
+/// The oid of `void`.
+const VOID: u32 = 2278;
+
+pub(crate) fn is_void(field: &Field) -> bool {
+    type_oid(field) == Some(VOID)
+}
+
 /// A field of the type that says nothing, `void`: its values are empty texts.
 pub(crate) fn as_void(field: Field) -> Field {
-    const VOID: u32 = 2278;
     field.with_metadata([(OID_KEY.to_string(), VOID.to_string())].into())
 }
 

@@ -4,6 +4,7 @@ use super::arguments;
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
+use crate::pg::functions::constant::is_void;
 use crate::pg::types::{planner::PgTypePlanner, type_for_oid};
 use crate::pg::walk::{Visit, VisitMut};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -83,6 +84,8 @@ pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> 
             && at < count
             && *field.data_type() != DataType::Null
         {
+            // Beside what says nothing it is text, which that is kept as.
+            let field = if is_void(&field) { text() } else { field };
             known[at].get_or_insert(field);
         }
     }
