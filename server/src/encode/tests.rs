@@ -258,9 +258,14 @@ fn numerics_read_back() {
                 format: Format::Binary,
                 value: bytes.map(Into::into),
             };
-            let decoded =
-                crate::params::decode(&parameter, pg, &DataType::Decimal128(38, scale), 1, &Default::default())
-                    .unwrap();
+            let decoded = crate::params::decode(
+                &parameter,
+                pg,
+                &DataType::Decimal128(38, scale),
+                1,
+                (&Default::default(), Default::default()),
+            )
+            .unwrap();
             assert_eq!(decoded, datafusion::scalar::ScalarValue::Decimal128(*value, 38, scale));
         }
     }
