@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenon_planner::engine::{Engine, EngineOptions, Spill};
+use tenon_planner::session::Clients;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -90,11 +91,14 @@ impl Server {
         let metrics = Arc::<Metrics>::default();
         let own = metrics.clone();
         engine.observe_turns(move |waited| own.turned(waited));
+        let backends: Arc<Backends> = Arc::default();
+        let clients: Arc<dyn Clients> = backends.clone();
+        engine.serves(&clients);
         Ok(Arc::new(Self {
             engine,
             auth,
             tls,
-            backends: Arc::default(),
+            backends,
             connections: Arc::new(Semaphore::new(config.max_connections)),
             connections_max: config.max_connections,
             role_connections: Arc::default(),

@@ -59,7 +59,7 @@ pub use catalog::{
 };
 pub use catalog::{privilege, rights, roles};
 pub use enum_type::{EnumLabel, EnumType};
-pub use error::{ErrorKind, Result, StorageError};
+pub use error::{ErrorKind, Result, StorageError, Subject};
 pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{
     Codes, DictionaryColumn, Differences, Expanded, Form, Live, NarrowColumn, RunLengthColumn, Runs, SEGMENT_ROWS_MAX,

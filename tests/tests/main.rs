@@ -10,6 +10,7 @@ mod cancel;
 mod copy;
 mod demo;
 mod drivers;
+mod drivers_ask;
 mod estimates;
 mod for_update;
 mod foreign_keys;
@@ -83,6 +84,7 @@ fn main() {
     trials.extend(gpu::trials());
     trials.extend(fragments::trials());
     trials.extend(drivers::trials());
+    trials.extend(drivers_ask::trials());
     trials.extend(oracle::trials());
     let conclusion = libtest_mimic::run(&args, without_gaps(trials));
     times::report();

@@ -22,6 +22,16 @@ pub struct ColumnDesc {
     pub name: String,
     pub data_type: DataType,
     pub pg_type: PgType,
+    pub origin: Option<Origin>,
+}
+
+/// The column of a table that a result's column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its `pg_class.oid`.
+    pub table: u32,
+    /// Its `pg_attribute.attnum`.
+    pub column: i16,
 }
 
 /// Batches of a running query. Dropping it stops the query's work. An error ends it.

@@ -506,9 +506,6 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("BACKUP", "") => Utility::Backup,
         ("REINDEX", _) => Utility::Nothing("REINDEX"),
         ("CLUSTER", _) => Utility::Nothing("CLUSTER"),
-        ("LISTEN", _) => Utility::Nothing("LISTEN"),
-        ("UNLISTEN", _) => Utility::Nothing("UNLISTEN"),
-        ("NOTIFY", _) => Utility::Nothing("NOTIFY"),
         ("DISCARD", _) => Utility::Discard,
         ("DO", _) => Utility::Unsupported("DO"),
         ("CREATE", "TRIGGER" | "EXTENSION" | "RULE") => Utility::Unsupported(match word(1) {

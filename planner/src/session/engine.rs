@@ -5,10 +5,12 @@ use crate::optimizer::execution::task;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::places::Places;
 use crate::pg::tasks::{self, Short};
+use crate::session::Clients;
 use crate::session::activity::Activity;
 use crate::session::admission::Admission;
 use crate::session::context;
 use crate::session::login::Login;
+use crate::session::notify::Channels;
 use crate::session::plan_cache::PlanCache;
 use crate::session::statements::KeptChecks;
 use crate::session::texts::Texts;
@@ -16,8 +18,8 @@ use crate::session::tracked::Tracked;
 use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
@@ -99,6 +101,9 @@ pub struct Engine {
     pub(crate) tracked: Arc<Tracked>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) checks: KeptChecks,
+    pub(crate) channels: Channels,
+    /// Where functions that stop connections find them.
+    pub(crate) clients: OnceLock<Weak<dyn Clients>>,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
     /// For short queries, which would wait for a poll of each task of all the long ones.
@@ -191,6 +196,8 @@ impl Engine {
             tracked,
             activity,
             checks: KeptChecks::default(),
+            channels: Channels::default(),
+            clients: OnceLock::new(),
             runtime: Some(runtime),
             short: Some(short),
             sessions: AtomicU64::new(0),
@@ -216,6 +223,11 @@ impl Engine {
     /// Queries that have a turn for long ones, and how many may.
     pub fn long_queries(&self) -> (usize, usize) {
         (self.admission.long_turns(), self.options.max_concurrent_queries)
+    }
+
+    /// Names the server's connections, once, for `pg_terminate_backend` and its like.
+    pub fn serves(&self, clients: &Arc<dyn Clients>) {
+        let _ = self.clients.set(Arc::downgrade(clients));
     }
 
     /// The first observer is told of how long each query waited for a turn to run.

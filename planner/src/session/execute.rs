@@ -48,7 +48,7 @@ impl Session {
         }
         match &prepared.statement.kind {
             Kind::Empty => return Ok(Outcome::Empty),
-            Kind::Sql(statement) => match self.transaction_control(statement) {
+            Kind::Sql(statement) => match self.controlled(statement) {
                 Ok(None) => {}
                 Ok(Some(outcome)) => return Ok(outcome),
                 Err(error) => {
@@ -132,6 +132,14 @@ impl Session {
         }
         self.fail_transaction();
         Err(crate::catalog::rights::refused(message))
+    }
+
+    /// What concerns the session alone, and reads no tables.
+    fn controlled(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
+        match self.transaction_control(statement)? {
+            None => self.notification_control(statement),
+            done => Ok(done),
+        }
     }
 
     /// BEGIN, COMMIT and the like.

@@ -3,6 +3,7 @@
 use crate::session::engine::Engine;
 use std::sync::Arc;
 use tenon_storage::rights::DATABASE_OID;
+use tenon_storage::roles::BOOTSTRAP;
 use tenon_storage::{Role, Secured, privilege};
 
 /// A user as the catalog knows that one.
@@ -14,6 +15,11 @@ pub struct Login {
 }
 
 impl Login {
+    /// The role's, or the first superuser's.
+    pub fn oid(&self) -> u32 {
+        self.role.as_ref().map_or(BOOTSTRAP, |role| role.oid)
+    }
+
     /// The verifier of the role's password, as long as that holds.
     pub fn verifier(&self) -> Option<&str> {
         let role = self.role.as_ref()?;

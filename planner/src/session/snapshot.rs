@@ -12,7 +12,7 @@ use crate::session::run::{self, ExecutionContext};
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tenon_storage::{DatabaseState, Transaction, privilege};
 
 impl Session {
@@ -45,6 +45,9 @@ impl Session {
 
     /// Ends it: outside a block, commits what the statement changed.
     pub(super) fn end_statement(&mut self, ok: bool) -> Result<()> {
+        if !ok && self.block.is_none() {
+            self.listening.pending.take();
+        }
         if let Some(single) = self.single.take()
             && ok
         {
@@ -227,6 +230,11 @@ impl Session {
                 .map_or(self.statement_start_us, |block: &Block| block.start_us),
             statement_start_us: self.statement_start_us,
             assignments: self.assignments.clone(),
+            listed: self.listed(),
+            dimensions: self.dimensions.clone(),
+            clients: self.engine.clients.get().and_then(Weak::upgrade),
+            warnings: self.warnings.clone(),
+            notifications: self.listening.pending.clone(),
             cancel: self.cancel().clone(),
             identity: self.identity.clone(),
             acting: self.acting_in(snapshot),

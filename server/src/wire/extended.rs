@@ -15,9 +15,7 @@ use tenon_planner::outcome::{Outcome, RowsTag};
 use tenon_planner::session::{Execution, Prepared, Sent, TransactionStatus};
 use tenon_planner::statement::Statement;
 
-/// Prepared statements of a connection, by name; `""` is the unnamed one.
-pub type Statements = HashMap<String, Arc<Prepared>>;
-/// Portals, likewise.
+/// Portals of a connection, by name; `""` is the unnamed one.
 pub type Portals = HashMap<String, Portal>;
 
 /// A statement with its parameters, before, while or after it gives rows.
@@ -41,7 +39,7 @@ impl Connection {
     /// Whether a message, or the statement that it names, is long.
     pub(super) fn is_long(&self, message: &Message) -> bool {
         let text = |statement: Option<&Arc<Prepared>>| statement.map_or(0, |statement| statement.sql().len());
-        let statement = |name: &str| text(self.statements.get(name));
+        let statement = |name: &str| text(self.session.prepared.get(name));
         let portal = |name: &str| text(self.portals.get(name).map(|portal| &portal.statement));
         let bytes = match message {
             // The statement that had the name goes.
@@ -74,12 +72,12 @@ impl Connection {
                 statement,
                 parameters,
                 results,
-            } => Ok(self.bind(portal, &statement, parameters, results)?),
+            } => self.bind(portal, &statement, parameters, results).await,
             Message::Describe(Target::Statement(name)) => Ok(self.describe_statement(&name)?),
             Message::Describe(Target::Portal(name)) => Ok(self.describe_portal(&name)?),
             Message::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
             Message::Close(Target::Statement(name)) => {
-                self.statements.remove(&name);
+                self.session.prepared.remove(&name);
                 self.output.close_complete();
                 Ok(())
             }
@@ -105,13 +103,13 @@ impl Connection {
     }
 
     async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Step<()> {
-        if !name.is_empty() && self.statements.contains_key(&name) {
+        if !name.is_empty() && self.session.has_statement(&name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message).into());
         }
-        self.statements.remove(&name);
+        self.session.prepared.remove(&name);
         if let Some(prepared) = self.session.known_statement(sql, types) {
-            self.statements.insert(name, prepared);
+            self.session.prepared.insert(name, prepared);
             self.output.parse_complete();
             return Ok(());
         }
@@ -126,13 +124,13 @@ impl Connection {
         let prepared = run(&running, &mut self.input, self.session.prepare(statement, types)).await?;
         let prepared = Arc::new(prepared);
         self.session.remember_statement(sql, types, &prepared);
-        self.statements.insert(name, prepared);
+        self.session.prepared.insert(name, prepared);
         self.output.parse_complete();
         Ok(())
     }
 
     fn statement(&self, name: &str) -> Result<&Arc<Prepared>> {
-        self.statements.get(name).ok_or_else(|| {
+        self.session.prepared.get(name).ok_or_else(|| {
             let message = match name {
                 "" => "unnamed prepared statement does not exist".to_owned(),
                 _ => format!("prepared statement \"{name}\" does not exist"),
@@ -141,18 +139,25 @@ impl Connection {
         })
     }
 
-    fn bind(&mut self, portal: String, statement: &str, parameters: Vec<Parameter>, results: Formats) -> Result<()> {
-        let prepared = self.statement(statement)?.clone();
+    async fn bind(
+        &mut self,
+        portal: String,
+        statement: &str,
+        parameters: Vec<Parameter>,
+        results: Formats,
+    ) -> Step<()> {
+        let mut prepared = self.statement(statement)?.clone();
         if parameters.len() != prepared.params.len() {
             return Err(violation(format!(
                 "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
                 parameters.len(),
                 prepared.params.len()
-            )));
+            ))
+            .into());
         }
         if !portal.is_empty() && (self.portals.contains_key(&portal) || self.session.cursor(&portal).is_some()) {
             let message = format!("cursor \"{portal}\" already exists");
-            return Err(SqlError::new(state::DUPLICATE_CURSOR, message));
+            return Err(SqlError::new(state::DUPLICATE_CURSOR, message).into());
         }
         results
             .expand(prepared.columns.as_ref().map_or(0, Vec::len))
@@ -164,11 +169,18 @@ impl Connection {
                     Err(error)
                 }
             })?;
+        let (conventions, charset) = (self.session.conventions(), self.input.charset);
+        let planned = &prepared.param_data_types;
+        if let Some(dimensions) = params::other_dimensions(&parameters, &prepared.params, planned, charset)? {
+            let (running, _entered) = self.begin_statement();
+            let Self { session, input, .. } = self;
+            let again = run(&running, input, session.prepare_for(&prepared, dimensions)).await?;
+            prepared = Arc::new(again);
+        }
         let types = prepared.params.iter().zip(&prepared.param_data_types);
-        let conventions = self.session.conventions();
         let values = parameters.iter().zip(types).enumerate();
-        let values =
-            values.map(|(i, (parameter, (pg, arrow)))| params::decode(parameter, *pg, arrow, i + 1, &conventions));
+        let values = values
+            .map(|(i, (parameter, (pg, arrow)))| params::decode(parameter, *pg, arrow, i + 1, (&conventions, charset)));
         let state = PortalState::New(values.collect::<Result<_>>()?);
         self.portals.insert(
             portal,

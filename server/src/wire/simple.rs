@@ -16,7 +16,7 @@ impl Connection {
     /// Answers one Query message but for ReadyForQuery.
     pub(super) async fn simple_query(&mut self, sql: &str) -> Step<()> {
         // As in PostgreSQL, a simple query ends the unnamed statement and portal.
-        self.statements.remove("");
+        self.session.prepared.remove("");
         self.portals.remove("");
         self.session.receives(sql);
         if let Some(known) = self.session.known(sql) {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{SqlError, state};
 use tenon_planner::login::Login;
+use tenon_planner::settings::Charset;
 use tokio::io::{ReadHalf, WriteHalf};
 
 const SSL_REQUEST: u32 = 80_877_103;
@@ -50,7 +51,7 @@ pub async fn start(socket: Socket, server: &Arc<Server>) -> Step<Option<Started>
             Err(InputError::Fatal(error) | InputError::Bad(_, error)) => return refuse(input, output, error).await,
             Err(InputError::Gone(how)) => return Err(Failure::Gone(how)),
         };
-        let mut body = Body(packet);
+        let mut body = Body(packet, Charset::default());
         let code = body.u32()?;
         match code {
             SSL_REQUEST if !tls && server.tls.is_some() => {
@@ -263,7 +264,7 @@ async fn authenticate(
     output.flush().await?;
 
     // SASLInitialResponse: the mechanism, an i32 length and the client's first message.
-    let mut first = Body(password(input).await?);
+    let mut first = Body(password(input).await?, Charset::default());
     let mechanism = first.string()?;
     let length = first.u32()? as usize;
     if !mechanisms.contains(&mechanism) || length != first.0.len() {
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn startup_parameters_must_end() {
-        let parse = |bytes: &'static [u8]| parameters(&mut Body(Bytes::from_static(bytes)));
+        let parse = |bytes: &'static [u8]| parameters(&mut Body(Bytes::from_static(bytes), Charset::default()));
         assert_eq!(parse(b"user\0ann\0\0").unwrap().len(), 1);
         assert_eq!(parse(b"user\0ann\0").unwrap_err().state.0, "08P01");
         assert_eq!(parse(b"user\0ann\0\0x").unwrap_err().state.0, "08P01");

@@ -12,6 +12,7 @@ mod functions;
 mod information;
 mod names;
 mod on_device;
+mod open;
 mod partitions;
 mod regnames;
 mod relations;

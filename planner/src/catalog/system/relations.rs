@@ -12,7 +12,8 @@ use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
 use tenon_storage::{
-    Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation, Secured, Sequence, SqlType, TableVersion,
+    Composite, Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation, Secured, Sequence, SqlType,
+    TableVersion,
 };
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
@@ -128,6 +129,8 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
             ],
             shown_sequences(binder),
         ),
+        open::CURSORS => (open::CURSOR_COLUMNS, open::cursors(binder)),
+        open::STATEMENTS => (open::STATEMENT_COLUMNS, open::statements(binder)),
         "pg_collations" => (&[("oid", "oid"), ("collname", "text")], Vec::new()),
         "pg_available_extensions" => (&[("name", "text"), ("default_version", "text")], Vec::new()),
         _ => return Ok(None),
@@ -254,6 +257,20 @@ fn namespaces(binder: &Binder) -> Vec<Row> {
 fn classes(binder: &Binder) -> Vec<Row> {
     let mut out = Vec::new();
     let triggered = foreign_keys::tables(binder);
+    for of in composites(binder) {
+        out.push(row! {
+            "oid": of.oid,
+            "relname": of.name.as_str(),
+            "relnamespace": schema_oid(binder, &of.schema_name),
+            "reltype": of.oid,
+            "relowner": ROLE_OID,
+            "relpersistence": "p",
+            "relkind": "c",
+            "relnatts": of.columns.len() as i64,
+            "relispopulated": true,
+            "relreplident": "n",
+        });
+    }
     for relation in relations(binder) {
         let table = relation.as_table();
         let namespace = schema_oid(binder, relation.schema_name());
@@ -262,7 +279,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "oid": relation.oid(),
             "relname": relation.name(),
             "relnamespace": namespace,
-            "reltype": 0_i64,
+            "reltype": if types::has_row_type(relation) { relation.oid() } else { 0 },
             "relowner": binder.snapshot.owner(relation.oid()),
             "relacl": rights::acl(binder, Secured::of_relation(relation), relation.oid()),
             "relam": if relation.kind() == "table" && !partitions::is_divided(relation) || relation.kind() == "materialized view" { 2_i64 } else { 0 },
@@ -348,6 +365,31 @@ pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
     }
 }
 
+fn composites(binder: &Binder) -> impl Iterator<Item = &Composite> {
+    binder.snapshot.objects().values().filter_map(|object| match object {
+        Object::Composite(of) => Some(of.as_ref()),
+        _ => None,
+    })
+}
+
+/// The columns of a composite type, each with its oid and modifier: of domains and other composite types too.
+fn composite_columns<'a>(binder: &Binder, of: &'a Composite) -> Vec<(Column<'a>, u32)> {
+    let column = |(name, declared): &'a (String, String)| {
+        let declared = crate::catalog::bind::parsed_type(declared).ok()?;
+        let sql_type = binder.sql_type(&declared).ok();
+        let own = types::oid(binder, &declared.to_string());
+        let column = Column {
+            name,
+            sql_type: sql_type.unwrap_or(SqlType::Text),
+            not_null: false,
+            default: None,
+            generated: None,
+        };
+        Some((column, own.or(sql_type.map(SqlType::oid))?))
+    };
+    of.columns.iter().filter_map(column).collect()
+}
+
 fn attributes(binder: &Binder) -> Vec<Row> {
     let attribute = |relation: u32, number: usize, column: &Column<'_>| {
         let length = names::length(column.sql_type);
@@ -381,6 +423,14 @@ fn attributes(binder: &Binder) -> Vec<Row> {
         }
     };
     let mut out = Vec::new();
+    for of in composites(binder) {
+        for (number, (column, oid)) in composite_columns(binder, of).iter().enumerate() {
+            let mut row = attribute(of.oid, number, column);
+            row.retain(|(name, _)| *name != "atttypid");
+            row.extend(row! { "atttypid": *oid });
+            out.push(row);
+        }
+    }
     for relation in relations(binder) {
         let columns = columns(relation);
         out.extend(

@@ -98,7 +98,7 @@ pub(super) fn table(schema: &SchemaRef, before: &[RecordBatch], rows: &[Row]) ->
 }
 
 /// A schema of nullable columns: `("name", "text")`, with the types text, oid, int, bigint, smallint, bool, float,
-/// interval, timestamptz.
+/// interval, timestamptz, texts (text[]).
 pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
     let field = |(name, of): &(&str, &str)| {
         let data_type = match *of {
@@ -109,6 +109,7 @@ pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
             "bool" => DataType::Boolean,
             "float" => DataType::Float64,
             "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            "texts" => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))),
             "interval" => DataType::Interval(IntervalUnit::MonthDayNano),
             _ => DataType::Utf8,
         };

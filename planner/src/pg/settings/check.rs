@@ -1,6 +1,6 @@
 //! What values a setting takes, and the form in which it keeps them.
 
-use super::{dates, units};
+use super::{charset, dates, units};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -18,7 +18,8 @@ pub(super) enum Check {
     /// Bytes, with an optional unit; or `auto`.
     Size,
     OneOf(&'static [&'static str]),
-    Utf8,
+    /// An encoding of characters.
+    Charset,
     Zone,
     DateStyle,
 }
@@ -74,10 +75,12 @@ impl Check {
                 Some(word) => Ok(word.to_string()),
                 None => Err(invalid().hint(format!("Available values: {}.", allowed.join(", ")))),
             },
-            Check::Utf8 => match value.to_lowercase().replace(['-', '_', '\''], "").as_str() {
-                "utf8" | "unicode" | "auto" => Ok("UTF8".into()),
-                "sqlascii" => Ok("UTF8".into()),
-                _ => Err(SqlError::unsupported(format!("client encoding \"{value}\"")).hint("The encoding is UTF8.")),
+            Check::Charset => match charset::canonical(value) {
+                Some(name) => Ok(name.into()),
+                None if charset::is_of_several_bytes(value) => {
+                    Err(SqlError::unsupported(format!("client encoding \"{value}\"")))
+                }
+                None => Err(invalid()),
             },
             Check::Zone => Ok(dates::zone(value)?.ok_or_else(invalid)?.name().to_string()),
             Check::DateStyle => dates::date_style(current, value).map_err(|detail| invalid().detail(detail)),

@@ -61,11 +61,19 @@ pub(super) static KNOWN: &[Known] = &[
         false,
         "No effect: bodies are checked.",
     ),
-    known("client_encoding", "UTF8", Check::Utf8, true, "Always UTF8."),
+    known(
+        "client_encoding",
+        "UTF8",
+        Check::Charset,
+        true,
+        "What the client's texts are written in.",
+    ),
     known(
         "client_min_messages",
         "notice",
-        Check::Any,
+        Check::OneOf(&[
+            "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "info", "notice", "warning", "error",
+        ]),
         false,
         "Least severe messages sent to the client.",
     ),
@@ -105,6 +113,13 @@ pub(super) static KNOWN: &[Known] = &[
         Check::Bool,
         true,
         "Read-only state of new transactions.",
+    ),
+    known(
+        "escape_string_warning",
+        "on",
+        Check::Bool,
+        false,
+        "No effect: strings with backslashes are not warned of.",
     ),
     known(
         "extra_float_digits",
@@ -173,6 +188,13 @@ pub(super) static KNOWN: &[Known] = &[
         "See the server's configuration.",
     ),
     known("max_identifier_length", "63", Check::Fixed, false, "Longest name."),
+    known(
+        "max_prepared_transactions",
+        "0",
+        Check::Fixed,
+        false,
+        "There is no two-phase commit.",
+    ),
     known(
         "pg_stat_statements.max",
         "5000",

@@ -1,5 +1,6 @@
 //! Run-time settings (`SET`, `SHOW`): the ones with an effect or that drivers ask for, each with its check.
 
+mod charset;
 mod check;
 mod dates;
 mod derived;
@@ -10,6 +11,7 @@ pub(crate) use units::bytes_text;
 pub use units::{bytes, milliseconds};
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
+pub use charset::Charset;
 use check::Check;
 pub use derived::Times;
 use derived::Values;

@@ -13,7 +13,7 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr, IndexColumn, ObjectName, TableConstraint};
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, Generated, OnCommit, SqlType, TableDef};
+use tenon_storage::{ColumnDef, Generated, OnCommit, SqlType, TableDef, TableVersion};
 
 /// The schema and name of a new relation; a temporary one goes into the session's own schema.
 pub(super) fn target(session: &mut Session, name: &ObjectName, temporary: bool) -> Result<Target> {
@@ -110,12 +110,33 @@ pub(super) async fn table(
             let table = transaction
                 .lock()
                 .create_table(&place.schema, &place.name, definition)?;
+            tell(session, &table, &taken);
             taken.finish(session, &table)?;
             for key in &foreign_keys {
                 references::add(session, &place, key, true).await?;
             }
             Ok(Outcome::Command(tag.into()))
         }
+    }
+}
+
+/// The sequences and indexes that a table is made with, for those who ask.
+fn tell(session: &mut Session, table: &TableVersion, taken: &Taken) {
+    for own in taken.sequences.iter().filter(|own| !own.identity) {
+        session.debug(format!(
+            "CREATE TABLE will create implicit sequence \"{}\" for serial column \"{}.{}\"",
+            own.name,
+            table.name(),
+            own.column
+        ));
+    }
+    for index in table.definition().all_indexes() {
+        let kind = if index.is_primary() { "PRIMARY KEY" } else { "UNIQUE" };
+        session.debug(format!(
+            "CREATE TABLE / {kind} will create implicit index \"{}\" for table \"{}\"",
+            index.name,
+            table.name()
+        ));
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod alter;
 mod analyze;
+mod arguments;
 mod assign;
 mod change;
 mod column;
@@ -31,6 +32,7 @@ mod membership;
 mod merge;
 mod moments;
 mod named;
+mod origins;
 mod owner;
 mod parameters;
 mod partition;
