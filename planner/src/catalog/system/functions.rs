@@ -228,7 +228,7 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
             let reset = move |args: &[ScalarValue]| {
                 if !activity::sees_all(&own) {
                     let message = "permission denied for function pg_stat_statements_reset";
-                    return Err(to_datafusion(&SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)));
+                    return Err(to_datafusion(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)));
                 }
                 // User, database, statement; 0: any. Whoever asks for another user or database means nothing that is here.
                 let of = |at: usize, own: u32| number(args, at).is_none_or(|oid| oid == 0 || oid == i64::from(own));

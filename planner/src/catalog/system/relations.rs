@@ -5,7 +5,7 @@
 use super::rows::{self, Row, row};
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
-    activity, encodings, foreign_keys, names, on_device, partitions, rights, settings, texts, types, usage, zones,
+    activity, encodings, foreign_keys, names, on_device, open, partitions, rights, settings, texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
@@ -263,7 +263,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relname": of.name.as_str(),
             "relnamespace": schema_oid(binder, &of.schema_name),
             "reltype": of.oid,
-            "relowner": ROLE_OID,
+            "relowner": binder.snapshot.owner(of.oid),
             "relpersistence": "p",
             "relkind": "c",
             "relnatts": of.columns.len() as i64,

@@ -378,7 +378,7 @@ impl ScalarUDFImpl for SessionFunction {
                         return Ok(false);
                     };
                     if let Some(role) = clients.role(id) {
-                        self.check_may_stop(role).map_err(|error| to_datafusion(&error))?;
+                        self.check_may_stop(role).map_err(to_datafusion)?;
                     }
                     Ok(match self.kind {
                         Kind::Cancel => clients.cancel(id),

@@ -62,6 +62,7 @@ fn find(session: &Session, name: Option<&ObjectName>) -> Result<Named> {
         params: prepared.param_fields.clone(),
         columns: prepared.columns.clone(),
         slot: prepared.slot.clone(),
+        entry: prepared.entry.clone(),
         prepared_us: prepared.prepared_us,
     };
     let named = session.named.get(&name).cloned();
