@@ -11,7 +11,9 @@ mod optimizer;
 pub mod session;
 
 pub use pg::statement::Statement;
+pub use pg::types::pg_type as wire_type;
 pub use pg::{error, outcome, settings, statement};
 pub use session::engine;
 pub use session::engine::{Engine, EngineOptions, STACK_BYTES};
+pub use session::login;
 pub use session::{Prepared, Session, SessionInfo};

@@ -9,7 +9,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry, Unit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tenon_executor::counts::COUNTS;
+use tenon_executor::counts::{COUNTS, Fallback, OPERATORS};
 use tenon_executor::pipeline::cached_bytes;
 use tenon_planner::error::SqlState;
 use tenon_storage::heap;
@@ -25,6 +25,7 @@ const SHORTEST_S: f64 = 1e-4;
 const BUCKETS: u16 = 20;
 
 type Label = [(&'static str, &'static str); 1];
+type Labels = [(&'static str, &'static str); 2];
 
 /// What is counted as it happens, and places for what is looked up when somebody asks.
 pub struct Metrics {
@@ -42,7 +43,10 @@ pub struct Metrics {
     long_queries: Gauge,
     long_queries_max: Gauge,
     fragments: Family<Label, Counter>,
-    joins: Family<Label, Counter>,
+    device_joins: Family<Label, Counter>,
+    fallbacks: Family<Label, Counter>,
+    joins: Family<Labels, Counter>,
+    turn_waits: Histogram,
     bus_bytes: Family<Label, Counter>,
     column_bytes: Counter,
     column_seconds: Counter<f64, AtomicU64>,
@@ -60,6 +64,10 @@ impl Default for Metrics {
         let requests = Histogram::new(exponential_buckets(SHORTEST_S, 2.0, BUCKETS));
         let of_requests = "From a client's message to the answer that the server is ready for the next";
         own.register_with_unit("request", of_requests, Unit::Seconds, requests.clone());
+        let turn_waits = Histogram::new(exponential_buckets(SHORTEST_S, 2.0, BUCKETS));
+        let of_waits = "How long queries waited for a turn to run, those that did not wait too";
+        own.register_with_unit("turn_wait", of_waits, Unit::Seconds, turn_waits.clone());
+        let of_fallbacks = "Single joins that began on the GPU and that the CPU had to do, by why";
         let of_errors = "Errors that clients were told, by SQLSTATE";
         let of_refused = "Clients refused because there were too many";
         let of_fragments = "Parts of queries for which there was a GPU, by where they ran";
@@ -85,7 +93,10 @@ impl Default for Metrics {
             long_queries: registered(own, "long_queries", "Long queries that run", None),
             long_queries_max: registered(own, "long_queries_max", "Long queries that may", None),
             fragments: registered(own, "fragments", of_fragments, None),
-            joins: registered(own, "device_joins", of_joins, None),
+            device_joins: registered(own, "device_joins", of_joins, None),
+            fallbacks: registered(own, "device_join_fallbacks", of_fallbacks, None),
+            joins: registered(own, "joins", "Joins by operator, and where they ran", None),
+            turn_waits,
             bus_bytes: registered(own, "device_bus", of_bus, bytes()),
             column_bytes: registered(own, "device_columns_copied", of_columns, bytes()),
             column_seconds: registered(own, "device_columns_copied", of_column_time, Some(Unit::Seconds)),
@@ -119,6 +130,11 @@ impl Metrics {
     /// A client was told an error.
     pub fn failed(&self, state: SqlState) {
         self.errors.get_or_create(&[("sqlstate", state.0)]).inc();
+    }
+
+    /// A query has waited for its turn.
+    pub fn turned(&self, waited: Duration) {
+        self.turn_waits.observe(waited.as_secs_f64());
     }
 
     /// A request was answered.
@@ -159,8 +175,19 @@ impl Metrics {
 
         count(&self.fragments, ("ran", "device"), COUNTS.fragments_on_device.get());
         count(&self.fragments, ("ran", "cpu"), COUNTS.fragments_on_cpu.get());
-        count(&self.joins, ("ran", "device"), COUNTS.joins_on_device.get());
-        count(&self.joins, ("ran", "fell_back"), COUNTS.joins_fallen_back.get());
+        count(&self.device_joins, ("ran", "device"), COUNTS.joins_on_device.get());
+        count(&self.device_joins, ("ran", "fell_back"), COUNTS.joins_fallen_back.get());
+        for why in Fallback::ALL {
+            count(&self.fallbacks, ("why", why.name()), COUNTS.fallbacks(why).get());
+        }
+        for (operator, name) in OPERATORS.into_iter().enumerate() {
+            for (on_gpu, device) in [(false, "cpu"), (true, "gpu")] {
+                let labels = [("operator", name), ("device", device)];
+                let counted = COUNTS.joins(operator, on_gpu).get();
+                let counter = self.joins.get_or_create(&labels);
+                counter.inner().store(counted, Ordering::Relaxed);
+            }
+        }
         count(&self.bus_bytes, ("to", "device"), COUNTS.bytes_to_device.get());
         count(&self.bus_bytes, ("to", "host"), COUNTS.bytes_from_device.get());
         self.column_bytes

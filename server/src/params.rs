@@ -10,6 +10,7 @@ use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
+use tenon_planner::settings::Charset;
 use tenon_storage::bits;
 use tenon_storage::datetime::{Conventions, timetz_bytes};
 use tenon_storage::numeric::Numeric;
@@ -19,13 +20,14 @@ use tenon_storage::{EnumType, SqlType};
 /// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.
 ///
 /// # Errors
-/// 22P02 and its kin for bad text, 22P03 for bytes that are no value of the type, 22021 for text that is not UTF-8.
+/// 22P02 and its kin for bad text, 22P03 for bytes that are no value of the type, 22021 for text that is not in
+/// the client's encoding.
 pub fn decode(
     parameter: &Parameter,
     pg: PgType,
     data_type: &DataType,
     number: usize,
-    conventions: &Conventions,
+    (conventions, charset): (&Conventions, Charset),
 ) -> Result<ScalarValue> {
     let Some(bytes) = &parameter.value else {
         return ScalarValue::try_from(data_type).map_err(|e| mismatch(number, e));
@@ -34,8 +36,8 @@ pub fn decode(
         oid::element_of(pg.oid).or_else(|| enum_of_array(pg.oid)),
         parameter.format,
     ) {
-        (None, Format::Text) => text(utf8(bytes)?, pg.oid, data_type, conventions)?,
-        (None, Format::Binary) => binary(bytes, pg.oid, data_type, number)?,
+        (None, Format::Text) => text(utf8(&charset.decode(bytes)?)?, pg.oid, data_type, conventions)?,
+        (None, Format::Binary) => binary(bytes, pg.oid, data_type, number, charset)?,
         (Some(element), format) => {
             let mut item_type = data_type;
             while let DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) = item_type {
@@ -46,19 +48,55 @@ pub fn decode(
             }
             let (sizes, items) = match format {
                 Format::Text => {
-                    let read = parse_array(utf8(bytes)?)?;
+                    let read = parse_array(utf8(&charset.decode(bytes)?)?)?;
                     let items = read.items.into_iter().map(|item| match item {
                         Some(item) => cast(text(&item, element, item_type, conventions)?, item_type, number),
                         None => ScalarValue::try_from(item_type).map_err(|e| mismatch(number, e)),
                     });
                     (read.sizes, items.collect::<Result<Vec<_>>>()?)
                 }
-                Format::Binary => binary_items(bytes, element, item_type, number)?,
+                Format::Binary => binary_items(bytes, element, item_type, number, charset)?,
             };
             return array(items, sizes, item_type, data_type, number);
         }
     };
     cast(value, data_type, number)
+}
+
+/// The numbers of dimensions of parameters that are arrays, where one has another than is planned for.
+pub fn other_dimensions(
+    parameters: &[Parameter],
+    types: &[PgType],
+    planned: &[DataType],
+    charset: Charset,
+) -> Result<Option<Vec<usize>>> {
+    let mut any = false;
+    let mut found = Vec::new();
+    for ((parameter, pg), data_type) in parameters.iter().zip(types).zip(planned) {
+        let planned = dimensions_of(data_type);
+        let is_array = oid::element_of(pg.oid).or_else(|| enum_of_array(pg.oid)).is_some();
+        let given = match &parameter.value {
+            Some(bytes) if is_array && planned > 0 => match parameter.format {
+                Format::Text => parse_array(utf8(&charset.decode(bytes)?)?)?.sizes.len(),
+                Format::Binary => bytes.first_chunk().map_or(0, |word| i32::from_be_bytes(*word) as usize),
+            },
+            _ => 0,
+        };
+        // An empty array has none, and is of any. What is malformed is found where it is read.
+        let given = if (1..=6).contains(&given) { given } else { planned };
+        any |= given != planned;
+        found.push(given);
+    }
+    Ok(any.then_some(found))
+}
+
+fn dimensions_of(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            1 + dimensions_of(item.data_type())
+        }
+        _ => 0,
+    }
 }
 
 /// The enum whose array type has an oid.
@@ -156,7 +194,7 @@ fn text(text: &str, oid: u32, data_type: &DataType, conventions: &Conventions) -
     ScalarValue::try_from_array(&array, 0).map_err(SqlError::internal)
 }
 
-fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result<ScalarValue> {
+fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: Charset) -> Result<ScalarValue> {
     let bad = || malformed(number);
     macro_rules! fixed {
         ($type:ty) => {
@@ -164,7 +202,7 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
         };
     }
     if EnumType::of(data_type).is_some() {
-        return text(utf8(bytes)?, oid, data_type, &Conventions::default());
+        return text(utf8(&charset.decode(bytes)?)?, oid, data_type, &Conventions::default());
     }
     Ok(match oid {
         oid::BOOL => ScalarValue::Boolean(Some(fixed!(u8) != 0)),
@@ -222,11 +260,11 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize) -> Result
         oid::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
         oid::UUID => return Err(bad()),
         oid::JSONB => match bytes {
-            [1, json @ ..] => text(utf8(json)?, oid, data_type, &Conventions::default())?,
+            [1, json @ ..] => text(utf8(&charset.decode(json)?)?, oid, data_type, &Conventions::default())?,
             _ => return Err(bad()),
         },
-        oid::JSON => text(utf8(bytes)?, oid, data_type, &Conventions::default())?,
-        _ => ScalarValue::Utf8View(Some(utf8(bytes)?.to_owned())),
+        oid::JSON => text(utf8(&charset.decode(bytes)?)?, oid, data_type, &Conventions::default())?,
+        _ => ScalarValue::Utf8View(Some(utf8(&charset.decode(bytes)?)?.to_owned())),
     })
 }
 
@@ -236,6 +274,7 @@ fn binary_items(
     element: u32,
     item_type: &DataType,
     number: usize,
+    charset: Charset,
 ) -> Result<(Vec<usize>, Vec<ScalarValue>)> {
     let mut rest: &[u8] = bytes;
     let mut word = || {
@@ -281,7 +320,7 @@ fn binary_items(
                 let length = usize::try_from(length).ok().filter(|length| *length <= tail.len());
                 let (value, tail) = tail.split_at(length.ok_or_else(|| malformed(number))?);
                 rest = tail;
-                cast(binary(value, element, item_type, number)?, item_type, number)?
+                cast(binary(value, element, item_type, number, charset)?, item_type, number)?
             }
         };
         items.push(item);
@@ -311,7 +350,7 @@ mod tests {
             PgType { oid, typmod: -1 },
             &data_type,
             1,
-            &Conventions::default(),
+            (&Conventions::default(), Charset::default()),
         )
     }
 
@@ -347,7 +386,7 @@ mod tests {
             },
             &DataType::Int32,
             1,
-            &Conventions::default(),
+            (&Conventions::default(), Charset::default()),
         )
         .unwrap();
         assert_eq!(null, ScalarValue::Int32(None));

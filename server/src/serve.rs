@@ -6,6 +6,7 @@ use crate::metrics::Metrics;
 use crate::wire;
 use crate::wire::auth::{Auth, Scram};
 use crate::wire::cancel::Backends;
+use crate::wire::login::RoleConnections;
 use anyhow::Context;
 use pgwire::tokio::TlsAcceptor;
 use std::io::ErrorKind;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenon_planner::engine::{Engine, EngineOptions, Spill};
+use tenon_planner::session::Clients;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +35,7 @@ pub struct Server {
     /// One permit a connected client.
     pub connections: Arc<Semaphore>,
     pub connections_max: usize,
+    pub role_connections: Arc<RoleConnections>,
     pub metrics: Arc<Metrics>,
     /// Whether clients are served.
     listens: AtomicBool,
@@ -40,6 +43,8 @@ pub struct Server {
     pub shutdown: CancellationToken,
     pub statement_timeout: Option<Duration>,
     pub client_stalled_timeout: Duration,
+    pub log_min_duration_statement: Option<Duration>,
+    pub log_min_duration_plan: Option<Duration>,
     /// One permit a socket, connected or starting.
     sockets: Arc<Semaphore>,
     sockets_max: usize,
@@ -63,7 +68,13 @@ impl Server {
             }
             None => Auth::Trust,
         };
+        let superusers = match &auth {
+            Auth::Scram(scram) => scram.users(),
+            Auth::Trust => Vec::new(),
+        };
         let engine = Engine::new(EngineOptions {
+            superusers,
+            password_verifier: wire::auth::kept,
             memory_limit_bytes: config.memory_limit_bytes,
             query_memory_limit_bytes: config.query_memory_limit_bytes,
             gpu_memory_limit_bytes: config.gpu_memory_limit_bytes,
@@ -77,18 +88,27 @@ impl Server {
                 limit_bytes: config.spill_limit_bytes as u64,
             }),
         })?;
+        let metrics = Arc::<Metrics>::default();
+        let own = metrics.clone();
+        engine.observe_turns(move |waited| own.turned(waited));
+        let backends: Arc<Backends> = Arc::default();
+        let clients: Arc<dyn Clients> = backends.clone();
+        engine.serves(&clients);
         Ok(Arc::new(Self {
             engine,
             auth,
             tls,
-            backends: Arc::default(),
+            backends,
             connections: Arc::new(Semaphore::new(config.max_connections)),
             connections_max: config.max_connections,
-            metrics: Arc::default(),
+            role_connections: Arc::default(),
+            metrics,
             listens: AtomicBool::new(false),
             shutdown: CancellationToken::new(),
             statement_timeout: config.statement_timeout,
             client_stalled_timeout: config.client_stalled_timeout,
+            log_min_duration_statement: config.log_min_duration_statement,
+            log_min_duration_plan: config.log_min_duration_plan,
             sockets: Arc::new(Semaphore::new(config.max_connections + STARTING_MAX)),
             sockets_max: config.max_connections + STARTING_MAX,
         }))

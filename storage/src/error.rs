@@ -99,6 +99,44 @@ impl ErrorKind {
     }
 }
 
+/// What an error is about: the names that PostgreSQL's report has as fields of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    pub schema: String,
+    pub table: Option<String>,
+    pub column: Option<String>,
+    pub data_type: Option<String>,
+    pub constraint: Option<String>,
+}
+
+impl Subject {
+    pub fn table(schema: impl Into<String>, table: impl Into<String>) -> Self {
+        Self {
+            schema: schema.into(),
+            table: Some(table.into()),
+            ..Self::default()
+        }
+    }
+
+    pub fn data_type(schema: impl Into<String>, data_type: impl Into<String>) -> Self {
+        Self {
+            schema: schema.into(),
+            data_type: Some(data_type.into()),
+            ..Self::default()
+        }
+    }
+
+    pub fn column(mut self, column: impl Into<String>) -> Self {
+        self.column = Some(column.into());
+        self
+    }
+
+    pub fn constraint(mut self, constraint: impl Into<String>) -> Self {
+        self.constraint = Some(constraint.into());
+        self
+    }
+}
+
 /// An error with the fields that PostgreSQL's error report has. `context` says where in the input (`COPY t, line 3`).
 #[derive(Clone, Debug)]
 pub struct StorageError {
@@ -107,6 +145,7 @@ pub struct StorageError {
     pub detail: Option<String>,
     pub hint: Option<String>,
     pub context: Option<String>,
+    pub subject: Option<Box<Subject>>,
 }
 
 pub type Result<T, E = StorageError> = std::result::Result<T, E>;
@@ -119,6 +158,7 @@ impl StorageError {
             detail: None,
             hint: None,
             context: None,
+            subject: None,
         }
     }
 
@@ -129,6 +169,11 @@ impl StorageError {
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn about(mut self, subject: Subject) -> Self {
+        self.subject = Some(Box::new(subject));
         self
     }
 

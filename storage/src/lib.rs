@@ -50,15 +50,16 @@ pub use array_type::ArrayType;
 pub use catalog::database::Published;
 pub use catalog::locks::{LockMode, Wait};
 pub use catalog::{
-    Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DatabaseState, DeviceResidence, Domain,
-    ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionResult, Generated, Index,
-    IndexDef, IndexKind, IndexSlot, Keys, Locked, Object, ObjectKey, OnCommit, Partition, PartitionBound, PartitionKey,
-    PartitionStrategy, Partitioning, PendingKeys, RangeValue, ReferentialAction, Relation, Role, RowLocation,
-    SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDef, TableDefinition, TableVersion, Transaction, View,
-    default_name,
+    Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DatabaseState, DefaultGrants, DeviceResidence,
+    Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionResult,
+    Generated, Grant, Index, IndexDef, IndexKind, IndexSlot, Keys, Locked, Membership, Object, ObjectKey, OnCommit,
+    Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, PendingKeys, RangeValue,
+    ReferentialAction, Relation, Rights, Role, RowLocation, SchemaEntry, Secured, Sequence, SequenceDef, SequenceOwner,
+    TableDef, TableDefinition, TableUsage, TableUses, TableVersion, Transaction, View, default_name,
 };
+pub use catalog::{privilege, rights, roles};
 pub use enum_type::{EnumLabel, EnumType};
-pub use error::{ErrorKind, Result, StorageError};
+pub use error::{ErrorKind, Result, StorageError, Subject};
 pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{
     Codes, DictionaryColumn, Differences, Expanded, Form, Live, NarrowColumn, RunLengthColumn, Runs, SEGMENT_ROWS_MAX,

@@ -4,7 +4,7 @@ use crate::bits;
 use crate::catalog::{ColumnDef, TableDefinition};
 use crate::datetime;
 use crate::enum_type::EnumType;
-use crate::error::{ErrorKind, Result, StorageError};
+use crate::error::{ErrorKind, Result, StorageError, Subject};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::numeric::column::{convert, is_number};
 use crate::parse::{numeric_overflow, parse_column};
@@ -141,14 +141,16 @@ pub(crate) fn conform_array(array: &ArrayRef, column: &ColumnDef) -> Result<Arra
 /// Refuses NULLs in arrays of a NOT NULL column.
 pub(crate) fn column_not_null(definition: &TableDefinition, column: usize, arrays: &[ArrayRef]) -> Result<()> {
     if definition.columns[column].not_null && arrays.iter().any(|array| array.null_count() > 0) {
-        return Err(null_in(&definition.columns[column].name, &definition.name));
+        return Err(null_in(&definition.columns[column].name, definition));
     }
     Ok(())
 }
 
-fn null_in(column: &str, table: &str) -> StorageError {
+fn null_in(column: &str, definition: &TableDefinition) -> StorageError {
+    let table = &definition.name;
     let message = format!("null value in column \"{column}\" of relation \"{table}\" violates not-null constraint");
-    StorageError::new(ErrorKind::NotNullViolation, message)
+    let subject = Subject::table(&definition.schema_name, table).column(column);
+    StorageError::new(ErrorKind::NotNullViolation, message).about(subject)
 }
 
 /// Brings an array to a column's type; a value that does not fit is an error, never NULL.
@@ -260,7 +262,7 @@ pub(crate) fn not_null_violation(definition: &TableDefinition, columns: &[ArrayR
     });
     let (row, column) = first.min_by_key(|(row, _)| *row)?;
     let detail = format!("Failing row contains ({}).", display_row(columns, row));
-    Some((row, null_in(&column.name, &definition.name).detail(detail)))
+    Some((row, null_in(&column.name, definition).detail(detail)))
 }
 
 /// A row's values for an error's detail.

@@ -1,4 +1,5 @@
-//! What the tests and the benchmarks share: TPC-H's queries with their known answers.
+//! What the tests and the benchmarks share: TPC-H's queries with their known answers, shapes of joins, histograms.
 
+pub mod histogram;
 pub mod planning;
 pub mod tpch;

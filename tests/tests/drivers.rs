@@ -1,4 +1,4 @@
-//! Programs of other people against the server: psql, pgbench, psycopg, asyncpg, SQLAlchemy; and DuckDB as an oracle.
+//! Programs of other people against the server: psql, pgbench, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy; and DuckDB as an oracle.
 //!
 //! `scripts/install-test-deps.sh` installs them. Where one is missing its test fails and says so.
 
@@ -13,6 +13,8 @@ pub fn trials() -> Vec<Trial> {
     let python = [
         "psycopg_driver",
         "psycopg_cursors",
+        "psycopg2_driver",
+        "pg8000_driver",
         "asyncpg_driver",
         "sqlalchemy_driver",
         "differential",

@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("http::metrics", metrics),
         trial("http::device", device),
+        trial("http::fallbacks", fallbacks),
         trial("http::bad_questions", bad_questions),
     ]
 }
@@ -68,6 +69,8 @@ async fn metrics() -> Result<()> {
     for _ in 0..5 {
         value(&client, "SELECT count(*) FROM t").await?;
     }
+    // By whichever operator.
+    ensure!(value(&client, "SELECT count(*) FROM t x JOIN t y ON x.a = y.a").await? != "0");
     for _ in 0..3 {
         ensure!(failing(&client, "SELECT * FROM nothing").await? == "42P01");
     }
@@ -101,7 +104,25 @@ async fn metrics() -> Result<()> {
     }
     // The queries, and what CREATE TABLE AS says of itself.
     let selects = more("tenon_statements_total{command=\"SELECT\"}");
-    ensure!((5.0..=6.0).contains(&selects), "{selects} SELECTs");
+    ensure!((6.0..=7.0).contains(&selects), "{selects} SELECTs");
+    let joins = |figures: &HashMap<String, f64>| -> f64 {
+        let joins = figures
+            .iter()
+            .filter(|(name, _)| name.starts_with("tenon_joins_total{"));
+        joins.map(|(_, count)| count).sum()
+    };
+    ensure!(
+        joins(&after) - joins(&before) == 1.0,
+        "{} joins",
+        joins(&after) - joins(&before)
+    );
+    let hash = "tenon_joins_total{operator=\"hj\",device=\"cpu\"}";
+    ensure!(after.contains_key(hash), "no {hash}");
+    let waits = more("tenon_turn_wait_seconds_count");
+    ensure!(
+        waits >= 1.0 && waits == more("tenon_turn_wait_seconds_bucket{le=\"+Inf\"}"),
+        "{waits} waits"
+    );
     let requests = more("tenon_request_seconds_count");
     ensure!(
         requests >= 10.0 && more("tenon_request_seconds_sum") > 0.0,
@@ -163,6 +184,41 @@ async fn device() -> Result<()> {
         bail!("what was copied of columns is not told: {of_columns:?}");
     };
     ensure!(*bytes >= 5000.0 && *seconds > 0.0, "{of_columns:?}");
+    Ok(())
+}
+
+/// A join that the GPU begins and the CPU has to do, for it is lost meanwhile.
+async fn fallbacks() -> Result<()> {
+    let http = free_address()?;
+    let lost = [("TENON_DEVICE", "sim"), ("TENON_SIM_LOST_AT_LAUNCH", "6")];
+    let server = Server::start_with(&["--http", &http.to_string()], &lost)?;
+    let client = server.connect().await?;
+    client
+        .batch_execute(
+            "CREATE TABLE b AS SELECT g AS k, g AS x FROM generate_series(1, 20000) g;
+             CREATE TABLE p AS SELECT g AS k, g AS y FROM generate_series(1, 20000) g;
+             SET tenon.device = 'gpu'; SET tenon.join_operator = 'triton'; SET tenon.gpu_memory_limit = '64kB'",
+        )
+        .await?;
+    let before = figures(http).await?;
+    ensure!(value(&client, "SELECT sum(x + y) FROM b JOIN p ON b.k = p.k").await? == "400020000");
+    let after = figures(http).await?;
+    let more = |name: &str| after.get(name).copied().unwrap_or(0.0) - before.get(name).copied().unwrap_or(0.0);
+    for (name, expected) in [
+        ("tenon_device_join_fallbacks_total{why=\"lost\"}", 1.0),
+        ("tenon_device_join_fallbacks_total{why=\"memory\"}", 0.0),
+        ("tenon_device_joins_total{ran=\"fell_back\"}", 1.0),
+        ("tenon_joins_total{operator=\"triton\",device=\"gpu\"}", 0.0),
+    ] {
+        ensure!(
+            more(name) == expected,
+            "{name}: {} more, and not {expected}",
+            more(name)
+        );
+    }
+    let on_cpu =
+        ["hj", "triton"].map(|operator| more(&format!("tenon_joins_total{{operator=\"{operator}\",device=\"cpu\"}}")));
+    ensure!(on_cpu.iter().sum::<f64>() == 1.0, "{on_cpu:?}");
     Ok(())
 }
 

@@ -3,12 +3,14 @@
 //! With `TENON_SLT_POSTGRES=postgresql://...` the .slt files run against that PostgreSQL instead, and with
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
 
+mod activity;
 mod architecture;
 mod bounds;
 mod cancel;
 mod copy;
 mod demo;
 mod drivers;
+mod drivers_ask;
 mod estimates;
 mod for_update;
 mod foreign_keys;
@@ -17,6 +19,8 @@ mod gpu;
 mod http;
 mod kept;
 mod limits;
+#[path = "../examples/bench/load/mod.rs"]
+mod load;
 mod oracle;
 mod pgtext;
 mod plans;
@@ -24,14 +28,17 @@ mod process;
 mod raw;
 #[path = "../examples/bench/regret/mod.rs"]
 mod regret;
+mod roles;
 mod row_locks;
 mod slt;
 #[path = "../examples/bench/small/mod.rs"]
 mod small;
+mod statements;
 mod store;
 mod times;
 mod tpch;
 mod types;
+mod under_load;
 mod wire;
 mod wire_fuzz;
 
@@ -59,20 +66,25 @@ fn main() {
     trials.extend(kept::trials());
     trials.extend(limits::trials());
     trials.extend(http::trials());
+    trials.extend(statements::trials());
+    trials.extend(activity::trials());
     trials.extend(bounds::trials());
     trials.extend(demo::trials());
     trials.extend(foreign_keys::trials());
     trials.extend(store::trials());
+    trials.extend(roles::trials());
     trials.extend(row_locks::trials());
     trials.extend(for_update::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.push(trial("bench::small", small_small));
+    trials.extend(under_load::trials());
     trials.push(trial("architecture::layers", architecture::layers));
     trials.push(trial("architecture::circles", architecture::circles));
     trials.push(trial("architecture::lengths", architecture::lengths));
     trials.extend(gpu::trials());
     trials.extend(fragments::trials());
     trials.extend(drivers::trials());
+    trials.extend(drivers_ask::trials());
     trials.extend(oracle::trials());
     let conclusion = libtest_mimic::run(&args, without_gaps(trials));
     times::report();

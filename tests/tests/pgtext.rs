@@ -80,6 +80,7 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
         ref other => match other.kind() {
             Kind::Array(element) => array(element, raw)?,
             Kind::Enum(_) => String::from_utf8(raw.to_vec())?,
+            Kind::Composite(_) => record(raw)?,
             _ => bail!("the test cannot write type {other}"),
         },
     })

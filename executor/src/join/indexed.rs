@@ -32,6 +32,7 @@ use futures::TryStreamExt;
 use tenon_storage::Segment;
 
 use super::choice::Choice;
+use super::path::Operator;
 use crate::explain::Chosen;
 use crate::gather::{concat, pick};
 use crate::index::IndexReader;
@@ -233,6 +234,9 @@ impl ExecutionPlan for IndexJoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition == 0 {
+            Operator::Inlj.count(false);
+        }
         let running = Running {
             selector: Selector::new(Arc::clone(self.inner.filters()), vec![]),
             inner: Arc::clone(&self.inner),
@@ -362,10 +366,13 @@ impl Running {
 
     /// What the index finds for the next outer rows, as far as `PAIRS_MAX` allows, in the inner table's order.
     fn look_up(&mut self, outer: &mut Outer) -> Result<Vec<Pair>> {
+        let before = outer.next;
         let mut pairs = match (&outer.low, &outer.high) {
             (None, None) => self.look_up_equal(outer)?,
             _ => self.look_up_ranges(outer)?,
         };
+        let usage = &self.inner.table().definition().usage;
+        usage.looked_up(outer.next - before, pairs.len());
         pairs.sort_unstable();
         Ok(pairs)
     }

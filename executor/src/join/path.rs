@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::counts::COUNTS;
+
 use datafusion::common::JoinSide;
 
 /// The operators of He 2008, section 4, and the hash join of Lutz 2022.
@@ -13,6 +15,13 @@ pub enum Operator {
     Hj,
     /// State may exceed the device; on the CPU it is HJ.
     Triton,
+}
+
+impl Operator {
+    /// It has done a join.
+    pub(crate) fn count(self, on_gpu: bool) {
+        COUNTS.joins(self as usize, on_gpu).add(1);
+    }
 }
 
 impl fmt::Display for Operator {

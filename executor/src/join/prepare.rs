@@ -89,6 +89,7 @@ impl Preparation {
             };
             let choice = choose(&expected)?;
             if choice.path.pipelined {
+                choice.path.operator.count(choice.path.on_gpu);
                 *self.chosen.lock() = Some(choice);
                 let keys = spec.build_keys.len();
                 let join_type = spec.join_type;
@@ -129,6 +130,10 @@ impl Preparation {
         expected.probe.ascending = probe.ascending;
         expected.found(probe.rows);
         let choice = choose(&expected)?;
+        // One that the device begins is counted when it is known who has done it.
+        if !choice.path.on_gpu {
+            choice.path.operator.count(false);
+        }
         *self.chosen.lock() = Some(choice.clone());
         let prepare_time = time("prepare_time");
         let _timer = prepare_time.timer();

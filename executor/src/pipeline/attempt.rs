@@ -70,7 +70,10 @@ pub async fn rows(
         Err(why) => (None, Ran::Host(why)),
     };
     match ran {
-        Ran::Device(_) => COUNTS.fragments_on_device.add(1),
+        Ran::Device(_) => {
+            COUNTS.fragments_on_device.add(1);
+            count_scans(plan);
+        }
         Ran::Host(Some(_)) => COUNTS.fragments_on_cpu.add(1),
         // There is no device, or the session wants none.
         Ran::Host(None) => {}
@@ -228,6 +231,17 @@ async fn try_run(
 }
 
 /// Rows of the tables that a plan reads.
+/// The device has read all rows of the plan's tables.
+fn count_scans(plan: &Arc<dyn ExecutionPlan>) {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        let table = scan.table();
+        let usage = &table.definition().usage;
+        usage.scan();
+        usage.scanned(table.rows() as usize);
+    }
+    plan.children().into_iter().for_each(count_scans);
+}
+
 fn scanned_rows(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     let own = plan.downcast_ref::<ScanExec>().map_or(0, |scan| scan.table().rows());
     own + plan.children().into_iter().map(scanned_rows).sum::<u64>()

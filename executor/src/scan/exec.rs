@@ -520,6 +520,11 @@ impl Running {
             if shared.candidates.get().is_none() {
                 let found = self.find_candidates()?;
                 self.found.add(found.as_ref().map_or(0, Vec::len));
+                let usage = &self.scan.table.definition().usage;
+                match &found {
+                    Some(found) => usage.looked_up(1, found.len()),
+                    None => usage.scan(),
+                }
                 let _ = shared.candidates.set(found);
             }
         }
@@ -576,6 +581,7 @@ impl Running {
             self.pruned.add(run.rows);
             return Ok(());
         }
+        table.definition().usage.scanned(run.rows);
         if self.selector.passes_all() {
             self.flush()?;
             for from in (0..run.rows).step_by(self.scan.batch_rows) {

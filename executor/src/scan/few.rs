@@ -41,6 +41,7 @@ impl ScanExec {
         let segments = self.table.segments();
         if let Some(index) = &self.index {
             let found = index.reader.rows(&index.ranges);
+            self.table.definition().usage.looked_up(1, found.len());
             for of_segment in found.chunk_by(|(segment, _), (next, _)| segment == next) {
                 let number = of_segment[0].0 as usize;
                 if selector.enter(&segments[number]) {
@@ -53,10 +54,13 @@ impl ScanExec {
             }
             return Ok(batches);
         }
+        let usage = &self.table.definition().usage;
+        usage.scan();
         for (number, segment) in segments.iter().enumerate() {
             if !selector.enter(segment) {
                 continue;
             }
+            usage.scanned(segment.rows());
             let mut rows = vec![];
             match selector.passes_all() {
                 true => rows.extend(0..segment.rows().min(u32::MAX as usize) as u32),

@@ -50,6 +50,7 @@ impl ScanExec {
         let Some(found) = rows_of_key(table, index, &key, rows_max, budget)? else {
             return Ok(None);
         };
+        table.definition().usage.looked_up(1, found.len());
         let mut batches = vec![];
         let mut left = self.limit.unwrap_or(usize::MAX);
         for of_segment in found.chunk_by(|(segment, _), (next, _)| segment == next) {

@@ -3,6 +3,7 @@
 pub(crate) mod bind;
 pub(crate) mod files;
 pub(crate) mod partitions;
+pub(crate) mod rights;
 pub(crate) mod services;
 pub(crate) mod system;
 pub(crate) mod through;

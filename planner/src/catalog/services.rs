@@ -2,7 +2,8 @@
 //! that SQL may read, and threads for work that waits.
 
 use crate::pg::conventions::SessionConventions;
-use crate::pg::settings::Settings;
+use crate::pg::outcome::CopyProgress;
+use crate::pg::settings::{SessionInfo, Settings};
 use datafusion::execution::SessionState;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,8 +23,75 @@ pub(crate) struct KeptStatement {
 
 /// Who keeps queries that were sent as text.
 pub(crate) trait KeptStatements: Send + Sync {
-    /// Those for sessions with such settings and this search path.
-    fn shown(&self, settings: &Settings, path: &[String]) -> Vec<KeptStatement>;
+    /// Those for sessions with such settings, this search path and the rights of a role.
+    fn shown(&self, settings: &Settings, path: &[String], rights: u32) -> Vec<KeptStatement>;
+}
+
+/// A statement whose executions are counted, as `pg_stat_statements` shows it.
+pub(crate) struct CountedStatement {
+    pub id: i64,
+    pub text: Arc<str>,
+    pub plans: CountedTimes,
+    pub executions: CountedTimes,
+    pub rows: u64,
+}
+
+/// A number of times, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CountedTimes {
+    pub count: u64,
+    pub total_ms: f64,
+    pub min_ms: f64,
+    pub max_ms: f64,
+    pub mean_ms: f64,
+    pub deviation_ms: f64,
+}
+
+/// Who counts executions.
+pub(crate) trait CountedStatements: Send + Sync {
+    fn shown(&self) -> Vec<CountedStatement>;
+    /// Forgets one of them, or all.
+    fn reset(&self, id: Option<i64>);
+    /// How often some were given up for others, and since when they are counted.
+    fn info(&self) -> (u64, i64);
+}
+
+/// A session, as `pg_stat_activity` shows it. Times are in microseconds since 1970.
+pub(crate) struct ShownSession {
+    pub info: Arc<SessionInfo>,
+    pub application_name: String,
+    pub start_us: i64,
+    pub transaction_us: Option<i64>,
+    pub query_start_us: Option<i64>,
+    pub changed_us: i64,
+    pub state: &'static str,
+    /// The kind of what it waits for, and the event.
+    pub waits: Option<(&'static str, &'static str)>,
+    pub query_id: Option<i64>,
+    pub query: String,
+    pub work: Option<Work>,
+}
+
+/// Something that takes long, as the views of progress show it.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    Copy {
+        /// Its oid; 0: the rows are a query's.
+        relation: u32,
+        from: bool,
+        /// Of a file; 0: they are the client's.
+        total_bytes: u64,
+        progress: Arc<CopyProgress>,
+    },
+    CreateIndex {
+        table: u32,
+        rows: u64,
+    },
+}
+
+/// Who knows the sessions.
+pub(crate) trait Sessions: Send + Sync {
+    fn shown(&self) -> Vec<ShownSession>;
 }
 
 /// One a server.
@@ -37,6 +105,8 @@ pub(crate) struct Services {
     /// Threads of long work.
     pub threads: Handle,
     pub statements: Arc<dyn KeptStatements>,
+    pub counted: Arc<dyn CountedStatements>,
+    pub sessions: Arc<dyn Sessions>,
 }
 
 impl Services {

@@ -29,6 +29,8 @@ pub(crate) struct Through {
     pub partition: Option<(String, Expr)>,
     /// The relation whose rows they are: a partition, or a table.
     pub oid: u32,
+    /// The view and what it goes through, down to the relation at the bottom.
+    pub path: Vec<u32>,
 }
 
 /// What the statement does, as errors say it.
@@ -98,7 +100,9 @@ pub(crate) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
     if sample.is_some() {
         return no("Views containing TABLESAMPLE are not automatically updatable.");
     }
-    let source = binder.names().relation(name)?;
+    // A view's names were looked up by who made it.
+    let trusted = binder.clone().trusted();
+    let source = trusted.names().relation(name)?;
     let mut inner = match source {
         Relation::Table(table) if table.definition().query.is_none() => Through {
             view: view.name.clone(),
@@ -113,9 +117,13 @@ pub(crate) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
             checks: Vec::new(),
             partition: None,
             oid: 0,
+            path: vec![table.oid()],
         },
         Relation::View(inner) => of(binder, inner, what)?,
-        Relation::Partition(partition) => of_partition(binder, partition)?,
+        Relation::Partition(partition) => Through {
+            path: vec![partition.oid],
+            ..of_partition(binder, partition)?
+        },
         _ => return no(single),
     };
     let known_as = alias
@@ -165,6 +173,7 @@ pub(crate) fn of(binder: &Binder, view: &View, what: Use) -> Result<Through> {
         checks,
         partition: inner.partition,
         oid: 0,
+        path: std::iter::once(view.oid).chain(inner.path).collect(),
         table: inner.table,
     })
 }
@@ -293,6 +302,7 @@ pub(crate) fn of_partition(binder: &Binder, partition: &Partition) -> Result<Thr
         checks: Vec::new(),
         partition: None,
         oid: partition.oid,
+        path: Vec::new(),
     };
     let condition = parse_expression(&super::partitions::condition(&binder.snapshot, partition))?;
     let condition = whole.substituted("", &condition);

@@ -8,7 +8,7 @@
 use super::execution::{fresh, shares_state, task};
 use super::parameters::{is_fillable, opened};
 use crate::optimizer::{self, deep};
-use crate::pg::nodes::{Apply, ApplyKind, Binding, Materialized, ProjectSet, applies};
+use crate::pg::nodes::{Apply, ApplyKind, Binding, GUARD, Materialized, ProjectSet, applies};
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -455,6 +455,7 @@ impl Running {
             .iter()
             .map(|value| value.evaluate(&batch)?.into_array(count))
             .collect::<Result<Vec<ArrayRef>>>()?;
+        let guard = self.inner.ids.iter().position(|id| id == GUARD);
         let mut pending = Pending::default();
         for row in 0..count {
             tokio::task::coop::consume_budget().await;
@@ -462,6 +463,10 @@ impl Running {
                 .iter()
                 .map(|array| ScalarValue::try_from_array(array, row))
                 .collect::<Result<Vec<_>>>()?;
+            if guard.is_some_and(|at| key[at] != ScalarValue::Boolean(Some(true))) {
+                self.end_row(row, false, &mut pending);
+                continue;
+            }
             if let Some(known) = self.memo.found.get(&key).cloned() {
                 let mut any = false;
                 for beside in known.iter() {

@@ -1,7 +1,7 @@
 //! The one error type of the SQL stage: what a client is told, with its SQLSTATE.
 
 use std::fmt;
-use tenon_storage::heap;
+use tenon_storage::{Subject, heap};
 
 /// A five-character SQLSTATE (PostgreSQL manual, appendix A).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,6 +110,8 @@ pub struct SqlError {
     pub position: Option<usize>,
     /// Where in the input it happened (`COPY t, line 3, column b`): PostgreSQL's CONTEXT.
     pub context: Option<Box<str>>,
+    /// What it is about: a table, a column, a constraint.
+    pub subject: Option<Box<Subject>>,
 }
 
 const CHANGED_RESULT: &str = "cached plan must not change result type";
@@ -123,6 +125,7 @@ impl SqlError {
             hint: None,
             position: None,
             context: None,
+            subject: None,
         }
     }
 
@@ -133,6 +136,11 @@ impl SqlError {
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn about(mut self, subject: Subject) -> Self {
+        self.subject = Some(Box::new(subject));
         self
     }
 

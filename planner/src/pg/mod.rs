@@ -7,6 +7,7 @@ pub(crate) mod dialect;
 pub mod error;
 pub(crate) mod errors;
 pub(crate) mod functions;
+pub(crate) mod identity;
 pub(crate) mod lex;
 pub(crate) mod named;
 pub(crate) mod names;

@@ -6,6 +6,8 @@ use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A PostgreSQL type as the wire names it: `pg_type.oid` and the type modifier (-1: none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,16 @@ pub struct ColumnDesc {
     pub name: String,
     pub data_type: DataType,
     pub pg_type: PgType,
+    pub origin: Option<Origin>,
+}
+
+/// The column of a table that a result's column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its `pg_class.oid`.
+    pub table: u32,
+    /// Its `pg_attribute.attnum`.
+    pub column: i16,
 }
 
 /// Batches of a running query. Dropping it stops the query's work. An error ends it.
@@ -52,6 +64,35 @@ pub enum RowsTag {
     Plain(&'static str),
 }
 
+/// How far a COPY has come: for others to look at.
+#[derive(Debug, Default)]
+pub struct CopyProgress {
+    bytes: AtomicU64,
+    rows: AtomicU64,
+}
+
+impl CopyProgress {
+    pub fn add(&self, bytes: usize, rows: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    /// So many bytes in all.
+    pub fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// So many rows in all.
+    pub fn set_rows(&self, rows: u64) {
+        self.rows.store(rows, Ordering::Relaxed);
+    }
+
+    /// Bytes and rows.
+    pub fn get(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.rows.load(Ordering::Relaxed))
+    }
+}
+
 /// The receiving side of `COPY FROM STDIN`. Nothing is visible to others until `finish` (or COMMIT, in a transaction).
 pub struct CopyIn {
     pub binary: bool,
@@ -72,6 +113,8 @@ pub struct CopyOut {
     pub columns: Vec<ColumnDesc>,
     pub stream: BatchStream,
     pub format: CopyOutFormat,
+    /// Told of what is sent.
+    pub progress: Arc<CopyProgress>,
 }
 
 /// How `COPY TO STDOUT` writes rows, every option checked and defaulted.

@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenon_storage::heap::Account;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -48,7 +48,11 @@ pub(crate) struct Admission {
     known: Semaphore,
     /// Since when long turns are taken, in this order.
     running: Mutex<(u64, BTreeMap<u64, Instant>)>,
+    /// Told of how long queries waited for their turns.
+    observer: OnceLock<Observer>,
 }
+
+type Observer = Box<dyn Fn(Duration) + Send + Sync>;
 
 /// Whether a session's last query was short. Of one that has run none that is not known.
 #[derive(Clone, Default)]
@@ -62,6 +66,18 @@ impl Admission {
             short: Semaphore::new((2 * threads).max(4)),
             known: Semaphore::new((2 * threads).max(4)),
             running: Mutex::default(),
+            observer: OnceLock::new(),
+        }
+    }
+
+    /// The first observer is told of each wait for a turn.
+    pub fn observe(&self, observer: impl Fn(Duration) + Send + Sync + 'static) {
+        let _ = self.observer.set(Box::new(observer));
+    }
+
+    fn waited(&self, time: Duration) {
+        if let Some(observer) = self.observer.get() {
+            observer(time);
         }
     }
 
@@ -171,15 +187,23 @@ impl<'a> AdmissionTicket<'a> {
             false => admission.long.try_acquire().ok(),
         };
         let turn = match at_once {
-            Some(permit) => admission.long(permit),
-            None => tokio::select! {
-                biased;
-                Ok(permit) = admission.known.acquire(), if known => short(permit),
-                Ok(permit) = admission.short.acquire() => short(permit),
-                Ok(permit) = admission.long.acquire() => admission.long(permit),
-                // The semaphores are never closed.
-                else => Turn::None,
-            },
+            Some(permit) => {
+                admission.waited(Duration::ZERO);
+                admission.long(permit)
+            }
+            None => {
+                let begun = Instant::now();
+                let turn = tokio::select! {
+                    biased;
+                    Ok(permit) = admission.known.acquire(), if known => short(permit),
+                    Ok(permit) = admission.short.acquire() => short(permit),
+                    Ok(permit) = admission.long.acquire() => admission.long(permit),
+                    // The semaphores are never closed.
+                    else => Turn::None,
+                };
+                admission.waited(begun.elapsed());
+                turn
+            }
         };
         self.set(turn);
     }
@@ -230,6 +254,7 @@ impl<'a> AdmissionTicket<'a> {
         // Its task moves where it is polled anew.
         tokio::task::yield_now().await;
         let admission = self.admission;
+        let begun = Instant::now();
         let turn = tokio::select! {
             biased;
             Ok(permit) = admission.long.acquire() => admission.long(permit),
@@ -239,6 +264,7 @@ impl<'a> AdmissionTicket<'a> {
             },
             else => Turn::None,
         };
+        admission.waited(begun.elapsed());
         self.set(turn);
     }
 

@@ -1,7 +1,8 @@
 //! Queries that are answered by the thread that has read them: without a task, a stream, or anything by which they could be
 //! stopped, since nothing takes long. Only kept plans over few rows are (`optimizer/few.rs`); all others are executed.
 
-use super::{Prepared, Session};
+use super::activity::State;
+use super::{Prepared, Session, TransactionStatus};
 use crate::pg::error::Result;
 use crate::session::statements::{at_once, found};
 use crate::session::texts::{Expected, Known};
@@ -24,6 +25,10 @@ impl Session {
                     SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) | SetExpr::Insert(_)
                 )
         };
+        // The log wants to see the plan run.
+        if self.watch.is_some() {
+            return None;
+        }
         let reads = prepared.columns.is_some() && !prepared.statement.may_lock && prepared.query().is_some_and(reads);
         let failed = self.block().is_some_and(|block| block.failed);
         if !reads || failed || params.len() != prepared.params.len() || !prepared.slot.has_plans() {
@@ -59,6 +64,13 @@ impl Session {
 
     /// The statement is over: what it left behind is not counted as its own any more.
     pub fn rest(&mut self) {
+        self.watch = None;
+        let state = match self.transaction_status() {
+            TransactionStatus::Idle => State::Idle,
+            TransactionStatus::InTransaction => State::InTransaction,
+            TransactionStatus::Failed => State::Aborted,
+        };
+        self.backend.rests(state, self.block().map(|block| block.start_us));
         if Arc::strong_count(&self.account) > 1 || !self.account.is_settled(REST_BYTES) {
             self.account = Account::new(self.cancel.clone());
         }

@@ -44,5 +44,6 @@ pub(super) fn start(database: &Database) -> Result<CopyOut> {
         columns: describe(&schema),
         stream: stream.boxed(),
         format: CopyOutFormat::Bytes,
+        progress: Arc::default(),
     })
 }

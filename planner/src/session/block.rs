@@ -61,6 +61,8 @@ pub(crate) struct Savepoint {
     locals: usize,
     /// The cursors that were open.
     cursors: Vec<String>,
+    /// How much was asked of notifications.
+    notifications: usize,
 }
 
 impl Session {
@@ -117,8 +119,10 @@ impl Session {
 
     /// The wire saw an error outside `execute`: while rows were streamed, or in a COPY.
     pub fn fail_transaction(&mut self) {
-        if let Some(block) = &mut self.block {
-            block.failed = true;
+        match &mut self.block {
+            Some(block) => block.failed = true,
+            // A statement by itself: what it asked is not carried out.
+            None => drop(self.listening.pending.take()),
         }
     }
 
@@ -201,10 +205,12 @@ impl Session {
                 }
                 self.cursors.retain(|_, cursor| cursor.hold);
                 self.cursors.values_mut().for_each(|cursor| cursor.is_held = true);
+                self.settle_notifications();
                 Ok(())
             }
             Err(error) => {
                 self.settings = block.settings;
+                self.listening.pending.take();
                 self.cursors.retain(|_, cursor| cursor.is_held);
                 Err(error)
             }
@@ -215,6 +221,7 @@ impl Session {
         if let Some(block) = self.block.take() {
             self.settings = block.settings;
         }
+        self.listening.pending.take();
         self.cursors.retain(|_, cursor| cursor.is_held);
     }
 
@@ -256,6 +263,7 @@ impl Session {
 
     pub(crate) fn savepoint(&mut self, name: String) -> Result<()> {
         let (settings, cursors) = (self.settings.clone(), self.cursors.keys().cloned().collect());
+        let notifications = self.listening.pending.len();
         let block = self.explicit_block("SAVEPOINT")?;
         let savepoint = Savepoint {
             name,
@@ -263,6 +271,7 @@ impl Session {
             settings,
             locals: block.locals.len(),
             cursors,
+            notifications,
         };
         block.savepoints.push(savepoint);
         Ok(())
@@ -287,6 +296,7 @@ impl Session {
             let savepoint = &block.savepoints[at];
             *block.transaction.lock() = savepoint.transaction.clone();
             block.locals.truncate(savepoint.locals);
+            self.listening.pending.truncate(savepoint.notifications);
             block.failed = false;
             self.settings = savepoint.settings.clone();
             self.cursors.retain(|name, _| savepoint.cursors.contains(name));

@@ -5,16 +5,21 @@ use crate::optimizer::execution::task;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::places::Places;
 use crate::pg::tasks::{self, Short};
+use crate::session::Clients;
+use crate::session::activity::Activity;
 use crate::session::admission::Admission;
 use crate::session::context;
+use crate::session::login::Login;
+use crate::session::notify::Channels;
 use crate::session::plan_cache::PlanCache;
 use crate::session::statements::KeptChecks;
 use crate::session::texts::Texts;
+use crate::session::tracked::Tracked;
 use crate::session::{Session, SessionInfo};
 use datafusion::execution::{SessionState, TaskContext};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tenon_executor::device::{self, DeviceWish};
 use tenon_executor::options::JoinOptions;
@@ -44,6 +49,10 @@ pub struct EngineOptions {
     pub spill: Option<Spill>,
     /// The directory in which tables outlive the process; None: they do not.
     pub store: Option<PathBuf>,
+    /// Names of users whom the server believes to be superusers, whatever roles there are.
+    pub superusers: Vec<String>,
+    /// What is kept of a password that a role gets: a verifier of the way in which clients are asked for it.
+    pub password_verifier: fn(&str) -> Result<String>,
 }
 
 /// Files of queries that have too little memory.
@@ -67,6 +76,8 @@ impl Default for EngineOptions {
             max_concurrent_queries: (2 * cores).max(8),
             spill: None,
             store: None,
+            superusers: Vec::new(),
+            password_verifier: |_| Err(SqlError::unsupported("a role's PASSWORD")),
         }
     }
 }
@@ -87,13 +98,19 @@ pub struct Engine {
     pub(crate) planning: Places,
     pub(crate) plans: PlanCache,
     pub(crate) texts: Arc<Texts>,
+    pub(crate) tracked: Arc<Tracked>,
+    pub(crate) activity: Arc<Activity>,
     pub(crate) checks: KeptChecks,
+    pub(crate) channels: Channels,
+    /// Where functions that stop connections find them.
+    pub(crate) clients: OnceLock<Weak<dyn Clients>>,
     /// Present until drop, which must not wait for running queries.
     runtime: Option<Runtime>,
     /// For short queries, which would wait for a poll of each task of all the long ones.
     short: Option<Runtime>,
     sessions: AtomicU64,
     pinned: Arc<Pinned>,
+    pub(crate) superusers: Arc<[String]>,
 }
 
 /// Of a thread that plans or runs queries: plans are walked by recursion. Only what is used is memory.
@@ -158,6 +175,7 @@ impl Engine {
         };
         let task = task(&state);
         let texts = Arc::<Texts>::default();
+        let (tracked, activity) = (Arc::<Tracked>::default(), Arc::<Activity>::default());
         let services = Services {
             state,
             database,
@@ -165,6 +183,8 @@ impl Engine {
             gpu_memory_limit_bytes: options.gpu_memory_limit_bytes,
             threads: runtime.handle().clone(),
             statements: texts.clone(),
+            counted: tracked.clone(),
+            sessions: activity.clone(),
         };
         Ok(Arc::new(Engine {
             services: Arc::new(services),
@@ -173,11 +193,16 @@ impl Engine {
             planning: Places::new(2 * options.query_threads + 2),
             plans: PlanCache::default(),
             texts,
+            tracked,
+            activity,
             checks: KeptChecks::default(),
+            channels: Channels::default(),
+            clients: OnceLock::new(),
             runtime: Some(runtime),
             short: Some(short),
             sessions: AtomicU64::new(0),
             pinned,
+            superusers: options.superusers.clone().into(),
             options,
         }))
     }
@@ -200,10 +225,27 @@ impl Engine {
         (self.admission.long_turns(), self.options.max_concurrent_queries)
     }
 
-    /// A new connection's session.
+    /// Names the server's connections, once, for `pg_terminate_backend` and its like.
+    pub fn serves(&self, clients: &Arc<dyn Clients>) {
+        let _ = self.clients.set(Arc::downgrade(clients));
+    }
+
+    /// The first observer is told of how long each query waited for a turn to run.
+    pub fn observe_turns(&self, observer: impl Fn(Duration) + Send + Sync + 'static) {
+        self.admission.observe(observer);
+    }
+
+    /// The session of a user whose name is believed: a superuser, unless there is a role of that name.
     pub fn session(self: &Arc<Self>, info: SessionInfo) -> Session {
+        let login = self.login(&info.user);
+        self.session_of(info, &login)
+    }
+
+    /// A new connection's session.
+    pub fn session_of(self: &Arc<Self>, info: SessionInfo, login: &Login) -> Session {
         let number = self.sessions.fetch_add(1, Ordering::Relaxed);
-        Session::new(self.clone(), info, number)
+        let role = login.role.as_ref().map(|role| role.oid);
+        Session::new(self.clone(), info, role, number)
     }
 
     /// The state that plans are made with and the one that they run with, under a session's wishes for its joins and

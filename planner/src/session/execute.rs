@@ -8,6 +8,7 @@ use crate::pg::statement::{Kind, Utility};
 use crate::session::statements;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
+use tenon_storage::roles::{BOOTSTRAP, CHECKPOINT};
 
 /// How often a statement outside a block runs again after a conflict with another transaction.
 const ATTEMPTS_MAX: usize = 20;
@@ -30,7 +31,8 @@ impl Session {
     /// What comes before each execution.
     pub(super) fn open_execution(&mut self) {
         self.apply_assignments();
-        self.statement_start_us = crate::pg::functions::session::now_us();
+        let received_us = self.received_us.take();
+        self.statement_start_us = received_us.unwrap_or_else(crate::pg::functions::session::now_us);
     }
 
     /// What comes after it.
@@ -46,7 +48,7 @@ impl Session {
         }
         match &prepared.statement.kind {
             Kind::Empty => return Ok(Outcome::Empty),
-            Kind::Sql(statement) => match self.transaction_control(statement) {
+            Kind::Sql(statement) => match self.controlled(statement) {
                 Ok(None) => {}
                 Ok(Some(outcome)) => return Ok(outcome),
                 Err(error) => {
@@ -62,6 +64,10 @@ impl Session {
                 return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
             }
             Kind::Utility(Utility::Checkpoint) => {
+                self.check_in(
+                    CHECKPOINT,
+                    "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT",
+                )?;
                 if let Err(error) = tokio::task::block_in_place(|| self.engine.database().checkpoint()) {
                     self.fail_transaction();
                     return Err(error.into());
@@ -69,6 +75,7 @@ impl Session {
                 return Ok(Outcome::Command("CHECKPOINT".into()));
             }
             Kind::Utility(Utility::Backup) => {
+                self.check_in(BOOTSTRAP, "must be superuser to do BACKUP")?;
                 let copy = tokio::task::block_in_place(|| super::backup::start(self.engine.database()));
                 return copy.map(Outcome::CopyOut).inspect_err(|_| self.fail_transaction());
             }
@@ -114,6 +121,24 @@ impl Session {
                 }
                 Ok(outcome) => return Ok(outcome),
             }
+        }
+    }
+
+    /// 42501 for who has not the rights of a role.
+    fn check_in(&mut self, role: u32, message: &str) -> Result<()> {
+        let state = self.state();
+        if self.acting_in(&state).has_rights_of(&state, role) {
+            return Ok(());
+        }
+        self.fail_transaction();
+        Err(crate::catalog::rights::refused(message))
+    }
+
+    /// What concerns the session alone, and reads no tables.
+    fn controlled(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
+        match self.transaction_control(statement)? {
+            None => self.notification_control(statement),
+            done => Ok(done),
         }
     }
 

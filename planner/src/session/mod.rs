@@ -1,5 +1,6 @@
 //! One client's session: SQL text in, outcomes out.
 
+pub(crate) mod activity;
 pub(crate) mod admission;
 mod at_once;
 mod backup;
@@ -8,6 +9,9 @@ pub(crate) mod context;
 pub mod engine;
 mod execute;
 pub(crate) mod explain;
+mod listed;
+pub mod login;
+mod notify;
 pub(crate) mod plan_cache;
 mod prepare;
 pub(crate) mod run;
@@ -17,19 +21,27 @@ pub(crate) mod spilling;
 pub(crate) mod statements;
 mod stopped_pool;
 pub(crate) mod texts;
+pub(crate) mod tracked;
+mod watched;
 
+pub use crate::pg::functions::open::Clients;
 pub(crate) use block::{Block, Isolation};
+pub use notify::{Inbox, Notification};
 pub use prepare::Prepared;
 pub use texts::Known;
+pub use watched::{Execution, Sent};
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::sequence::Taken;
+use crate::pg::identity::{Acting, Identity};
 use crate::pg::outcome::ColumnDesc;
 pub use crate::pg::settings::SessionInfo;
-use crate::pg::settings::{Settings, Times};
+use crate::pg::settings::{Charset, Settings, Times};
 use crate::pg::statement::Statement;
+use crate::session::activity::Backend;
 use crate::session::admission::Standing;
 use crate::session::engine::Engine;
+use crate::session::notify::Listening;
 use crate::session::plan_cache::{Purpose, Slot};
 use crate::session::run::Watch;
 use crate::session::statements::CursorRows;
@@ -72,6 +84,9 @@ pub(crate) struct Cursor {
     pub hold: bool,
     /// Its transaction has committed: nothing but CLOSE ends it.
     pub is_held: bool,
+    /// What declared it, and when: microseconds since 1970, UTC.
+    pub statement: Statement,
+    pub declared_us: i64,
     /// BINARY: its rows are sent in binary format by the simple protocol too.
     pub binary: bool,
 }
@@ -85,6 +100,10 @@ pub(crate) struct Named {
     pub columns: Option<Vec<crate::pg::outcome::ColumnDesc>>,
     /// The physical plan of earlier executions.
     pub slot: Arc<Slot>,
+    /// Where its executions are counted.
+    pub entry: tracked::Place,
+    /// When it was prepared: microseconds since 1970, UTC.
+    pub prepared_us: i64,
 }
 
 /// Wishes and conventions with what plans are made and run with under them.
@@ -95,6 +114,8 @@ pub struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) info: Arc<SessionInfo>,
     pub(crate) number: u64,
+    /// As others see it.
+    pub(crate) backend: Arc<Backend>,
     pub(crate) settings: Settings,
     /// What RESET goes back to.
     startup: Settings,
@@ -112,14 +133,24 @@ pub struct Session {
     /// Of its queries among others.
     standing: Standing,
     pub(crate) named: HashMap<String, Named>,
+    /// Statements that the protocol prepared, by name; `""` is the unnamed one. PREPARE shares their names.
+    pub prepared: HashMap<String, Arc<Prepared>>,
     pub(crate) cursors: HashMap<String, Cursor>,
     /// What `currval` knows.
     pub(crate) taken: Arc<Mutex<Taken>>,
+    /// What functions of the last statement warned of, not told yet.
+    warnings: Arc<Mutex<Vec<String>>>,
     /// `set_config` calls of the last statement, not carried out yet.
     assignments: Arc<Mutex<Vec<(String, String, bool)>>>,
+    /// What it listens to, and what its transaction asks of that.
+    listening: Listening,
+    /// How many dimensions the arrays have that the parameters of the statement that is being prepared are given.
+    dimensions: Arc<[usize]>,
     /// Whether the schema of temporary tables may exist.
     pub(crate) has_temporary: bool,
     statement_start_us: i64,
+    /// When the message came whose statement has not begun yet.
+    received_us: Option<i64>,
     /// Whether the statement may say `now` in a literal.
     mentions_now: bool,
     /// What the running statement sees of the WITH before it.
@@ -132,12 +163,20 @@ pub struct Session {
     expected: Option<texts::Expected>,
     /// The transaction block reads the newest snapshot already that its next statement may read.
     refreshed: bool,
+    /// Who connected.
+    pub(crate) identity: Arc<Identity>,
+    /// Who acts, for the meaning of names and the settings that it was found for.
+    acting: Mutex<Option<(u64, Settings, Acting)>>,
+    /// The statement is only described.
+    pub(crate) describes: bool,
+    /// What runs is the server's own, whoever acts.
+    pub(crate) trusted: bool,
     /// Sees the plans of the statement that EXPLAIN ANALYZE runs.
     pub(crate) watch: Option<Arc<Watch>>,
 }
 
 impl Session {
-    pub(crate) fn new(engine: Arc<Engine>, info: SessionInfo, number: u64) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, info: SessionInfo, login: Option<u32>, number: u64) -> Self {
         let mut settings = Settings::default();
         settings.put("application_name".into(), info.application_name.clone());
         settings.put("session_authorization".into(), info.user.clone());
@@ -148,10 +187,19 @@ impl Session {
             );
         }
         let cancel = CancellationToken::new();
+        let identity = Identity::of(&info.user, &engine.superusers, login);
+        let info = Arc::new(info);
+        let backend = engine.activity.enter(number, &info);
+        let listening = engine.channels.session();
         Self {
+            identity: Arc::new(identity),
+            acting: Mutex::default(),
+            describes: false,
+            trusted: false,
             engine,
-            info: Arc::new(info),
+            info,
             number,
+            backend,
             startup: settings.clone(),
             told: settings.clone(),
             settings,
@@ -163,11 +211,16 @@ impl Session {
             cancel,
             began: Instant::now(),
             named: HashMap::new(),
+            prepared: HashMap::new(),
             cursors: HashMap::new(),
             taken: Arc::default(),
+            warnings: Arc::default(),
+            dimensions: Arc::default(),
             assignments: Arc::default(),
+            listening,
             has_temporary: false,
             statement_start_us: 0,
+            received_us: None,
             mentions_now: false,
             surroundings: Default::default(),
             purpose: Mutex::default(),
@@ -222,12 +275,31 @@ impl Session {
 
     /// Takes the messages that have gathered.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
+        let warnings = std::mem::take(&mut *self.warnings.lock());
+        warnings
+            .into_iter()
+            .for_each(|message| self.warn(SqlState("01000"), message));
+        let mut notices = std::mem::take(&mut self.notices);
+        if !notices.is_empty() {
+            // What a client asked for (VERBOSE) is told whatever the level.
+            let least = self.settings.get("client_min_messages").unwrap_or_default();
+            notices.retain(|notice| notice.severity == "INFO" || grade(notice.severity) >= grade(&least));
+        }
+        notices
     }
 
     pub(crate) fn notice(&mut self, message: impl Into<String>) {
         self.notices.push(Notice {
             severity: "NOTICE",
+            state: SqlState("00000"),
+            message: message.into(),
+        });
+    }
+
+    /// What PostgreSQL tells those who ask for messages of debugging.
+    pub(crate) fn debug(&mut self, message: impl Into<String>) {
+        self.notices.push(Notice {
+            severity: "DEBUG",
             state: SqlState("00000"),
             message: message.into(),
         });
@@ -270,6 +342,11 @@ impl Session {
         self.settings.escapes_bytea()
     }
 
+    /// What the client's texts are written in.
+    pub fn charset(&self) -> Charset {
+        Charset::named(&self.settings.get("client_encoding").unwrap_or_default())
+    }
+
     /// How the session reads and writes dates, times and intervals.
     pub fn conventions(&self) -> Conventions {
         self.settings.conventions(None)
@@ -277,6 +354,12 @@ impl Session {
 
     /// A setting from the startup message. Unknown names are kept without effect, as for SET.
     pub fn set_startup(&mut self, name: &str, value: &str) -> Result<()> {
+        let state = self.engine.database().snapshot();
+        if name.eq_ignore_ascii_case("session_authorization") {
+            let message = "parameter \"session_authorization\" cannot be set at the start of a session";
+            return Err(SqlError::new(SqlState("55P02"), message));
+        }
+        self.identity.check_setting(&state, &self.settings, name, value)?;
         self.settings.set(name, value)?;
         self.startup = self.settings.clone();
         Ok(())
@@ -303,6 +386,10 @@ impl Session {
     pub fn changed_parameters(&mut self) -> Vec<(String, String)> {
         self.apply_assignments();
         let changed = self.settings.changed_since(&self.told);
+        if changed.iter().any(|(name, _)| name == "application_name") {
+            self.backend
+                .calls_itself(&self.setting("application_name").unwrap_or_default());
+        }
         self.told = self.settings.clone();
         changed
     }
@@ -324,9 +411,19 @@ impl Session {
     }
 }
 
+/// How grave a message is, as `client_min_messages` orders them.
+fn grade(severity: &str) -> usize {
+    const GRADES: [&str; 6] = ["debug", "log", "info", "notice", "warning", "error"];
+    let severity = severity.to_lowercase();
+    let severity = severity.trim_end_matches(|c: char| c.is_ascii_digit());
+    GRADES.iter().position(|own| *own == severity).unwrap_or(0)
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         self.cancel.cancel();
+        self.engine.activity.leave(self.number);
+        self.stop_listening();
         if self.has_temporary {
             let mut transaction = self.engine.database().begin();
             let schema = self.temporary_schema();

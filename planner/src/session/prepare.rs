@@ -1,12 +1,14 @@
 //! Preparing a statement: what parameters it takes and what columns it gives.
 
 use super::Session;
-use crate::pg::error::Result;
+use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::locate;
+use crate::pg::functions::session::now_us;
 use crate::pg::outcome::{ColumnDesc, PgType};
 use crate::pg::statement::{Kind, Statement};
 use crate::session::plan_cache::Slot;
 use crate::session::statements::{self, Description};
+use crate::session::tracked::Place;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
@@ -27,8 +29,14 @@ pub struct Prepared {
     /// The plan made while preparing, good for one execution on the same snapshot. Taken, not kept: a prepared
     /// statement that lies unused must not hold an old version of a table in memory.
     pub(crate) plan: Mutex<Option<(Arc<DatabaseState>, LogicalPlan)>>,
+    /// Whose rights that plan was found to need no more than.
+    pub(crate) rights: u32,
     /// The physical plan of earlier executions.
     pub(crate) slot: Arc<Slot>,
+    /// Where its executions are counted.
+    pub(crate) entry: Place,
+    /// When it was prepared: microseconds since 1970, UTC.
+    pub(crate) prepared_us: i64,
 }
 
 impl Prepared {
@@ -41,7 +49,10 @@ impl Prepared {
             statement,
             param_fields: Vec::new(),
             plan: Mutex::new(None),
+            rights: 0,
             slot: Arc::default(),
+            entry: Place::default(),
+            prepared_us: now_us(),
         }
     }
 
@@ -70,7 +81,7 @@ impl Prepared {
     }
 
     /// What was parsed of it.
-    fn tree(&self) -> Option<&ast::Statement> {
+    pub(crate) fn tree(&self) -> Option<&ast::Statement> {
         match &self.statement.kind {
             Kind::Sql(tree) => Some(tree),
             _ => None,
@@ -115,6 +126,22 @@ impl Session {
         prepared.inspect_err(|_| self.fail_transaction())
     }
 
+    /// The same statement for arrays of other numbers of dimensions, one a parameter: a type does not say them, a plan does.
+    pub async fn prepare_for(&mut self, prepared: &Prepared, dimensions: Vec<usize>) -> Result<Prepared> {
+        let types: Vec<u32> = prepared.params.iter().map(|parameter| parameter.oid).collect();
+        self.dimensions = dimensions.into();
+        let again = self.prepare(prepared.statement.clone(), &types).await;
+        self.dimensions = Arc::default();
+        let again = again?;
+        let types = |prepared: &Prepared| -> Option<Vec<PgType>> {
+            Some(prepared.columns.as_ref()?.iter().map(|column| column.pg_type).collect())
+        };
+        match types(&again) == types(prepared) {
+            true => Ok(again),
+            false => Err(SqlError::changed_result()),
+        }
+    }
+
     /// The same for another form of a statement, whose failure is nobody's.
     pub(crate) async fn prepare_apart(&mut self, statement: Statement) -> Result<Prepared> {
         self.prepare_as(statement, &[]).await
@@ -133,7 +160,10 @@ impl Session {
             columns,
             statement,
             plan: Mutex::new(plan),
+            rights: self.plan_rights(),
             slot: Arc::default(),
+            entry: Place::default(),
+            prepared_us: now_us(),
         })
     }
 }

@@ -8,6 +8,7 @@ use crate::optimizer::{self, deep};
 use crate::pg::bounds;
 use crate::pg::error::{Result, SqlError, canceled, out_of_memory, state};
 use crate::pg::errors::from_datafusion;
+use crate::pg::functions::held::with_values;
 use crate::pg::outcome::BatchStream;
 use crate::pg::planning;
 use crate::pg::tasks;
@@ -18,7 +19,7 @@ use crate::session::plan_cache::{Keeper, PlanCacheMode, Slot};
 use crate::session::spilling::Spilling;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchemaRef, ParamValues, Result as DataFusionResult, ScalarValue};
+use datafusion::common::{DFSchemaRef, Result as DataFusionResult, ScalarValue};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
@@ -154,10 +155,7 @@ impl Source {
             Self::Open {
                 plan, values, keeper, ..
             } => {
-                let bound = plan
-                    .as_ref()
-                    .clone()
-                    .replace_params_with_values(&ParamValues::from(values.clone()));
+                let bound = with_values(plan.as_ref().clone(), values);
                 let bound = bound.map_err(|error| from_datafusion(&error))?;
                 (Some(bound), Some(keeper.slot.clone()))
             }
@@ -395,9 +393,7 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
             if open.is_none() {
                 keeper.slot.note_generic(None, mode);
             }
-            let bound = plan
-                .replace_params_with_values(&ParamValues::from(values.clone()))
-                .map_err(told)?;
+            let bound = with_values(*plan, &values).map_err(told)?;
             let ready = physical(run, &bound).await?;
             keeper.slot.note_custom(keeper.basis.tables(), cost(&ready.plan));
             run.engine.plans.keep(keeper, &ready.plan, Some(values));

@@ -2,16 +2,18 @@
 
 use super::{Block, Isolation, Session};
 use crate::catalog::bind::{self, Binder};
+use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::session::Facts;
+use crate::pg::identity::Acting;
 use crate::pg::planning;
 use crate::session::plan_cache::Purpose;
 use crate::session::run::{self, ExecutionContext};
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
-use std::sync::Arc;
-use tenon_storage::{DatabaseState, Transaction};
+use std::sync::{Arc, Weak};
+use tenon_storage::{DatabaseState, Transaction, privilege};
 
 impl Session {
     /// Begins the statement's part of the transaction: the block's, on a new snapshot where its isolation says so, or
@@ -43,6 +45,9 @@ impl Session {
 
     /// Ends it: outside a block, commits what the statement changed.
     pub(super) fn end_statement(&mut self, ok: bool) -> Result<()> {
+        if !ok && self.block.is_none() {
+            self.listening.pending.take();
+        }
         if let Some(single) = self.single.take()
             && ok
         {
@@ -141,14 +146,19 @@ impl Session {
             && of.as_ptr() == Arc::as_ptr(&state)
             && *temporary == self.has_temporary
             && purpose.settings.is_same(&self.settings)
+            && !self.trusted
         {
             return purpose.clone();
         }
         let purpose = Purpose {
             settings: self.settings.clone(),
             path: self.path(&state).into(),
+            rights: self.acting_in(&state).rights(),
         };
-        *last = Some((Arc::downgrade(&state), self.has_temporary, purpose.clone()));
+        // What the server does for itself says nothing of the session.
+        if !self.trusted {
+            *last = Some((Arc::downgrade(&state), self.has_temporary, purpose.clone()));
+        }
         purpose
     }
 
@@ -162,6 +172,14 @@ impl Session {
             }
         }
         path.retain(|schema| snapshot.schema(schema).is_some());
+        let acting = self.acting_in(snapshot);
+        if !acting.superuser {
+            let rights = Rights {
+                state: snapshot,
+                acting,
+            };
+            path.retain(|schema| rights.has_schema(schema, privilege::USAGE));
+        }
         path
     }
 
@@ -180,6 +198,7 @@ impl Session {
         let snapshot = snapshot.unwrap_or_else(|| self.state());
         let mut binder = Binder::new(self.engine.services.clone(), snapshot.clone(), self.facts(&snapshot));
         binder.relations.clone_from(&self.surroundings.relations);
+        binder.describes = self.describes;
         // Their rows are this statement's own.
         let used = !binder.relations.is_empty();
         binder.facts.used.fetch_or(used, std::sync::atomic::Ordering::Relaxed);
@@ -211,7 +230,14 @@ impl Session {
                 .map_or(self.statement_start_us, |block: &Block| block.start_us),
             statement_start_us: self.statement_start_us,
             assignments: self.assignments.clone(),
+            listed: self.listed(),
+            dimensions: self.dimensions.clone(),
+            clients: self.engine.clients.get().and_then(Weak::upgrade),
+            warnings: self.warnings.clone(),
+            notifications: self.listening.pending.clone(),
             cancel: self.cancel().clone(),
+            identity: self.identity.clone(),
+            acting: self.acting_in(snapshot),
             planning: self.planning(),
             used: Default::default(),
             used_time: Default::default(),
@@ -238,13 +264,35 @@ impl Session {
         }
     }
 
+    /// Who acts for the session's statements in a snapshot.
+    pub(crate) fn acting_in(&self, snapshot: &DatabaseState) -> Acting {
+        if self.trusted {
+            return Acting::SYSTEM;
+        }
+        let mut last = self.acting.lock();
+        if let Some((meaning, settings, acting)) = &*last
+            && *meaning == snapshot.meaning()
+            && settings.is_same(&self.settings)
+        {
+            return *acting;
+        }
+        let acting = self.identity.current(snapshot, &self.settings);
+        *last = Some((snapshot.meaning(), self.settings.clone(), acting));
+        acting
+    }
+
+    pub(crate) fn acting(&self) -> Acting {
+        self.acting_in(&self.state())
+    }
+
+    /// What of a plan depends on who acts.
+    pub(crate) fn plan_rights(&self) -> u32 {
+        self.acting().rights()
+    }
+
     /// The user who connected.
     pub(crate) fn user(&self) -> &str {
         &self.info.user
-    }
-
-    pub(crate) fn session_user(&self) -> String {
-        self.settings.session_user(&self.info.user)
     }
 
     pub(crate) fn current_user(&self) -> String {
@@ -253,6 +301,8 @@ impl Session {
 
     /// SET: the value until the session's end, or with `local` the block's.
     pub(crate) fn assign(&mut self, name: &str, value: &str, local: bool) -> Result<bool> {
+        self.identity
+            .check_setting(&self.state(), &self.settings, name, value)?;
         let before = self.settings.get(name);
         let known = self.settings.set(name, value)?;
         match &mut self.block {

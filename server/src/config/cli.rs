@@ -124,6 +124,16 @@ pub struct SettingArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     client_stalled_timeout: Option<String>,
 
+    /// The log has a line for each statement that takes so long, such as 250ms; 0 for all. Sessions can SET it [default: none]
+    #[arg(long, value_name = "TIME", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_min_duration_statement: Option<String>,
+
+    /// The log has the plan of each statement that runs for so long. Sessions can SET auto_explain.log_min_duration [default: none]
+    #[arg(long, value_name = "TIME", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_min_duration_plan: Option<String>,
+
     /// Directory for what queries write to disk where they have too little memory; without one they fail [default: none]
     #[arg(long, value_name = "DIR", help_heading = "Settings")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,6 +219,8 @@ impl SettingArgs {
         "max_connections",
         "statement_timeout",
         "client_stalled_timeout",
+        "log_min_duration_statement",
+        "log_min_duration_plan",
         "spill_dir",
         "spill_limit",
         "store",

@@ -33,6 +33,9 @@ pub struct Config {
     pub statement_timeout: Option<Duration>,
     /// How long a client may read nothing; zero: for ever.
     pub client_stalled_timeout: Duration,
+    /// The log has the statements, and the plans of those, that take so long; none: it does not.
+    pub log_min_duration_statement: Option<Duration>,
+    pub log_min_duration_plan: Option<Duration>,
     /// Where queries write what does not fit in memory.
     pub spill_directory: Option<PathBuf>,
     /// Bytes of disk for it, all together.
@@ -61,6 +64,9 @@ pub enum LogFormat {
     /// One JSON object a line, for programs that gather logs.
     Json,
 }
+
+/// What times are for the log.
+const LOGGED: &str = "a time such as 250ms or 2s; 0 for all statements, -1 for none";
 
 impl Config {
     /// Puts the layers together. `args` is the command line's part, `environment` the process's variables.
@@ -153,6 +159,10 @@ impl Config {
                     value::duration,
                 )?
                 .unwrap_or(Duration::from_secs(15 * 60)),
+            log_min_duration_statement: layers
+                .get("log_min_duration_statement", LOGGED, value::logged)?
+                .flatten(),
+            log_min_duration_plan: layers.get("log_min_duration_plan", LOGGED, value::logged)?.flatten(),
             spill_directory: layers.get("spill_dir", "an existing directory", |text| {
                 Some(PathBuf::from(text)).filter(|path| path.is_dir())
             })?,

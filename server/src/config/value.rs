@@ -19,6 +19,14 @@ pub fn duration(text: &str) -> Option<Duration> {
     settings::milliseconds(text).map(Duration::from_millis)
 }
 
+/// The same, or -1: never.
+pub fn logged(text: &str) -> Option<Option<Duration>> {
+    match text {
+        "-1" => Some(None),
+        _ => duration(text).map(Some),
+    }
+}
+
 pub fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "on" | "yes" | "1" | "" => Some(true),

@@ -14,7 +14,7 @@ impl Column<'_> {
     ///
     /// # Errors
     /// 0A000 for a nested array that is no rectangle, which the format cannot carry; 22003 for a number outside the
-    /// announced type.
+    /// announced type; 22P05 for text that the client's encoding lacks.
     #[inline]
     pub fn write_binary(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
         match &self.values {
@@ -36,10 +36,10 @@ impl Column<'_> {
             Values::Decimal128(v, scale) => Digits::of_i128(v[row]).write_binary(*scale, out),
             Values::Decimal256(v, scale) => Digits::of_i256(v[row]).write_binary(*scale, out),
             Values::Numeric(v) => Numeric::from_bytes(v.value(row)).write_wire(out),
-            Values::Utf8(v) => self.write_string(v.value(row), out),
-            Values::LargeUtf8(v) => self.write_string(v.value(row), out),
-            Values::Utf8View(v) => self.write_string(v.value(row), out),
-            Values::Formatted(v) => self.write_string(v.value(row), out),
+            Values::Utf8(v) => return self.write_string(v.value(row), out),
+            Values::LargeUtf8(v) => return self.write_string(v.value(row), out),
+            Values::Utf8View(v) => return self.write_string(v.value(row), out),
+            Values::Formatted(v) => return self.write_string(v.value(row), out),
             Values::Bits(v) => bits::write_wire(v.value(row), out),
             Values::BinaryView(v) => out.extend_from_slice(v.value(row)),
             Values::FixedBinary(v) if self.oid == oid::TIMETZ => {
@@ -119,7 +119,7 @@ impl Column<'_> {
 
     /// Text types travel as their bytes; `jsonb` has a version byte before them.
     #[inline]
-    fn write_string(&self, value: &str, out: &mut Vec<u8>) {
+    fn write_string(&self, value: &str, out: &mut Vec<u8>) -> Result<()> {
         if self.oid == oid::JSONB {
             out.push(1);
         }
@@ -127,6 +127,8 @@ impl Column<'_> {
         if self.oid == oid::CHAR && value.is_empty() {
             out.push(0);
         }
+        let start = out.len();
         self.write_padded(value, out);
+        self.charset.encode(start, out)
     }
 }

@@ -7,6 +7,8 @@ use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
+use tenon_planner::settings::Charset;
+use tenon_planner::wire_type;
 use tenon_storage::EnumType;
 
 /// A column of a batch and the PostgreSQL type that the client was told.
@@ -16,6 +18,8 @@ pub struct Column<'a> {
     pub(super) oid: u32,
     /// `char(n)`: n, to which blanks fill strings up. 0 for other types.
     pub(super) pad: usize,
+    /// What texts in binary format are written in.
+    pub(super) charset: Charset,
 }
 
 /// The values, by how they are written rather than by their every Arrow type.
@@ -171,7 +175,7 @@ impl<'a> Column<'a> {
                 let columns = array.as_struct().columns().iter().zip(fields);
                 Values::Record(
                     columns
-                        .map(|(c, f)| Column::new(c.as_ref(), natural(f.data_type())))
+                        .map(|(c, f)| Column::new(c.as_ref(), wire_type(f)))
                         .collect::<Result<_>>()?,
                 )
             }
@@ -195,7 +199,18 @@ impl<'a> Column<'a> {
             values,
             oid,
             pad,
+            charset: Charset::default(),
         })
+    }
+
+    /// Its texts are written in this encoding where the format is binary.
+    pub fn speak(&mut self, charset: Charset) {
+        match &mut self.values {
+            Values::List(_, items) | Values::Dictionary(_, items) => items.speak(charset),
+            Values::Record(fields) => fields.iter_mut().for_each(|field| field.speak(charset)),
+            _ => {}
+        }
+        self.charset = charset;
     }
 
     #[inline]
@@ -251,13 +266,6 @@ fn formatted(array: &dyn Array) -> Result<StringArray> {
             }
         })
         .collect()
-}
-
-fn natural(data_type: &DataType) -> PgType {
-    PgType {
-        oid: natural_oid(data_type),
-        typmod: -1,
-    }
 }
 
 /// The PostgreSQL type that an Arrow type has where nobody chose one: inside records and lists.

@@ -30,11 +30,8 @@ impl CopyEncoder {
         }
     }
 
-    /// What comes before the first row: a header line or the binary signature.
+    /// The header line. (The binary signature is in the message of the first row, as PostgreSQL sends it.)
     pub fn write_start(&self, out: &mut Vec<u8>) {
-        if let CopyOutFormat::Binary = self.format {
-            message(out, |out| out.extend_from_slice(BINARY_HEADER));
-        }
         let (CopyOutFormat::Text {
             delimiter,
             header: true,
@@ -54,27 +51,37 @@ impl CopyEncoder {
                     out.push(delimiter);
                 }
                 let start = out.len();
-                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(&self.style.charset.encode_lossy(name));
                 self.escape(start, i, false, out);
             }
             out.push(b'\n');
         });
     }
 
-    /// What comes after the last row: the binary format's end mark.
-    pub fn write_end(&self, out: &mut Vec<u8>) {
+    /// What comes after the last row: the binary format's end mark. `is_first`: no row has been sent.
+    pub fn write_end(&self, is_first: bool, out: &mut Vec<u8>) {
         if let CopyOutFormat::Binary = self.format {
-            message(out, |out| out.extend_from_slice(&(-1i16).to_be_bytes()));
+            message(out, |out| {
+                self.signature(is_first, out);
+                out.extend_from_slice(&(-1i16).to_be_bytes());
+            });
+        }
+    }
+
+    /// What a message begins with, if it is the first one.
+    fn signature(&self, is_first: bool, out: &mut Vec<u8>) {
+        if is_first && self.format == CopyOutFormat::Binary {
+            out.extend_from_slice(BINARY_HEADER);
         }
     }
 
     /// Looks at the batch's column types, once for all its rows.
     pub fn bind<'a>(&'a self, batch: &'a RecordBatch) -> Result<CopyRows<'a>> {
-        let columns = batch
-            .columns()
-            .iter()
-            .zip(&self.types)
-            .map(|(array, pg)| Column::new(array.as_ref(), *pg));
+        let columns = batch.columns().iter().zip(&self.types).map(|(array, pg)| {
+            let mut column = Column::new(array.as_ref(), *pg)?;
+            column.speak(self.style.charset);
+            Ok(column)
+        });
         Ok(CopyRows {
             encoder: self,
             columns: columns.collect::<Result<_>>()?,
@@ -146,13 +153,16 @@ pub struct CopyRows<'a> {
 
 impl CopyRows<'_> {
     /// Appends CopyData messages from row `start` until the batch's end, or until `out` holds `full_bytes`. Gives the
-    /// first row not written.
-    pub fn write(&self, start: usize, full_bytes: usize, out: &mut Vec<u8>) -> Result<usize> {
+    /// first row not written. `sent`: the rows of batches before this one.
+    pub fn write(&self, sent: usize, start: usize, full_bytes: usize, out: &mut Vec<u8>) -> Result<usize> {
         let mut row = start;
         while row < self.rows && out.len() < full_bytes {
             let at = out.len();
             let mut result = Ok(());
-            message(out, |out| result = self.write_row(row, out));
+            message(out, |out| {
+                self.encoder.signature(sent + row == 0, out);
+                result = self.write_row(row, out);
+            });
             if result.is_err() {
                 out.truncate(at);
                 result?;
@@ -163,6 +173,7 @@ impl CopyRows<'_> {
     }
 
     fn write_row(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        let line = out.len();
         let (delimiter, null) = match &self.encoder.format {
             CopyOutFormat::Text { delimiter, null, .. } | CopyOutFormat::Csv { delimiter, null, .. } => {
                 (*delimiter, null)
@@ -186,7 +197,7 @@ impl CopyRows<'_> {
             }
         }
         out.push(b'\n');
-        Ok(())
+        self.encoder.style.charset.encode(line, out)
     }
 }
 

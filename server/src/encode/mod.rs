@@ -19,6 +19,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+use tenon_planner::settings::Charset;
 use tenon_storage::datetime::Conventions;
 
 /// The two wire formats of a value.
@@ -48,4 +49,6 @@ pub struct Style {
     pub extra_float_digits: Option<i32>,
     /// Whether `bytea` text is written with octal escapes instead of in hexadecimal digits.
     pub escaped_bytea: bool,
+    /// What texts are written in.
+    pub charset: Charset,
 }

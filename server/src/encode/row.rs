@@ -33,7 +33,11 @@ impl RowEncoder {
             )));
         }
         let columns = batch.columns().iter().zip(&self.columns);
-        let columns = columns.map(|(array, (pg, format))| Ok((Column::new(array.as_ref(), *pg)?, *format)));
+        let columns = columns.map(|(array, (pg, format))| {
+            let mut column = Column::new(array.as_ref(), *pg)?;
+            column.speak(self.style.charset);
+            Ok((column, *format))
+        });
         Ok(BatchRows {
             columns: columns.collect::<Result<_>>()?,
             rows: batch.num_rows(),
@@ -79,6 +83,7 @@ impl BatchRows<'_> {
                 out.extend_from_slice(&(-1i32).to_be_bytes());
                 if !column.is_null(row) {
                     column.write_text(row, &self.style, out);
+                    self.style.charset.encode(start + 4, out)?;
                     patch_length(start, 4, out);
                 }
             } else {

@@ -60,6 +60,7 @@ fn desc(name: &str, array: &dyn Array, oid: u32) -> ColumnDesc {
         name: name.into(),
         data_type: array.data_type().clone(),
         pg_type,
+        origin: None,
     }
 }
 
@@ -257,9 +258,14 @@ fn numerics_read_back() {
                 format: Format::Binary,
                 value: bytes.map(Into::into),
             };
-            let decoded =
-                crate::params::decode(&parameter, pg, &DataType::Decimal128(38, scale), 1, &Default::default())
-                    .unwrap();
+            let decoded = crate::params::decode(
+                &parameter,
+                pg,
+                &DataType::Decimal128(38, scale),
+                1,
+                (&Default::default(), Default::default()),
+            )
+            .unwrap();
             assert_eq!(decoded, datafusion::scalar::ScalarValue::Decimal128(*value, 38, scale));
         }
     }
@@ -435,8 +441,8 @@ fn copy(format: CopyOutFormat, columns: &[(ArrayRef, u32)]) -> Vec<u8> {
     let encoder = CopyEncoder::new(&descs, format, Style::default());
     let mut out = Vec::new();
     encoder.write_start(&mut out);
-    encoder.bind(&batch).unwrap().write(0, usize::MAX, &mut out).unwrap();
-    encoder.write_end(&mut out);
+    encoder.bind(&batch).unwrap().write(0, 0, usize::MAX, &mut out).unwrap();
+    encoder.write_end(false, &mut out);
     payload(&out)
 }
 

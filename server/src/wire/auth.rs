@@ -1,10 +1,15 @@
-//! Who may connect: anybody (loopback, or by explicit wish), or the users of a password file, by SCRAM-SHA-256.
+//! Who may connect: anybody (loopback, or by explicit wish), or the users of a password file and the roles that have a
+//! password, by SCRAM-SHA-256.
 
 use anyhow::{Context, bail};
 use pgwire::api::auth::sasl::scram::{SCRAM_ITERATIONS, ScramSecret, ScramServerAuth, gen_salted_password};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use tenon_planner::error::SqlError;
+
+/// What verifiers begin with.
+const PREFIX: &str = "SCRAM-SHA-256$";
 
 /// How clients prove who they are.
 pub enum Auth {
@@ -57,7 +62,7 @@ impl Scram {
             let Some((user, secret)) = line.split_once(':') else {
                 bail!("{}, line {}: expected name:password", path.display(), i + 1);
             };
-            let verifier = match secret.strip_prefix("SCRAM-SHA-256$") {
+            let verifier = match secret.strip_prefix(PREFIX) {
                 Some(parts) => parse_verifier(parts)
                     .with_context(|| format!("{}, line {}: malformed SCRAM-SHA-256 verifier", path.display(), i + 1))?,
                 None if secret.is_empty() => bail!("{}, line {}: empty password", path.display(), i + 1),
@@ -91,10 +96,17 @@ impl Scram {
         self.bound.as_ref().filter(|_| tls).unwrap_or(&self.plain)
     }
 
-    /// What the proof is checked against. An unknown user gets a verifier that nothing satisfies, the same each time.
-    pub fn secret(&self, user: &str) -> ScramSecret {
-        match self.users.get(user) {
-            Some(verifier) => verifier.clone().into(),
+    /// The users of the file.
+    pub fn users(&self) -> Vec<String> {
+        self.users.keys().cloned().collect()
+    }
+
+    /// What the proof is checked against; `kept`: the verifier of the role of that name. An unknown user gets a verifier that
+    /// nothing satisfies, the same each time.
+    pub fn secret(&self, user: &str, kept: Option<&str>) -> ScramSecret {
+        let of_role = || parse_verifier(kept?.strip_prefix(PREFIX)?);
+        match self.users.get(user).cloned().or_else(of_role) {
+            Some(verifier) => verifier.into(),
             None => {
                 let random = |part: u8| self.unknown.hash_one((user, part)).to_be_bytes();
                 let salt = [random(0), random(1)].concat();
@@ -108,6 +120,26 @@ impl Scram {
             }
         }
     }
+}
+
+/// What a role keeps of a password: the password's verifier, or what is one already. PostgreSQL's older ones are kept as they
+/// are, and let nobody in.
+pub fn kept(password: &str) -> Result<String, SqlError> {
+    let is_md5 = password.len() == 35
+        && password
+            .strip_prefix("md5")
+            .is_some_and(|hash| hash.bytes().all(|c| c.is_ascii_hexdigit()));
+    if is_md5 || password.strip_prefix(PREFIX).and_then(parse_verifier).is_some() {
+        return Ok(password.to_string());
+    }
+    let own = derive_verifier(password);
+    Ok(format!(
+        "{PREFIX}{}:{}${}:{}",
+        own.iterations,
+        to_base64(&own.salt),
+        to_base64(&own.stored_key),
+        to_base64(&own.server_key)
+    ))
 }
 
 fn derive_verifier(password: &str) -> Verifier {
@@ -148,8 +180,25 @@ fn parse_verifier(parts: &str) -> Option<Verifier> {
     (verifier.stored_key.len() == 32 && verifier.server_key.len() == 32).then_some(verifier)
 }
 
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn to_base64(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for at in 0..4 {
+            let sextet = bits >> (18 - 6 * at) & 63;
+            out.push(if at > three.len() {
+                '='
+            } else {
+                ALPHABET[sextet as usize].into()
+            });
+        }
+    }
+    out
+}
+
 fn base64(text: &str) -> Option<Vec<u8>> {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut out, mut bits, mut count) = (Vec::new(), 0u32, 0);
     for byte in text.trim_end().trim_end_matches('=').bytes() {
         bits = bits << 6 | ALPHABET.iter().position(|a| *a == byte)? as u32;
@@ -209,9 +258,26 @@ mod tests {
     }
 
     #[test]
+    fn what_roles_keep() {
+        let verifier = kept("pencil").unwrap();
+        assert!(verifier.starts_with(PREFIX) && !verifier.contains("pencil"));
+        assert_eq!(kept(&verifier).unwrap(), verifier);
+        let parsed = parse_verifier(verifier.strip_prefix(PREFIX).unwrap()).unwrap();
+        assert_eq!(
+            (parsed.salt.len(), parsed.stored_key.len(), parsed.server_key.len()),
+            (16, 32, 32)
+        );
+        for bytes in [&b""[..], b"a", b"ab", b"abc", b"\xff\x00\xfe"] {
+            assert_eq!(base64(&to_base64(bytes)).unwrap(), bytes);
+        }
+        let md5 = format!("md5{}", "0".repeat(32));
+        assert_eq!(kept(&md5).unwrap(), md5);
+    }
+
+    #[test]
     fn unknown_users_see_a_steady_salt() {
         let scram = read("ann:x").unwrap();
-        let salt = |user| match scram.secret(user) {
+        let salt = |user| match scram.secret(user, None) {
             ScramSecret::Verifier { salt, .. } | ScramSecret::SaltedPassword { salt, .. } => salt,
         };
         assert_eq!(salt("nobody"), salt("nobody"));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use tenon_planner::error::out_of_memory;
 use tenon_planner::error::{SqlError, state};
+use tenon_planner::session::Clients;
 use tenon_storage::heap::{Account, within};
 use tokio::io::AsyncRead;
 use tokio::time::{Instant, sleep_until};
@@ -166,16 +167,27 @@ impl Running {
 /// The statement that a connection runs, if any, where cancel requests find it.
 type Slot = Arc<Mutex<Option<Arc<Running>>>>;
 
+/// What is known of a connection.
+struct Registered {
+    secret: Vec<u8>,
+    slot: Slot,
+    /// Who connected.
+    role: u32,
+    /// Ends it, as the server's own end does.
+    end: CancellationToken,
+}
+
 /// All connections, by the process id that their clients were told.
 #[derive(Default)]
 pub struct Backends {
-    connections: Mutex<HashMap<i32, (Vec<u8>, Slot)>>,
+    connections: Mutex<HashMap<i32, Registered>>,
     last_pid: AtomicI32,
 }
 
 impl Backends {
     /// Registers a connection, with a secret of `secret_bytes` (a multiple of 4, at most 32).
-    pub fn register(self: &Arc<Self>, secret_bytes: usize) -> Backend {
+    /// `end` is what ends the connection of the role.
+    pub fn register(self: &Arc<Self>, secret_bytes: usize, role: u32, end: CancellationToken) -> Backend {
         let secret: Vec<u8> = [uuid::Uuid::new_v4().into_bytes(), uuid::Uuid::new_v4().into_bytes()].concat();
         let secret = secret[..secret_bytes].to_vec();
         let slot = Slot::default();
@@ -186,7 +198,13 @@ impl Backends {
                 break pid;
             }
         };
-        connections.insert(pid, (secret.clone(), slot.clone()));
+        let registered = Registered {
+            secret: secret.clone(),
+            slot: slot.clone(),
+            role,
+            end,
+        };
+        connections.insert(pid, registered);
         Backend {
             pid,
             secret,
@@ -198,7 +216,7 @@ impl Backends {
     /// A cancel request: stops what the connection runs now, if the secret is right. Says nothing either way.
     pub fn cancel(&self, pid: i32, secret: &[u8]) {
         let slot = match self.connections.lock().get(&pid) {
-            Some((expected, slot)) if same(expected, secret) => slot.clone(),
+            Some(known) if same(&known.secret, secret) => known.slot.clone(),
             _ => {
                 tracing::warn!(pid, "a cancel request with a wrong key was ignored");
                 return;
@@ -208,6 +226,33 @@ impl Backends {
         if let Some(running) = running {
             running.stop(Reason::User);
         }
+    }
+}
+
+impl Clients for Backends {
+    fn cancel(&self, pid: i32) -> bool {
+        let slot = self.connections.lock().get(&pid).map(|known| known.slot.clone());
+        let Some(slot) = slot else { return false };
+        let running = slot.lock().clone();
+        if let Some(running) = running {
+            running.stop(Reason::User);
+        }
+        true
+    }
+
+    fn terminate(&self, pid: i32) -> bool {
+        let end = self.connections.lock().get(&pid).map(|known| known.end.clone());
+        end.inspect(CancellationToken::cancel).is_some()
+    }
+
+    fn role(&self, pid: i32) -> Option<u32> {
+        self.connections.lock().get(&pid).map(|known| known.role)
+    }
+}
+
+impl std::fmt::Debug for Backends {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Backends")
     }
 }
 
@@ -254,7 +299,7 @@ mod tests {
     #[test]
     fn only_the_right_key_cancels() {
         let backends = Arc::new(Backends::default());
-        let backend = backends.register(4);
+        let backend = backends.register(4, 0, CancellationToken::new());
         let running = || {
             let token = CancellationToken::new();
             Running::new(token.clone(), Account::new(token), None, CancellationToken::new())

@@ -2,8 +2,9 @@
 
 use super::aside::{Aside, LONG_BYTES, aside};
 use super::cancel::{Backend, Entered, Reason, Running};
-use super::extended::{Portal, Portals, Statements};
+use super::extended::{Portal, Portals};
 use super::input::{Input, InputError};
+use super::login::RoleConnection;
 use super::message::Message;
 use super::output::{Output, Severity};
 use super::startup::{self, Started};
@@ -18,7 +19,7 @@ use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::session::{Session, SessionInfo, TransactionStatus};
 use tenon_storage::heap::Account;
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// A client must be through with startup and authentication after this time.
@@ -114,10 +115,12 @@ pub struct Connection {
     pub(super) input: Input<ReadHalf<Socket>>,
     pub(super) output: Output<WriteHalf<Socket>>,
     pub(super) session: Session,
-    pub(super) statements: Statements,
     pub(super) portals: Portals,
     backend: Backend,
-    /// Cancelled with the server's own, whose clones all connections would wait for each other to make.
+    /// Counted among those of its role.
+    _role_connection: Option<RoleConnection>,
+    /// Cancelled with the server's own, whose clones all connections would wait for each other to make; and by
+    /// `pg_terminate_backend`.
     shutdown: CancellationToken,
     /// An extended-protocol message failed: everything up to Sync is passed over.
     skipping: bool,
@@ -133,9 +136,12 @@ impl Connection {
             user,
             database,
             settings,
+            login,
+            role_connection,
             secret_bytes,
         } = started;
-        let backend = server.backends.register(secret_bytes);
+        let shutdown = server.shutdown.child_token();
+        let backend = server.backends.register(secret_bytes, login.oid(), shutdown.clone());
         let application_name = settings.iter().find(|(name, _)| name == "application_name");
         let application_name = application_name.map(|(_, value)| value.clone()).unwrap_or_default();
         let info = SessionInfo {
@@ -144,7 +150,7 @@ impl Connection {
             application_name,
             process_id: backend.pid,
         };
-        let mut session = server.engine.session(info);
+        let mut session = server.engine.session_of(info, &login);
         if let Err(error) = super::settings::apply(&mut session, &server, settings) {
             let mut input = input;
             startup::part(&mut input, &mut output, &error).await;
@@ -155,21 +161,20 @@ impl Connection {
         }
         let key = SecretKey::Bytes(backend.secret.clone().into());
         output.put(&BackendKeyData::new(backend.pid, key));
-        let (statements, portals) = Default::default();
-        let shutdown = server.shutdown.child_token();
         server.metrics.connections_opened.inc();
         output.metrics = Some(server.metrics.clone());
         let mut connection = Self {
             input,
             output,
             session,
-            statements,
-            portals,
+            portals: Portals::default(),
             backend,
+            _role_connection: role_connection,
             shutdown,
             skipping: false,
             asked: None,
         };
+        connection.speak();
         connection.ready().await?;
         Ok(connection)
     }
@@ -177,20 +182,7 @@ impl Connection {
     /// Answers messages until the client leaves.
     async fn run(&mut self) -> Step<()> {
         loop {
-            let (idle, timed_out) = match self.idle_limit() {
-                Some((limit, error)) => (Some(limit), Some(error)),
-                None => (None, None),
-            };
-            let message = tokio::select! {
-                biased;
-                message = self.input.next() => message,
-                () = async { match idle {
-                    Some(limit) => sleep(limit).await,
-                    None => pending().await,
-                } } => return Err(timed_out.map_or(Failure::Gone(None), Failure::Fatal)),
-                () = self.shutdown.cancelled() => return Err(Failure::Fatal(Reason::Shutdown.error())),
-            };
-            let message = match message {
+            let message = match self.next().await? {
                 Ok(message) => message,
                 Err(InputError::Bad(kind, error)) => {
                     if !self.skipping {
@@ -263,7 +255,11 @@ impl Connection {
         };
         self.settle().await?;
         self.session.rest();
+        if self.shutdown.is_cancelled() {
+            return Err(Failure::Fatal(Reason::Shutdown.error()));
+        }
         self.tell();
+        self.notify();
         self.output.put_raw(b'Z', &[status]);
         self.output.flush().await?;
         if let (Some(asked), Some(metrics)) = (self.asked.take(), &self.output.metrics) {
@@ -296,7 +292,54 @@ impl Connection {
                 .notice(notice.severity, &SqlError::new(notice.state, notice.message));
         }
         for (name, value) in self.session.changed_parameters() {
+            if name == "client_encoding" {
+                self.speak();
+            }
             self.output.parameter_status(&name, &value);
+        }
+    }
+
+    /// Texts are read and written as `client_encoding` says from now on.
+    fn speak(&mut self) {
+        let charset = self.session.charset();
+        (self.input.charset, self.output.charset) = (charset, charset);
+    }
+
+    /// Notifications that have come for the session, between its transactions.
+    fn notify(&mut self) {
+        for notification in self.session.take_notifications() {
+            self.output.notification(&notification);
+        }
+    }
+
+    /// The next message; and meanwhile, where the client waits for nothing, the notifications that come. Fails where a
+    /// limit of time is past, or the server ends.
+    async fn next(&mut self) -> Step<std::result::Result<Message, InputError>> {
+        let (until, timed_out) = match self.idle_limit() {
+            Some((limit, error)) => (Some(Instant::now() + limit), Some(error)),
+            None => (None, None),
+        };
+        loop {
+            let inbox = match self.asked.is_none() && self.session.transaction_status() == TransactionStatus::Idle {
+                true => self.session.inbox(),
+                false => None,
+            };
+            tokio::select! {
+                biased;
+                message = self.input.next() => return Ok(message),
+                () = async { match &inbox {
+                    Some(inbox) => inbox.arrived().await,
+                    None => pending().await,
+                } } => {
+                    self.notify();
+                    self.output.flush().await?;
+                }
+                () = async { match until {
+                    Some(until) => sleep_until(until).await,
+                    None => pending().await,
+                } } => return Err(timed_out.map_or(Failure::Gone(None), Failure::Fatal)),
+                () = self.shutdown.cancelled() => return Err(Failure::Fatal(Reason::Shutdown.error())),
+            }
         }
     }
 
@@ -305,7 +348,11 @@ impl Connection {
         if error.state == state::ADMIN_SHUTDOWN {
             return Err(Failure::Fatal(error));
         }
-        tracing::debug!("{error}");
+        let (pid, query_id) = (self.backend.pid, self.session.running_query_id());
+        match error.state {
+            state::INTERNAL_ERROR => tracing::error!(pid, query_id, "{error}"),
+            _ => tracing::debug!(pid, query_id, "{error}"),
+        }
         self.session.fail_transaction();
         self.tell();
         self.output.error(Severity::Error, &error);
@@ -318,6 +365,7 @@ impl Connection {
             conventions: self.session.conventions(),
             extra_float_digits: self.session.fewer_float_digits(),
             escaped_bytea: self.session.escapes_bytea(),
+            charset: self.output.charset,
         }
     }
 

@@ -19,6 +19,11 @@ impl Connection {
             columns,
             mut sink,
         } = copy;
+        let charset = self.input.charset;
+        if binary && !charset.is_utf8() {
+            let what = format!("COPY FROM in binary format in client encoding \"{}\"", charset.name());
+            return Err(SqlError::unsupported(what).into());
+        }
         self.output.copy_response(b'G', binary, columns);
         self.output.flush().await?;
         loop {
@@ -27,7 +32,14 @@ impl Connection {
                 () = running.stopped() => return Err(running.stop_error().into()),
             };
             match piece {
-                Ok(CopyInput::Data(data)) => run(running, &mut self.input, sink.write(data)).await?,
+                Ok(CopyInput::Data(data)) => {
+                    // A character is one byte in all encodings but UTF-8.
+                    let data = match charset.is_utf8() {
+                        true => data,
+                        false => charset.decode(&data)?.into_owned().into(),
+                    };
+                    run(running, &mut self.input, sink.write(data)).await?;
+                }
                 Ok(CopyInput::Done) => {
                     let rows = run(running, &mut self.input, sink.finish()).await?;
                     return Ok(format!("COPY {rows}"));
@@ -52,6 +64,7 @@ impl Connection {
             columns,
             mut stream,
             format,
+            progress,
         } = copy;
         let binary = matches!(format, CopyOutFormat::Binary | CopyOutFormat::Bytes);
         self.output.copy_response(b'H', binary, columns.len());
@@ -62,7 +75,9 @@ impl Connection {
             let rows = encoder.bind(&batch)?;
             let mut row = 0;
             while row < batch.num_rows() {
-                row = rows.write(row, FLUSH_BYTES, &mut self.output.buffer)?;
+                let (from, before) = (row, self.output.buffer.len());
+                row = rows.write(sent, row, FLUSH_BYTES, &mut self.output.buffer)?;
+                progress.add(self.output.buffer.len() - before, row - from);
                 if self.output.is_full() {
                     running.check()?;
                     running
@@ -72,7 +87,7 @@ impl Connection {
             }
             sent += batch.num_rows();
         }
-        encoder.write_end(&mut self.output.buffer);
+        encoder.write_end(sent == 0, &mut self.output.buffer);
         self.output.copy_done();
         Ok(format!("COPY {sent}"))
     }

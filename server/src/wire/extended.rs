@@ -3,7 +3,7 @@
 use super::aside::LONG_BYTES;
 use super::connection::{Connection, Step};
 use super::message::{Formats, Message, Parameter, Target, violation};
-use super::results::{ResultStream, answered, run, tag_of};
+use super::results::{ResultStream, answered, counted, rows_of, run, tag_of};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;
 use crate::params;
@@ -12,24 +12,24 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::{Outcome, RowsTag};
-use tenon_planner::session::{Prepared, TransactionStatus};
+use tenon_planner::session::{Execution, Prepared, Sent, TransactionStatus};
 use tenon_planner::statement::Statement;
 
-/// Prepared statements of a connection, by name; `""` is the unnamed one.
-pub type Statements = HashMap<String, Arc<Prepared>>;
-/// Portals, likewise.
+/// Portals of a connection, by name; `""` is the unnamed one.
 pub type Portals = HashMap<String, Portal>;
 
 /// A statement with its parameters, before, while or after it gives rows.
 pub struct Portal {
     statement: Arc<Prepared>,
+    /// The statement's name.
+    name: String,
     results: Formats,
     state: PortalState,
 }
 
 enum PortalState {
     New(Vec<ScalarValue>),
-    Running(ResultStream),
+    Running(ResultStream, Execution),
     /// All rows were sent: running it again sends none.
     Ended(RowsTag),
     Done,
@@ -39,7 +39,7 @@ impl Connection {
     /// Whether a message, or the statement that it names, is long.
     pub(super) fn is_long(&self, message: &Message) -> bool {
         let text = |statement: Option<&Arc<Prepared>>| statement.map_or(0, |statement| statement.sql().len());
-        let statement = |name: &str| text(self.statements.get(name));
+        let statement = |name: &str| text(self.session.prepared.get(name));
         let portal = |name: &str| text(self.portals.get(name).map(|portal| &portal.statement));
         let bytes = match message {
             // The statement that had the name goes.
@@ -72,12 +72,12 @@ impl Connection {
                 statement,
                 parameters,
                 results,
-            } => Ok(self.bind(portal, &statement, parameters, results)?),
+            } => self.bind(portal, &statement, parameters, results).await,
             Message::Describe(Target::Statement(name)) => Ok(self.describe_statement(&name)?),
             Message::Describe(Target::Portal(name)) => Ok(self.describe_portal(&name)?),
             Message::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
             Message::Close(Target::Statement(name)) => {
-                self.statements.remove(&name);
+                self.session.prepared.remove(&name);
                 self.output.close_complete();
                 Ok(())
             }
@@ -103,16 +103,17 @@ impl Connection {
     }
 
     async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Step<()> {
-        if !name.is_empty() && self.statements.contains_key(&name) {
+        if !name.is_empty() && self.session.has_statement(&name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message).into());
         }
-        self.statements.remove(&name);
+        self.session.prepared.remove(&name);
         if let Some(prepared) = self.session.known_statement(sql, types) {
-            self.statements.insert(name, prepared);
+            self.session.prepared.insert(name, prepared);
             self.output.parse_complete();
             return Ok(());
         }
+        self.session.receives(sql);
         let mut statements = self.session.parse(sql)?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
@@ -123,13 +124,13 @@ impl Connection {
         let prepared = run(&running, &mut self.input, self.session.prepare(statement, types)).await?;
         let prepared = Arc::new(prepared);
         self.session.remember_statement(sql, types, &prepared);
-        self.statements.insert(name, prepared);
+        self.session.prepared.insert(name, prepared);
         self.output.parse_complete();
         Ok(())
     }
 
     fn statement(&self, name: &str) -> Result<&Arc<Prepared>> {
-        self.statements.get(name).ok_or_else(|| {
+        self.session.prepared.get(name).ok_or_else(|| {
             let message = match name {
                 "" => "unnamed prepared statement does not exist".to_owned(),
                 _ => format!("prepared statement \"{name}\" does not exist"),
@@ -138,18 +139,25 @@ impl Connection {
         })
     }
 
-    fn bind(&mut self, portal: String, statement: &str, parameters: Vec<Parameter>, results: Formats) -> Result<()> {
-        let prepared = self.statement(statement)?.clone();
+    async fn bind(
+        &mut self,
+        portal: String,
+        statement: &str,
+        parameters: Vec<Parameter>,
+        results: Formats,
+    ) -> Step<()> {
+        let mut prepared = self.statement(statement)?.clone();
         if parameters.len() != prepared.params.len() {
             return Err(violation(format!(
                 "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
                 parameters.len(),
                 prepared.params.len()
-            )));
+            ))
+            .into());
         }
         if !portal.is_empty() && (self.portals.contains_key(&portal) || self.session.cursor(&portal).is_some()) {
             let message = format!("cursor \"{portal}\" already exists");
-            return Err(SqlError::new(state::DUPLICATE_CURSOR, message));
+            return Err(SqlError::new(state::DUPLICATE_CURSOR, message).into());
         }
         results
             .expand(prepared.columns.as_ref().map_or(0, Vec::len))
@@ -161,16 +169,24 @@ impl Connection {
                     Err(error)
                 }
             })?;
+        let (conventions, charset) = (self.session.conventions(), self.input.charset);
+        let planned = &prepared.param_data_types;
+        if let Some(dimensions) = params::other_dimensions(&parameters, &prepared.params, planned, charset)? {
+            let (running, _entered) = self.begin_statement();
+            let Self { session, input, .. } = self;
+            let again = run(&running, input, session.prepare_for(&prepared, dimensions)).await?;
+            prepared = Arc::new(again);
+        }
         let types = prepared.params.iter().zip(&prepared.param_data_types);
-        let conventions = self.session.conventions();
         let values = parameters.iter().zip(types).enumerate();
-        let values =
-            values.map(|(i, (parameter, (pg, arrow)))| params::decode(parameter, *pg, arrow, i + 1, &conventions));
+        let values = values
+            .map(|(i, (parameter, (pg, arrow)))| params::decode(parameter, *pg, arrow, i + 1, (&conventions, charset)));
         let state = PortalState::New(values.collect::<Result<_>>()?);
         self.portals.insert(
             portal,
             Portal {
                 statement: prepared,
+                name: statement.to_owned(),
                 results,
                 state,
             },
@@ -214,7 +230,20 @@ impl Connection {
         if !self.input.sync_is_next() {
             self.session.begin_implicit();
         }
-        if rows_max == 0 && self.answer(name).await? {
+        let Self { portals, session, .. } = self;
+        let portal = Self::portal(portals, name)?;
+        let mut execution = match &portal.state {
+            PortalState::New(values) => {
+                session.receives(portal.statement.sql());
+                Some(session.opened(&portal.statement, None, values))
+            }
+            PortalState::Running(..) => {
+                session.receives(portal.statement.sql());
+                None
+            }
+            _ => None,
+        };
+        if rows_max == 0 && self.answer(name, &mut execution).await? {
             return Ok(());
         }
         let (running, _entered) = self.begin_statement();
@@ -230,11 +259,14 @@ impl Connection {
                 portal.state = PortalState::Ended(tag);
                 return Ok(());
             }
-            PortalState::Running(_) if self.session.transaction_status() == TransactionStatus::Failed => {
+            PortalState::Running(..) if self.session.transaction_status() == TransactionStatus::Failed => {
                 let message = "current transaction is aborted, commands ignored until end of transaction block";
                 return Err(SqlError::new(state::IN_FAILED_SQL_TRANSACTION, message).into());
             }
-            PortalState::Running(rows) => rows,
+            PortalState::Running(rows, mut execution) => {
+                execution.resume();
+                (rows, Some(execution))
+            }
             PortalState::New(values) => {
                 let statement = portal.statement.clone();
                 let results = portal.results.clone();
@@ -254,6 +286,7 @@ impl Connection {
                                     tag,
                                     pending: None,
                                 },
+                                execution,
                                 rows_max,
                                 &running,
                             )
@@ -269,14 +302,23 @@ impl Connection {
                 };
                 self.tell();
                 self.output.command_complete(&tag);
+                self.close(execution, name, rows_of(&tag));
                 return Ok(());
             }
         };
-        self.send_portion(name, rows, rows_max, &running).await
+        let (rows, execution) = rows;
+        self.send_portion(name, rows, execution, rows_max, &running).await
+    }
+
+    /// Tells of a portal's execution, which has ended well.
+    fn close(&mut self, execution: Option<Execution>, name: &str, rows: u64) {
+        let Some(execution) = execution else { return };
+        let statement = self.portals.get(name).map_or("", |portal| &portal.name);
+        self.session.closed(execution, Sent::Prepared(statement), rows);
     }
 
     /// Sends all rows of a portal that has not run, where they can be had at once.
-    async fn answer(&mut self, name: &str) -> Step<bool> {
+    async fn answer(&mut self, name: &str, execution: &mut Option<Execution>) -> Step<bool> {
         let Self { portals, session, .. } = self;
         let portal = Self::portal(portals, name)?;
         let PortalState::New(values) = &portal.state else {
@@ -289,7 +331,8 @@ impl Connection {
         portal.state = PortalState::Done;
         let columns = statement.columns.as_deref().unwrap_or_default();
         let formats = portal.results.expand(columns.len())?;
-        let tag = self.send_answer(columns, &formats, answer?).await?;
+        let (tag, rows) = self.send_answer(columns, &formats, answer?).await?;
+        self.close(execution.take(), name, rows);
         if let Some(portal) = self.portals.get_mut(name) {
             portal.state = PortalState::Ended(tag);
         }
@@ -301,18 +344,27 @@ impl Connection {
         &mut self,
         name: &str,
         mut rows: ResultStream,
+        mut execution: Option<Execution>,
         rows_max: usize,
         running: &super::cancel::Running,
     ) -> Step<()> {
         let limit = if rows_max == 0 { usize::MAX } else { rows_max };
         let (sent, end) = rows.send(limit, running, &mut self.input, &mut self.output).await?;
         self.tell();
-        let after = if end {
-            self.output.command_complete(&tag_of(&rows.tag, sent));
-            PortalState::Ended(rows.tag)
-        } else {
-            self.output.portal_suspended();
-            PortalState::Running(rows)
+        let rows_sent = counted(&rows.tag, sent);
+        let after = match execution {
+            _ if end => {
+                self.output.command_complete(&tag_of(&rows.tag, sent));
+                self.close(execution.take(), name, rows_sent);
+                PortalState::Ended(rows.tag)
+            }
+            Some(mut execution) => {
+                self.output.portal_suspended();
+                execution.pause(rows_sent);
+                PortalState::Running(rows, execution)
+            }
+            // A portal that runs has one.
+            None => PortalState::Done,
         };
         if let Some(portal) = self.portals.get_mut(name) {
             portal.state = after;

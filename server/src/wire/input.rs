@@ -5,6 +5,7 @@ use super::message::{self, Message};
 use bytes::{Buf, Bytes, BytesMut};
 use std::io;
 use tenon_planner::error::SqlError;
+use tenon_planner::settings::Charset;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Longest frame of a message that carries SQL text or data, bytes.
@@ -47,6 +48,8 @@ pub enum CopyInput {
 
 /// The read half of a connection with what was read and not yet parsed.
 pub struct Input<R> {
+    /// What texts are written in.
+    pub charset: Charset,
     socket: R,
     buffer: BytesMut,
     /// Bytes of the CopyData frame in `buffer` that are still to come.
@@ -62,6 +65,7 @@ impl<R: AsyncRead + Unpin> Input<R> {
             buffer: BytesMut::with_capacity(READ_BYTES),
             copy_left: 0,
             large_bytes_max: SMALL_FRAME_BYTES_MAX,
+            charset: Charset::default(),
         }
     }
 
@@ -149,7 +153,7 @@ impl<R: AsyncRead + Unpin> Input<R> {
             }
             self.buffer.advance(5);
             let body = self.buffer.split_to(length - 4).freeze();
-            let message = aside(length >= LONG_FRAME_BYTES, || message::parse(kind, body));
+            let message = aside(length >= LONG_FRAME_BYTES, || message::parse(kind, body, self.charset));
             return message.map_err(|error| InputError::Bad(kind, error));
         }
     }

@@ -6,6 +6,7 @@
 use crate::encode::Format;
 use bytes::Bytes;
 use tenon_planner::error::{Result, SqlError, state};
+use tenon_planner::settings::Charset;
 
 /// A frontend message of the query phase.
 #[derive(Debug)]
@@ -87,9 +88,9 @@ pub fn violation(message: impl Into<String>) -> SqlError {
 /// Parses one frame's body.
 ///
 /// # Errors
-/// 08P01 where the body is shorter or longer than its fields; 22021 where text is not UTF-8.
-pub fn parse(kind: u8, body: Bytes) -> Result<Message> {
-    let mut body = Body(body);
+/// 08P01 where the body is shorter or longer than its fields; 22021 where text is not in the client's encoding.
+pub fn parse(kind: u8, body: Bytes, charset: Charset) -> Result<Message> {
+    let mut body = Body(body, charset);
     let message = match kind {
         b'Q' => Message::Query(body.string()?),
         b'P' => {
@@ -149,7 +150,7 @@ fn bind(body: &mut Body) -> Result<Message> {
 }
 
 /// The unread rest of a frame's body.
-pub struct Body(pub Bytes);
+pub struct Body(pub Bytes, pub Charset);
 
 impl Body {
     fn take(&mut self, bytes: usize) -> Result<Bytes> {
@@ -173,7 +174,7 @@ impl Body {
             return Err(violation("invalid string in message"));
         };
         let bytes = self.0.split_to(end + 1);
-        utf8(&bytes[..end]).map(str::to_owned)
+        utf8(&self.1.decode(&bytes[..end])?).map(str::to_owned)
     }
 
     fn target(&mut self) -> Result<Target> {
@@ -219,17 +220,23 @@ mod tests {
     use super::*;
 
     fn code(kind: u8, body: &'static [u8]) -> &'static str {
-        parse(kind, Bytes::from_static(body)).unwrap_err().state.0
+        parse(kind, Bytes::from_static(body), Charset::default())
+            .unwrap_err()
+            .state
+            .0
     }
 
     #[test]
     fn whole_messages() {
-        assert!(matches!(parse(b'Q', Bytes::from_static(b"select 1\0")), Ok(Message::Query(q)) if q == "select 1"));
+        assert!(
+            matches!(parse(b'Q', Bytes::from_static(b"select 1\0"), Charset::default()), Ok(Message::Query(q)) if q == "select 1")
+        );
         let Ok(Message::Bind {
             parameters, results, ..
         }) = parse(
             b'B',
             Bytes::from_static(b"\0s\0\0\x01\0\x01\0\x02\xff\xff\xff\xff\0\0\0\x01x\0\0"),
+            Charset::default(),
         )
         else {
             panic!("no bind")
@@ -268,7 +275,7 @@ mod tests {
                 .map(|_| if next() % 2 == 0 { 0 } else { next() as u8 })
                 .collect();
             let kind = b"QPBDECHSXcfdpF"[next() as usize % 14];
-            let _ = parse(kind, body.into());
+            let _ = parse(kind, body.into(), Charset::default());
         }
     }
 }

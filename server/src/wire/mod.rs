@@ -11,6 +11,7 @@ pub mod connection;
 mod copy;
 mod extended;
 mod input;
+pub mod login;
 pub(crate) mod message;
 mod output;
 mod results;

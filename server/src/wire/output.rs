@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{SqlError, state};
 use tenon_planner::outcome::ColumnDesc;
+use tenon_planner::session::Notification;
+use tenon_planner::settings::Charset;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -40,6 +42,8 @@ pub struct Output<W> {
     pub stalled_after: Option<Duration>,
     /// Who counts how statements end.
     pub metrics: Option<Arc<Metrics>>,
+    /// What texts are written in.
+    pub charset: Charset,
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
@@ -50,6 +54,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
             sent: 0,
             stalled_after: None,
             metrics: None,
+            charset: Charset::default(),
         }
     }
 
@@ -86,6 +91,11 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     /// Tells the client that nothing more comes.
     pub async fn shutdown(&mut self) -> io::Result<()> {
         self.socket.shutdown().await
+    }
+
+    /// A name or a message, in the client's encoding.
+    fn text(&self, text: &str, body: &mut Vec<u8>) {
+        body.extend(self.charset.encode_lossy(text).iter().filter(|b| **b != 0));
     }
 
     /// A message by pgwire's own encoder, which is right for the rare ones.
@@ -136,8 +146,12 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     }
 
     pub fn parameter_status(&mut self, name: &str, value: &str) {
-        let clean = |text: &str| text.replace('\0', "");
-        self.put_raw(b'S', format!("{}\0{}\0", clean(name), clean(value)).as_bytes());
+        let mut body = Vec::new();
+        for text in [name, value] {
+            self.text(text, &mut body);
+            body.push(0);
+        }
+        self.put_raw(b'S', &body);
     }
 
     pub fn parameter_description(&mut self, oids: impl ExactSizeIterator<Item = u32>) {
@@ -150,9 +164,11 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     pub fn row_description(&mut self, columns: &[ColumnDesc], formats: &[Format]) {
         let mut body = (columns.len() as u16).to_be_bytes().to_vec();
         for (i, column) in columns.iter().enumerate() {
-            body.extend(column.name.bytes().filter(|b| *b != 0));
-            // Neither a table's oid nor its column's number.
-            body.extend_from_slice(&[0; 7]);
+            self.text(&column.name, &mut body);
+            body.push(0);
+            let (table, number) = column.origin.map_or((0, 0), |origin| (origin.table, origin.column));
+            body.extend_from_slice(&table.to_be_bytes());
+            body.extend_from_slice(&number.to_be_bytes());
             body.extend_from_slice(&column.pg_type.oid.to_be_bytes());
             body.extend_from_slice(&oid::type_size(column.pg_type.oid).to_be_bytes());
             body.extend_from_slice(&column.pg_type.typmod.to_be_bytes());
@@ -174,6 +190,15 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.put_raw(b'c', &[]);
     }
 
+    pub fn notification(&mut self, notification: &Notification) {
+        let mut body = notification.process_id.to_be_bytes().to_vec();
+        for text in [&notification.channel, &notification.payload] {
+            self.text(text, &mut body);
+            body.push(0);
+        }
+        self.put_raw(b'A', &body);
+    }
+
     pub fn error(&mut self, severity: Severity, error: &SqlError) {
         if let Some(metrics) = &self.metrics {
             metrics.failed(error.state);
@@ -191,7 +216,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         let mut body = Vec::new();
         let mut field = |code: u8, text: &str| {
             body.push(code);
-            body.extend(text.bytes().filter(|b| *b != 0));
+            self.text(text, &mut body);
             body.push(0);
         };
         field(b'S', severity);
@@ -209,6 +234,24 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         }
         if let Some(context) = &error.context {
             field(b'W', context);
+        }
+        if error.is_changed_result() {
+            // Drivers that keep prepared statements know by this routine of PostgreSQL's that they are to prepare anew.
+            field(b'R', "RevalidateCachedQuery");
+        }
+        if let Some(subject) = &error.subject {
+            field(b's', &subject.schema);
+            let named = [
+                (b't', &subject.table),
+                (b'c', &subject.column),
+                (b'd', &subject.data_type),
+                (b'n', &subject.constraint),
+            ];
+            for (code, name) in named {
+                if let Some(name) = name {
+                    field(code, name);
+                }
+            }
         }
         body.push(0);
         self.put_raw(kind, &body);

@@ -98,6 +98,19 @@ fn check_room(batch: &RecordBatch) -> Result<bool> {
     Ok(bytes > LONG_ROW_BYTES)
 }
 
+/// The rows that a command tag tells of.
+pub fn rows_of(tag: &str) -> u64 {
+    tag.rsplit(' ').next().and_then(|last| last.parse().ok()).unwrap_or(0)
+}
+
+/// The rows of a result that count as such: those of EXPLAIN and SHOW are none.
+pub fn counted(tag: &RowsTag, sent: usize) -> u64 {
+    match tag {
+        RowsTag::Counted(_) => sent as u64,
+        RowsTag::Plain(_) => 0,
+    }
+}
+
 /// The command tag after `sent` rows.
 pub fn tag_of(tag: &RowsTag, sent: usize) -> String {
     match tag {
@@ -164,18 +177,17 @@ fn panicked(panic: &(dyn Any + Send)) -> SqlError {
     let text = text
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
-    tracing::error!("a statement panicked: {text}");
     SqlError::internal("the statement failed by an internal error").detail(text)
 }
 
 impl Connection {
-    /// Sends the rows that a session had at once, and their command tag.
+    /// Sends the rows that a session had at once, and their command tag. Gives that and how many they were.
     pub(super) async fn send_answer(
         &mut self,
         columns: &[ColumnDesc],
         formats: &[Format],
         batches: Vec<RecordBatch>,
-    ) -> Step<RowsTag> {
+    ) -> Step<(RowsTag, u64)> {
         let encoder = RowEncoder::new(columns, formats, self.style());
         let tag = RowsTag::Counted("SELECT");
         if !are_short(&batches) {
@@ -187,8 +199,8 @@ impl Connection {
                 tag,
                 pending: None,
             };
-            self.send_all(rows, &running).await?;
-            return Ok(tag);
+            let sent = self.send_all(rows, &running).await?;
+            return Ok((tag, sent));
         }
         let mut sent = 0;
         for batch in &batches {
@@ -197,16 +209,16 @@ impl Connection {
         }
         self.tell();
         self.output.command_complete(&tag_of(&tag, sent));
-        Ok(tag)
+        Ok((tag, sent as u64))
     }
 
-    /// Sends all of a result's rows and its command tag.
-    pub(super) async fn send_all(&mut self, mut rows: ResultStream, running: &Running) -> Step<()> {
+    /// Sends all of a result's rows and its command tag. Gives how many they were.
+    pub(super) async fn send_all(&mut self, mut rows: ResultStream, running: &Running) -> Step<u64> {
         let (sent, _) = rows
             .send(usize::MAX, running, &mut self.input, &mut self.output)
             .await?;
         self.tell();
         self.output.command_complete(&tag_of(&rows.tag, sent));
-        Ok(())
+        Ok(counted(&rows.tag, sent))
     }
 }

@@ -13,6 +13,14 @@ pub fn apply(session: &mut Session, server: &Server, settings: Vec<(String, Stri
     if let Some(timeout) = server.statement_timeout {
         session.set_startup("statement_timeout", &timeout.as_millis().to_string())?;
     }
+    for (name, limit) in [
+        ("log_min_duration_statement", server.log_min_duration_statement),
+        ("auto_explain.log_min_duration", server.log_min_duration_plan),
+    ] {
+        if let Some(limit) = limit {
+            session.set_startup(name, &limit.as_millis().to_string())?;
+        }
+    }
     let stalled = server.client_stalled_timeout.as_millis().to_string();
     session.set_startup("tenon.client_stalled_timeout", &stalled)?;
     settings

@@ -3,22 +3,24 @@
 
 use super::cancel::Running;
 use super::connection::{Connection, Failure, Step};
-use super::results::{ResultStream, answered, run};
+use super::results::{ResultStream, answered, rows_of, run};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;
 use std::sync::Arc;
+use std::time::Instant;
 use tenon_planner::outcome::Outcome;
-use tenon_planner::session::{Known, TransactionStatus};
+use tenon_planner::session::{Known, Sent, TransactionStatus};
 use tenon_planner::statement::Statement;
 
 impl Connection {
     /// Answers one Query message but for ReadyForQuery.
     pub(super) async fn simple_query(&mut self, sql: &str) -> Step<()> {
         // As in PostgreSQL, a simple query ends the unnamed statement and portal.
-        self.statements.remove("");
+        self.session.prepared.remove("");
         self.portals.remove("");
+        self.session.receives(sql);
         if let Some(known) = self.session.known(sql) {
-            match self.simple_known(&known).await {
+            match self.simple_known(&known, sql).await {
                 // Its tables have changed since they were looked at: nothing is sent yet.
                 Err(Failure::Sql(error))
                     if error.is_changed_result() && self.session.transaction_status() == TransactionStatus::Idle => {}
@@ -60,6 +62,7 @@ impl Connection {
 
     /// Answers one statement. `text`: all that the client has sent.
     async fn simple_statement(&mut self, statement: Statement, text: Option<&str>) -> Step<()> {
+        let asked = Instant::now();
         let (running, _entered) = self.begin_statement();
         let fetched = statement.fetched_cursor().and_then(|name| self.session.cursor(&name));
         let format = match fetched {
@@ -75,26 +78,35 @@ impl Connection {
             };
             run(&running, input, remember).await?;
         }
+        let execution = session.opened(&prepared, Some(asked), &[]);
         let outcome = run(&running, input, session.execute(&prepared, Vec::new())).await?;
-        self.simple_outcome(outcome, format, &running).await
+        let rows = self.simple_outcome(outcome, format, &running).await?;
+        self.session.closed(execution, Sent::Text(prepared.sql()), rows);
+        Ok(())
     }
 
     /// Answers a statement that was prepared before.
-    async fn simple_known(&mut self, known: &Known) -> Step<()> {
+    async fn simple_known(&mut self, known: &Known, sql: &str) -> Step<()> {
+        let execution = self.session.opened(known.prepared(), None, &[]);
         if let Some(answer) = answered(|| self.session.answer_known(known)) {
             let batches = answer?;
             let columns = known.prepared().columns.as_deref().unwrap_or_default();
             let formats = vec![Format::Text; columns.len()];
             self.output.row_description(columns, &formats);
-            return self.send_answer(columns, &formats, batches).await.map(drop);
+            let rows = self.send_answer(columns, &formats, batches).await?.1;
+            self.session.closed(execution, Sent::Text(sql), rows);
+            return Ok(());
         }
         let (running, _entered) = self.begin_statement();
         let Self { session, input, .. } = self;
         let outcome = run(&running, input, session.execute_known(known)).await?;
-        self.simple_outcome(outcome, Format::Text, &running).await
+        let rows = self.simple_outcome(outcome, Format::Text, &running).await?;
+        self.session.closed(execution, Sent::Text(sql), rows);
+        Ok(())
     }
 
-    async fn simple_outcome(&mut self, outcome: Outcome, format: Format, running: &Running) -> Step<()> {
+    /// Gives the rows that were sent or changed.
+    async fn simple_outcome(&mut self, outcome: Outcome, format: Format, running: &Running) -> Step<u64> {
         let tag = match outcome {
             Outcome::Rows { columns, stream, tag } => {
                 let formats = vec![format; columns.len()];
@@ -119,11 +131,11 @@ impl Connection {
             Outcome::CopyOut(copy) => self.copy_out(copy, running).await?,
             Outcome::Empty => {
                 self.output.empty_query();
-                return Ok(());
+                return Ok(0);
             }
         };
         self.tell();
         self.output.command_complete(&tag);
-        Ok(())
+        Ok(rows_of(&tag))
     }
 }

@@ -4,6 +4,7 @@
 use super::auth::Auth;
 use super::connection::{Failure, Socket, Step};
 use super::input::{Input, InputError};
+use super::login::RoleConnection;
 use super::message::{Body, Message, violation};
 use super::output::{Output, Severity};
 use crate::serve::Server;
@@ -12,6 +13,8 @@ use pgwire::messages::startup::{Authentication, NegotiateProtocolVersion};
 use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{SqlError, state};
+use tenon_planner::login::Login;
+use tenon_planner::settings::Charset;
 use tokio::io::{ReadHalf, WriteHalf};
 
 const SSL_REQUEST: u32 = 80_877_103;
@@ -30,6 +33,9 @@ pub struct Started {
     pub database: String,
     /// Settings that the client wants, in its order: those of the packet and of its `options`.
     pub settings: Vec<(String, String)>,
+    /// The role of the user, if there is one, and one of its connections.
+    pub login: Login,
+    pub role_connection: Option<RoleConnection>,
     /// Bytes of the cancel key that the protocol version takes.
     pub secret_bytes: usize,
 }
@@ -45,7 +51,7 @@ pub async fn start(socket: Socket, server: &Arc<Server>) -> Step<Option<Started>
             Err(InputError::Fatal(error) | InputError::Bad(_, error)) => return refuse(input, output, error).await,
             Err(InputError::Gone(how)) => return Err(Failure::Gone(how)),
         };
-        let mut body = Body(packet);
+        let mut body = Body(packet, Charset::default());
         let code = body.u32()?;
         match code {
             SSL_REQUEST if !tls && server.tls.is_some() => {
@@ -124,7 +130,8 @@ async fn session(
         );
         return refuse(input, output, error).await;
     };
-    if let Err(failure) = authenticate(&mut input, &mut output, server, &user, tls).await {
+    let login = server.engine.login(&user);
+    if let Err(failure) = authenticate(&mut input, &mut output, server, (&user, &login), tls).await {
         return match failure {
             Failure::Sql(error) | Failure::Fatal(error) => refuse(input, output, error).await,
             gone => Err(gone),
@@ -145,6 +152,10 @@ async fn session(
         )
         .await;
     }
+    let role_connection = match server.role_connections.admit(&user, &database, &login) {
+        Ok(connection) => connection,
+        Err(error) => return refuse(input, output, error).await,
+    };
     let secret_bytes = if version >= NEWEST_PROTOCOL { 32 } else { 4 };
     input.trust();
     Ok(Some(Started {
@@ -153,6 +164,8 @@ async fn session(
         user,
         database: "tenon".into(),
         settings,
+        login,
+        role_connection,
         secret_bytes,
     }))
 }
@@ -231,7 +244,7 @@ async fn authenticate(
     input: &mut Input<ReadHalf<Socket>>,
     output: &mut Output<WriteHalf<Socket>>,
     server: &Server,
-    user: &str,
+    (user, login): (&str, &Login),
     tls: bool,
 ) -> Step<()> {
     let Auth::Scram(scram) = &server.auth else {
@@ -251,14 +264,14 @@ async fn authenticate(
     output.flush().await?;
 
     // SASLInitialResponse: the mechanism, an i32 length and the client's first message.
-    let mut first = Body(password(input).await?);
+    let mut first = Body(password(input).await?, Charset::default());
     let mechanism = first.string()?;
     let length = first.u32()? as usize;
     if !mechanisms.contains(&mechanism) || length != first.0.len() {
         return Err(violation("client selected an invalid SASL authentication mechanism").into());
     }
     let (answer, state) = authenticator
-        .on_client_first_message_with_secret(&first.0, scram.secret(user))
+        .on_client_first_message_with_secret(&first.0, scram.secret(user, login.verifier()))
         .map_err(|e| failed(e.to_string()))?;
     output.put(&Authentication::SASLContinue(answer.into()));
     output.flush().await?;
@@ -300,7 +313,7 @@ mod tests {
 
     #[test]
     fn startup_parameters_must_end() {
-        let parse = |bytes: &'static [u8]| parameters(&mut Body(Bytes::from_static(bytes)));
+        let parse = |bytes: &'static [u8]| parameters(&mut Body(Bytes::from_static(bytes), Charset::default()));
         assert_eq!(parse(b"user\0ann\0\0").unwrap().len(), 1);
         assert_eq!(parse(b"user\0ann\0").unwrap_err().state.0, "08P01");
         assert_eq!(parse(b"user\0ann\0\0x").unwrap_err().state.0, "08P01");

@@ -1,5 +1,7 @@
-//! What a database holds that is no relation: domains, functions, roles, comments.
+//! What a database holds that is no relation: domains, functions, roles, comments, rights.
 
+use super::rights::{DefaultGrants, Rights, Secured};
+use super::roles::Role;
 use crate::enum_type::EnumType;
 use crate::types::SqlType;
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,16 @@ pub enum ObjectKey {
         oid: u32,
         column: u32,
     },
+    /// On the object of an oid.
+    Rights {
+        oid: u32,
+    },
+    /// On what a role will create, in the schema of an oid, or with 0 in any.
+    DefaultRights {
+        role: u32,
+        schema: u32,
+        kind: Secured,
+    },
 }
 
 impl ObjectKey {
@@ -34,7 +46,10 @@ impl ObjectKey {
     pub(super) fn schema(&self) -> Option<&str> {
         match self {
             ObjectKey::Type { schema, .. } | ObjectKey::Function { schema, .. } => Some(schema),
-            ObjectKey::Role { .. } | ObjectKey::Comment { .. } => None,
+            ObjectKey::Role { .. }
+            | ObjectKey::Comment { .. }
+            | ObjectKey::Rights { .. }
+            | ObjectKey::DefaultRights { .. } => None,
         }
     }
 }
@@ -47,6 +62,8 @@ pub enum Object {
     Function(Arc<Function>),
     Role(Arc<Role>),
     Comment(Arc<str>),
+    Rights(Arc<Rights>),
+    DefaultRights(Arc<DefaultGrants>),
 }
 
 impl Object {
@@ -59,17 +76,22 @@ impl Object {
             (Object::Function(a), Object::Function(b)) => Arc::ptr_eq(a, b),
             (Object::Role(a), Object::Role(b)) => Arc::ptr_eq(a, b),
             (Object::Comment(a), Object::Comment(b)) => Arc::ptr_eq(a, b),
+            (Object::Rights(a), Object::Rights(b)) => Arc::ptr_eq(a, b),
+            (Object::DefaultRights(a), Object::DefaultRights(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
-}
 
-/// A name that sessions can act under. It owns nothing, and nothing is withheld from it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Role {
-    pub oid: u32,
-    pub name: String,
-    pub can_login: bool,
+    /// The oid and the kind of one that belongs to somebody.
+    pub fn secured(&self) -> Option<(u32, Secured)> {
+        match self {
+            Object::Domain(own) => Some((own.oid, Secured::Type)),
+            Object::Composite(own) => Some((own.oid, Secured::Type)),
+            Object::Enum(own) => Some((own.oid, Secured::Type)),
+            Object::Function(own) => Some((own.oid, Secured::Function)),
+            Object::Role(_) | Object::Comment(_) | Object::Rights(_) | Object::DefaultRights(_) => None,
+        }
+    }
 }
 
 /// A type with conditions of its own. Columns have its base type, and the conditions as theirs.

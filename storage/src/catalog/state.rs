@@ -306,6 +306,14 @@ impl DatabaseState {
         true
     }
 
+    /// Drops the rights on what is not there: temporary tables are not kept.
+    pub(crate) fn forget_rights_of_none(&mut self) {
+        let of: Vec<u32> = self.all_rights().map(|(oid, _)| oid).collect();
+        for oid in of.into_iter().filter(|oid| !self.is_secured(*oid)).collect::<Vec<_>>() {
+            self.objects.remove(&ObjectKey::Rights { oid });
+        }
+    }
+
     pub(crate) fn remove(&mut self, schema: &str, name: &str) {
         if let Some(schema) = self.schemas.get_mut(schema) {
             Arc::make_mut(schema).relations.remove(name);

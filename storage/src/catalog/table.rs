@@ -6,6 +6,7 @@ use super::index::{ColumnOrder, ExpressionIndex, Index, IndexKind};
 use super::partition::Partitioning;
 use super::rows::statistics_of;
 use super::unique;
+use super::usage::TableUsage;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::segment::Segment;
@@ -61,6 +62,9 @@ pub struct TableDefinition {
     /// One a string column, shared with the versions of the table before and after.
     #[serde(skip)]
     pub(crate) dictionaries: Vec<Option<Arc<Dictionary>>>,
+    /// Of all versions of the table.
+    #[serde(skip)]
+    pub usage: Arc<TableUsage>,
 }
 
 /// The columns of what is read from a store, before they are made of its definition.
@@ -93,6 +97,7 @@ impl TableDefinition {
             is_populated: true,
             schema: Arc::new(Schema::empty()),
             dictionaries: Vec::new(),
+            usage: Arc::default(),
         };
         if !def.primary_key.is_empty() {
             definition.set_primary_key(&def.primary_key, def.primary_key_name, key_oid)?;

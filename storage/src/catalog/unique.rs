@@ -8,7 +8,7 @@
 use super::index::Index;
 use super::table::{RowLocation, TableDefinition};
 use crate::datetime::shown;
-use crate::error::{ErrorKind, Result, StorageError};
+use crate::error::{ErrorKind, Result, StorageError, Subject};
 use crate::memory::MemoryBudget;
 use crate::numeric::{Numeric, compare_key};
 use crate::quote;
@@ -348,11 +348,14 @@ impl Checker<'_> {
             .map(|c| display(&segment.column_slice(*c, row, 1)))
             .collect();
         let message = format!("duplicate key value violates unique constraint \"{}\"", self.key.name);
-        StorageError::new(ErrorKind::UniqueViolation, message).detail(format!(
-            "Key ({})=({}) already exists.",
-            names.join(", "),
-            values.join(", ")
-        ))
+        let subject = Subject::table(&self.definition.schema_name, &self.definition.name).constraint(&self.key.name);
+        StorageError::new(ErrorKind::UniqueViolation, message)
+            .about(subject)
+            .detail(format!(
+                "Key ({})=({}) already exists.",
+                names.join(", "),
+                values.join(", ")
+            ))
     }
 }
 

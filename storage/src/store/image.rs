@@ -5,8 +5,8 @@ use super::is_kept;
 use super::record::RecordLocation;
 use super::rows_change::{RowsChange, SegmentImage, images};
 use crate::catalog::{
-    CheckOption, Composite, DatabaseState, Domain, Function, Object, ObjectKey, Partition, Relation, Role, SchemaEntry,
-    Sequence, SequenceDef, SequenceOwner, TableDefinition, TableVersion, View,
+    CheckOption, Composite, DatabaseState, DefaultGrants, Domain, Function, Object, ObjectKey, Partition, Relation,
+    Rights, Role, SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDefinition, TableVersion, View,
 };
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -59,6 +59,8 @@ pub(super) enum ObjectImage {
     Function(Arc<Function>),
     Role(Arc<Role>),
     Comment(Arc<str>),
+    Rights(Arc<Rights>),
+    DefaultRights(Arc<DefaultGrants>),
 }
 
 /// What a commit changed. Objects come first, and enums among them: what follows names their versions.
@@ -136,6 +138,8 @@ impl ObjectImage {
             Object::Function(own) => ObjectImage::Function(own.clone()),
             Object::Role(own) => ObjectImage::Role(own.clone()),
             Object::Comment(own) => ObjectImage::Comment(own.clone()),
+            Object::Rights(own) => ObjectImage::Rights(own.clone()),
+            Object::DefaultRights(own) => ObjectImage::DefaultRights(own.clone()),
         }
     }
 
@@ -147,6 +151,8 @@ impl ObjectImage {
             ObjectImage::Function(own) => Object::Function(own),
             ObjectImage::Role(own) => Object::Role(own),
             ObjectImage::Comment(own) => Object::Comment(own),
+            ObjectImage::Rights(own) => Object::Rights(own),
+            ObjectImage::DefaultRights(own) => Object::DefaultRights(own),
         }
     }
 }
@@ -340,6 +346,7 @@ impl Image {
             let partition = partition.aligned(columns, root.definition());
             put(&mut state, Relation::Partition(Arc::new(partition)))?;
         }
+        state.forget_rights_of_none();
         Ok(state)
     }
 }

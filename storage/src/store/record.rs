@@ -15,8 +15,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Of all files; a server reads older ones and refuses newer ones.
-pub(super) const VERSION: u32 = 1;
+/// Of all files; a server reads older ones and refuses newer ones. Since 2 the catalog knows owners and rights.
+pub(super) const VERSION: u32 = 2;
 pub(super) const HEADING_BYTES: u64 = 24;
 pub(super) const HEADER_BYTES: usize = 40;
 const FILE_MAGIC: &[u8; 6] = b"TENON\0";
@@ -82,6 +82,10 @@ pub(super) fn check_heading(file: &File, path: &Path, kind: FileKind, number: u6
             path.display()
         );
         return Err(StorageError::new(ErrorKind::Unsupported, message));
+    }
+    // Older files differ in nothing else.
+    if (1..VERSION).contains(&version) {
+        found[8..12].copy_from_slice(&VERSION.to_le_bytes());
     }
     match found == heading(kind, number) {
         true => Ok(()),

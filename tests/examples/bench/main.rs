@@ -5,7 +5,9 @@
 //! operator that was chosen with all others (`--seconds 120`, `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`),
 //! `bench join` times sums over a join of `--rows-max` rows a side, `bench clients` the queries of `--clients 16` at once,
 //! `bench small` many small statements and `--rows-max` rows fetched, beside PostgreSQL 15 (`--sf 5` for pgbench's tables,
-//! `--seconds 5` for each of its runs).
+//! `--seconds 5` for each of its runs), `bench load` a mix of requests of many clients, all of whose answers are checked: on a server
+//! of its own or on the one at `--url`, with `--clients 16` in a closed loop or `--rate R` requests a second in an open one, for
+//! `--seconds 60` after `--warm-up 5`; `--mix points:70,joins:10,...`, `--points 100000` rows, `--seed N`, `--csv FILE`, `--svg FILE`.
 //! `--sf 1` scale factor; `--runs 5`, of which the best counts; `--threads 2` for both engines; `--no-peer` leaves DuckDB
 //! out. For `tpch` and `growth`: `--query N` (repeatable), `--set NAME=VALUE` (likewise); for `tpch` `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
@@ -14,6 +16,7 @@ mod clients;
 mod copy;
 mod growth;
 mod join;
+mod load;
 mod planning;
 mod raw;
 mod regret;
@@ -50,6 +53,22 @@ pub struct Options {
     pub rows_min: usize,
     pub rows_max: Option<usize>,
     pub csv: Option<PathBuf>,
+    /// Of `load`.
+    pub load: LoadOptions,
+}
+
+/// Of `load`, unless it is told otherwise.
+const MIX: &str = "points:70,joins:10,tpch:5,copy:5,updates:8,cancels:1,bad:1";
+
+#[derive(Clone)]
+pub struct LoadOptions {
+    pub url: Option<String>,
+    pub mix: load::Mix,
+    pub rate: Option<f64>,
+    pub warm_up: u64,
+    pub points: i64,
+    pub seed: Option<u64>,
+    pub svg: Option<PathBuf>,
 }
 
 impl Options {
@@ -88,11 +107,14 @@ fn main() -> Result<()> {
         Some("join") => join::run(&options),
         Some("clients") => clients::run(&options),
         Some("small") => run_small(&options),
+        Some("load") => run_load(&options),
         _ => bail!(
             "usage: bench tpch|copy|planning [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]\n       \
              bench join [--rows-max N] [--runs 5] [--threads 2] [--explain]\n       \
              bench clients [--sf 1] [--clients 16] [--seconds 120] [--threads 2] [--set NAME=VALUE]...\n       \
              bench small [--sf 1] [--seconds 5] [--rows-max 10000000] [--threads 2]\n       \
+             bench load [--url postgres://...] [--mix KIND:WEIGHT,...] [--clients 16] [--rate N] [--seconds 60] [--warm-up 5]\n             \
+             [--points 100000] [--sf 1] [--seed N] [--csv FILE] [--svg FILE] [--threads 2]\n       \
              bench growth [--factors 1,3,10] [--query N]... [--set NAME=VALUE]... [--runs 5] [--threads 2]\n       \
              bench regret [--seconds 120] [--rows-min N] [--rows-max N] [--runs 5] [--threads 2] [--csv FILE]"
         ),
@@ -124,6 +146,54 @@ fn run_small(options: &Options) -> Result<()> {
         );
         tokio::task::spawn_blocking(move || small::run(&peer, &own, &sizes)).await??;
         Ok(())
+    })
+}
+
+/// On a server in this process, or on another.
+fn run_load(options: &Options) -> Result<()> {
+    let own = &options.load;
+    // Another one each time, unless it is given.
+    let now = std::time::UNIX_EPOCH.elapsed()?;
+    let plan = load::Plan {
+        mix: own.mix.clone(),
+        clients: options.clients,
+        rate: own.rate,
+        warm_up: Duration::from_secs(own.warm_up),
+        time: Duration::from_secs(options.seconds.unwrap_or(60)),
+        seed: own.seed.unwrap_or(now.as_nanos() as u64 & 0xffff_ffff),
+        points: own.points,
+        factor: options.factor,
+        sleep: Duration::from_millis(500),
+    };
+    println!("seed {}", plan.seed);
+    let work = async |url: &str| {
+        load::fill(url, &plan).await?;
+        let report = load::run(url, &plan).await?;
+        print!("{report}");
+        if let Some(path) = &options.csv {
+            report.write_csv(path)?;
+        }
+        if let Some(path) = &own.svg {
+            load::write_svg(&report, path)?;
+        }
+        load::verdict(&report)
+    };
+    if let Some(url) = &own.url {
+        let runtime = tokio::runtime::Runtime::new()?;
+        return runtime.block_on(work(url));
+    }
+    let connections = (plan.clients + 20).max(100).to_string();
+    let settings = [("TENON_MAX_CONNECTIONS", connections)];
+    let served = match plan.mix.has(load::Kind::Tpch) {
+        true => Served::new(options, &settings)?,
+        false => Served::empty(options, &settings)?,
+    };
+    served.run_at(0, async |_, address| {
+        let (host, port) = (address.ip(), address.port());
+        work(&format!(
+            "host={host} port={port} user=bench dbname=bench sslmode=disable"
+        ))
+        .await
     })
 }
 
@@ -164,6 +234,15 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
         rows_min: 0,
         rows_max: None,
         csv: None,
+        load: LoadOptions {
+            url: None,
+            mix: load::Mix::parse(MIX)?,
+            rate: None,
+            warm_up: 5,
+            points: 100_000,
+            seed: None,
+            svg: None,
+        },
     };
     while let Some(arg) = args.next() {
         let mut value = || args.next().with_context(|| format!("{arg} wants a value"));
@@ -180,6 +259,13 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options> {
             "--rows-min" => options.rows_min = value()?.parse()?,
             "--rows-max" => options.rows_max = Some(value()?.parse()?),
             "--csv" => options.csv = Some(value()?.into()),
+            "--url" => options.load.url = Some(value()?),
+            "--mix" => options.load.mix = load::Mix::parse(&value()?)?,
+            "--rate" => options.load.rate = Some(value()?.parse()?),
+            "--warm-up" => options.load.warm_up = value()?.parse()?,
+            "--points" => options.load.points = value()?.parse()?,
+            "--seed" => options.load.seed = Some(value()?.parse()?),
+            "--svg" => options.load.svg = Some(value()?.into()),
             "--no-peer" => options.peer = false,
             "--explain" => options.explain = true,
             "--set" => options.set.push(value()?),

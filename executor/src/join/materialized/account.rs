@@ -48,6 +48,7 @@ impl Account {
                     let time = metrics().subset_time(*name, self.partition);
                     time.add_duration(Duration::from_secs_f32(ms / 1e3));
                 }
+                operator.count(true);
                 choice.path.operator = *operator;
                 if let Some(why) = &found.condition_on_host {
                     choice.leave_condition_to_host(why);
@@ -61,7 +62,11 @@ impl Account {
                 COUNTS.joins_fallen_back.add(1);
                 gauge("gpu_fallbacks", 1);
                 tracing::warn!("a join fell back to the CPU: {why}");
+                if let Some(why) = outcome.fallback {
+                    COUNTS.fallbacks(why).add(1);
+                }
                 choice.path.operator = choice.operator_on_cpu(self.free);
+                choice.path.operator.count(false);
                 choice.leave_gpu(&why);
             }
         }

@@ -14,6 +14,7 @@ use super::device_join::find;
 use super::emitted::EmittedPairs;
 use super::join::MaterializedJoin;
 use super::task::{Condition, Task};
+use crate::counts::Fallback;
 use crate::device;
 use crate::gpu_error::{reserve_host, to_datafusion};
 use crate::join::condition::CompiledFilter;
@@ -38,6 +39,8 @@ pub struct Outcome {
     pub found: Option<(Operator, Found)>,
     /// Operators that failed, and why.
     pub failures: Vec<(Operator, String)>,
+    /// The kind of the last of these.
+    pub fallback: Option<Fallback>,
     /// What of their pairs is on its way to the client all the same.
     pub emitted: Option<Arc<EmittedPairs>>,
 }
@@ -60,6 +63,7 @@ pub fn run(join: &MaterializedJoin, operator: Operator, task: &Task, gpu: &Gpu<'
                 device::failed(&error);
                 outcome.emitted = join.chunks.roll_back(outcome.emitted.take());
                 outcome.failures.push((operator, error.to_string()));
+                outcome.fallback = Some(Fallback::of(&error));
                 if !matches!(error, GpuError::OutOfMemory { .. }) {
                     break;
                 }

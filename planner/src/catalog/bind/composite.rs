@@ -4,6 +4,7 @@ use super::{Binder, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::parse::parse_expression;
+use crate::pg::types::OID_KEY;
 use crate::pg::types::planner::{PgTypePlanner, WRITTEN, sql_type};
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Fields};
 use datafusion::logical_expr::planner::TypePlanner;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use tenon_storage::{Composite, EnumType, Object, ObjectKey, SqlType};
 
 /// A type as it stands in a statement, from its text.
-pub(super) fn parsed(declared: &str) -> Result<DataType> {
+pub(crate) fn parsed(declared: &str) -> Result<DataType> {
     match parse_expression(&format!("NULL::{declared}"))? {
         Expr::Cast { data_type, .. } => Ok(data_type),
         _ => Err(crate::pg::error::SqlError::internal("a type is no type")),
@@ -91,7 +92,8 @@ impl Binder {
         if let DataType::Array(ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item)) =
             declared
         {
-            let item = self.field_of_type(item)?.with_name("item");
+            // Only a value itself says its composite type: types of arrays and records are compared without.
+            let item = within(self.field_of_type(item)?.with_name("item"));
             return Ok(Field::new("", Arrow::List(Arc::new(item)), true));
         }
         if let DataType::Custom(name, arguments) = declared
@@ -104,11 +106,33 @@ impl Binder {
             return Ok(domain.base.field("", true));
         }
         let columns = self.columns_of_type(declared).ok_or(unknown)?;
+        let metadata = self
+            .oid_of_record(declared)
+            .map(|oid| (OID_KEY.to_string(), oid.to_string()));
         let fields = columns
             .into_iter()
-            .map(|(name, declared)| Ok(self.field_of_type(&parsed(&declared)?)?.with_name(name)));
+            .map(|(name, declared)| Ok(within(self.field_of_type(&parsed(&declared)?)?.with_name(name))));
         let fields: Fields = fields.collect::<Result<Vec<_>>>()?.into();
-        Ok(Field::new("", Arrow::Struct(fields), true))
+        Ok(Field::new("", Arrow::Struct(fields), true).with_metadata(metadata.into_iter().collect()))
+    }
+
+    /// The oid of a composite type, or of a relation's rows.
+    pub(crate) fn oid_of_record(&self, declared: &DataType) -> Option<u32> {
+        let DataType::Custom(name, _) = declared else {
+            return None;
+        };
+        match self.composite(name) {
+            Some(of) => Some(of.oid),
+            None => Some(self.names().existing(name).ok()??.oid()),
+        }
+    }
+}
+
+/// The field of a record's column, or of an array's item.
+fn within(field: Field) -> Field {
+    match field.data_type() {
+        Arrow::Struct(_) => field.with_metadata(Default::default()),
+        _ => field,
     }
 }
 

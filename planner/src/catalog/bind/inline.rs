@@ -23,7 +23,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{Domain, Function, FunctionResult, Object, ObjectKey};
+use tenon_storage::{Domain, Function, FunctionResult, Object, ObjectKey, Subject};
 
 /// Functions that call functions: how deep.
 const DEPTH_MAX: usize = 32;
@@ -208,18 +208,34 @@ fn string(text: &str) -> Expr {
 fn checked(binder: &Binder, inner: &Expr, domain: &Arc<Domain>) -> Result<Expr> {
     let value = cast(inner.clone(), &domain.base.to_string())?;
     let mut conditions = Vec::new();
-    for (not_null, condition, state, message) in conditions_of(binder, domain)? {
+    for DomainCondition {
+        condition,
+        state,
+        message,
+        subject,
+    } in conditions_of(binder, domain)?
+    {
         let condition = match condition {
             Some(condition) => Expr::UnaryOp {
                 op: UnaryOperator::Not,
                 expr: Box::new(Expr::Nested(Box::new(with_value(condition, &value)))),
             },
-            None if not_null => Expr::IsNull(Box::new(value.clone())),
-            None => continue,
+            None => Expr::IsNull(Box::new(value.clone())),
         };
+        let named = |name: Option<String>| string(&name.unwrap_or_default());
         conditions.push(CaseWhen {
             condition,
-            result: call(RAISE, vec![string(state), string(&message), value.clone()]),
+            result: call(
+                RAISE,
+                vec![
+                    string(state),
+                    string(&message),
+                    string(&subject.schema),
+                    named(subject.data_type),
+                    named(subject.constraint),
+                    value.clone(),
+                ],
+            ),
         });
     }
     if conditions.is_empty() {
@@ -234,21 +250,37 @@ fn checked(binder: &Binder, inner: &Expr, domain: &Arc<Domain>) -> Result<Expr> 
     })
 }
 
-type Condition = (bool, Option<Expr>, &'static str, String);
+/// What values of a domain have to satisfy, with the error for those that do not.
+pub(crate) struct DomainCondition {
+    /// Rewritten; None: NOT NULL.
+    pub condition: Option<Expr>,
+    pub state: &'static str,
+    pub message: String,
+    pub subject: Subject,
+}
 
-/// What values of a domain have to satisfy, rewritten: NOT NULL or a condition, with the state and words of the error.
-pub(crate) fn conditions_of(binder: &Binder, domain: &Arc<Domain>) -> Result<Vec<Condition>> {
-    let mut out: Vec<Condition> = Vec::new();
+pub(crate) fn conditions_of(binder: &Binder, domain: &Arc<Domain>) -> Result<Vec<DomainCondition>> {
+    let mut out = Vec::new();
     for own in binder.domain_chain(domain) {
         let name = &domain.name;
         if own.not_null {
-            out.push((true, None, "23502", format!("domain {name} does not allow null values")));
+            out.push(DomainCondition {
+                condition: None,
+                state: "23502",
+                message: format!("domain {name} does not allow null values"),
+                subject: Subject::data_type(&domain.schema_name, name),
+            });
         }
         for (check, text) in &own.checks {
             let mut condition = parse_expression(text)?;
             rewrite(&mut condition);
             let message = format!("value for domain {name} violates check constraint \"{check}\"");
-            out.push((false, Some(condition), "23514", message));
+            out.push(DomainCondition {
+                condition: Some(condition),
+                state: "23514",
+                message,
+                subject: Subject::data_type(&domain.schema_name, name).constraint(check),
+            });
         }
     }
     Ok(out)

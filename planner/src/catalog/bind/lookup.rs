@@ -1,11 +1,13 @@
 //! Which relation a name stands for.
 
-use super::{Binder, partition, view};
+use super::{Binder, partition, reads, view};
 use crate::catalog::files;
+use crate::catalog::rights::Rights;
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::functions::session::Facts;
+use crate::pg::identity::Acting;
 use crate::pg::names::{created_in, parts};
 use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use datafusion::common::TableReference;
@@ -15,7 +17,7 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenon_executor::scan::SegmentTable;
-use tenon_storage::{DatabaseState, Index, Relation, Sequence, TableVersion};
+use tenon_storage::{DatabaseState, Index, Relation, Sequence, TableVersion, privilege};
 
 /// Schema and name of a relation that exists, or is to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) struct Names<'a> {
     pub snapshot: &'a DatabaseState,
     pub path: &'a [String],
     pub database: &'a str,
+    /// Whose rights on schemas are asked for.
+    pub acting: Acting,
 }
 
 /// A relation by its name in a string, as a statement's functions look it up.
@@ -37,6 +41,7 @@ pub(crate) fn relation_named<'a>(facts: &'a Facts, name: &str) -> Result<&'a Rel
         snapshot: &facts.snapshot,
         path: &facts.path,
         database: &facts.info.database,
+        acting: facts.acting,
     };
     names.textual(name)
 }
@@ -69,6 +74,21 @@ impl<'a> Names<'a> {
         }
     }
 
+    fn rights(&self) -> Rights<'_> {
+        Rights {
+            state: self.snapshot,
+            acting: self.acting,
+        }
+    }
+
+    /// 42501 for a schema that is there, and in which the role may not look things up.
+    pub(crate) fn check_usage(&self, schema: Option<&str>) -> Result<()> {
+        match self.temporary(schema) {
+            Some(schema) => self.rights().check_schema(schema, privilege::USAGE),
+            None => Ok(()),
+        }
+    }
+
     /// An existing relation.
     pub(crate) fn find(&self, schema: Option<&str>, name: &str) -> Option<&'a Relation> {
         match self.temporary(schema) {
@@ -80,6 +100,7 @@ impl<'a> Names<'a> {
     /// An existing relation; 42P01, or 3F000 for an unknown schema.
     pub(crate) fn relation(&self, name: &ObjectName) -> Result<&'a Relation> {
         let (schema, last) = self.split(name)?;
+        self.check_usage(schema.as_deref())?;
         self.find(schema.as_deref(), &last)
             .ok_or_else(|| undefined(schema.as_deref(), &last))
     }
@@ -98,18 +119,21 @@ impl<'a> Names<'a> {
                 ));
             }
         };
+        self.check_usage(schema)?;
         self.find(schema, last).ok_or_else(|| undefined(schema, last))
     }
 
     /// Like `relation`, but None where it does not exist.
     pub(crate) fn existing(&self, name: &ObjectName) -> Result<Option<&'a Relation>> {
         let (schema, last) = self.split(name)?;
+        self.check_usage(schema.as_deref())?;
         Ok(self.find(schema.as_deref(), &last))
     }
 
     /// An index of that name, with its table.
     pub(crate) fn index(&self, name: &ObjectName) -> Result<Option<(&'a Arc<TableVersion>, &'a Index)>> {
         let (schema, last) = self.split(name)?;
+        self.check_usage(schema.as_deref())?;
         Ok(match schema {
             Some(schema) => self
                 .snapshot
@@ -136,6 +160,7 @@ impl<'a> Names<'a> {
             let message = format!("schema \"{schema}\" does not exist");
             return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
         }
+        self.rights().check_schema(&schema, privilege::CREATE)?;
         Ok(Target { schema, name })
     }
 }
@@ -183,6 +208,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
     }
     let names = binder.names();
     if let Some(system) = system::source(binder, name.schema(), name.table())? {
+        binder.check_system_table(name.table())?;
         return Ok(system);
     }
     if let Some(catalog) = name.catalog()
@@ -190,7 +216,12 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
     {
         return Err(cross_database(&name.to_string()));
     }
-    match names.find(name.schema(), name.table()) {
+    names.check_usage(name.schema())?;
+    let found = names.find(name.schema(), name.table());
+    if let Some(relation) = found {
+        reads::note(binder, name, relation);
+    }
+    match found {
         Some(Relation::Table(table)) => {
             if !table.definition().is_populated {
                 let message = format!("materialized view \"{}\" has not been populated", table.name());
@@ -210,6 +241,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
         Some(Relation::Sequence(sequence)) => sequence_row(binder, sequence),
         None => match files::named(name.table()).filter(|_| name.schema().is_none()) {
             Some(format) => {
+                binder.check_reads_files()?;
                 let file = files::source(&binder.services, &binder.facts.cancel, name.table(), format)?;
                 binder.facts.used.store(true, Ordering::Relaxed);
                 Ok(provider_as_source(Arc::new(file)))
@@ -225,7 +257,12 @@ fn with_positions(binder: &Binder, schema: Option<&str>, name: &str) -> Result<A
         let message = "TABLESAMPLE clause can only be applied to tables and materialized views";
         SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
     };
-    match binder.names().find(schema, name) {
+    let found = binder.names().find(schema, name);
+    if let Some(relation) = found {
+        let asked = binder.rights().check(relation, privilege::SELECT);
+        binder.answer(asked)?;
+    }
+    match found {
         Some(Relation::Table(table)) => Ok(provider_as_source(Arc::new(SegmentTable::with_positions(
             table.clone(),
         )))),

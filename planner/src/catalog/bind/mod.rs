@@ -13,6 +13,7 @@ mod order_keys;
 mod outer_aggregates;
 mod output_names;
 mod partition;
+mod reads;
 mod records;
 pub(crate) mod recursion;
 mod relations;
@@ -25,8 +26,8 @@ mod windows;
 mod with;
 
 pub(crate) use crate::pg::names::{created_in, fold, parts, refers_to};
-pub(crate) use composite::enum_of;
-pub(crate) use inline::{conditions_of, undefined_function, with_value};
+pub(crate) use composite::{enum_of, parsed as parsed_type};
+pub(crate) use inline::{DomainCondition, conditions_of, undefined_function, with_value};
 pub(crate) use lookup::{Names, Target, relation_named, undefined};
 
 use crate::catalog::files;
@@ -36,6 +37,7 @@ use crate::pg::error::Result as SqlResult;
 use crate::pg::errors::{from_datafusion, to_datafusion};
 use crate::pg::functions::foreign::is_foreign;
 use crate::pg::functions::session::Facts;
+use crate::pg::identity::Acting;
 use crate::pg::parse::width;
 use crate::pg::planning;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
@@ -82,6 +84,14 @@ pub(crate) struct Binder {
     pub overlay: Option<(String, Arc<dyn TableSource>)>,
     /// Rows that the changes in its WITH have returned.
     pub relations: Vec<(String, Arc<dyn TableSource>)>,
+    /// Whose rights are asked for.
+    pub acting: Acting,
+    /// The statement is not run: what it may not read is told when it is.
+    pub describes: bool,
+    /// The target of a statement that may be read for it, or of which no column has to be.
+    unasked: Option<u32>,
+    unread: Option<u32>,
+    reads: reads::Reads,
     depth: usize,
     /// Relations looked up so far, by views too.
     relations_named: Arc<AtomicUsize>,
@@ -89,7 +99,13 @@ pub(crate) struct Binder {
 
 impl Binder {
     pub(crate) fn new(services: Arc<Services>, snapshot: Arc<DatabaseState>, facts: Arc<Facts>) -> Self {
+        let acting = facts.acting;
         Self {
+            acting,
+            describes: false,
+            unasked: None,
+            unread: None,
+            reads: reads::Reads::default(),
             services,
             snapshot,
             facts,
@@ -119,8 +135,10 @@ impl Binder {
 
     fn plan_expanded(&self, mut statement: ast::Statement, parameters: &[Option<FieldRef>]) -> SqlResult<LogicalPlan> {
         loop {
+            self.reads.forget();
             let error = match self.plan_once(statement.clone(), parameters.to_vec()) {
                 Ok(plan) => {
+                    reads::check(self, &plan)?;
                     // A row of VALUES was counted with the text, and may hold the rows of an INSERT.
                     if !matches!(plan, LogicalPlan::Values(_)) {
                         width::columns(plan.schema().fields().len())?;
@@ -150,10 +168,13 @@ impl Binder {
     pub(crate) fn expression(&self, mut expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
         records::resolve(self, &mut expr)?;
         inline::inline(self, &mut expr)?;
+        self.reads.forget();
         let planner = SqlToRel::new_with_options(self, self.parser_options());
-        planner
+        let expr = planner
             .sql_to_expr(expr, schema, &mut PlannerContext::new())
-            .map_err(|error| from_datafusion(&error))
+            .map_err(|error| from_datafusion(&error))?;
+        reads::check_expression(self, &expr)?;
+        Ok(expr)
     }
 
     /// An expression over the columns of `schema`, with PostgreSQL's meaning, to be evaluated outside of a plan.
@@ -187,7 +208,7 @@ impl Binder {
 
     /// Whether a plan made by this binder may run in another statement on the same snapshot.
     pub(crate) fn reusable(&self) -> bool {
-        !self.facts.used.load(Ordering::Relaxed) && !self.tells_time()
+        !self.facts.used.load(Ordering::Relaxed) && !self.tells_time() && !self.is_denied()
     }
 
     /// Whether such a plan has the time in it.
@@ -209,6 +230,8 @@ impl Binder {
             snapshot: &self.snapshot,
             path: &self.facts.path,
             database: &self.facts.info.database,
+            // A view's names were looked up by who made it.
+            acting: if self.depth > 0 { Acting::SYSTEM } else { self.acting },
         }
     }
 
@@ -221,6 +244,9 @@ impl Binder {
         }
         Ok(Self {
             depth: self.depth + 1,
+            unasked: None,
+            unread: None,
+            reads: self.reads.within(),
             positions_of: None,
             overlay: None,
             relations: Vec::new(),
@@ -271,6 +297,7 @@ impl ContextProvider for Binder {
                 return Err(DataFusionError::Plan(format!("{name} takes the path of a file")));
             };
             let path = path.try_as_str().flatten().unwrap_or_default();
+            self.check_reads_files().map_err(to_datafusion)?;
             let file = files::source(&self.services, &self.facts.cancel, path, format).map_err(to_datafusion)?;
             self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
             return Ok(provider_as_source(Arc::new(file)));

@@ -3,7 +3,7 @@
 
 use super::{Binder, fold};
 use crate::pg::error::{Result, SqlError, SqlState};
-use crate::pg::functions::record::{FIELD, RECORD, parse_record};
+use crate::pg::functions::record::{COMPOSITE, FIELD, RECORD, parse_record};
 use crate::pg::parse::{ALL_COLUMNS, parse_expression};
 use crate::pg::rewrite::call;
 use crate::pg::walk::{VisitMut, replace};
@@ -150,12 +150,14 @@ impl Resolver<'_> {
             let message = format!("cannot cast type record to {data_type}");
             return Err(SqlError::new(SqlState("42846"), message).detail(detail.to_string()));
         }
-        let mut made = Vec::with_capacity(2 * columns.len());
+        let mut made = Vec::with_capacity(2 * columns.len() + 1);
+        let oid = self.binder.oid_of_record(data_type);
+        made.extend(oid.map(|oid| Expr::Value(Value::Number(oid.to_string(), false).into())));
         for ((name, declared), value) in columns.iter().zip(values) {
             made.push(text(name));
             made.push(self.cast_to(value, declared)?);
         }
-        Ok(Some(call(RECORD, made)))
+        Ok(Some(call(if oid.is_some() { COMPOSITE } else { RECORD }, made)))
     }
 
     /// A cast, resolved where it is one to a composite type itself.

@@ -2,6 +2,7 @@
 
 use super::Binder;
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::identity::Acting;
 use crate::pg::parse::parse_query;
 use crate::pg::rewrite::rewrite;
 use datafusion::datasource::{ViewTable, provider_as_source};
@@ -16,7 +17,8 @@ const STACK_LEFT_BYTES_MIN: usize = 1 << 20;
 const STACK_MORE_BYTES: usize = 8 << 20;
 
 pub(super) fn source(binder: &Binder, view: &View) -> Result<Arc<dyn TableSource>> {
-    let binder = binder.deeper()?;
+    let mut binder = binder.deeper()?;
+    binder.acting = Acting::of(&binder.snapshot, binder.snapshot.owner(view.oid));
     // Views in views: each takes its planner's stack once more.
     let plan = stacker::maybe_grow(STACK_LEFT_BYTES_MIN, STACK_MORE_BYTES, || plan(&binder, view))?;
     Ok(provider_as_source(Arc::new(ViewTable::new(

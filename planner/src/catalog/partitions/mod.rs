@@ -5,6 +5,7 @@ pub(crate) mod shown;
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::partition_hash::IN_HASH_PARTITION;
+use tenon_storage::Subject;
 use tenon_storage::{
     DatabaseState, Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation,
     SqlType, TableDefinition, quote,
@@ -137,7 +138,7 @@ pub(crate) fn routes(snapshot: &DatabaseState, root: &TableDefinition) -> Vec<Ro
 }
 
 /// What the partitions of a table ask of their own rows: conditions with the errors for rows that violate them.
-pub(crate) fn checks(snapshot: &DatabaseState, root: &TableDefinition) -> Vec<(String, SqlState, String)> {
+pub(crate) fn checks(snapshot: &DatabaseState, root: &TableDefinition) -> Vec<(String, SqlState, String, Subject)> {
     if root.partitioning.is_none() {
         return Vec::new();
     }
@@ -156,6 +157,7 @@ pub(crate) fn checks(snapshot: &DatabaseState, root: &TableDefinition) -> Vec<(S
                     "null value in column \"{column}\" of relation \"{}\" violates not-null constraint",
                     partition.name
                 ),
+                Subject::table(&root.schema_name, &partition.name).column(column),
             ));
         }
         for check in &partition.checks {
@@ -166,6 +168,7 @@ pub(crate) fn checks(snapshot: &DatabaseState, root: &TableDefinition) -> Vec<(S
                     "new row for relation \"{}\" violates check constraint \"{}\"",
                     partition.name, check.name
                 ),
+                Subject::table(&root.schema_name, &partition.name).constraint(&check.name),
             ));
         }
     }

@@ -47,7 +47,9 @@ fn type_of(column: &str) -> Option<DataType> {
     Some(match column {
         "indkey" | "indoption" | "partattrs" => DataType::LargeList(list(DataType::Int16)),
         "indclass" | "indcollation" => DataType::LargeList(list(DataType::UInt32)),
-        "relacl" | "reloptions" => DataType::List(list(DataType::Utf8View)),
+        "relacl" | "nspacl" | "attacl" | "datacl" | "typacl" | "proacl" | "defaclacl" | "reloptions" => {
+            DataType::List(list(DataType::Utf8View))
+        }
         "hasindexes" => DataType::Boolean,
         "conkey" | "confkey" => DataType::List(list(DataType::Int16)),
         _ if is_in(OIDS) => DataType::UInt32,
@@ -61,7 +63,10 @@ fn missing(table: &str) -> &'static [&'static str] {
     match table {
         "pg_class" => &["relacl", "reloptions"],
         "pg_collation" => &["colliculocale"],
-        "pg_database" => &["datcollversion"],
+        "pg_database" => &["datcollversion", "datacl"],
+        "pg_namespace" => &["nspacl"],
+        "pg_attribute" => &["attacl"],
+        "pg_type" => &["typacl"],
         "pg_settings" => &["boot_val"],
         _ => &[],
     }
@@ -83,7 +88,8 @@ pub(super) fn typed(table: &str, schema: &SchemaRef) -> SchemaRef {
         let nullable = field.is_nullable() || data_type.is_nested();
         Field::new(name, data_type, nullable)
     };
-    let more = missing(table).iter().map(|name| {
+    let lacks = |name: &&&str| schema.field_with_name(name).is_err();
+    let more = missing(table).iter().filter(lacks).map(|name| {
         let data_type = type_of(name).unwrap_or(DataType::Utf8);
         Field::new(*name, data_type, true)
     });

@@ -3,14 +3,15 @@
 //!
 //! More than 400 lines because it is a table of functions, a few lines each.
 
+use super::activity;
 use super::regnames::RegType;
 use super::relations::{indexed, is_constraint, relations};
 use super::rows::{self, row};
 use super::{
-    DATABASE_OWNER, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, ROLE_OID, foreign_keys, names, partitions, signatures,
-    types,
+    DATABASE_OID, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, foreign_keys, names, partitions, rights, signatures, types,
 };
 use crate::catalog::bind::Binder;
+use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, Int32Array, StructArray, new_empty_array};
 use datafusion::arrow::compute::cast;
@@ -21,13 +22,16 @@ use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
 use datafusion::prelude::SessionContext;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 use tenon_storage::numeric::Numeric;
+use tenon_storage::roles::BOOTSTRAP;
 use tenon_storage::{Index, Object, ObjectKey, Relation, Sequence, TableVersion, quote};
 
 /// What the crate registers: made at first use.
@@ -219,7 +223,23 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
             Box::new(|args| Ok(ScalarValue::Boolean(text_array_has(args)?))),
         ),
         EXPANDED => (DataType::new_list(DataType::Struct(pair()), true), Box::new(expanded)),
-        _ => match reg_function(binder, name) {
+        "pg_stat_statements_reset" => {
+            let own = binder.clone();
+            let reset = move |args: &[ScalarValue]| {
+                if !activity::sees_all(&own) {
+                    let message = "permission denied for function pg_stat_statements_reset";
+                    return Err(to_datafusion(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)));
+                }
+                // User, database, statement; 0: any. Whoever asks for another user or database means nothing that is here.
+                let of = |at: usize, own: u32| number(args, at).is_none_or(|oid| oid == 0 || oid == i64::from(own));
+                if of(0, BOOTSTRAP) && of(1, DATABASE_OID) {
+                    own.services.counted.reset(number(args, 2).filter(|id| *id != 0));
+                }
+                Ok(ScalarValue::Utf8(Some(String::new())))
+            };
+            (DataType::Utf8, Box::new(reset))
+        }
+        _ => match reg_function(binder, name).or_else(|| rights::function(binder, name)) {
             Some(found) => found,
             None => {
                 let (returns, body) = plain(binder, name)?;
@@ -230,7 +250,14 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
     Some(Arc::new(ScalarUDF::new_from_impl(CatalogFunction {
         name: name.to_string(),
         returns,
-        signature: Signature::variadic_any(Volatility::Stable),
+        signature: match name {
+            // What changes something must do so once.
+            "pg_stat_statements_reset" => Signature::one_of(
+                vec![TypeSignature::VariadicAny, TypeSignature::Nullary],
+                Volatility::Volatile,
+            ),
+            _ => Signature::variadic_any(Volatility::Stable),
+        },
         body: body.into(),
     })))
 }
@@ -248,11 +275,9 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
             }),
         ),
         "pg_get_userbyid" => {
-            let user = binder.facts.info.user.clone();
-            let name = move |args: &[ScalarValue]| match number(args, 0)? {
-                oid if oid == i64::from(DATABASE_OWNER.1) => Some(DATABASE_OWNER.0.to_string()),
-                oid if oid == i64::from(ROLE_OID) => Some(user.clone()),
-                oid => Some(format!("unknown (OID={oid})")),
+            let name = move |args: &[ScalarValue]| {
+                let oid = number(args, 0)?;
+                Some(u32::try_from(oid).map_or_else(|_| format!("unknown (OID={oid})"), |oid| rights::name(&own, oid)))
             };
             (DataType::Utf8, Box::new(move |args| ScalarValue::Utf8(name(args))))
         }
@@ -375,19 +400,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
             Box::new(move |_| ScalarValue::Int64(Some(own.services.database.budget().in_use_bytes() as i64))),
         ),
         "pg_size_pretty" => (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(size_of(args)))),
-        "has_any_column_privilege"
-        | "has_column_privilege"
-        | "has_database_privilege"
-        | "has_schema_privilege"
-        | "has_table_privilege"
-        | "has_function_privilege"
-        | "has_sequence_privilege"
-        | "has_tablespace_privilege"
-        | "has_type_privilege"
-        | "pg_has_role"
-        | "pg_relation_is_publishable"
-        | "row_security_active" => {
-            // The one role may do everything.
+        "has_tablespace_privilege" | "pg_relation_is_publishable" | "row_security_active" => {
             (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(true))))
         }
         SUBSCRIPTS => (DataType::new_list(DataType::Int32, true), Box::new(subscripts)),

@@ -3,6 +3,7 @@
 //! More than 400 lines because it is a table of views, a few lines each.
 
 use super::relations::{Column, columns, keyed, relations, shown_default};
+use super::rights;
 use super::rows::{self, Row, row};
 use super::{foreign_keys, names};
 use crate::catalog::bind::Binder;
@@ -10,6 +11,17 @@ use datafusion::datasource::TableProvider;
 use datafusion::error::Result;
 use std::sync::Arc;
 use tenon_storage::{CheckOption, Generated, Index, Relation, Sequence, SqlType, TableVersion};
+
+const TABLE_PRIVILEGES: [(&str, &str); 8] = [
+    ("grantor", "text"),
+    ("grantee", "text"),
+    ("table_catalog", "text"),
+    ("table_schema", "text"),
+    ("table_name", "text"),
+    ("privilege_type", "text"),
+    ("is_grantable", "text"),
+    ("with_hierarchy", "text"),
+];
 
 /// A view of the information schema; None: no such view.
 pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -37,8 +49,26 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
             ],
             relations(binder)
                 .filter(|relation| matches!(relation.kind(), "table" | "view"))
+                .filter(|relation| rights::is_accessible(binder, relation))
                 .map(|relation| relation_row(binder, relation, database))
                 .collect(),
+        ),
+        "table_privileges" | "role_table_grants" => (
+            &TABLE_PRIVILEGES,
+            rights::table_privileges(binder, database, name == "table_privileges"),
+        ),
+        "column_privileges" => (
+            &[
+                ("grantor", "text"),
+                ("grantee", "text"),
+                ("table_catalog", "text"),
+                ("table_schema", "text"),
+                ("table_name", "text"),
+                ("column_name", "text"),
+                ("privilege_type", "text"),
+                ("is_grantable", "text"),
+            ],
+            rights::column_privileges(binder, database),
         ),
         "views" => (
             &[
@@ -192,8 +222,15 @@ fn schemata(binder: &Binder, database: &str) -> Vec<Row> {
     let names = system
         .into_iter()
         .chain(binder.snapshot.schemas().map(|(name, _)| name));
+    let schema_owner = |name: &str| {
+        let oid = binder
+            .snapshot
+            .schema(name)
+            .map_or(super::PG_CATALOG_OID, |schema| schema.oid);
+        rights::owner(binder, oid)
+    };
     let schema = |name| {
-        row! { "catalog_name": database, "schema_name": name, "schema_owner": binder.facts.info.user.as_str() }
+        row! { "catalog_name": database, "schema_name": name, "schema_owner": schema_owner(name) }
     };
     names.map(schema).collect()
 }
@@ -236,7 +273,7 @@ fn views(binder: &Binder, database: &str) -> Vec<Row> {
 fn all_columns(binder: &Binder, database: &str) -> Vec<Row> {
     let mut out = Vec::new();
     let shown = relations(binder).filter(|relation| matches!(relation.kind(), "table" | "view"));
-    for relation in shown {
+    for relation in shown.filter(|relation| rights::is_accessible(binder, relation)) {
         for (number, column) in columns(relation).iter().enumerate() {
             let mut row = column_row(relation, number, column, database);
             if let Some(sequence) = binder.snapshot.identity(relation.oid(), column.name) {

@@ -3,6 +3,7 @@
 //! What PostgreSQL ships (types, functions, operators) comes from the `datafusion-pg-catalog` crate; what is of this
 //! database (relations, columns, keys, settings) is made here from storage, with storage's oids.
 
+mod activity;
 mod columns;
 mod dialect_rewrite;
 mod encodings;
@@ -11,10 +12,12 @@ mod functions;
 mod information;
 mod names;
 mod on_device;
+mod open;
 mod partitions;
 mod regnames;
 mod relations;
 mod rewrite;
+mod rights;
 mod rows;
 mod settings;
 mod signatures;
@@ -22,6 +25,7 @@ mod statistics;
 mod system_types;
 mod texts;
 mod types;
+mod usage;
 mod zones;
 
 pub(crate) use functions::{function, gives_rows, rows_of, table_function};
@@ -46,13 +50,10 @@ pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 const PG_CATALOG_OID: u32 = 11;
 /// As the functions of `pg_proc` have it.
 const INFORMATION_SCHEMA_OID: u32 = 13_283;
-/// oid of the one database and of the one role.
-const DATABASE_OID: u32 = 5;
-const ROLE_OID: u32 = 10;
+/// oid of the one database.
+const DATABASE_OID: u32 = tenon_storage::rights::DATABASE_OID;
 /// Tables of Tenon's own that are found without a schema.
 const OWN: [&str; 3] = [encodings::NAME, on_device::NAME, texts::NAME];
-/// The predefined role that owns `public`.
-const DATABASE_OWNER: (&str, u32) = ("pg_database_owner", 6171);
 
 type BuiltIn = PgCatalogSchemaProvider<Arc<dyn CatalogProviderList>, EmptyContextProvider>;
 
@@ -92,11 +93,17 @@ pub(crate) fn source(binder: &Binder, schema: Option<&str>, name: &str) -> Resul
 
 fn pg_catalog(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
     let told = |error: datafusion::error::DataFusionError| from_datafusion(&error);
+    if name == usage::NOT_BUILT_IN {
+        return Ok(relations::extra(binder, name)
+            .map_err(told)?
+            .map(|table| table as Arc<dyn TableProvider>));
+    }
     let built_in = built_in()?.build_table_by_name(name).map_err(told)?;
     let own = match &built_in {
         Some(table) => {
             let schema = columns::typed(name, &table.schema());
             let before = match table {
+                PgCatalogTable::Static(_) if rights::OWN_ROWS.contains(&name) => Ok(Vec::new()),
                 PgCatalogTable::Static(table) => table
                     .data()
                     .iter()

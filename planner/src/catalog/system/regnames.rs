@@ -1,6 +1,6 @@
 //! Names and oids of catalog objects, both ways: what `regclass`, `regtype` and their kin read and print.
 
-use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID};
+use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{names, relations, signatures, system_types, types};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
@@ -82,7 +82,7 @@ impl RegType {
                 INFORMATION_SCHEMA => Some(INFORMATION_SCHEMA_OID),
                 own => binder.snapshot.schema(own).map(|schema| schema.oid),
             },
-            Self::Role => (folded(name) == binder.facts.info.user).then_some(ROLE_OID),
+            Self::Role => binder.facts.identity.oid(&binder.snapshot, &folded(name)),
         }
     }
 
@@ -99,7 +99,11 @@ impl RegType {
                 let found = schemas.find(|(_, schema)| i64::from(schema.oid) == oid);
                 found.map(|(name, _)| quote::identifier(name))
             }
-            Self::Role => (oid == i64::from(ROLE_OID)).then(|| quote::identifier(&binder.facts.info.user)),
+            Self::Role => {
+                let oid = u32::try_from(oid).ok();
+                let name = oid.and_then(|oid| binder.facts.identity.name(&binder.snapshot, oid));
+                name.map(|name| quote::identifier(&name))
+            }
         };
         found.unwrap_or_else(|| if oid == 0 { "-".into() } else { oid.to_string() })
     }

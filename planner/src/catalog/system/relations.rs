@@ -3,16 +3,17 @@
 //! More than 400 lines because it is a table of catalogs, a function each.
 
 use super::rows::{self, Row, row};
+use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
-    DATABASE_OID, DATABASE_OWNER, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID, ROLE_OID,
+    activity, encodings, foreign_keys, names, on_device, open, partitions, rights, settings, texts, types, usage, zones,
 };
-use super::{encodings, foreign_keys, names, on_device, partitions, settings, texts, types, zones};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
 use tenon_storage::{
-    Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation, Sequence, SqlType, TableVersion,
+    Composite, Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation, Secured, Sequence, SqlType,
+    TableVersion,
 };
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
@@ -32,11 +33,13 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_index" => indexes(binder),
         "pg_constraint" => constraints(binder),
         "pg_database" => databases(binder),
-        "pg_roles" | "pg_authid" => roles(binder),
+        "pg_roles" => rights::roles(binder, false),
+        "pg_authid" => rights::roles(binder, true),
+        "pg_auth_members" => rights::members(binder),
+        "pg_default_acl" => rights::default_grants(binder),
         "pg_tables" => tables(binder),
         "pg_views" => views(binder),
         "pg_settings" => settings::rows(binder),
-        "pg_stat_user_tables" => table_statistics(binder),
         "pg_description" => descriptions(binder),
         "pg_sequence" => sequences(binder),
         "pg_inherits" => partitions::inherits(binder),
@@ -85,30 +88,19 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 ("usesysid", "oid"),
                 ("usecreatedb", "bool"),
                 ("usesuper", "bool"),
+                ("userepl", "bool"),
+                ("usebypassrls", "bool"),
+                ("passwd", "text"),
             ],
-            vec![row! {
-                "usename": binder.facts.info.user.as_str(), "usesysid": ROLE_OID, "usecreatedb": true, "usesuper": true,
-            }],
+            rights::users(binder),
         ),
-        "pg_stat_activity" => (
-            &[
-                ("datid", "oid"),
-                ("datname", "text"),
-                ("pid", "int"),
-                ("usename", "text"),
-                ("application_name", "text"),
-                ("state", "text"),
-                ("query", "text"),
-            ],
-            vec![row! {
-                "datid": DATABASE_OID,
-                "datname": binder.facts.info.database.as_str(),
-                "pid": i64::from(binder.facts.info.process_id),
-                "usename": binder.facts.info.user.as_str(),
-                "application_name": binder.facts.info.application_name.as_str(),
-                "state": "active",
-            }],
-        ),
+        "pg_stat_user_tables" | "pg_stat_all_tables" => (usage::TABLES, usage::tables(binder)),
+        "pg_stat_sys_tables" => (usage::TABLES, vec![]),
+        "pg_stat_progress_copy" => (usage::COPIES, usage::copies(binder)),
+        "pg_stat_progress_create_index" => (usage::INDEXES, usage::indexes(binder)),
+        "pg_stat_activity" => (activity::SESSIONS, activity::sessions(binder)),
+        "pg_stat_statements" => (activity::STATEMENTS, activity::statements(binder)),
+        "pg_stat_statements_info" => (activity::INFO, activity::info(binder)),
         "pg_locks" => (
             &[
                 ("locktype", "text"),
@@ -137,6 +129,8 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
             ],
             shown_sequences(binder),
         ),
+        open::CURSORS => (open::CURSOR_COLUMNS, open::cursors(binder)),
+        open::STATEMENTS => (open::STATEMENT_COLUMNS, open::statements(binder)),
         "pg_collations" => (&[("oid", "oid"), ("collname", "text")], Vec::new()),
         "pg_available_extensions" => (&[("name", "text"), ("default_version", "text")], Vec::new()),
         _ => return Ok(None),
@@ -170,7 +164,7 @@ fn shown_sequences(binder: &Binder) -> Vec<Row> {
         let mut row = row! {
             "schemaname": own.schema_name.as_str(),
             "sequencename": own.name.as_str(),
-            "sequenceowner": binder.facts.info.user.as_str(),
+            "sequenceowner": rights::owner(binder, own.oid),
             "data_type": own.def.sql_type.base_name(),
             "start_value": own.def.start,
             "min_value": own.def.min,
@@ -250,8 +244,12 @@ fn namespaces(binder: &Binder) -> Vec<Row> {
         .into_iter()
         .chain(stored)
         .map(|(name, oid)| {
-            let owner = if name == "public" { DATABASE_OWNER.1 } else { ROLE_OID };
-            row! { "oid": oid, "nspname": name, "nspowner": owner }
+            row! {
+                "oid": oid,
+                "nspname": name,
+                "nspowner": binder.snapshot.owner(oid),
+                "nspacl": rights::acl(binder, Secured::Schema, oid),
+            }
         })
         .collect()
 }
@@ -259,6 +257,20 @@ fn namespaces(binder: &Binder) -> Vec<Row> {
 fn classes(binder: &Binder) -> Vec<Row> {
     let mut out = Vec::new();
     let triggered = foreign_keys::tables(binder);
+    for of in composites(binder) {
+        out.push(row! {
+            "oid": of.oid,
+            "relname": of.name.as_str(),
+            "relnamespace": schema_oid(binder, &of.schema_name),
+            "reltype": of.oid,
+            "relowner": binder.snapshot.owner(of.oid),
+            "relpersistence": "p",
+            "relkind": "c",
+            "relnatts": of.columns.len() as i64,
+            "relispopulated": true,
+            "relreplident": "n",
+        });
+    }
     for relation in relations(binder) {
         let table = relation.as_table();
         let namespace = schema_oid(binder, relation.schema_name());
@@ -267,8 +279,9 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "oid": relation.oid(),
             "relname": relation.name(),
             "relnamespace": namespace,
-            "reltype": 0_i64,
-            "relowner": ROLE_OID,
+            "reltype": if types::has_row_type(relation) { relation.oid() } else { 0 },
+            "relowner": binder.snapshot.owner(relation.oid()),
+            "relacl": rights::acl(binder, Secured::of_relation(relation), relation.oid()),
             "relam": if relation.kind() == "table" && !partitions::is_divided(relation) || relation.kind() == "materialized view" { 2_i64 } else { 0 },
             "relpages": table.map_or(0, |table| (table.bytes() / 8192) as i64).min(i32::MAX.into()),
             "reltuples": table.map_or(-1.0, |table| table.rows() as f64),
@@ -299,7 +312,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
                 "oid": index.oid,
                 "relname": index.name.as_str(),
                 "relnamespace": namespace,
-                "relowner": ROLE_OID,
+                "relowner": binder.snapshot.owner(table.oid()),
                 "relam": 403_i64,
                 "reltuples": table.rows() as f64,
                 "relpersistence": if temporary { "t" } else { "p" },
@@ -352,6 +365,31 @@ pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
     }
 }
 
+fn composites(binder: &Binder) -> impl Iterator<Item = &Composite> {
+    binder.snapshot.objects().values().filter_map(|object| match object {
+        Object::Composite(of) => Some(of.as_ref()),
+        _ => None,
+    })
+}
+
+/// The columns of a composite type, each with its oid and modifier: of domains and other composite types too.
+fn composite_columns<'a>(binder: &Binder, of: &'a Composite) -> Vec<(Column<'a>, u32)> {
+    let column = |(name, declared): &'a (String, String)| {
+        let declared = crate::catalog::bind::parsed_type(declared).ok()?;
+        let sql_type = binder.sql_type(&declared).ok();
+        let own = types::oid(binder, &declared.to_string());
+        let column = Column {
+            name,
+            sql_type: sql_type.unwrap_or(SqlType::Text),
+            not_null: false,
+            default: None,
+            generated: None,
+        };
+        Some((column, own.or(sql_type.map(SqlType::oid))?))
+    };
+    of.columns.iter().filter_map(column).collect()
+}
+
 fn attributes(binder: &Binder) -> Vec<Row> {
     let attribute = |relation: u32, number: usize, column: &Column<'_>| {
         let length = names::length(column.sql_type);
@@ -381,9 +419,18 @@ fn attributes(binder: &Binder) -> Vec<Row> {
             "attgenerated": if column.generated == Some(Generated::Stored) { "s" } else { "" },
             "attislocal": true,
             "attcollation": if column.sql_type.is_string() { 100_i64 } else { 0 },
+            "attacl": rights::column_acl(binder, relation, column.name),
         }
     };
     let mut out = Vec::new();
+    for of in composites(binder) {
+        for (number, (column, oid)) in composite_columns(binder, of).iter().enumerate() {
+            let mut row = attribute(of.oid, number, column);
+            row.retain(|(name, _)| *name != "atttypid");
+            row.extend(row! { "atttypid": *oid });
+            out.push(row);
+        }
+    }
     for relation in relations(binder) {
         let columns = columns(relation);
         out.extend(
@@ -534,7 +581,8 @@ fn databases(binder: &Binder) -> Vec<Row> {
     vec![row! {
         "oid": DATABASE_OID,
         "datname": binder.facts.info.database.as_str(),
-        "datdba": ROLE_OID,
+        "datdba": binder.snapshot.owner(DATABASE_OID),
+        "datacl": rights::acl(binder, Secured::Database, DATABASE_OID),
         "encoding": 6_i64,
         "datlocprovider": "c",
         "datcollate": "C.UTF-8",
@@ -546,33 +594,6 @@ fn databases(binder: &Binder) -> Vec<Row> {
     }]
 }
 
-fn roles(binder: &Binder) -> Vec<Row> {
-    let role = |name: &str, oid: u32, is_client: bool| {
-        row! {
-            "oid": oid,
-            "rolname": name,
-            "rolsuper": is_client,
-            "rolinherit": true,
-            "rolcreaterole": false,
-            "rolcreatedb": false,
-            "rolcanlogin": is_client,
-            "rolreplication": false,
-            "rolconnlimit": -1_i64,
-            "rolbypassrls": false,
-        }
-    };
-    let mut rows = vec![
-        role(&binder.facts.info.user, ROLE_OID, true),
-        role(DATABASE_OWNER.0, DATABASE_OWNER.1, false),
-    ];
-    for object in binder.snapshot.objects().values() {
-        if let Object::Role(own) = object {
-            rows.push(role(&own.name, own.oid, own.can_login));
-        }
-    }
-    rows
-}
-
 fn tables(binder: &Binder) -> Vec<Row> {
     let triggered = foreign_keys::tables(binder);
     let table = |table: &Arc<TableVersion>| {
@@ -580,7 +601,7 @@ fn tables(binder: &Binder) -> Vec<Row> {
         row! {
             "schemaname": definition.schema_name.as_str(),
             "tablename": definition.name.as_str(),
-            "tableowner": binder.facts.info.user.as_str(),
+            "tableowner": rights::owner(binder, table.oid()),
             "hasindexes": has_index(table),
             "hasrules": false,
             "hastriggers": triggered.contains(&table.oid()),
@@ -591,7 +612,7 @@ fn tables(binder: &Binder) -> Vec<Row> {
         row! {
             "schemaname": partition.schema_name.as_str(),
             "tablename": partition.name.as_str(),
-            "tableowner": binder.facts.info.user.as_str(),
+            "tableowner": rights::owner(binder, partition.oid),
             "hasindexes": false,
             "hasrules": false,
             "hastriggers": false,
@@ -607,7 +628,7 @@ fn views(binder: &Binder) -> Vec<Row> {
         Relation::View(view) => Some(row! {
             "schemaname": view.schema_name.as_str(),
             "viewname": view.name.as_str(),
-            "viewowner": binder.facts.info.user.as_str(),
+            "viewowner": rights::owner(binder, view.oid),
             "definition": view.sql.as_str(),
         }),
         Relation::Table(_) | Relation::Sequence(_) | Relation::Partition(_) => None,
@@ -625,17 +646,4 @@ fn index_definitions(binder: &Binder) -> Vec<Row> {
         }
     };
     indexed(binder).map(index).collect()
-}
-
-fn table_statistics(binder: &Binder) -> Vec<Row> {
-    let table = |table: &Arc<TableVersion>| {
-        row! {
-            "relid": table.oid(),
-            "schemaname": table.definition().schema_name.as_str(),
-            "relname": table.name(),
-            "n_live_tup": table.rows() as i64,
-            "n_dead_tup": 0_i64,
-        }
-    };
-    stored(binder).map(table).collect()
 }

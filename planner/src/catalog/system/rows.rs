@@ -1,7 +1,7 @@
 //! Tables made of rows that name some of their columns; the others get a value that says nothing.
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -18,6 +18,8 @@ pub(super) enum Value {
     Texts(Vec<String>),
     /// An interval of seconds.
     Seconds(i32),
+    /// Microseconds since 1970.
+    Time(i64),
     Null,
 }
 
@@ -96,7 +98,7 @@ pub(super) fn table(schema: &SchemaRef, before: &[RecordBatch], rows: &[Row]) ->
 }
 
 /// A schema of nullable columns: `("name", "text")`, with the types text, oid, int, bigint, smallint, bool, float,
-/// interval.
+/// interval, timestamptz, texts (text[]).
 pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
     let field = |(name, of): &(&str, &str)| {
         let data_type = match *of {
@@ -106,6 +108,8 @@ pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
             "smallint" => DataType::Int16,
             "bool" => DataType::Boolean,
             "float" => DataType::Float64,
+            "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            "texts" => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))),
             "interval" => DataType::Interval(IntervalUnit::MonthDayNano),
             _ => DataType::Utf8,
         };
@@ -146,6 +150,7 @@ fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {
             let nanoseconds = i64::from(*seconds) * 1_000_000_000;
             ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 0, nanoseconds)))
         }
+        Some(Value::Time(us)) => ScalarValue::TimestampMicrosecond(Some(*us), Some("UTC".into())),
         Some(Value::Null) => return ScalarValue::try_from(field.data_type()),
         None if field.is_nullable() => return ScalarValue::try_from(field.data_type()),
         None => match field.data_type() {

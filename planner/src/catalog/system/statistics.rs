@@ -4,14 +4,24 @@ use super::relations::stored;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
 use tenon_storage::datetime::shown;
-use tenon_storage::{Bound, SqlType};
+use tenon_storage::{Bound, Relation, SqlType, privilege};
 
 pub(super) fn rows(binder: &Binder) -> Vec<Row> {
     let mut out = Vec::new();
     for table in stored(binder).filter(|table| table.rows() > 0) {
         let rows = table.rows() as f64;
         let columns = table.definition().columns.iter().zip(&table.statistics().columns);
+        let relation = Relation::Table(table.clone());
         for (at, (column, statistics)) in columns.enumerate() {
+            // They tell some of its values.
+            let named = [column.name.as_str()];
+            if binder
+                .rights()
+                .check_columns(&relation, privilege::SELECT, named)
+                .is_err()
+            {
+                continue;
+            }
             let distinct = table.distinct(at).max(1) as f64;
             let distribution = table.distribution(at);
             let (common, shares): (Vec<&Bound>, Vec<f64>) = distribution.common.iter().map(|(v, s)| (v, *s)).unzip();

@@ -16,7 +16,7 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
     let shown = binder
         .services
         .statements
-        .shown(&binder.facts.settings, &binder.facts.path);
+        .shown(&binder.facts.settings, &binder.facts.path, binder.acting.rights());
     let rows = shown.into_iter().map(|text| {
         row! {
             "statement": text.text,

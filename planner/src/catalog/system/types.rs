@@ -1,13 +1,18 @@
-//! The rows of `pg_type` and `pg_enum` that are of this database: enums and their arrays, domains, composite types. (The
-//! columns of a composite type are in no `pg_class`, and the conditions of a domain in no `pg_constraint`.)
+//! The rows of `pg_type` and `pg_enum` that are of this database: enums and their arrays, domains, composite types and those of
+//! relations' rows. (The conditions of a domain are in no `pg_constraint`.)
 
-use super::ROLE_OID;
 use super::regnames::split;
-use super::relations::schema_oid;
+use super::relations::{relations, schema_oid};
+use super::rights;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
-use tenon_storage::{Composite, Domain, EnumType, Object, SqlType, quote};
+use tenon_storage::{Domain, EnumType, Object, Relation, Secured, SqlType, quote};
+
+/// Whether there is a type of a relation's rows.
+pub(super) fn has_row_type(relation: &Relation) -> bool {
+    relation.as_sequence().is_none()
+}
 
 fn enums(binder: &Binder) -> impl Iterator<Item = &'static EnumType> + '_ {
     binder.snapshot.objects().values().filter_map(|object| match object {
@@ -60,10 +65,12 @@ pub(super) fn types(binder: &Binder) -> Vec<Row> {
     };
     let others = binder.snapshot.objects().values().filter_map(|object| match object {
         Object::Domain(of) => Some(domain(binder, of)),
-        Object::Composite(of) => Some(composite(binder, of)),
+        Object::Composite(of) => Some(composite(binder, (of.oid, &of.schema_name, &of.name))),
         _ => None,
     });
-    enums(binder).flat_map(both).chain(others).collect()
+    let rows_of = relations(binder).filter(|relation| has_row_type(relation));
+    let rows_of = rows_of.map(|relation| composite(binder, (relation.oid(), relation.schema_name(), relation.name())));
+    enums(binder).flat_map(both).chain(others).chain(rows_of).collect()
 }
 
 /// A row with what all types have.
@@ -72,7 +79,8 @@ fn typed(binder: &Binder, (oid, schema, name): (u32, &str, &str), rest: Row) -> 
         "oid": oid,
         "typname": name,
         "typnamespace": schema_oid(binder, schema),
-        "typowner": ROLE_OID,
+        "typowner": binder.snapshot.owner(oid),
+        "typacl": rights::acl(binder, Secured::Type, oid),
         "typisdefined": true,
         "typdelim": ",",
     };
@@ -112,11 +120,13 @@ fn domain(binder: &Binder, of: &Arc<Domain>) -> Row {
     )
 }
 
-fn composite(binder: &Binder, of: &Composite) -> Row {
+/// The type of a composite type, or of a relation's rows; its columns are those of the `pg_class` row of the same oid.
+fn composite(binder: &Binder, named: (u32, &str, &str)) -> Row {
     typed(
         binder,
-        (of.oid, &of.schema_name, &of.name),
+        named,
         row! {
+            "typrelid": named.0,
             "typlen": -1_i64,
             "typtype": "c",
             "typcategory": "C",
@@ -156,8 +166,10 @@ pub(super) fn oid(binder: &Binder, name: &str) -> Option<u32> {
 
 /// The name of a type, as `format_type` writes it.
 pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
-    let mut types = binder.snapshot.objects().values().filter_map(identity);
-    let (_, schema, name) = types.find(|(own, ..)| i64::from(*own) == oid)?;
+    let rows_of = relations(binder).filter(|relation| has_row_type(relation));
+    let rows_of = rows_of.map(|relation| (relation.oid(), relation.schema_name(), relation.name()));
+    let types = binder.snapshot.objects().values().filter_map(identity);
+    let (_, schema, name) = types.chain(rows_of).find(|(own, ..)| i64::from(*own) == oid)?;
     let name = quote::identifier(name);
     Some(match binder.facts.path.iter().any(|of| of == schema) {
         true => name,

@@ -15,6 +15,7 @@ impl From<StorageError> for SqlError {
         let mut told = SqlError::new(SqlState(error.sqlstate()), error.message);
         told.detail = error.detail;
         told.hint = error.hint;
+        told.subject = error.subject;
         told.context = error.context.map(String::into_boxed_str);
         told
     }

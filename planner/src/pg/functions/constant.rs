@@ -1,5 +1,6 @@
 //! A function whose value is known when the statement is planned.
 
+use crate::pg::types::{OID_KEY, type_oid};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -16,12 +17,34 @@ pub(crate) const OF_BODY: &str = "tenon_of_body";
 pub(crate) struct ConstantFunction {
     name: String,
     value: ScalarValue,
+    is_void: bool,
     signature: Signature,
+}
+
+/// The oid of `void`.
+const VOID: u32 = 2278;
+
+pub(crate) fn is_void(field: &Field) -> bool {
+    type_oid(field) == Some(VOID)
+}
+
+/// A field of the type that says nothing, `void`: its values are empty texts.
+pub(crate) fn as_void(field: Field) -> Field {
+    field.with_metadata([(OID_KEY.to_string(), VOID.to_string())].into())
 }
 
 impl ConstantFunction {
     /// A function that gives `value`, whatever its arguments.
     pub(crate) fn udf(name: &str, value: ScalarValue) -> Arc<ScalarUDF> {
+        Self::made(name, value, false)
+    }
+
+    /// One that gives nothing.
+    pub(crate) fn void(name: &str) -> Arc<ScalarUDF> {
+        Self::made(name, ScalarValue::Utf8View(Some(String::new())), true)
+    }
+
+    fn made(name: &str, value: ScalarValue, is_void: bool) -> Arc<ScalarUDF> {
         let signature = Signature::one_of(
             vec![
                 datafusion::logical_expr::TypeSignature::Nullary,
@@ -32,6 +55,7 @@ impl ConstantFunction {
         Arc::new(ScalarUDF::new_from_impl(Self {
             name: name.into(),
             value,
+            is_void,
             signature,
         }))
     }
@@ -51,11 +75,11 @@ impl ScalarUDFImpl for ConstantFunction {
     }
 
     fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(
-            &self.name,
-            self.value.data_type(),
-            self.value.is_null(),
-        )))
+        let field = Field::new(&self.name, self.value.data_type(), self.value.is_null());
+        Ok(Arc::new(match self.is_void {
+            true => as_void(field),
+            false => field,
+        }))
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -1,5 +1,6 @@
-//! `raise(sqlstate, message, value)`: fails for any row. Conditions that the planner adds to expressions end in it; what it
-//! would return has the type of its last argument.
+//! `raise(sqlstate, message, schema, type, constraint, value)`: fails for any row. Conditions that the planner adds to expressions
+//! end in it; what it would return has the type of its last argument. The names are those of a domain, and of its
+//! condition (empty: NOT NULL).
 
 use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;
@@ -8,6 +9,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use tenon_storage::Subject;
 
 /// No name that a client could write without quotes.
 pub(crate) const RAISE: &str = "\u{1}raise";
@@ -23,7 +25,7 @@ pub(crate) struct Raise {
 impl Raise {
     pub(crate) fn new() -> Self {
         Self {
-            signature: Signature::any(3, Volatility::Volatile),
+            signature: Signature::any(6, Volatility::Volatile),
         }
     }
 }
@@ -48,16 +50,22 @@ impl ScalarUDFImpl for Raise {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        Ok(types[2].clone())
+        Ok(types[5].clone())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         if args.number_rows == 0 {
-            let of = args.args[2].data_type();
+            let of = args.args[5].data_type();
             return Ok(ColumnarValue::Array(new_null_array(&of, 0)));
         }
         let given = text(&args.args[0]);
         let state = STATES.iter().find(|state| **state == given).copied().unwrap_or("XX000");
-        Err(to_datafusion(SqlError::new(SqlState(state), text(&args.args[1]))))
+        let subject = Subject {
+            constraint: Some(text(&args.args[4])).filter(|name| !name.is_empty()),
+            ..Subject::data_type(text(&args.args[2]), text(&args.args[3]))
+        };
+        Err(to_datafusion(
+            SqlError::new(SqlState(state), text(&args.args[1])).about(subject),
+        ))
     }
 }

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use tenon_storage::{Relation, Sequence};
+use tenon_storage::{Relation, Secured, Sequence, privilege};
 
 /// What a session has taken from sequences.
 #[derive(Debug, Default)]
@@ -194,11 +194,37 @@ impl SequenceFunction {
             }
         };
         match relation {
-            Relation::Sequence(sequence) => Ok(sequence.clone()),
+            Relation::Sequence(sequence) => {
+                self.check_allowed(sequence)?;
+                Ok(sequence.clone())
+            }
             other => {
                 let message = format!("\"{}\" is not a sequence", other.name());
                 Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
             }
+        }
+    }
+
+    /// Whether the role may call the function for a sequence.
+    fn check_allowed(&self, sequence: &Sequence) -> std::result::Result<(), SqlError> {
+        let acting = self.facts.acting;
+        // That of an identity column is asked by INSERT, whoever that is.
+        let of_identity = sequence.owner.as_ref().is_some_and(|owner| owner.identity);
+        if acting.superuser || self.kind == Kind::Next && of_identity {
+            return Ok(());
+        }
+        let wanted = match self.kind {
+            Kind::Next => privilege::USAGE | privilege::UPDATE,
+            Kind::Current | Kind::Last => privilege::USAGE | privilege::SELECT,
+            Kind::Set => privilege::UPDATE,
+        };
+        let state = &self.facts.snapshot;
+        match state.granted(acting.role, Secured::Sequence, sequence.oid, wanted) {
+            0 => {
+                let message = format!("permission denied for sequence {}", sequence.name);
+                Err(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -239,6 +265,10 @@ impl SequenceFunction {
 
     fn last(&self) -> std::result::Result<i64, SqlError> {
         let taken = self.facts.taken.lock();
+        if let Some(Relation::Sequence(sequence)) = taken.last.and_then(|oid| self.facts.snapshot.relation_by_oid(oid))
+        {
+            self.check_allowed(sequence)?;
+        }
         let there = |oid: &u32| self.facts.snapshot.relation_by_oid(*oid).is_some();
         let value = taken.last.filter(there).and_then(|oid| taken.values.get(&oid).copied());
         value.ok_or_else(|| {

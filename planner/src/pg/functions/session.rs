@@ -1,18 +1,21 @@
 //! Functions about the session itself: who, where, when. Most are known when the statement is planned.
 
-use super::constant::ConstantFunction;
+use super::constant::{ConstantFunction, as_void};
+use super::notify::Pending;
+use super::open::{Clients, Listed};
 use super::sequence::Taken;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::identity::{Acting, Identity};
 use crate::pg::planning;
 use crate::pg::settings::{SessionInfo, Settings, unrecognized};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use parking_lot::Mutex;
 use std::hash::{Hash, Hasher};
@@ -20,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
+use tenon_storage::roles::SIGNAL_BACKEND;
 use tenon_storage::{DatabaseState, Relation};
 use tokio_util::sync::CancellationToken;
 
@@ -38,9 +42,21 @@ pub(crate) struct Facts {
     /// When the transaction and the statement began: microseconds since 1970, UTC.
     pub transaction_start_us: i64,
     pub statement_start_us: i64,
+    /// What functions warn of, told after the statement.
+    pub warnings: Arc<Mutex<Vec<String>>>,
     /// Calls of `set_config`, carried out after the statement: name, value, only for the transaction.
     pub assignments: Arc<Mutex<Vec<(String, String, bool)>>>,
+    /// How many dimensions the arrays have that parameters are given; empty: as their types say.
+    pub dimensions: Arc<[usize]>,
+    pub clients: Option<Arc<dyn Clients>>,
+    /// The session's cursors and prepared statements.
+    pub listed: Arc<Listed>,
+    /// What the transaction asks of notifications, carried out when it commits.
+    pub notifications: Arc<Pending>,
     pub cancel: CancellationToken,
+    pub identity: Arc<Identity>,
+    /// Who acts.
+    pub acting: Acting,
     /// What ends the planning of the statement.
     pub planning: planning::Statement,
     /// Whether the plan has a value of this statement in it, so that it cannot serve another.
@@ -117,7 +133,8 @@ impl Facts {
                 Some(schema) => text(schema),
                 None => Some(ScalarValue::Utf8View(None)),
             },
-            "getdatabaseencoding" | "pg_client_encoding" => text("UTF8"),
+            "getdatabaseencoding" => text("UTF8"),
+            "pg_client_encoding" => text(&self.settings.get("client_encoding").unwrap_or_default()),
             "current_database" | "current_catalog" => text(&self.info.database),
             "current_user" | "user" | "current_role" => text(&self.settings.current_user(&self.info.user)),
             "session_user" => text(&self.settings.session_user(&self.info.user)),
@@ -135,11 +152,10 @@ impl Facts {
             "txid_current" => Some(ScalarValue::Int64(Some(self.transaction_start_us))),
             "inet_client_addr" | "inet_server_addr" => Some(ScalarValue::Utf8View(None)),
             "inet_client_port" | "inet_server_port" => Some(ScalarValue::Int32(None)),
-            "pg_advisory_unlock_all"
-            | "pg_advisory_lock"
-            | "pg_advisory_lock_shared"
-            | "pg_advisory_xact_lock"
-            | "pg_notify" => text(""),
+            "pg_advisory_unlock_all" | "pg_advisory_lock" | "pg_advisory_lock_shared" | "pg_advisory_xact_lock" => {
+                self.used.store(true, Ordering::Relaxed);
+                return Some(ConstantFunction::void(name));
+            }
             "pg_try_advisory_lock" | "pg_try_advisory_xact_lock" | "pg_advisory_unlock" => {
                 Some(ScalarValue::Boolean(Some(true)))
             }
@@ -150,6 +166,10 @@ impl Facts {
             self.used.store(true, Ordering::Relaxed);
             return Some(ConstantFunction::udf(name, value));
         }
+        if name == "pg_notify" {
+            self.used.store(true, Ordering::Relaxed);
+            return Some(super::notify::function(self));
+        }
         if let Some(function) = super::sequence::function(self, name) {
             self.used.store(true, Ordering::Relaxed);
             return Some(function);
@@ -159,6 +179,8 @@ impl Facts {
             "set_config" => Kind::SetConfig,
             "pg_sleep" => Kind::Sleep,
             "current_schemas" => Kind::CurrentSchemas,
+            "pg_cancel_backend" => Kind::Cancel,
+            "pg_terminate_backend" => Kind::Terminate,
             _ => return None,
         };
         self.used.store(true, Ordering::Relaxed);
@@ -180,6 +202,8 @@ enum Kind {
     SetConfig,
     Sleep,
     CurrentSchemas,
+    Cancel,
+    Terminate,
 }
 
 impl Kind {
@@ -194,6 +218,21 @@ impl Kind {
             Kind::SetConfig => Signature::exact(vec![text.clone(), text, DataType::Boolean], Volatility::Volatile),
             Kind::Sleep => Signature::exact(vec![DataType::Float64], Volatility::Volatile),
             Kind::CurrentSchemas => Signature::exact(vec![DataType::Boolean], Volatility::Stable),
+            // A number that is written is an int8 here.
+            Kind::Cancel => Signature::one_of(
+                vec![exact(vec![DataType::Int32]), exact(vec![DataType::Int64])],
+                Volatility::Volatile,
+            ),
+            // How long it may wait for the end, in milliseconds: the answer does not wait.
+            Kind::Terminate => Signature::one_of(
+                vec![
+                    exact(vec![DataType::Int32]),
+                    exact(vec![DataType::Int64]),
+                    exact(vec![DataType::Int32, DataType::Int64]),
+                    exact(vec![DataType::Int64, DataType::Int64]),
+                ],
+                Volatility::Volatile,
+            ),
         }
     }
 }
@@ -203,6 +242,28 @@ struct SessionFunction {
     facts: Arc<Facts>,
     kind: Kind,
     signature: Signature,
+}
+
+impl SessionFunction {
+    /// 42501 for who may not stop what another role's connection does.
+    fn check_may_stop(&self, role: u32) -> Result<(), SqlError> {
+        let (acting, snapshot) = (self.facts.acting, &self.facts.snapshot);
+        let (verb, what, done) = match self.kind {
+            Kind::Cancel => ("cancel", "query", "canceled"),
+            _ => ("terminate", "process", "terminated"),
+        };
+        let message = match acting.superuser {
+            true => return Ok(()),
+            false if snapshot.is_superuser(role) => format!("must be a superuser to {verb} superuser {what}"),
+            false if acting.has_rights_of(snapshot, role) || acting.has_rights_of(snapshot, SIGNAL_BACKEND) => {
+                return Ok(());
+            }
+            false => {
+                format!("must be a member of the role whose {what} is being {done} or member of pg_signal_backend")
+            }
+        };
+        Err(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message))
+    }
 }
 
 impl PartialEq for SessionFunction {
@@ -226,6 +287,8 @@ impl ScalarUDFImpl for SessionFunction {
             Kind::SetConfig => "set_config",
             Kind::Sleep => "pg_sleep",
             Kind::CurrentSchemas => "current_schemas",
+            Kind::Cancel => "pg_cancel_backend",
+            Kind::Terminate => "pg_terminate_backend",
         }
     }
 
@@ -236,8 +299,18 @@ impl ScalarUDFImpl for SessionFunction {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.kind {
             Kind::CurrentSchemas => DataType::new_list(DataType::Utf8View, true),
+            Kind::Cancel | Kind::Terminate => DataType::Boolean,
             _ => DataType::Utf8View,
         })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let field = Field::new(self.name(), self.return_type(&types)?, true);
+        Ok(Arc::new(match self.kind {
+            Kind::Sleep => as_void(field),
+            _ => field,
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -271,6 +344,11 @@ impl ScalarUDFImpl for SessionFunction {
                         return Err(to_datafusion(null));
                     }
                     let value = if values.is_null(row) { "" } else { values.value(row) };
+                    let facts = &self.facts;
+                    let (identity, name) = (&facts.identity, names.value(row));
+                    identity
+                        .check_setting(&facts.snapshot, &facts.settings, name, value)
+                        .map_err(to_datafusion)?;
                     self.facts
                         .settings
                         .clone()
@@ -291,6 +369,29 @@ impl ScalarUDFImpl for SessionFunction {
                 let seconds = seconds.as_primitive::<datafusion::arrow::datatypes::Float64Type>();
                 elsewhere(|| seconds.iter().flatten().try_for_each(|seconds| self.sleep(seconds)))?;
                 Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(String::new()))))
+            }
+            Kind::Cancel | Kind::Terminate => {
+                let ids = cast(&args.args[0].to_array(rows)?, &DataType::Int32)?;
+                let ids = ids.as_primitive::<datafusion::arrow::datatypes::Int32Type>();
+                let found = |id: i32| -> Result<bool> {
+                    let Some(clients) = &self.facts.clients else {
+                        return Ok(false);
+                    };
+                    if let Some(role) = clients.role(id) {
+                        self.check_may_stop(role).map_err(to_datafusion)?;
+                    }
+                    Ok(match self.kind {
+                        Kind::Cancel => clients.cancel(id),
+                        _ => clients.terminate(id),
+                    })
+                };
+                let stopped = ids.iter().map(|id| id.map(found).transpose());
+                let stopped = stopped.collect::<Result<Vec<Option<bool>>>>()?;
+                let missing = ids.iter().zip(&stopped).filter(|(_, stopped)| **stopped == Some(false));
+                let messages =
+                    missing.filter_map(|(id, _)| Some(format!("PID {} is not a PostgreSQL server process", id?)));
+                self.facts.warnings.lock().extend(messages);
+                Ok(ColumnarValue::Array(Arc::new(BooleanArray::from(stopped))))
             }
             Kind::CurrentSchemas => {
                 let all = matches!(&args.args[0], ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))));

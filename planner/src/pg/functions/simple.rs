@@ -190,6 +190,7 @@ impl ScalarUDFImpl for TypeOf {
             26 => Some("oid"),
             2205 => Some("regclass"),
             2206 => Some("regtype"),
+            2278 => Some("void"),
             _ => None,
         });
         let name = match field.data_type() {

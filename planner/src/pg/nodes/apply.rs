@@ -29,6 +29,10 @@ pub(crate) struct Binding {
     pub id: String,
 }
 
+/// The id of a binding that stands in no subquery: whether the row's value is asked for at all. Where it is not true, the
+/// subquery is not run, and counts as one without rows.
+pub(crate) const GUARD: &str = "\u{1}guard";
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Apply {
     pub left: LogicalPlan,

@@ -5,7 +5,7 @@ mod limit;
 pub(crate) mod materialized;
 mod project_set;
 
-pub(crate) use apply::{Apply, ApplyKind, Binding, applies};
+pub(crate) use apply::{Apply, ApplyKind, Binding, GUARD, applies};
 pub(crate) use limit::{LimitByValue, LimitPlanner};
 pub(crate) use materialized::{Materialized, MaterializedPlanner};
 pub(crate) use project_set::{ProjectSet, ProjectSetExec, ProjectSetPlanner, SetCall, with_args_changed};

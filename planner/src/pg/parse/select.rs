@@ -40,6 +40,27 @@ pub(crate) fn over(relation: ObjectName, items: Vec<SelectItem>) -> Statement {
     Statement::Query(query)
 }
 
+/// A relation in FROM.
+pub(crate) fn factor(name: ObjectName, alias: Option<Ident>) -> TableFactor {
+    let (_, mut select) = template();
+    let mut factor = select.from.remove(0).relation;
+    if let TableFactor::Table {
+        name: own,
+        alias: known_as,
+        ..
+    } = &mut factor
+    {
+        *own = name;
+        *known_as = alias.map(|name| TableAlias {
+            explicit: true,
+            name,
+            columns: Vec::new(),
+            at: None,
+        });
+    }
+    factor
+}
+
 /// Gives a SELECT its WHERE.
 pub(crate) fn restrict(statement: &mut Statement, condition: Option<Expr>) {
     if let Statement::Query(query) = statement

@@ -54,6 +54,19 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
     if let DataType::Struct(_) = &to {
         return to_record(cast, &from, schema, conventions);
     }
+    if let DataType::List(item) = &to
+        && *item.data_type() == DataType::UInt32
+        && is_string(&from)
+    {
+        // Oids, which no column of a table holds: numbers first.
+        let numbers = SqlType::Array(ArrayType::of_items(SqlType::Int8));
+        let read = Cast::new_from_field(cast.expr, Arc::new(numbers.field("", true)));
+        let read = parsed(read, numbers, conventions)?.data;
+        return Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(
+            Box::new(read),
+            cast.field,
+        ))));
+    }
     if is_string(&from) && is_string(&to) {
         // What a name or a "char" keeps, and a char(n) without its blanks.
         let target = match type_oid(&cast.field) {

@@ -1,6 +1,6 @@
 //! What values a setting takes, and the form in which it keeps them.
 
-use super::{dates, units};
+use super::{charset, dates, units};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -13,10 +13,13 @@ pub(super) enum Check {
     Integer(i64, i64),
     /// Milliseconds, with an optional unit.
     Duration,
+    /// The same, or -1: never.
+    DurationOrOff,
     /// Bytes, with an optional unit; or `auto`.
     Size,
     OneOf(&'static [&'static str]),
-    Utf8,
+    /// An encoding of characters.
+    Charset,
     Zone,
     DateStyle,
 }
@@ -26,7 +29,7 @@ impl Check {
     pub fn kind(self) -> &'static str {
         match self {
             Check::Bool => "bool",
-            Check::Integer(..) | Check::Duration => "integer",
+            Check::Integer(..) | Check::Duration | Check::DurationOrOff => "integer",
             Check::OneOf(_) => "enum",
             _ => "string",
         }
@@ -57,7 +60,8 @@ impl Check {
                 let message = format!("{number} is outside the valid range for parameter \"{name}\" ({low} .. {high})");
                 Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message))
             }
-            Check::Duration => match units::milliseconds(value) {
+            Check::DurationOrOff if value.trim() == "-1" => Ok("-1".into()),
+            Check::Duration | Check::DurationOrOff => match units::milliseconds(value) {
                 Some(ms) => Ok(units::duration_text(ms)),
                 None => Err(invalid()
                     .hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")),
@@ -71,10 +75,12 @@ impl Check {
                 Some(word) => Ok(word.to_string()),
                 None => Err(invalid().hint(format!("Available values: {}.", allowed.join(", ")))),
             },
-            Check::Utf8 => match value.to_lowercase().replace(['-', '_', '\''], "").as_str() {
-                "utf8" | "unicode" | "auto" => Ok("UTF8".into()),
-                "sqlascii" => Ok("UTF8".into()),
-                _ => Err(SqlError::unsupported(format!("client encoding \"{value}\"")).hint("The encoding is UTF8.")),
+            Check::Charset => match charset::canonical(value) {
+                Some(name) => Ok(name.into()),
+                None if charset::is_of_several_bytes(value) => {
+                    Err(SqlError::unsupported(format!("client encoding \"{value}\"")))
+                }
+                None => Err(invalid()),
             },
             Check::Zone => Ok(dates::zone(value)?.ok_or_else(invalid)?.name().to_string()),
             Check::DateStyle => dates::date_style(current, value).map_err(|detail| invalid().detail(detail)),

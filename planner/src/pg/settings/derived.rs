@@ -9,15 +9,23 @@ use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
 use tenon_storage::datetime::Conventions;
 
 /// Settings that change no plan.
-const OF_NO_PLAN: [&str; 13] = [
+const OF_NO_PLAN: [&str; 21] = [
     "application_name",
+    "auto_explain.log_analyze",
+    "auto_explain.log_min_duration",
     "client_min_messages",
+    "compute_query_id",
     "default_transaction_deferrable",
     "default_transaction_isolation",
     "default_transaction_read_only",
     "idle_in_transaction_session_timeout",
     "idle_session_timeout",
     "lock_timeout",
+    "log_min_duration_statement",
+    "log_parameter_max_length",
+    "pg_stat_statements.track",
+    "pg_stat_statements.track_planning",
+    "pg_stat_statements.track_utility",
     "statement_timeout",
     "tenon.client_stalled_timeout",
     "transaction_deferrable",
@@ -37,6 +45,7 @@ struct Derived {
     joins: JoinOptions,
     conventions: Conventions,
     times: Times,
+    watching: Watching,
     floats: Option<i32>,
     escaped_bytea: bool,
     of_plans: BTreeMap<String, String>,
@@ -50,6 +59,28 @@ pub struct Times {
     pub idle: Option<Duration>,
     pub idle_in_transaction: Option<Duration>,
     pub client_stalled: Option<Duration>,
+}
+
+/// What is told of executions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watching {
+    /// Whether `pg_stat_statements` counts them, commands and the time of planning too.
+    pub counts: bool,
+    pub counts_utility: bool,
+    pub counts_planning: bool,
+    /// The log has a line for those that take so long, or their plans, with what their nodes did.
+    pub log_statement: Option<Duration>,
+    pub log_plan: Option<Duration>,
+    pub log_analyze: bool,
+    /// Of a parameter's value in the log; None: all of it.
+    pub parameter_bytes: Option<usize>,
+}
+
+impl Watching {
+    /// Whether the log may have something of an execution.
+    pub fn logs(&self) -> bool {
+        self.log_statement.is_some() || self.log_plan.is_some()
+    }
 }
 
 impl Values {
@@ -113,6 +144,15 @@ impl Settings {
                     idle_in_transaction: limit("idle_in_transaction_session_timeout"),
                     client_stalled: limit("tenon.client_stalled_timeout"),
                 },
+                watching: Watching {
+                    counts: value("compute_query_id") != "off" && value("pg_stat_statements.track") != "none",
+                    counts_utility: value("pg_stat_statements.track_utility") == "on",
+                    counts_planning: value("pg_stat_statements.track_planning") == "on",
+                    log_statement: milliseconds(&value("log_min_duration_statement")).map(Duration::from_millis),
+                    log_plan: milliseconds(&value("auto_explain.log_min_duration")).map(Duration::from_millis),
+                    log_analyze: value("auto_explain.log_analyze") == "on",
+                    parameter_bytes: value("log_parameter_max_length").parse().ok(),
+                },
                 floats: value("extra_float_digits").parse().ok().filter(|digits| *digits <= 0),
                 escaped_bytea: value("bytea_output") == "escape",
                 of_plans,
@@ -135,6 +175,10 @@ impl Settings {
 
     pub(crate) fn times(&self) -> Times {
         self.derived().times
+    }
+
+    pub(crate) fn watching(&self) -> Watching {
+        self.derived().watching
     }
 
     /// `extra_float_digits` where it is 0 or less.

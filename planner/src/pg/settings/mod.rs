@@ -1,5 +1,6 @@
 //! Run-time settings (`SET`, `SHOW`): the ones with an effect or that drivers ask for, each with its check.
 
+mod charset;
 mod check;
 mod dates;
 mod derived;
@@ -10,9 +11,11 @@ pub(crate) use units::bytes_text;
 pub use units::{bytes, milliseconds};
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
+pub use charset::Charset;
 use check::Check;
 pub use derived::Times;
 use derived::Values;
+pub(crate) use derived::Watching;
 use known::{KNOWN, find};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -125,7 +128,7 @@ impl Settings {
                     Check::OneOf(words) => Some(words),
                     _ => None,
                 },
-                duration: known.check == Check::Duration,
+                duration: matches!(known.check, Check::Duration | Check::DurationOrOff),
                 fixed: known.check == Check::Fixed,
                 about: known.about,
             })

@@ -128,19 +128,26 @@ pub(super) fn cast_rows(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `SELECT UNION ...`: a SELECT of nothing has one row, which the parser finds in a FROM.
+/// `SELECT`, `SELECT WHERE ...`, `SELECT UNION ...`: a SELECT of nothing has one row, which the parser finds in a FROM.
 pub(super) fn select_nothing(tokens: &mut Vec<TokenWithSpan>) {
     let solid: Vec<usize> = (0..tokens.len()).filter(|at| is_solid(&tokens[*at])).collect();
     let joins = |at: usize| is(&tokens[at], &["union", "intersect", "except"]);
-    let joined = |place: usize| {
-        let before = |back: usize| place.checked_sub(back).map(|place| solid[place]);
-        let all = before(1).is_some_and(|at| is(&tokens[at], &["all", "distinct"]));
-        before(1 + usize::from(all)).is_some_and(joins)
+    let clause = |at: usize| {
+        let words = [
+            "where", "group", "having", "window", "order", "limit", "offset", "fetch", "for",
+        ];
+        is(&tokens[at], &words)
+    };
+    // A column, or a label, that is called so.
+    let named = |place: usize| {
+        let before = place.checked_sub(1).map(|place| &tokens[solid[place]]);
+        before.is_some_and(|before| before.token == Token::Period || is(before, &["as"]))
     };
     let bare = (0..solid.len()).filter(|place| {
-        let ends = |at: usize| matches!(tokens[at].token, Token::RParen | Token::EOF);
+        let ends = |at: usize| matches!(tokens[at].token, Token::RParen | Token::SemiColon | Token::EOF);
         let next = solid.get(place + 1).copied();
-        is(&tokens[solid[*place]], &["select"]) && (next.is_some_and(joins) || next.is_none_or(ends) && joined(*place))
+        let nothing = next.is_none_or(|at| ends(at) || joins(at) || clause(at));
+        is(&tokens[solid[*place]], &["select"]) && nothing && !named(*place)
     });
     let bare: Vec<usize> = bare.map(|place| solid[place]).collect();
     for at in bare.into_iter().rev() {

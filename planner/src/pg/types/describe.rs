@@ -17,12 +17,13 @@ pub(crate) fn describe(schema: &DFSchema) -> Vec<ColumnDesc> {
             name: displayed_name(field.name()).to_string(),
             data_type: field.data_type().clone(),
             pg_type: pg_type(field),
+            origin: None,
         })
         .collect()
 }
 
 /// The PostgreSQL type of a field: declared where metadata says so, else by its Arrow type.
-pub(crate) fn pg_type(field: &Field) -> PgType {
+pub fn pg_type(field: &Field) -> PgType {
     let plain = |oid| PgType { oid, typmod: -1 };
     if let Some(declared) = field.metadata().get(OID_KEY).and_then(|oid| oid.parse().ok()) {
         return plain(declared);
@@ -45,6 +46,8 @@ pub(crate) fn pg_type(field: &Field) -> PgType {
             match (item.data_type(), pg_type(item).oid) {
                 // An array of several dimensions is of the same type.
                 (DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..), array) => plain(array),
+                // Of a composite type too: an array of it has no type of its own.
+                (DataType::Struct(_), _) => plain(array_oid(2249)),
                 (_, item) => plain(array_oid(item)),
             }
         }

@@ -3,7 +3,8 @@
 mod describe;
 pub(crate) mod planner;
 
-pub(crate) use describe::{OID_KEY, describe, pg_type, type_for_oid, type_oid};
+pub use describe::pg_type;
+pub(crate) use describe::{OID_KEY, describe, type_for_oid, type_oid};
 
 use datafusion::arrow::datatypes::DataType;
 use tenon_storage::SqlType;

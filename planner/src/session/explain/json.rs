@@ -5,6 +5,9 @@ use super::{ExplainNode, Role, Shown, Summary, Value};
 /// The document.
 pub(crate) fn document(node: &ExplainNode, shown: &Shown, summary: &Summary) -> String {
     let mut members = vec![("Plan".to_string(), Json::Object(plan(node, None, shown)))];
+    if let Some(id) = summary.query_id {
+        members.push(("Query Identifier".into(), Json::Bare(id.to_string())));
+    }
     if let Some(time) = summary.planning_ms {
         members.push(("Planning Time".into(), Json::number(time, 3)));
     }

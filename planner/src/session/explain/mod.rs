@@ -82,9 +82,11 @@ pub(crate) struct Shown {
     pub timing: bool,
 }
 
-/// Times of the whole statement, in milliseconds.
+/// What is told of the whole statement; times in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Summary {
     pub planning_ms: Option<f64>,
+    /// The statement's number.
+    pub query_id: Option<i64>,
     pub execution_ms: Option<f64>,
 }

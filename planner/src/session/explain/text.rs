@@ -7,6 +7,9 @@ use std::fmt::Write;
 pub(crate) fn lines(node: &ExplainNode, shown: &Shown, summary: &Summary) -> Vec<String> {
     let mut out = Vec::new();
     write_node(node, "", "", None, shown, &mut out);
+    if let Some(id) = summary.query_id {
+        out.push(format!("Query Identifier: {id}"));
+    }
     if let Some(time) = summary.planning_ms {
         out.push(format!("Planning Time: {time:.3} ms"));
     }

@@ -38,11 +38,14 @@ pub(crate) struct Purpose {
     pub settings: Settings,
     /// Schemas in which names are looked up.
     pub path: Arc<[String]>,
+    /// Whose rights the plan was found to need no more than; one number for all superusers. Another role has plans of its own,
+    /// and what a role may do changes with what names mean.
+    pub rights: u32,
 }
 
 impl PartialEq for Purpose {
     fn eq(&self, other: &Self) -> bool {
-        self.path == other.path && self.settings.plans_like(&other.settings)
+        self.rights == other.rights && self.path == other.path && self.settings.plans_like(&other.settings)
     }
 }
 

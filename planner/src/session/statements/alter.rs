@@ -1,7 +1,8 @@
 //! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
 
 use super::constraints::{self, Checks};
-use super::{column, create, declared, defaults, partition, references, residence, view};
+use super::role::rights;
+use super::{column, create, declared, defaults, owner, partition, references, residence, view};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -12,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, CheckConstraint, DropBehavior, Ident, RenameTableNameKind,
     TableConstraint,
 };
-use tenon_storage::{Check, IndexDef, Relation};
+use tenon_storage::{Check, IndexDef, Relation, privilege};
 
 pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome> {
     let tag = || Ok(Outcome::Command(alter.kind.tag().into()));
@@ -33,6 +34,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
     };
     let relation = relation.clone();
     check_kind(alter.kind, &relation)?;
+    owner::check_alter(&binder, alter, &relation)?;
     let mut place = Target {
         schema: relation.schema_name().to_string(),
         name: relation.name().to_string(),
@@ -47,7 +49,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
             _ => {}
         }
         match (action, &relation) {
-            (Action::SetSchema(_), _) => {}
+            (Action::SetSchema(_) | Action::OwnerTo(_), _) => {}
             (_, Relation::Partition(own)) => {
                 partition::alter::action(session, own, &mut place, action)?;
                 continue;
@@ -69,6 +71,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
             Action::Parameter(parameter, value) => {
                 residence::set(session, &relation, &place, parameter, value.as_deref())?;
             }
+            Action::OwnerTo(to) => owner::relation_to(session, &relation, to)?,
             Action::Nothing => {}
             Action::Unsupported(what) => return Err(SqlError::unsupported(format!("{} {what}", alter.kind.tag()))),
         }
@@ -106,6 +109,8 @@ fn index(session: &mut Session, alter: &Alter) -> Result<Outcome> {
                 } => super::index::rename(session, &alter.name, to)?,
                 other => return Err(SqlError::unsupported(format!("ALTER INDEX {other}"))),
             },
+            // Indexes belong to whom their table belongs.
+            Action::OwnerTo(_) => {}
             Action::Nothing | Action::Column(_, ColumnChange::Nothing) => {}
             _ => return Err(SqlError::unsupported("this ALTER INDEX")),
         }
@@ -121,6 +126,8 @@ fn set_schema(session: &mut Session, relation: &Relation, place: &mut Target, to
     if to == place.schema {
         return Ok(());
     }
+    let state_now = session.state();
+    rights(session, &state_now).check_schema(to, privilege::CREATE)?;
     let transaction = session.transaction()?;
     let mut transaction = transaction.lock();
     for sequence in transaction.owned_sequences(relation.oid(), None) {
@@ -259,9 +266,7 @@ async fn one(
                 other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
             }
         }
-        AlterTableOperation::OwnerTo { .. }
-        | AlterTableOperation::ReplicaIdentity { .. }
-        | AlterTableOperation::SetOptionsParens { .. } => {}
+        AlterTableOperation::ReplicaIdentity { .. } | AlterTableOperation::SetOptionsParens { .. } => {}
         AlterTableOperation::ValidateConstraint { name } => {
             return references::validate_constraint(session, place, &fold(name)).await;
         }

@@ -75,6 +75,15 @@ fn after(earlier: Expr, mut later: Expr) -> Option<Expr> {
     None
 }
 
+/// The names of the columns that get values.
+pub(super) fn names(assignments: &[Assignment]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for assignment in assignments {
+        names.extend(assigned(assignment)?.into_iter().map(|(name, _)| name));
+    }
+    Ok(names)
+}
+
 /// Column names with the values they get.
 fn assigned(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
     let last = |name: &ObjectName| {

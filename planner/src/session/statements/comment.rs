@@ -1,5 +1,6 @@
 //! COMMENT ON: kept with the object's oid.
 
+use super::role::rights;
 use crate::catalog::bind::{fold, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -11,11 +12,32 @@ use tenon_storage::{Object, ObjectKey};
 pub(super) fn on(session: &mut Session, comment: &Comment) -> Result<Outcome> {
     session.check_writable("COMMENT")?;
     if let Some((oid, column)) = place(session, &comment.on)? {
+        check_owner(session, &comment.on, oid)?;
         let object = comment.text.as_deref().map(|text| Object::Comment(Arc::from(text)));
         let key = ObjectKey::Comment { oid, column };
         session.transaction()?.lock().put_object(key, object);
     }
     Ok(Outcome::Command("COMMENT".into()))
+}
+
+/// What is said of a thing is its owner's to say.
+fn check_owner(session: &Session, on: &Commented, oid: u32) -> Result<()> {
+    let state_now = session.state();
+    let rights = rights(session, &state_now);
+    match (on, state_now.relation_by_oid(oid)) {
+        (_, Some(relation)) => rights.check_owner(relation),
+        (Commented::Schema(name), None) => rights.check_owner_of(oid, "schema", &super::last(name)),
+        (Commented::Domain(name), None) => rights.check_owner_of(oid, "type", &super::last(name)),
+        (Commented::Index(name), None) => match session.binder().names().index(name)? {
+            Some((table, index)) => rights.check_owner_of_index(table, &index.name),
+            None => Ok(()),
+        },
+        (Commented::Constraint { table, .. }, None) => {
+            let binder = session.binder();
+            rights.check_owner(binder.names().relation(table)?)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The oid and the column's number, 0 for the object itself; None where no comment is kept.

@@ -4,7 +4,7 @@
 
 use super::references::{self, Replaced};
 use super::unique::Unique;
-use crate::catalog::bind::{Binder, conditions_of, fold, with_value};
+use crate::catalog::bind::{Binder, DomainCondition, conditions_of, fold, with_value};
 use crate::catalog::partitions;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::datetime::shown;
 use tenon_storage::{
-    Check, ColumnOrder, ExpressionIndex, IndexDef, Object, ObjectKey, Segment, StorageError, TableDefinition,
+    Check, ColumnOrder, ExpressionIndex, IndexDef, Object, ObjectKey, Segment, StorageError, Subject, TableDefinition,
     Transaction,
 };
 
@@ -58,11 +58,13 @@ struct Condition {
     /// The error for a row that is not.
     state: SqlState,
     message: String,
+    subject: Subject,
     detail: Detail,
 }
 
 impl TableChecks {
     pub(super) fn planned(binder: &Binder, definition: &Arc<TableDefinition>) -> Result<TableChecks> {
+        let of_table = || Subject::table(&definition.schema_name, &definition.name);
         let mut conditions = Vec::new();
         for column in &definition.columns {
             let Some((schema, name)) = column.domain.clone() else {
@@ -72,7 +74,13 @@ impl TableChecks {
                 continue;
             };
             let value = ast::Expr::Identifier(Ident::with_quote('"', &column.name));
-            for (_, condition, state, message) in conditions_of(binder, domain)? {
+            for DomainCondition {
+                condition,
+                state,
+                message,
+                subject,
+            } in conditions_of(binder, domain)?
+            {
                 let condition = match condition {
                     Some(condition) => with_value(condition, &value),
                     None => ast::Expr::IsNotNull(Box::new(value.clone())),
@@ -81,6 +89,7 @@ impl TableChecks {
                     met: physical(binder, condition, &definition.schema)?,
                     state: SqlState(state),
                     message,
+                    subject,
                     detail: Detail::None,
                 });
             }
@@ -97,14 +106,16 @@ impl TableChecks {
                     "new row for relation \"{}\" violates check constraint \"{}\"",
                     definition.name, check.name
                 ),
+                subject: of_table().constraint(&check.name),
                 detail: Detail::Row,
             });
         }
-        for (condition, state, message) in partitions::checks(&binder.snapshot, definition) {
+        for (condition, state, message, subject) in partitions::checks(&binder.snapshot, definition) {
             conditions.push(Condition {
                 met: physical(binder, parse_expression(&condition)?, &definition.schema)?,
                 state,
                 message,
+                subject,
                 detail: Detail::Row,
             });
         }
@@ -121,6 +132,7 @@ impl TableChecks {
                 met: physical(binder, parse_expression(&route.condition)?, &definition.schema)?,
                 state: state::CHECK_VIOLATION,
                 message: format!("no partition of relation \"{}\" found for row", route.relation),
+                subject: Subject::table(&definition.schema_name, &route.relation),
                 detail: Detail::Key(
                     partitions::shown::key_names(&route.partitioning),
                     route.partitioning.keys.iter().map(key).collect::<Result<_>>()?,
@@ -160,6 +172,7 @@ impl Checks {
             )?,
             state: state::WITH_CHECK_OPTION_VIOLATION,
             message: format!("new row violates check option for view \"{view}\""),
+            subject: Subject::table(&self.definition.schema_name, view),
             detail: Detail::Row,
         });
         Ok(self)
@@ -171,6 +184,7 @@ impl Checks {
             met: physical(binder, condition, &self.definition.schema)?,
             state: state::CHECK_VIOLATION,
             message: format!("new row for relation \"{name}\" violates partition constraint"),
+            subject: Subject::table(&self.definition.schema_name, name),
             detail: Detail::Row,
         });
         Ok(self)
@@ -232,7 +246,7 @@ impl Checks {
 
 impl Condition {
     fn violated(&self, rows: &RecordBatch, row: usize) -> SqlError {
-        let error = SqlError::new(self.state, self.message.clone());
+        let error = SqlError::new(self.state, self.message.clone()).about(self.subject.clone());
         match &self.detail {
             Detail::None => error,
             Detail::Row => {

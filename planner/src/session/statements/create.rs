@@ -13,7 +13,7 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr, IndexColumn, ObjectName, TableConstraint};
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, Generated, OnCommit, SqlType, TableDef};
+use tenon_storage::{ColumnDef, Generated, OnCommit, SqlType, TableDef, TableVersion};
 
 /// The schema and name of a new relation; a temporary one goes into the session's own schema.
 pub(super) fn target(session: &mut Session, name: &ObjectName, temporary: bool) -> Result<Target> {
@@ -30,6 +30,15 @@ pub(super) fn target(session: &mut Session, name: &ObjectName, temporary: bool) 
         return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
     }
     let schema = session.temporary_schema();
+    let state_now = session.state();
+    let asked = super::role::rights(session, &state_now);
+    if asked.check_database("", tenon_storage::privilege::TEMPORARY).is_err() {
+        let message = format!(
+            "permission denied to create temporary tables in database \"{}\"",
+            session.info.database
+        );
+        return Err(crate::catalog::rights::refused(message));
+    }
     let transaction = session.transaction()?;
     let mut transaction = transaction.lock();
     if transaction.state().schema(&schema).is_none() {
@@ -101,12 +110,33 @@ pub(super) async fn table(
             let table = transaction
                 .lock()
                 .create_table(&place.schema, &place.name, definition)?;
+            tell(session, &table, &taken);
             taken.finish(session, &table)?;
             for key in &foreign_keys {
                 references::add(session, &place, key, true).await?;
             }
             Ok(Outcome::Command(tag.into()))
         }
+    }
+}
+
+/// The sequences and indexes that a table is made with, for those who ask.
+fn tell(session: &mut Session, table: &TableVersion, taken: &Taken) {
+    for own in taken.sequences.iter().filter(|own| !own.identity) {
+        session.debug(format!(
+            "CREATE TABLE will create implicit sequence \"{}\" for serial column \"{}.{}\"",
+            own.name,
+            table.name(),
+            own.column
+        ));
+    }
+    for index in table.definition().all_indexes() {
+        let kind = if index.is_primary() { "PRIMARY KEY" } else { "UNIQUE" };
+        session.debug(format!(
+            "CREATE TABLE / {kind} will create implicit index \"{}\" for table \"{}\"",
+            index.name,
+            table.name()
+        ));
     }
 }
 
@@ -173,6 +203,7 @@ async fn create_from_file(
     else {
         return Ok(None);
     };
+    session.binder().check_reads_files()?;
     let file = files::source(&session.engine.services, session.cancel(), &name, format)?;
     let fields: Vec<_> = file
         .columns

@@ -115,6 +115,7 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, action: &Dom
     session.check_writable("ALTER DOMAIN")?;
     let binder = session.binder();
     let domain = binder.domain(name).ok_or_else(|| undefined(name))?;
+    binder.check_owner_of_type(domain.oid, &domain.schema_name, &domain.name)?;
     let mut next = (*domain).clone();
     let missing = |constraint: &str| {
         let message = format!(
@@ -159,6 +160,7 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, action: &Dom
                 let message = format!("schema \"{to}\" does not exist");
                 return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
             }
+            binder.rights().check_schema(to, tenon_storage::privilege::CREATE)?;
             next.schema_name = to.clone();
         }
     }
@@ -246,6 +248,7 @@ pub(super) fn drop(session: &mut Session, names: &[ObjectName], if_exists: bool,
             session.notice(format!("{}, skipping", error.message));
             continue;
         };
+        binder.check_owner_of_type(domain.oid, &domain.schema_name, &domain.name)?;
         drop_one(session, &domain, cascade)?;
     }
     Ok(Outcome::Command("DROP DOMAIN".into()))

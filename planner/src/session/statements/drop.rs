@@ -1,7 +1,9 @@
 //! DROP TABLE, VIEW, SCHEMA and INDEX; TRUNCATE.
 
+use super::role::rights;
 use super::{partition, references};
 use crate::catalog::bind::{fold, undefined};
+use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::parse;
@@ -11,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     CascadeOption, ObjectName, ObjectNamePart, ObjectType, Truncate, TruncateIdentityOption, visit_relations,
 };
 use std::ops::ControlFlow;
-use tenon_storage::{DatabaseState, Relation, Sequence};
+use tenon_storage::{DatabaseState, Relation, Sequence, privilege};
 
 /// The views whose text reads a relation.
 pub(super) fn readers(snapshot: &DatabaseState, schema: &str, name: &str) -> Vec<(String, String)> {
@@ -164,6 +166,13 @@ pub(super) async fn objects(
                     let hint = format!("Use DROP {} to remove {article} {kind}.", kind.to_uppercase());
                     return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint(hint));
                 }
+                let of_schema = binder
+                    .snapshot
+                    .schema(found.schema_name())
+                    .map_or(0, |schema| schema.oid);
+                if !binder.rights().owns(of_schema) {
+                    binder.rights().check_owner(found)?;
+                }
                 if let Some(sequence) = found.as_sequence() {
                     release_sequence(session, sequence, cascade)?;
                 }
@@ -190,6 +199,7 @@ pub(super) async fn objects(
                     session.notice(format!("schema \"{last}\" does not exist, skipping"));
                     continue;
                 };
+                rights(session, &snapshot).check_owner_of(entry.oid, "schema", &last)?;
                 if cascade {
                     let within: Vec<u32> = entry.relations.values().map(Relation::oid).collect();
                     for relation in entry.relations.keys() {
@@ -240,6 +250,7 @@ pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Resu
             let hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.";
             return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint(hint));
         }
+        binder.rights().check(found, privilege::TRUNCATE)?;
         if let Some(own) = found.as_partition().cloned() {
             partition::empty(session, &own).await?;
             continue;
@@ -253,12 +264,21 @@ pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Resu
         tables.push(found.oid());
     }
     let cascade = truncate.cascade == Some(CascadeOption::Cascade);
+    let state_now = session.state();
+    let acting = session.acting_in(&state_now);
     for oid in references::tables_to_truncate(session, &tables, cascade)? {
         let transaction = session.transaction()?;
         let mut transaction = transaction.lock();
         let Some(table) = transaction.state().table_by_oid(oid).cloned() else {
             continue;
         };
+        if !tables.contains(&oid) {
+            let asked = Rights {
+                state: &state_now,
+                acting,
+            };
+            asked.check(&Relation::Table(table.clone()), privilege::TRUNCATE)?;
+        }
         transaction.truncate(&table.definition().schema_name, table.name())?;
         if truncate.identity == Some(TruncateIdentityOption::Restart) {
             for own in transaction.owned_sequences(oid, None) {

@@ -83,6 +83,7 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, change: &Typ
             (false, _) => SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{shown}\" does not exist")),
         });
     };
+    binder.check_owner_of_type(of.oid, &of.schema_name, &of.name)?;
     let done = Ok(Outcome::Command("ALTER TYPE".into()));
     let (mut labels, mut schema, mut own_name) = (of.labels.clone(), of.schema_name.clone(), of.name.clone());
     match change {
@@ -123,9 +124,9 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, change: &Typ
                 let message = format!("schema \"{to}\" does not exist");
                 return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
             }
+            binder.rights().check_schema(to, tenon_storage::privilege::CREATE)?;
             schema.clone_from(to);
         }
-        TypeChange::Nothing => return done,
         TypeChange::Other => return Err(SqlError::unsupported("this form of ALTER TYPE")),
     }
     let next = EnumType::register(of.oid, of.array_oid, &schema, &own_name, labels);

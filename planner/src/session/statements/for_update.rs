@@ -23,7 +23,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{LockMode, Relation, RowLocation, TableVersion};
+use tenon_storage::{LockMode, Relation, RowLocation, TableVersion, privilege};
 
 /// A table whose rows are locked.
 struct Target {
@@ -196,6 +196,10 @@ fn targets(binder: &Binder, query: &ast::Query) -> Result<Vec<Target>> {
             // Queries in FROM stand for them.
             Relation::View(_) | Relation::Partition(_) => continue,
         };
+        let rights = binder.rights();
+        if !rights.has_any(relation, privilege::UPDATE) {
+            rights.check(relation, privilege::UPDATE)?;
+        }
         found.push(Target {
             table: table.clone(),
             alias,

@@ -2,6 +2,8 @@
 //! PL/pgSQL are kept, so that scripts that create them run on, and refused where they are called.
 
 use super::create;
+use super::grant::Thing;
+use super::role::rights;
 use crate::catalog::bind::{parts, undefined_function};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
@@ -139,6 +141,62 @@ fn shown_type(declared: &str) -> String {
     }
 }
 
+/// A function as something that has an owner.
+pub(super) fn thing(key: &ObjectKey, object: &Object) -> Option<Thing> {
+    let ObjectKey::Function {
+        schema,
+        name,
+        arguments,
+    } = key
+    else {
+        return None;
+    };
+    let (oid, kind) = object.secured()?;
+    Some(Thing {
+        kind,
+        oid,
+        schema: Some(schema.clone()),
+        name: format!("{name}({})", arguments.join(", ")),
+        word: "function",
+    })
+}
+
+/// The one function of a name, of any arguments where none are given.
+pub(super) fn named(session: &Session, name: &ObjectName, arguments: Option<&[String]>) -> Result<Thing> {
+    let mut given = parts(name);
+    let last = given.pop().unwrap_or_default();
+    let schemas = match given.pop() {
+        Some(schema) => vec![schema],
+        None => session.binder().facts.path.clone(),
+    };
+    let arguments = arguments.map(|types| types.iter().map(|own| shown_type(own)).collect::<Vec<_>>());
+    let state_now = session.state();
+    let is_it = |key: &ObjectKey| match key {
+        ObjectKey::Function {
+            schema,
+            name,
+            arguments: own,
+        } => schemas.contains(schema) && *name == last && arguments.as_ref().is_none_or(|given| given == own),
+        _ => false,
+    };
+    let mut found = state_now.objects().iter().filter(|(key, _)| is_it(key));
+    match (found.next(), found.next()) {
+        (Some((key, object)), None) => thing(key, object).ok_or_else(|| SqlError::internal("a function is none")),
+        (Some(_), Some(_)) => {
+            let message = format!("function name \"{last}\" is not unique");
+            Err(SqlError::new(SqlState("42725"), message)
+                .hint("Specify the argument list to select the function unambiguously."))
+        }
+        (None, _) => {
+            let message = match &arguments {
+                Some(arguments) => undefined_function(&last, arguments).message,
+                None => format!("could not find a function named \"{last}\""),
+            };
+            Err(SqlError::new(state::UNDEFINED_FUNCTION, message))
+        }
+    }
+}
+
 pub(super) fn drop_all(
     session: &mut Session,
     names: &[(ObjectName, Option<Vec<String>>)],
@@ -166,7 +224,13 @@ pub(super) fn drop_all(
         };
         let found: Vec<ObjectKey> = state_now.objects().keys().filter(is_it).cloned().collect();
         match found.as_slice() {
-            [only] => session.transaction()?.lock().put_object(only.clone(), None),
+            [only] => {
+                if let Some(thing) = state_now.objects().get(only).and_then(|object| thing(only, object)) {
+                    // Errors name it as the statement does.
+                    rights(session, &state_now).check_owner_of(thing.oid, thing.word, &parts(name).join("."))?;
+                }
+                session.transaction()?.lock().put_object(only.clone(), None);
+            }
             [] => {
                 let message = match &arguments {
                     Some(arguments) => undefined_function(&last, arguments).message,

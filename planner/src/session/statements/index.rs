@@ -1,8 +1,10 @@
 //! CREATE INDEX, DROP INDEX, ALTER INDEX.
 
+use super::role::rights;
 use super::unique::Unique;
 use super::{constraints, defaults, references};
 use crate::catalog::bind::{fold, parts};
+use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
@@ -10,7 +12,7 @@ use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName, OrderByOptions};
 use tenon_executor::index::IndexData;
-use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, IndexKind, Relation};
+use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, IndexKind, Relation, privilege};
 
 /// Operator classes that are their types' own.
 const OWN_CLASSES: [&str; 20] = [
@@ -64,8 +66,14 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
             SqlError::new(state::WRONG_OBJECT_TYPE, message).detail("This operation is not supported for views.")
         );
     };
-    let (schema, table) = (table.definition().schema_name.clone(), table.name().to_string());
+    let work = Work::CreateIndex {
+        table: table.oid(),
+        rows: table.rows(),
+    };
     let snapshot = session.state();
+    rights(session, &snapshot).check_owner(&Relation::Table(table.clone()))?;
+    let (schema, table) = (table.definition().schema_name.clone(), table.name().to_string());
+    rights(session, &snapshot).check_schema(&schema, privilege::CREATE)?;
     if let Some(name) = &def.name
         && create.if_not_exists
         && snapshot.schema(&schema).is_some_and(|entry| entry.has(name))
@@ -83,6 +91,7 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     }
     let transaction = session.transaction()?;
     let budget = session.engine.database().budget().clone();
+    let _working = session.backend.works(work);
     // A unique index checks the rows that are there, and the index is built: on the query threads.
     run::background(&session.engine, async move {
         let name = transaction.lock().create_index(&schema, &table, def)?;
@@ -281,9 +290,21 @@ pub(super) fn existing(session: &Session, name: &ObjectName) -> Result<Option<(S
         .hint(format!("Use DROP {} to remove a {kind}.", kind.to_uppercase())))
 }
 
+/// An index is changed by whom its table belongs to.
+fn check_owner(session: &Session, schema: &str, name: &str) -> Result<()> {
+    let state_now = session.state();
+    let of_expressions = state_now.schema(schema).and_then(|entry| entry.expression_index(name));
+    let table = of_expressions.map(|(table, _)| table);
+    match table.or_else(|| state_now.index(schema, name).map(|(table, _)| table)) {
+        Some(table) => rights(session, &state_now).check_owner_of_index(table, name),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn drop(session: &mut Session, name: &ObjectName, if_exists: bool, cascade: bool) -> Result<()> {
     match existing(session, name)? {
         Some((schema, name)) => {
+            check_owner(session, &schema, &name)?;
             let state_now = session.state();
             if let Some((table, index)) = state_now.index(&schema, &name)
                 && index.kind == IndexKind::Unique
@@ -317,6 +338,7 @@ pub(super) fn rename(session: &Session, name: &ObjectName, to: &ObjectName) -> R
     let shown = parts(name).join(".");
     match existing(session, name)? {
         Some((schema, own)) => {
+            check_owner(session, &schema, &own)?;
             let (transaction, to) = (session.transaction()?, to.remove(0));
             let mut transaction = transaction.lock();
             if !transaction.change_expression_index(&schema, &own, Some(&to))? {

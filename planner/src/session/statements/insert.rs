@@ -7,7 +7,7 @@ use super::query::{Reads, StatementInput};
 use super::returning::ReturningColumns;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
-use super::{Description, conflict, defaults, moments, parameters, query, returning, value_rows};
+use super::{Description, conflict, defaults, moments, parameters, permitted, query, returning, select, value_rows};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -33,7 +33,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::bits::BITS;
 use tenon_storage::types::NUMERIC;
-use tenon_storage::{ArrayType, ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter};
+use tenon_storage::{
+    ArrayType, ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter, privilege,
+};
 
 /// An INSERT whose names are known.
 pub(super) struct Resolved {
@@ -443,7 +445,67 @@ pub(super) fn explained(
     params: &[ScalarValue],
 ) -> Result<LogicalPlan> {
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
-    plan(binder, &resolve(binder, insert)?, insert, &declared, params)
+    let resolved = resolve(binder, insert)?;
+    check(binder, insert, &resolved)?;
+    plan(binder, &resolved, insert, &declared, params)
+}
+
+/// Whether the role that acts may insert these rows.
+fn check(binder: &Binder, insert: &Insert, resolved: &Resolved) -> Result<()> {
+    if binder.acting.superuser {
+        return Ok(());
+    }
+    let TableObject::TableName(name) = &insert.table else {
+        return Ok(());
+    };
+    let relation = binder.names().relation(name)?;
+    let definition = resolved.table.definition();
+    let named: Vec<String> = match insert.columns.is_empty() {
+        true => relation
+            .columns()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect(),
+        false => insert.columns.iter().map(super::last).collect(),
+    };
+    permitted::columns(binder, relation, privilege::INSERT, named.iter().map(String::as_str))?;
+    let (view, table) = (resolved.view.as_ref(), &resolved.table);
+    permitted::below(binder, view, table, privilege::INSERT, Some(&resolved.targets))?;
+    let mut read: Vec<String> = Vec::new();
+    if let Some(on) = on_conflict(insert)? {
+        match &on.conflict_target {
+            Some(ast::ConflictTarget::Columns(columns)) => read.extend(columns.iter().map(fold)),
+            Some(ast::ConflictTarget::OnConstraint(_)) => {
+                let index = conflict::target(definition, on.conflict_target.as_ref())?;
+                let columns = index.into_iter().flat_map(|index| &index.columns);
+                read.extend(columns.map(|at| definition.columns[*at].name.clone()));
+            }
+            None => {}
+        }
+        if let OnConflictAction::DoUpdate(update) = &on.action {
+            let changed = super::assign::names(&update.assignments)?;
+            permitted::columns(binder, relation, privilege::UPDATE, changed.iter().map(String::as_str))?;
+            permitted::below(binder, view, table, privilege::UPDATE, None)?;
+            let values = update.assignments.iter().map(|assignment| &assignment.value);
+            let exprs: Vec<&ast::Expr> = values.chain(&update.selection).collect();
+            read.extend(permitted::named(definition, &exprs));
+        }
+    }
+    if !read.is_empty() {
+        permitted::columns(binder, relation, privilege::SELECT, read.iter().map(String::as_str))?;
+    }
+    let own_alias = insert.table_alias.as_ref().map(|alias| &alias.alias);
+    let factor = select::factor(name.clone(), own_alias.cloned());
+    let read = permitted::Read {
+        target: relation,
+        factor: &factor,
+        beside: Vec::new(),
+        with: None,
+        exprs: Vec::new(),
+        returning: insert.returning.as_deref(),
+    };
+    read.check(binder)
 }
 
 pub(super) async fn run(
@@ -459,6 +521,7 @@ pub(super) async fn run(
     if resolved.table.definition().schema_name != session.temporary_schema() {
         session.check_writable("INSERT")?;
     }
+    check(&binder, insert, &resolved)?;
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     let table = resolved.table.clone();
     let of_source = session.source_binder();
@@ -517,6 +580,7 @@ fn rows(
     params: &[ScalarValue],
 ) -> Result<StatementInput> {
     let described = prepared.plan.lock().take();
+    let described = described.filter(|_| prepared.rights == session.plan_rights());
     let keeps = resolved.view.is_none() && prepared.is_insert(insert);
     if keeps && let Some(kept) = query::found(session, prepared, params) {
         return StatementInput::of_kept(session, prepared, &kept, params);

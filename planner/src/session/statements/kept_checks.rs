@@ -74,6 +74,8 @@ impl KeptChecks {
                 purpose: Purpose {
                     settings: binder.facts.settings.clone(),
                     path: binder.facts.path.clone().into(),
+                    // Conditions of a table need no rights of who writes to it.
+                    rights: 0,
                 },
                 checks: checks.clone(),
             });

@@ -9,7 +9,7 @@ use crate::pg::parse::like::MARK;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{ColumnDef as Declared, DataType, ForeignKeyConstraint};
 use tenon_storage::{
-    ColumnDef, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef, TableDefinition,
+    ColumnDef, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef, TableDefinition, privilege,
 };
 
 /// What LIKE takes over beside names, types and NOT NULL.
@@ -91,6 +91,7 @@ pub(super) fn expand(
             SqlError::new(state::WRONG_OBJECT_TYPE, message).detail("This operation is not supported for sequences.")
         );
     }
+    binder.rights().check(relation, privilege::SELECT)?;
     match relation.as_table() {
         Some(table) => of_table(session, &binder, table.definition(), including, place, into, taken)?,
         None => into.columns.extend(super::create::columns_of(relation.columns(), &[])?),

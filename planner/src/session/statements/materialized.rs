@@ -3,6 +3,7 @@
 use super::{create, insert, qualify, query};
 use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::identity::Acting;
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::{NO_DATA, parse};
 use crate::pg::statement::Kind;
@@ -65,6 +66,7 @@ pub(super) async fn refresh(session: &mut Session, name: &ObjectName, with_data:
         let message = format!("\"{}\" is not a materialized view", relation.name());
         return Err(SqlError::unsupported_as(message));
     };
+    binder.rights().check_owner(relation)?;
     let (schema, name) = (definition.schema_name.clone(), definition.name.clone());
     let Some(Kind::Sql(tree)) = parse(sql)?.into_iter().next().map(|statement| statement.kind) else {
         return Err(SqlError::internal("a materialized view has no query"));
@@ -72,7 +74,10 @@ pub(super) async fn refresh(session: &mut Session, name: &ObjectName, with_data:
     let ast::Statement::Query(source) = *tree else {
         return Err(SqlError::internal("a materialized view has no query"));
     };
-    let plan = query::plan(&binder, &source, &[])?;
+    // Its rows are what its owner may read.
+    let mut reader = binder.clone();
+    reader.acting = Acting::of(&binder.snapshot, binder.snapshot.owner(relation.oid()));
+    let plan = query::plan(&reader, &source, &[])?;
     let transaction = session.transaction()?;
     transaction.lock().truncate(&schema, &name)?;
     transaction.lock().set_populated(&schema, &name, with_data)?;

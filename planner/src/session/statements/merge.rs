@@ -7,7 +7,7 @@
 
 use super::constraints::Checks;
 use super::references::{self, Replaced};
-use super::{Description, assign, change, defaults, insert, parameters, query, row_locks, select};
+use super::{Description, assign, change, defaults, insert, parameters, permitted, query, row_locks, select};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -34,7 +34,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{Keys, Relation, TableVersion};
+use tenon_storage::{Keys, Relation, TableVersion, privilege};
 
 const ACTION: &str = "\u{1}action";
 
@@ -94,6 +94,7 @@ async fn run_once(
     if merging.table.definition().schema_name != session.temporary_schema() {
         session.check_writable("MERGE")?;
     }
+    check(&binder, merge, with)?;
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     let plan = query::bind(merging.plan(&binder, &declared)?.0, params)?;
     let table = merging.table;
@@ -119,6 +120,54 @@ async fn run_once(
         change::replace(session, &table, keep, rows, checks, found.replaced).await?;
     }
     Ok(Some(Outcome::Command(format!("MERGE {}", found.rows))))
+}
+
+/// Whether the role that acts may do what the clauses say.
+fn check(binder: &Binder, merge: &Merge, with: Option<&With>) -> Result<()> {
+    let TableFactor::Table { name, .. } = &merge.table else {
+        return Ok(());
+    };
+    if binder.acting.superuser {
+        return Ok(());
+    }
+    let relation = binder.names().relation(name)?;
+    let mut exprs = vec![(*merge.on).clone()];
+    for clause in &merge.clauses {
+        exprs.extend(clause.predicate.clone());
+        match &clause.action {
+            MergeAction::Insert(insert) => {
+                let listed: Vec<String> = insert.columns.iter().map(super::last).collect();
+                let all = || {
+                    relation
+                        .columns()
+                        .fields()
+                        .iter()
+                        .map(|field| field.name().clone())
+                        .collect()
+                };
+                let named: Vec<String> = if listed.is_empty() { all() } else { listed };
+                permitted::columns(binder, relation, privilege::INSERT, named.iter().map(String::as_str))?;
+            }
+            MergeAction::Update(update) => {
+                let named = assign::names(&update.assignments)?;
+                permitted::columns(binder, relation, privilege::UPDATE, named.iter().map(String::as_str))?;
+                exprs.extend(update.assignments.iter().map(|assignment| assignment.value.clone()));
+            }
+            MergeAction::Delete { .. } => permitted::whole(binder, relation, privilege::DELETE)?,
+        }
+    }
+    let read = permitted::Read {
+        target: relation,
+        factor: &merge.table,
+        beside: vec![TableWithJoins {
+            relation: merge.source.clone(),
+            joins: Vec::new(),
+        }],
+        with,
+        exprs,
+        returning: None,
+    };
+    read.check(binder)
 }
 
 fn refused(name: &str, what: &str) -> SqlError {
@@ -276,7 +325,7 @@ impl Merging {
 
     /// The plan, whose columns are the place of the target's row, the number of the WHEN and the new row.
     fn plan(&self, binder: &Binder, types: &[u32]) -> Result<(LogicalPlan, Vec<FieldRef>)> {
-        let mut own = binder.clone();
+        let mut own = binder.clone().without_asking(self.table.oid());
         own.positions_of = Some(self.table.oid());
         let mut tree = self.select.clone();
         rewrite(&mut tree);

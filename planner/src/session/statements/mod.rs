@@ -2,6 +2,7 @@
 
 mod alter;
 mod analyze;
+mod arguments;
 mod assign;
 mod change;
 mod column;
@@ -20,17 +21,22 @@ mod explain;
 mod for_update;
 mod function;
 mod generated;
+mod grant;
 mod index;
 mod inner_locks;
 mod insert;
 mod kept_checks;
 mod like;
 mod materialized;
+mod membership;
 mod merge;
 mod moments;
 mod named;
+mod origins;
+mod owner;
 mod parameters;
 mod partition;
+mod permitted;
 mod qualify;
 mod query;
 pub(crate) mod references;
@@ -83,7 +89,11 @@ pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u3
         Kind::Fetch(fetch) => return cursor::describe(session, fetch),
         _ => return Ok(Description::default()),
     };
-    describe_tree(session, tree, types)
+    // What the statement may not do is told when it runs.
+    let before = std::mem::replace(&mut session.describes, true);
+    let described = describe_tree(session, tree, types);
+    session.describes = before;
+    described
 }
 
 /// The same of a statement's tree.
@@ -128,6 +138,18 @@ fn describe_tree(session: &mut Session, tree: &ast::Statement, types: &[u32]) ->
 
 /// Runs a statement inside the session's open transaction.
 pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[ScalarValue]) -> Result<Outcome> {
+    let changes_rows = matches!(
+        &prepared.statement.kind,
+        Kind::Sql(tree) if matches!(
+            tree.as_ref(),
+            ast::Statement::Query(_) | ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)
+        )
+    );
+    if !changes_rows {
+        // What it makes belongs to who acts.
+        let creator = session.acting().role;
+        session.transaction()?.lock().set_creator(creator);
+    }
     let tree = match &prepared.statement.kind {
         Kind::Sql(tree) => tree,
         Kind::Copy(copy) => return copy::run(session, prepared, copy).await,
@@ -258,6 +280,11 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
         Definition::DropAbsent(drop) => drop_absent(session, drop),
         Definition::Lock(names) => lock(session, names),
         Definition::Role { tag, change } => role::change(session, change, tag),
+        Definition::Grant(statement) => grant::run(session, statement),
+        Definition::DefaultRights(statement) => grant::defaults(session, statement),
+        Definition::OwnerTo { tag, of, to } => owner::change(session, tag, of, to),
+        Definition::Owned { of, to, cascade } => Box::pin(owner::owned(session, of, to.as_ref(), *cascade)).await,
+        Definition::Refused(what) => Err(SqlError::unsupported(what)),
         Definition::SetConstraints { names, deferred } => {
             references::set_constraints(session, names.as_deref(), *deferred)
         }
@@ -291,6 +318,13 @@ fn lock(session: &Session, names: &[ast::ObjectName]) -> Result<Outcome> {
     let binder = session.binder();
     for name in names {
         let relation = binder.names().relation(name)?;
+        use tenon_storage::privilege::{DELETE, INSERT, SELECT, TRUNCATE, UPDATE};
+        if !binder
+            .rights()
+            .has_one(relation, SELECT | INSERT | UPDATE | DELETE | TRUNCATE)
+        {
+            return Err(crate::catalog::rights::denied(relation.kind(), relation.name()));
+        }
         if relation.as_sequence().is_some() {
             let message = format!("cannot lock relation \"{}\"", relation.name());
             return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message)

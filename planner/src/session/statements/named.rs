@@ -4,6 +4,7 @@ use super::Description;
 use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::functions::session::now_us;
 use crate::pg::outcome::Outcome;
 use crate::pg::rewrite::rewrite;
 use crate::pg::statement::{Kind, Statement};
@@ -27,7 +28,7 @@ pub(super) fn prepare(
     inner: &ast::Statement,
 ) -> Result<Outcome> {
     let name = fold(name);
-    if session.named.contains_key(&name) {
+    if session.has_statement(&name) {
         let message = format!("prepared statement \"{name}\" already exists");
         return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message));
     }
@@ -43,6 +44,8 @@ pub(super) fn prepare(
         params,
         columns,
         slot: Arc::default(),
+        entry: Arc::default(),
+        prepared_us: now_us(),
     };
     session.named.insert(name, named);
     Ok(Outcome::Command("PREPARE".into()))
@@ -54,7 +57,23 @@ fn find(session: &Session, name: Option<&ObjectName>) -> Result<Named> {
         .and_then(|part| part.as_ident())
         .map(fold)
         .unwrap_or_default();
-    session.named.get(&name).cloned().ok_or_else(|| {
+    let by_protocol = |prepared: &Arc<Prepared>| Named {
+        statement: prepared.statement.clone(),
+        params: prepared.param_fields.clone(),
+        columns: prepared.columns.clone(),
+        slot: prepared.slot.clone(),
+        entry: prepared.entry.clone(),
+        prepared_us: prepared.prepared_us,
+    };
+    let named = session.named.get(&name).cloned();
+    let found = named.or_else(|| {
+        session
+            .prepared
+            .get(&name)
+            .filter(|_| !name.is_empty())
+            .map(by_protocol)
+    });
+    found.ok_or_else(|| {
         SqlError::new(
             state::INVALID_SQL_STATEMENT_NAME,
             format!("prepared statement \"{name}\" does not exist"),
@@ -89,6 +108,8 @@ pub(super) async fn bound(
         params,
         columns,
         slot,
+        entry,
+        prepared_us,
     } = find(session, name)?;
     if params.len() != arguments.len() {
         let message = "wrong number of parameters for prepared statement";
@@ -103,6 +124,7 @@ pub(super) async fn bound(
         values.push(evaluate(session, argument, field).await?);
     }
     let prepared = Prepared {
+        rights: 0,
         params: params.iter().map(|field| crate::pg::types::pg_type(field)).collect(),
         param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
         param_fields: params,
@@ -110,6 +132,8 @@ pub(super) async fn bound(
         statement,
         plan: parking_lot::Mutex::new(None),
         slot,
+        entry,
+        prepared_us,
     };
     Ok((prepared, values))
 }
@@ -152,11 +176,12 @@ fn literal(expr: &Expr, data_type: &DataType) -> Option<ScalarValue> {
 
 pub(super) fn deallocate(session: &mut Session, name: &Ident) -> Result<Outcome> {
     if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
-        session.named.clear();
+        session.forget_statements();
         return Ok(Outcome::Command("DEALLOCATE ALL".into()));
     }
     let name = fold(name);
-    if session.named.remove(&name).is_none() {
+    let removed = session.named.remove(&name).is_some();
+    if !removed && (name.is_empty() || session.prepared.remove(&name).is_none()) {
         let message = format!("prepared statement \"{name}\" does not exist");
         return Err(SqlError::new(state::INVALID_SQL_STATEMENT_NAME, message));
     }

@@ -1,10 +1,12 @@
 //! The types of `$1`, `$2`, ...: declared by the client, said by a cast, inferred by the planner, else text.
 
+use super::arguments;
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
+use crate::pg::functions::constant::is_void;
 use crate::pg::types::{planner::PgTypePlanner, type_for_oid};
-use crate::pg::walk::Visit;
+use crate::pg::walk::{Visit, VisitMut};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::planner::TypePlanner;
@@ -12,6 +14,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{self, ExprSchemable, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, SelectItem, Value, Visitor,
+    VisitorMut,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -22,15 +25,28 @@ use tenon_storage::{ArrayType, SqlType, TableDefinition};
 const PARAMETERS_MAX: usize = 65_535;
 
 /// Plans a statement and finds the type of each of its parameters.
-pub(super) fn plan(binder: &Binder, tree: ast::Statement, types: &[u32]) -> Result<(LogicalPlan, Vec<FieldRef>)> {
+pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> Result<(LogicalPlan, Vec<FieldRef>)> {
+    if !binder.facts.dimensions.is_empty() {
+        let _ = VisitMut::visit(&mut tree, &mut Deepened(&binder.facts.dimensions));
+    }
     let hints = hints(&tree)?;
     let count = hints.count.max(types.len());
     if count == 0 {
         return Ok((binder.plan(tree, Vec::new())?, Vec::new()));
     }
     let mut known = declared(types, count)?;
+    for (field, dimensions) in known.iter_mut().zip(binder.facts.dimensions.iter()) {
+        if let Some(own) = field {
+            *field = Some(with_dimensions(own, *dimensions));
+        }
+    }
     for (at, field) in &hints.certain {
         known[*at].get_or_insert_with(|| field.clone());
+    }
+    for (at, declared) in &hints.casts {
+        if let (None, Ok(of)) = (&known[*at], binder.sql_type(declared)) {
+            known[*at] = Some(Arc::new(of.field("", true)));
+        }
     }
     let text = || Arc::new(Field::new("", DataType::Utf8View, true));
     let first = match binder.plan(tree.clone(), known.clone()) {
@@ -68,6 +84,8 @@ pub(super) fn plan(binder: &Binder, tree: ast::Statement, types: &[u32]) -> Resu
             && at < count
             && *field.data_type() != DataType::Null
         {
+            // Beside what says nothing it is text, which that is kept as.
+            let field = if is_void(&field) { text() } else { field };
             known[at].get_or_insert(field);
         }
     }
@@ -78,6 +96,51 @@ pub(super) fn plan(binder: &Binder, tree: ast::Statement, types: &[u32]) -> Resu
         field.get_or_insert_with(text);
     });
     Ok((binder.plan(tree, known.clone())?, known.into_iter().flatten().collect()))
+}
+
+/// Casts of parameters to array types, which say as many dimensions as the parameters have: to PostgreSQL it is one type.
+struct Deepened<'a>(&'a [usize]);
+
+impl VisitorMut for Deepened<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Cast {
+            expr: inner, data_type, ..
+        } = expr
+            && let Expr::Value(value) = inner.as_ref()
+            && let Value::Placeholder(id) = &value.value
+            && let Some(dimensions) = index(id).and_then(|at| self.0.get(at))
+        {
+            let mut declared = 0;
+            let mut of = &*data_type;
+            while let ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(item, _)) = of {
+                (declared, of) = (declared + 1, item);
+            }
+            if declared > 0 {
+                for _ in declared..*dimensions {
+                    let item = Box::new(data_type.clone());
+                    *data_type = ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(item, None));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// An array's field with so many dimensions; that of another type as it is.
+fn with_dimensions(field: &FieldRef, dimensions: usize) -> FieldRef {
+    let DataType::List(item) = field.data_type() else {
+        return field.clone();
+    };
+    if dimensions < 2 {
+        return field.clone();
+    }
+    let list = (1..dimensions).fold(item.clone(), |item, _| {
+        Arc::new(Field::new("item", DataType::List(item), true))
+    });
+    // What it says of its type says the number of dimensions too.
+    Arc::new(Field::new(field.name(), DataType::List(list), true))
 }
 
 /// Parameters that are arrays: what `x = ANY ($1)` compares with x.
@@ -146,6 +209,8 @@ pub(super) struct Hints {
     pub count: usize,
     /// Told by a cast or by LIMIT.
     pub certain: BTreeMap<usize, FieldRef>,
+    /// Cast to types that are not the system's: enums and their arrays.
+    pub casts: Vec<(usize, ast::DataType)>,
     /// Where the planner has nothing to infer from: select items, arguments.
     pub free: Vec<usize>,
 }
@@ -209,17 +274,23 @@ impl Visitor for Hints {
                 }
             }
             Expr::Cast { expr, data_type, .. } => {
-                if let Some(at) = placeholder(expr)
-                    && let Ok(Some(field)) = PgTypePlanner.plan_type_field(data_type)
-                {
-                    self.certain.entry(at).or_insert(field);
+                if let Some(at) = placeholder(expr) {
+                    match PgTypePlanner.plan_type_field(data_type) {
+                        Ok(Some(field)) => drop(self.certain.entry(at).or_insert(field)),
+                        _ => self.casts.push((at, data_type.clone())),
+                    }
                 }
             }
             Expr::Function(function) => {
                 if let FunctionArguments::List(list) = &function.args {
-                    for argument in &list.args {
-                        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument {
-                            self.free.extend(placeholder(expr));
+                    for (number, argument) in list.args.iter().enumerate() {
+                        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
+                            && let Some(at) = placeholder(expr)
+                        {
+                            self.free.push(at);
+                            if let Some(of) = arguments::type_of(&function.name, &list.args, number) {
+                                self.certain.entry(at).or_insert_with(|| Arc::new(of.field("", true)));
+                            }
                         }
                     }
                 }

@@ -1,10 +1,11 @@
 //! SELECT, VALUES, TABLE: rows.
 
-use super::{Description, for_update, moments, parameters};
+use super::{Description, for_update, moments, origins, parameters};
 use crate::catalog::bind::Binder;
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
+use crate::pg::functions::held::with_values;
 use crate::pg::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::rewrite;
 use crate::pg::types::describe as describe_columns;
@@ -13,7 +14,7 @@ use crate::session::run::{self, ExecutionContext, Source};
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::FieldRef;
-use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
@@ -24,7 +25,7 @@ pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32])
     let binder = session.binder();
     let tree = checked(query)?;
     let (plan, params) = parameters::plan(&binder, tree, types)?;
-    let columns = Some(describe_columns(session.columns(&plan)?.as_ref()));
+    let columns = Some(origins::told(&plan, describe_columns(session.columns(&plan)?.as_ref())));
     Ok(Description {
         params,
         columns,
@@ -69,8 +70,7 @@ pub(super) fn bind(plan: LogicalPlan, params: &[ScalarValue]) -> Result<LogicalP
     if params.is_empty() {
         return Ok(plan);
     }
-    plan.replace_params_with_values(&ParamValues::from(params.to_vec()))
-        .map_err(|error| from_datafusion(&error))
+    with_values(plan, params).map_err(|error| from_datafusion(&error))
 }
 
 /// The plan of a query that names where rows of a table lie, which are no columns of its own, and its columns.
@@ -88,7 +88,10 @@ pub(super) fn with_positions(
         .project(own.map(Expr::Column))
         .and_then(LogicalPlanBuilder::build)
         .map_err(|error| from_datafusion(&error))?;
-    let columns = as_promised(prepared, describe_columns(session.columns(&plan)?.as_ref()))?;
+    let columns = as_promised(
+        prepared,
+        origins::told(&plan, describe_columns(session.columns(&plan)?.as_ref())),
+    )?;
     Ok((plan, columns))
 }
 
@@ -181,7 +184,8 @@ fn made(
         .plan
         .lock()
         .take()
-        .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state) && !session.surroundings.are_some());
+        .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state) && !session.surroundings.are_some())
+        .filter(|_| prepared.rights == session.plan_rights());
     // Plans that hold a value of their statement serve no other.
     let (plan, described, reusable) = match cached {
         Some((_, plan)) => (plan, prepared.columns.clone(), true),
@@ -193,7 +197,10 @@ fn made(
     };
     let columns = match described {
         Some(columns) => columns,
-        None => as_promised(prepared, describe_columns(session.columns(&plan)?.as_ref()))?,
+        None => as_promised(
+            prepared,
+            origins::told(&plan, describe_columns(session.columns(&plan)?.as_ref())),
+        )?,
     };
     let source = source(session, prepared, plan, reusable.then_some(Reads::Only), params)?;
     Ok((columns, source))

@@ -81,6 +81,7 @@ pub(super) fn look_again(session: &Session) -> Result<Found> {
 }
 
 async fn waited(session: &Session, wait: Wait) -> Result<()> {
+    let _waiting = session.backend.waits("Lock", "transactionid");
     let limit = async {
         match session.settings.times().lock {
             Some(limit) => tokio::time::sleep(limit).await,

@@ -1,13 +1,33 @@
 //! CREATE SCHEMA, with what is created in it.
 
+use super::role;
 use crate::catalog::bind::fold;
+use crate::catalog::rights::refused;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
+use crate::pg::parse::definition::role::named;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{self, SchemaName};
+use tenon_storage::privilege;
 
 pub(super) fn schema(session: &mut Session, name: &SchemaName, if_not_exists: bool) -> Result<Outcome> {
     session.check_writable("CREATE SCHEMA")?;
+    let owner = match name {
+        SchemaName::NamedAuthorization(_, owner) | SchemaName::UnnamedAuthorization(owner) => {
+            Some(role::oid(session, &named(owner), false)?)
+        }
+        SchemaName::Simple(_) => None,
+    };
+    let state_now = session.state();
+    let asked = role::rights(session, &state_now);
+    if let Some(owner) = owner
+        && !asked.acting.superuser
+        && !state_now.is_member(asked.acting.role, owner)
+    {
+        let message = format!("must be member of role \"{}\"", role::shown(session, owner));
+        return Err(refused(message));
+    }
+    asked.check_database(&session.info.database, privilege::CREATE)?;
     let name = schema_named(name);
     if name.starts_with("pg_") {
         return Err(SqlError::new(
@@ -26,7 +46,10 @@ pub(super) fn schema(session: &mut Session, name: &SchemaName, if_not_exists: bo
             format!("schema \"{name}\" already exists"),
         ));
     } else {
-        transaction.lock().create_schema(&name)?;
+        let mut transaction = transaction.lock();
+        transaction.set_creator(owner.unwrap_or(asked.acting.role));
+        transaction.create_schema(&name)?;
+        transaction.set_creator(asked.acting.role);
     }
     Ok(Outcome::Command("CREATE SCHEMA".into()))
 }

@@ -57,6 +57,7 @@ pub(super) fn alter(
         let message = format!("\"{}\" is not a sequence", relation.name());
         return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
     };
+    binder.rights().check_owner(relation)?;
     let owner = owner(session, options, &sequence.schema_name)?;
     if owner.is_some() && sequence.owner.as_ref().is_some_and(|owner| owner.identity) {
         return Err(

@@ -3,6 +3,7 @@
 use super::{Description, role, text_rows};
 use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, SqlState};
+use crate::pg::functions::notify::Action;
 use crate::pg::outcome::{Outcome, RowsTag};
 use crate::pg::settings::unrecognized;
 use crate::session::Session;
@@ -231,10 +232,11 @@ pub(super) fn discard(session: &mut Session, sql: &str) -> Result<Outcome> {
                 let message = "DISCARD ALL cannot run inside a transaction block";
                 return Err(SqlError::new(crate::pg::error::state::ACTIVE_SQL_TRANSACTION, message));
             }
-            session.named.clear();
+            session.forget_statements();
             session.cursors.clear();
             session.taken.lock().forget();
             session.settings = session.startup().clone();
+            session.listening.pending.push(Action::UnlistenAll)?;
             drop_temporary(session)?;
         }
         "TEMP" | "TEMPORARY" => drop_temporary(session)?,

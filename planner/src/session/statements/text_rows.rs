@@ -14,6 +14,7 @@ pub(crate) fn columns(names: &[&str]) -> Vec<ColumnDesc> {
             name: name.to_string(),
             data_type: DataType::Utf8View,
             pg_type: PgType { oid: 25, typmod: -1 },
+            origin: None,
         })
         .collect()
 }

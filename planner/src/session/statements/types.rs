@@ -68,11 +68,14 @@ pub(super) fn drop(session: &mut Session, names: &[ObjectName], if_exists: bool,
     session.check_writable("DROP TYPE")?;
     for name in names {
         let binder = session.binder();
+        let owned = |oid: u32, schema: &str, name: &str| binder.check_owner_of_type(oid, schema, name);
         if let Some(domain) = binder.domain(name) {
+            owned(domain.oid, &domain.schema_name, &domain.name)?;
             domain::drop_one(session, &domain, cascade)?;
             continue;
         }
         if let Some(of) = binder.enum_named(name) {
+            owned(of.oid, &of.schema_name, &of.name)?;
             enums::drop_one(session, of, cascade)?;
             continue;
         }
@@ -84,6 +87,7 @@ pub(super) fn drop(session: &mut Session, names: &[ObjectName], if_exists: bool,
             session.notice(format!("{message}, skipping"));
             continue;
         };
+        owned(composite.oid, &composite.schema_name, &composite.name)?;
         drop_composite(session, &composite, cascade)?;
     }
     Ok(Outcome::Command("DROP TYPE".into()))

@@ -11,7 +11,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::physical_plan::PhysicalExpr;
 use std::collections::HashSet;
 use std::sync::Arc;
-use tenon_storage::{TableDefinition, TableVersion};
+use tenon_storage::{Subject, TableDefinition, TableVersion};
 
 /// The unique indexes of a table that storage does not check.
 pub(super) struct Unique(Vec<Key>);
@@ -20,6 +20,8 @@ struct Key {
     name: String,
     /// The expressions as errors show them.
     shown: String,
+    /// What errors are about.
+    subject: Subject,
     values: Vec<Arc<dyn PhysicalExpr>>,
     predicate: Option<Arc<dyn PhysicalExpr>>,
     nulls_not_distinct: bool,
@@ -34,6 +36,7 @@ impl Unique {
             keys.push(Key {
                 name: index.name.clone(),
                 shown: index.keys.join(", "),
+                subject: Subject::table(&definition.schema_name, &definition.name).constraint(&index.name),
                 values: index.keys.iter().map(planned).collect::<Result<_>>()?,
                 predicate: match &index.predicate {
                     Some(text) => Some(physical(binder, parse_expression(text)?, schema)?),
@@ -101,11 +104,9 @@ impl Key {
         });
         let shown: Vec<String> = shown.collect();
         let message = format!("duplicate key value violates unique constraint \"{}\"", self.name);
-        SqlError::new(state::UNIQUE_VIOLATION, message).detail(format!(
-            "Key ({})=({}) already exists.",
-            self.shown,
-            shown.join(", ")
-        ))
+        SqlError::new(state::UNIQUE_VIOLATION, message)
+            .about(self.subject.clone())
+            .detail(format!("Key ({})=({}) already exists.", self.shown, shown.join(", ")))
     }
 }
 

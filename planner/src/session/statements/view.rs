@@ -16,7 +16,9 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
         session.check_writable("CREATE VIEW")?;
     }
     let place = target(session, &create.name, create.temporary)?;
-    let binder = session.binder();
+    // What it reads is asked when it is read.
+    let mut binder = session.binder();
+    binder.describes = true;
     let mut source = create.query.clone();
     super::qualify::relations(&binder, &mut source);
     super::stars::spell_out(&binder, &mut source);
@@ -35,6 +37,9 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
             drop(transaction);
             session.notice(format!("relation \"{}\" already exists, skipping", place.name));
             return Ok(Outcome::Command("CREATE VIEW".into()));
+        }
+        if create.or_replace {
+            binder.rights().check_owner(there)?;
         }
         if create.or_replace && there.as_table().is_none() {
             let old = there.columns().fields();

@@ -121,9 +121,11 @@ impl Kept {
 }
 
 impl KeptStatements for Texts {
-    fn shown(&self, settings: &Settings, path: &[String]) -> Vec<KeptStatement> {
+    fn shown(&self, settings: &Settings, path: &[String], rights: u32) -> Vec<KeptStatement> {
         let own = self.kept.lock();
-        let is_of = |purpose: &Purpose| *purpose.path == *path && purpose.settings.plans_like(settings);
+        let is_of = |purpose: &Purpose| {
+            purpose.rights == rights && *purpose.path == *path && purpose.settings.plans_like(settings)
+        };
         let texts = own.texts.values().flatten().filter(|text| is_of(&text.purpose));
         let shown = texts.map(|text| KeptStatement {
             text: text.prepared.sql().to_owned(),
@@ -229,6 +231,9 @@ impl Session {
             let before = pinned.len();
             match self.with_parameters(&found).await {
                 Some(parameterised) => {
+                    // It is counted as the statement that it is a form of.
+                    let entry = engine.tracked.entry(&prepared.entry, &prepared.statement);
+                    let _ = parameterised.entry.set(entry.clone());
                     let fits = fitting(&parameterised, &found.literals);
                     if fits.iter().all(|fits| *fits) {
                         self.keep(found.key, Arc::new(parameterised));

@@ -20,6 +20,7 @@ impl Transaction {
             Ok(())
         })?;
         let oid = self.table(schema, table)?.oid();
+        self.column_renamed(oid, column, Some(to));
         self.rename_owner(oid, column, to)
     }
 
@@ -188,6 +189,7 @@ impl Transaction {
         let mut definition = (**current.definition()).clone();
         let index = column_of(&definition, column)?;
         self.drop_owned_sequences(current.oid(), Some(column))?;
+        self.column_renamed(current.oid(), column, None);
         definition.columns.remove(index);
         definition.dictionaries.remove(index);
         definition.drop_from_indexes(index);

@@ -12,6 +12,7 @@ mod merge;
 mod objects;
 mod partition;
 mod references;
+mod rights;
 mod row_locks;
 mod rows;
 mod views;
@@ -27,6 +28,7 @@ use super::locks::Holder;
 use super::moves::Removed;
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
+use super::rights::Secured;
 use super::sequence::Sequence;
 use super::state::{DatabaseState, PUBLIC, Relation, SchemaEntry, View};
 use super::table::{TableDefinition, TableVersion};
@@ -74,6 +76,8 @@ pub struct Transaction {
     schemas_created: BTreeSet<String>,
     schemas_dropped: BTreeSet<String>,
     references: references::References,
+    /// Whose is what it makes.
+    creator: u32,
 }
 
 impl Transaction {
@@ -88,6 +92,7 @@ impl Transaction {
             schemas_created: BTreeSet::new(),
             schemas_dropped: BTreeSet::new(),
             references: Default::default(),
+            creator: super::roles::BOOTSTRAP,
         }
     }
 
@@ -125,8 +130,10 @@ impl Transaction {
             oid: oid.unwrap_or_else(|| self.database.new_oid()),
             relations: BTreeMap::new(),
         };
+        let oid = entry.oid;
         self.state_mut().change_meaning();
         self.state_mut().schemas.insert(name.to_string(), Arc::new(entry));
+        self.own(Secured::Schema, oid, 0);
         Ok(())
     }
 
@@ -155,6 +162,7 @@ impl Transaction {
             }
         }
         self.drop_objects_of(name);
+        self.disown(schema.oid);
         self.state_mut().change_meaning();
         self.state_mut().schemas.remove(name);
         if !self.schemas_created.remove(name) {
@@ -176,6 +184,7 @@ impl Transaction {
         let table = TableVersion::new(definition, Vec::new());
         self.touch_created(oid);
         self.put(Relation::Table(table));
+        self.own_relation(schema, oid, Secured::Table);
         for index in unique {
             self.create_index(schema, name, index)?;
         }
@@ -208,6 +217,7 @@ impl Transaction {
         }
         for relation in gone {
             self.drop_comments(relation.oid());
+            self.disown(relation.oid());
             let touch = self.touch(&relation);
             touch.rewrite();
             if touch.base.is_none() {

@@ -1,6 +1,7 @@
 //! Sequences, and what is no relation.
 
 use super::super::objects::{Object, ObjectKey};
+use super::super::rights::Secured;
 use super::super::sequence::{Sequence, SequenceDef, SequenceOwner};
 use super::super::state::Relation;
 use super::Transaction;
@@ -21,6 +22,7 @@ impl Transaction {
         let sequence = Sequence::new(oid, schema, name, def, owner).with_log(self.database.sequence_log(schema));
         let sequence = Arc::new(sequence);
         self.put(Relation::Sequence(sequence.clone()));
+        self.own_relation(schema, oid, Secured::Sequence);
         Ok(sequence)
     }
 
@@ -92,13 +94,22 @@ impl Transaction {
     /// Puts an object in the place of the one there, if any; None drops it.
     pub fn put_object(&mut self, key: ObjectKey, object: Option<Object>) {
         let before = self.state.objects.get(&key).cloned();
+        let is_new = before.is_none();
         self.objects.entry(key.clone()).or_insert(before);
         self.state_mut().change_meaning();
+        let made = object.as_ref().filter(|_| is_new).and_then(Object::secured);
+        let schema = made.and_then(|_| Some(self.state.schema(key.schema()?)?.oid));
         let objects = &mut self.state_mut().objects;
         match object {
             Some(object) => objects.insert(key, object),
             None => objects.remove(&key),
         };
+        // One that has only been renamed has an owner.
+        if let Some((oid, kind)) = made
+            && self.state.rights(oid).is_none()
+        {
+            self.own(kind, oid, schema.unwrap_or(0));
+        }
     }
 
     /// Drops what is said of an object that goes.

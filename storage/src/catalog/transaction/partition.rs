@@ -1,6 +1,7 @@
 //! Partitions: made, and following the table whose rows they name.
 
 use super::super::partition::{Partition, Partitioning};
+use super::super::rights::Secured;
 use super::super::state::Relation;
 use super::super::table::TableVersion;
 use super::Transaction;
@@ -21,8 +22,9 @@ impl Transaction {
             columns.as_slice()
         };
         let partition = partition.aligned(known, root.definition());
-        let oid = partition.oid;
+        let (oid, schema) = (partition.oid, partition.schema_name.clone());
         self.put(Relation::Partition(Arc::new(partition)));
+        self.own_relation(&schema, oid, Secured::Table);
         self.root_changed(root.oid())?;
         Ok(oid)
     }

@@ -30,6 +30,7 @@ impl Transaction {
         let current = self.table_by_oid(table_oid)?;
         check_fit(&segments, current.definition())?;
         let rows = segments.iter().map(|segment| segment.rows() as u64).sum();
+        current.definition().usage.changed(0, rows);
         let next = current.changed(&Removed::default(), &segments, false, self.database.budget())?;
         let touch = self.touch(&Relation::Table(current.clone()));
         touch.keys_changed = true;
@@ -73,6 +74,9 @@ impl Transaction {
                 removed_of_others.push((segment.whole().clone(), gone));
             }
         }
+        let gone = keep.iter().flatten().map(|keep| keep.len() - keep.true_count());
+        let new = added.iter().map(|segment| segment.rows() as u64).sum();
+        current.definition().usage.changed(gone.sum::<usize>() as u64, new);
         let next = current.changed(&removed, &added, keys == Keys::Kept, self.database.budget())?;
         let touch = self.touch(&Relation::Table(current.clone()));
         touch.keys_changed |= keys == Keys::Changed && !added.is_empty();

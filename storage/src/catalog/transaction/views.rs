@@ -1,6 +1,7 @@
 //! Views: made, replaced, and checked by.
 
 use super::Transaction;
+use crate::catalog::rights::Secured;
 use crate::catalog::state::{CheckOption, Relation, View};
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::datatypes::SchemaRef;
@@ -12,6 +13,7 @@ impl Transaction {
         let oid = self.database.new_oid();
         self.touch_created(oid);
         self.put(view(oid, schema, name, sql, columns));
+        self.own_relation(schema, oid, Secured::Table);
         Ok(())
     }
 

@@ -8,7 +8,9 @@ use super::call;
 use crate::catalog::bind::fold;
 use crate::catalog::system::functions::{reg_name, reg_oid};
 use crate::pg::walk::taken;
-use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, Ident, ObjectName, SelectItem, SetExpr, Statement};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, Function, Ident, ObjectName, SelectItem, SetExpr, Statement,
+};
 
 /// The alias that a type name stands for.
 fn alias_of(data_type: &DataType) -> Option<RegType> {
@@ -30,8 +32,53 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// Rewrites a cast whose operand has been rewritten already.
+/// Whether an expression is what `pg_typeof` gives, here the name of a type.
+fn is_type_name(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_type_name(inner),
+        Expr::Function(Function { name, .. }) => is_named(name, "pg_typeof"),
+        _ => false,
+    }
+}
+
+fn is_named(name: &ObjectName, wanted: &str) -> bool {
+    let last = name.0.last().and_then(|part| part.as_ident()).map(fold);
+    last.as_deref() == Some(wanted)
+}
+
+/// Rewrites a cast whose operand has been rewritten already, or a comparison of a type's name with an oid.
 pub(super) fn rewrite(expr: &mut Expr) {
+    let oid = reg_oid(RegType::Type);
+    let looked_up = |name: &mut Expr| {
+        let operand = taken(name);
+        *name = call(&reg_oid(RegType::Type), vec![operand]);
+    };
+    if let Expr::BinaryOp {
+        left,
+        op: BinaryOperator::Eq | BinaryOperator::NotEq,
+        right,
+    } = expr
+    {
+        let is_oid = |expr: &Expr| matches!(expr, Expr::Function(Function { name, .. }) if is_named(name, &oid));
+        if is_type_name(left) && is_oid(right) {
+            looked_up(left);
+        } else if is_type_name(right) && is_oid(left) {
+            looked_up(right);
+        }
+        return;
+    }
+    if let Expr::Cast {
+        expr: operand,
+        data_type: DataType::Custom(to, _),
+        array: false,
+        ..
+    } = expr
+        && is_named(to, "oid")
+        && is_type_name(operand)
+    {
+        looked_up(operand);
+        return;
+    }
     let Expr::Cast {
         expr: operand,
         data_type,

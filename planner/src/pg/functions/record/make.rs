@@ -1,5 +1,6 @@
 //! `ROW(...)`: a record of its arguments, which are called f1, f2 and so on; and one whose columns have names.
 
+use crate::pg::types::OID_KEY;
 use datafusion::arrow::array::{ArrayRef, StructArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
@@ -11,33 +12,50 @@ use std::sync::Arc;
 
 /// A record of names and values in turn. A name that no client can write.
 pub(crate) const RECORD: &str = "\u{1}record";
+/// The same of a composite type, whose oid stands before them.
+pub(crate) const COMPOSITE: &str = "\u{1}composite";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Row,
+    Record,
+    Composite,
+}
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Make {
-    named: bool,
+    kind: Kind,
     signature: Signature,
 }
 
-fn make(named: bool) -> ScalarUDF {
+fn make(kind: Kind) -> ScalarUDF {
     let any = TypeSignature::OneOf(vec![TypeSignature::Nullary, TypeSignature::VariadicAny]);
     ScalarUDF::new_from_impl(Make {
-        named,
+        kind,
         signature: Signature::new(any, Volatility::Immutable),
     })
 }
 
 pub(super) fn row() -> ScalarUDF {
-    make(false)
+    make(Kind::Row)
 }
 
 pub(super) fn record() -> ScalarUDF {
-    make(true)
+    make(Kind::Record)
+}
+
+pub(super) fn composite() -> ScalarUDF {
+    make(Kind::Composite)
 }
 
 impl Make {
     /// The arguments that are values.
     fn values<'a, T>(&self, all: &'a [T]) -> impl Iterator<Item = &'a T> {
-        let (first, step) = if self.named { (1, 2) } else { (0, 1) };
+        let (first, step) = match self.kind {
+            Kind::Row => (0, 1),
+            Kind::Record => (1, 2),
+            Kind::Composite => (2, 2),
+        };
         all.iter().skip(first).step_by(step)
     }
 }
@@ -52,7 +70,11 @@ fn kept(data_type: &DataType) -> DataType {
 
 impl ScalarUDFImpl for Make {
     fn name(&self) -> &str {
-        if self.named { RECORD } else { "row" }
+        match self.kind {
+            Kind::Row => "row",
+            Kind::Record => RECORD,
+            Kind::Composite => COMPOSITE,
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -64,19 +86,28 @@ impl ScalarUDFImpl for Make {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let name = |at: usize| match self.named {
-            true => args.scalar_arguments[2 * at]
-                .and_then(|name| name.try_as_str().flatten())
-                .unwrap_or_default()
-                .to_string(),
-            false => format!("f{}", at + 1),
+        let written = |at: usize| {
+            let name = args.scalar_arguments[at].and_then(|name| name.try_as_str().flatten());
+            name.unwrap_or_default().to_string()
         };
-        let fields = self
-            .values(args.arg_fields)
-            .enumerate()
-            .map(|(at, own)| Field::new(name(at), kept(own.data_type()), true).with_metadata(own.metadata().clone()));
+        let name = |at: usize| match self.kind {
+            Kind::Row => format!("f{}", at + 1),
+            Kind::Record => written(2 * at),
+            Kind::Composite => written(2 * at + 1),
+        };
+        let fields = self.values(args.arg_fields).enumerate().map(|(at, own)| {
+            let field = Field::new(name(at), kept(own.data_type()), true);
+            match own.data_type() {
+                // Only a value itself says its composite type.
+                DataType::Struct(_) => field,
+                _ => field.with_metadata(own.metadata().clone()),
+            }
+        });
         let fields: Fields = fields.collect();
-        Ok(Arc::new(Field::new(self.name(), DataType::Struct(fields), false)))
+        let oid = args.scalar_arguments.first().filter(|_| self.kind == Kind::Composite);
+        let oid = oid.and_then(|oid| Some((OID_KEY.to_string(), (*oid)?.to_string())));
+        let record = Field::new(self.name(), DataType::Struct(fields), false);
+        Ok(Arc::new(record.with_metadata(oid.into_iter().collect())))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -10,7 +10,7 @@ mod populate;
 mod text;
 
 pub(crate) use field::FIELD;
-pub(crate) use make::RECORD;
+pub(crate) use make::{COMPOSITE, RECORD};
 pub(crate) use text::{from_text, parse_record};
 
 use datafusion::logical_expr::{Expr, ScalarUDF, lit};
@@ -27,7 +27,7 @@ pub(crate) fn of_names_and_values(arguments: Vec<Expr>) -> Expr {
 }
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    let mut all = vec![make::row(), make::record(), field::function()];
+    let mut all = vec![make::row(), make::record(), make::composite(), field::function()];
     all.extend(populate::functions());
     all
 }

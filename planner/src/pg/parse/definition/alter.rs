@@ -49,6 +49,7 @@ pub(crate) enum Action {
     CheckOption(Option<String>),
     /// SET or RESET of a table's tenon.device, or of another parameter of that namespace.
     Parameter(String, Option<String>),
+    OwnerTo(super::RoleName),
     /// Accepted: it changes how PostgreSQL stores or guards rows, not what they are.
     Nothing,
     Unsupported(String),
@@ -120,7 +121,10 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
     if take_words(parser, &["set", "schema"]) {
         return parser.parse_identifier().map(Action::SetSchema);
     }
-    let harmless: [&[&str]; 8] = [
+    if take_words(parser, &["owner", "to"]) {
+        return super::role::name(parser).map(Action::OwnerTo);
+    }
+    let harmless: [&[&str]; 7] = [
         &["cluster", "on"],
         &["set", "without", "cluster"],
         &["set", "without", "oids"],
@@ -128,7 +132,6 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
         &["set", "unlogged"],
         &["set", "tablespace"],
         &["set", "access", "method"],
-        &["owner", "to"],
     ];
     for words in harmless {
         if take_words(parser, words) {

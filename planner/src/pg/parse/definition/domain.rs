@@ -103,7 +103,11 @@ pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
         DomainAction::Rename(word(parser.parse_identifier()?))
     } else if take_words(parser, &["set", "schema"]) {
         DomainAction::SetSchema(word(parser.parse_identifier()?))
-    } else if take_words(parser, &["owner", "to"]) || take_words(parser, &["validate", "constraint"]) {
+    } else if take_words(parser, &["owner", "to"]) {
+        let to = super::role::name(parser)?;
+        let (tag, of) = ("ALTER DOMAIN".to_string(), super::grant::Owned::Type(name));
+        return Ok(Definition::OwnerTo { tag, of, to });
+    } else if take_words(parser, &["validate", "constraint"]) {
         parser.parse_identifier()?;
         DomainAction::Nothing
     } else {

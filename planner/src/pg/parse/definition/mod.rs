@@ -5,6 +5,7 @@ pub(crate) mod alter;
 pub(crate) mod comment;
 pub(crate) mod domain;
 pub(crate) mod function;
+pub(crate) mod grant;
 pub(crate) mod partition;
 pub(crate) mod role;
 pub(crate) mod sequence;
@@ -16,7 +17,7 @@ pub(crate) use comment::{Comment, Commented};
 pub(crate) use domain::{CreateDomain, DomainAction};
 pub(crate) use function::CreateFunction;
 pub(crate) use partition::PartitionChange;
-pub(crate) use role::RoleChange;
+pub(crate) use role::{RoleChange, RoleName, RoleOptions};
 pub(crate) use sequence::SequenceOptions;
 pub(crate) use types::{NewType, TypeChange};
 
@@ -84,12 +85,27 @@ pub(crate) enum Definition {
         tag: String,
         change: RoleChange,
     },
+    Grant(Box<grant::Grant>),
+    DefaultRights(Box<grant::DefaultRights>),
+    OwnerTo {
+        tag: String,
+        of: grant::Owned,
+        to: RoleName,
+    },
+    /// REASSIGN OWNED, or without another owner DROP OWNED.
+    Owned {
+        of: Vec<RoleName>,
+        to: Option<RoleName>,
+        cascade: bool,
+    },
+    /// 0A000, by the statement's first words.
+    Refused(String),
 }
 
 /// Whether a statement with these first words is parsed here.
 pub(crate) fn knows(words: &[String]) -> bool {
     let word = |at: usize| words.get(at).map_or("", String::as_str);
-    if role::knows(words) {
+    if role::knows(words) || grant::knows(words) {
         return true;
     }
     match (word(0), word(1)) {
@@ -111,6 +127,9 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
         .collect();
     if role::knows(&first) {
         return role::parse(parser);
+    }
+    if grant::knows(&first) {
+        return grant::parse(parser);
     }
     for (words, or_replace, is_procedure) in [
         (["create", "function"].as_slice(), false, false),

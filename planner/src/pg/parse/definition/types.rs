@@ -28,8 +28,6 @@ pub(crate) enum TypeChange {
     RenameValue(String, String),
     Rename(String),
     SetSchema(String),
-    /// OWNER TO: nothing is withheld from anyone.
-    Nothing,
     Other,
 }
 
@@ -97,14 +95,15 @@ pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
     } else if take_words(parser, &["set", "schema"]) {
         TypeChange::SetSchema(fold(&parser.parse_identifier()?))
     } else {
-        let change = match take_words(parser, &["owner", "to"]) {
-            true => TypeChange::Nothing,
-            false => TypeChange::Other,
-        };
+        if take_words(parser, &["owner", "to"]) {
+            let to = super::role::name(parser)?;
+            let (tag, of) = ("ALTER TYPE".to_string(), super::grant::Owned::Type(name));
+            return Ok(Definition::OwnerTo { tag, of, to });
+        }
         while parser.peek_token().token != Token::EOF {
             parser.next_token();
         }
-        change
+        TypeChange::Other
     };
     Ok(Definition::AlterType { name, change })
 }

@@ -6,12 +6,13 @@
 //! subquery: their calls are computed with the row.
 
 mod functions;
+mod guards;
 mod references;
 mod shape;
 
 use super::subqueries::distinct_over;
 use crate::pg::functions::aggregate::single::{ONLY_ROW, SINGLE_ROW};
-use crate::pg::nodes::{Apply, ApplyKind, Binding};
+use crate::pg::nodes::{Apply, ApplyKind, Binding, GUARD};
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -261,15 +262,9 @@ fn expressions(node: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan>
         .into_iter()
         .map(|expr| {
             let name = kept.save(&expr);
-            let expr = expr.transform_down(|expr| {
-                if subquery_of(&expr).is_none() {
-                    return Ok(Transformed::no(expr));
-                }
-                let (expr, applied) = one(expr, &mut input, names)?;
-                changed |= applied;
-                Ok(Transformed::new(expr, true, TreeNodeRecursion::Jump))
-            })?;
-            Ok(name.restore(expr.data))
+            let (expr, applied) = guards::rewritten(expr, None, &mut input, names)?;
+            changed |= applied;
+            Ok(name.restore(expr))
         })
         .collect::<Result<Vec<_>>>()?;
     let node = node.with_new_exprs(exprs, vec![input])?.recompute_schema()?;
@@ -295,8 +290,9 @@ fn alone(node: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan> {
     .data()
 }
 
-/// A subquery expression in its new form, and whether the input now computes it.
-fn one(expr: Expr, input: &mut LogicalPlan, names: &AliasGenerator) -> Result<(Expr, bool)> {
+/// A subquery expression in its new form, and whether the input now computes it. `guard`: for which rows its value is asked
+/// for; None: for all.
+fn one(expr: Expr, guard: Option<&Expr>, input: &mut LogicalPlan, names: &AliasGenerator) -> Result<(Expr, bool)> {
     let Some(subquery) = subquery_of(&expr) else {
         return Ok((expr, false));
     };
@@ -311,9 +307,14 @@ fn one(expr: Expr, input: &mut LogicalPlan, names: &AliasGenerator) -> Result<(E
     }
     let name = names.next("__apply");
     let alias = TableReference::bare(name.clone());
+    let guard = guard.map(|guard| Binding {
+        value: guard.clone(),
+        id: GUARD.into(),
+    });
     match expr {
         Expr::ScalarSubquery(_) => {
-            let (plan, bindings) = substituted(plan, &schema)?;
+            let (plan, mut bindings) = substituted(plan, &schema)?;
+            bindings.extend(guard);
             let checked = !shape::gives_one_row_at_most(&plan);
             let single = if checked { single_row(plan)? } else { plan };
             let value = single.schema().columns().remove(0);
@@ -325,7 +326,8 @@ fn one(expr: Expr, input: &mut LogicalPlan, names: &AliasGenerator) -> Result<(E
             Ok((if checked { ONLY_ROW.call(vec![value]) } else { value }, true))
         }
         Expr::Exists(Exists { negated, .. }) => {
-            let (plan, bindings) = substituted(plan, &schema)?;
+            let (plan, mut bindings) = substituted(plan, &schema)?;
+            bindings.extend(guard);
             marked(plan, bindings, input, &alias, negated, names)
         }
         Expr::InSubquery(InSubquery {
@@ -334,7 +336,7 @@ fn one(expr: Expr, input: &mut LogicalPlan, names: &AliasGenerator) -> Result<(E
             let (plan, mut bindings) = substituted(plan, &schema)?;
             let item = Expr::Column(plan.schema().columns().remove(0));
             let (value, more) = references::of_row(*value, &schema, &DFSchema::empty())?;
-            bindings.extend(more);
+            bindings.extend(more.into_iter().chain(guard));
             // Not in: no item equals, and none might.
             let condition = match negated {
                 true => Expr::IsNotFalse(Box::new(value.eq(item))),

@@ -1,6 +1,7 @@
 //! ANALYZE: takes larger samples of columns for the planner.
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::functions::session::now_us;
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::analyze::Analyze;
 use crate::session::Session;
@@ -27,7 +28,14 @@ pub(super) async fn run(session: &mut Session, analyze: &Analyze) -> Result<Outc
             }
         }
     }
-    for (table, columns) in work {
+    let rights = binder.rights();
+    let (own, others): (Vec<_>, Vec<_>) = work.into_iter().partition(|(table, _)| rights.owns(table.oid()));
+    for (table, _) in others {
+        let what = if analyze.tag == "VACUUM" { "vacuum" } else { "analyze" };
+        let message = format!("permission denied to {what} \"{}\", skipping it", table.name());
+        session.warn(SqlState("01000"), message);
+    }
+    for (table, columns) in own {
         if analyze.verbose {
             let name = format!("{}.{}", table.definition().schema_name, table.name());
             session.inform(format!("analyzing \"{name}\""));
@@ -41,6 +49,7 @@ pub(super) async fn run(session: &mut Session, analyze: &Analyze) -> Result<Outc
                 own.analyze(column);
                 tokio::task::yield_now().await;
             }
+            own.definition().usage.analyzed(now_us());
             Ok(())
         })
         .await?;

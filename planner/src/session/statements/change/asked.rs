@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{Generated, Keys, TableDefinition, TableVersion};
+use tenon_storage::{Generated, Keys, Relation, TableDefinition, TableVersion};
 
 /// An UPDATE or DELETE as a query for rows to change.
 pub(super) struct Change {
@@ -162,7 +162,7 @@ impl<'a> Asked<'a> {
 }
 
 /// The table that a DELETE names.
-fn only_table(delete: &Delete) -> Result<&TableWithJoins> {
+pub(super) fn only_table(delete: &Delete) -> Result<&TableWithJoins> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     match from.as_slice() {
         [only] => Ok(only),
@@ -174,6 +174,8 @@ fn only_table(delete: &Delete) -> Result<&TableWithJoins> {
 pub(super) struct Target {
     pub table: Arc<TableVersion>,
     pub view: Option<Through>,
+    /// What the statement names.
+    pub relation: Relation,
     pub alias: String,
     /// Stands for it in the query for its rows.
     factor: TableFactor,
@@ -194,6 +196,7 @@ impl Target {
             None => factor.clone(),
         };
         Ok(Target {
+            relation: binder.names().relation(name)?.clone(),
             table,
             view,
             alias,
@@ -209,7 +212,7 @@ impl Target {
         }
     }
 
-    fn relation(&self, of: &TableWithJoins) -> TableWithJoins {
+    fn in_from(&self, of: &TableWithJoins) -> TableWithJoins {
         TableWithJoins {
             relation: self.factor.clone(),
             joins: of.joins.clone(),
@@ -270,7 +273,7 @@ fn of_update(binder: &Binder, update: &Update, target: Target) -> Result<Change>
             format!("\u{1}new {}", own.name),
         ));
     }
-    let mut from = vec![target.relation(&update.table)];
+    let mut from = vec![target.in_from(&update.table)];
     match &update.from {
         Some(UpdateTableFromKind::AfterSet(more) | UpdateTableFromKind::BeforeSet(more)) => from.extend(more.clone()),
         None => {}
@@ -297,7 +300,7 @@ fn of_delete(delete: &Delete, target: Target) -> Result<Change> {
         }
         items.extend(whole(delete.using.as_deref().unwrap_or_default()));
     }
-    let mut from: Vec<TableWithJoins> = vec![target.relation(only)];
+    let mut from: Vec<TableWithJoins> = vec![target.in_from(only)];
     from.extend(delete.using.iter().flatten().cloned());
     Ok(Change {
         select: select::of(items, from, delete.selection.clone()),
@@ -315,7 +318,8 @@ pub(super) fn plan(
     change: &Change,
     types: &[u32],
 ) -> Result<(LogicalPlan, Vec<FieldRef>, ReturningColumns)> {
-    let mut own_binder = binder.clone();
+    // What the statement reads of its target for its client is asked beside this.
+    let mut own_binder = binder.clone().without_asking(change.target.table.oid());
     own_binder.positions_of = Some(change.target.table.oid());
     let mut tree = change.select.clone();
     if system::touches(&tree) {

@@ -6,6 +6,7 @@
 
 mod asked;
 mod found;
+mod rights;
 
 pub(super) use found::replace;
 
@@ -111,7 +112,9 @@ pub(super) fn explained(
         ast::Statement::Delete(delete) => Asked::Delete(delete),
         _ => return Err(SqlError::internal("neither UPDATE nor DELETE")),
     };
-    let change = asked.change(binder, asked.target(binder)?, None)?;
+    let target = asked.target(binder)?;
+    asked.check(binder, &target, None)?;
+    let change = asked.change(binder, target, None)?;
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     query::bind(plan(binder, &change, &declared)?.0, params)
 }
@@ -126,6 +129,7 @@ fn source(
     target: Target,
 ) -> Result<(StatementInput, ReturningColumns, Assigned)> {
     let described = prepared.plan.lock().take();
+    let described = described.filter(|_| prepared.rights == session.plan_rights());
     let keeps = with.is_none() && target.view.is_none() && asked.is_of_one_table() && asked.is_whole(prepared);
     let own = || ReturningColumns::of(&target.table, Some(target.alias.clone())).with(asked.xmax());
     if keeps && let Some(kept) = query::found(session, prepared, params) {
@@ -167,6 +171,7 @@ async fn run(
     if table.definition().schema_name != session.temporary_schema() {
         session.check_writable(what)?;
     }
+    asked.check(binder, &target, with)?;
     let (rows, seen, assigned) = source(session, binder, (prepared, params), (asked, with), target)?;
     let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let changed = sizes.iter().map(|_| None).collect();

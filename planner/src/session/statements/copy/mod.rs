@@ -4,11 +4,12 @@ mod fill;
 mod options;
 mod sink;
 
-use super::{defaults, insert, query, select, updatable};
+use super::{defaults, insert, permitted, query, select, updatable};
 use crate::catalog::files;
+use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
-use crate::pg::outcome::{CopyIn, CopyOut, Outcome};
+use crate::pg::outcome::{BatchStream, CopyIn, CopyOut, CopyProgress, Outcome};
 use crate::pg::parse::copy::{Copy, CopyEndpoint, Source};
 use crate::pg::statement::Kind;
 use crate::pg::types::describe as describe_columns;
@@ -21,12 +22,13 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem};
 use fill::Fill;
+use futures::StreamExt;
 use options::Options;
 use sink::{Destination, Sink};
 use std::path::Path;
 use std::sync::Arc;
 use tenon_storage::load::{CopyFormat, CopyLoader, FileFormat, Target, load_file};
-use tenon_storage::{Generated, Relation, TableDefinition, TableVersion};
+use tenon_storage::{Generated, Relation, TableDefinition, TableVersion, privilege};
 
 pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy) -> Result<Outcome> {
     if copy.to && copy.filter.is_some() {
@@ -45,6 +47,7 @@ pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy)
             let binder = session.binder();
             let relation = binder.names().relation(name)?;
             refuse_copy_to(relation)?;
+            let oid = relation.oid();
             if is_divided(relation) {
                 let message = format!("cannot copy from partitioned table \"{}\"", relation.name());
                 return Err(
@@ -71,13 +74,25 @@ pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy)
             let ast::Statement::Query(query) = select::over(name.clone(), items) else {
                 return Err(SqlError::internal("COPY made no query"));
             };
-            to(session, copy, &query).await
+            to(session, copy, &query, oid).await
         }
         (Source::Query(query), _, _) if prepared.statement.may_lock => {
             changed(session, prepared, copy, &ast::Statement::Query(query.clone())).await
         }
-        (Source::Query(query), _, _) => to(session, copy, query).await,
+        (Source::Query(query), _, _) => to(session, copy, query, 0).await,
         (Source::Change(statement), _, _) => changed(session, prepared, copy, statement).await,
+    }
+}
+
+/// Texts from and to a client are in its encoding: another, by ENCODING, is not for clients whose own is not UTF-8.
+fn check_encoding(session: &Session, copy: &Copy) -> Result<()> {
+    let given = copy.options.iter().any(|(name, _)| name == "encoding");
+    match given && !session.charset().is_utf8() {
+        true => Err(SqlError::unsupported(format!(
+            "COPY with ENCODING in client encoding \"{}\"",
+            session.charset().name()
+        ))),
+        false => Ok(()),
     }
 }
 
@@ -94,16 +109,36 @@ async fn changed(
     let Outcome::Rows { columns, stream, .. } = outcome else {
         return Err(SqlError::unsupported_as("COPY query must have a RETURNING clause"));
     };
+    check_encoding(session, copy)?;
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let format = options::read(copy, CopyFormat::Text, &names)?.output(&names)?;
+    let (stream, progress) = watched(session, stream, 0);
     Ok(Outcome::CopyOut(CopyOut {
         columns,
         stream,
         format,
+        progress,
     }))
 }
 
-async fn to(session: &mut Session, copy: &Copy, source: &ast::Query) -> Result<Outcome> {
+/// Rows that others see going to the client.
+fn watched(session: &Session, stream: BatchStream, relation: u32) -> (BatchStream, Arc<CopyProgress>) {
+    let progress = Arc::<CopyProgress>::default();
+    let working = session.backend.works(Work::Copy {
+        relation,
+        from: false,
+        total_bytes: 0,
+        progress: progress.clone(),
+    });
+    let stream = stream.map(move |batch| {
+        let _ = &working;
+        batch
+    });
+    (stream.boxed(), progress)
+}
+
+async fn to(session: &mut Session, copy: &Copy, source: &ast::Query, relation: u32) -> Result<Outcome> {
+    check_encoding(session, copy)?;
     let plan = query::bound_plan(&session.binder(), source, &[], &[])?;
     let columns = describe_columns(session.columns(&plan)?.as_ref());
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
@@ -113,10 +148,12 @@ async fn to(session: &mut Session, copy: &Copy, source: &ast::Query) -> Result<O
     }
     let format = options.output(&names)?;
     let stream = run::start(&session.run(), plan).await?;
+    let (stream, progress) = watched(session, stream, relation);
     Ok(Outcome::CopyOut(CopyOut {
         columns,
         stream,
         format,
+        progress,
     }))
 }
 
@@ -163,6 +200,7 @@ async fn from(
         .iter()
         .map(|at| table.definition().columns[*at].name.clone())
         .collect();
+    permitted::columns(&binder, relation, privilege::INSERT, names.iter().map(String::as_str))?;
     let (defaults, late) = constants(session, &table, &columns)?;
     let budget = session.engine.database().budget().clone();
     let fill = Fill::of(&binder, table.definition(), &late, copy.filter.as_ref(), &budget)?;
@@ -175,8 +213,16 @@ async fn from(
         checks: updatable::checks(session, through.as_ref(), &binder, table.definition())?,
         fill,
     };
+    let progress = Arc::<CopyProgress>::default();
+    let work = |total_bytes: u64| Work::Copy {
+        relation: table.oid(),
+        from: true,
+        total_bytes,
+        progress: progress.clone(),
+    };
     match place {
         CopyEndpoint::Client => {
+            check_encoding(session, copy)?;
             let mut options = options::read(copy, CopyFormat::Text, &names)?;
             options.copy.conventions = session.conventions();
             if options.file.is_some() {
@@ -185,7 +231,14 @@ async fn from(
             }
             let binary = options.copy.format == CopyFormat::Binary;
             let loader = CopyLoader::new(&loaded, &columns, defaults, options.copy, &budget)?;
-            let sink = Sink::start(&session.engine, loader, destination, table.oid())?;
+            let working = session.backend.works(work(0));
+            let sink = Sink::start(
+                &session.engine,
+                loader,
+                destination,
+                table.oid(),
+                (progress.clone(), working),
+            )?;
             Ok(Outcome::CopyIn(CopyIn {
                 binary,
                 columns: columns.len(),
@@ -193,6 +246,13 @@ async fn from(
             }))
         }
         CopyEndpoint::File(path) => {
+            let rights = binder.rights();
+            if !rights.is_in(tenon_storage::roles::READ_SERVER_FILES) {
+                let message =
+                    "must be superuser or have privileges of the pg_read_server_files role to COPY from a file";
+                return Err(crate::catalog::rights::refused(message)
+                    .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."));
+            }
             let path = files::allowed(&session.engine.services, path)?;
             let guessed = FileFormat::of_path(&path);
             let default = if guessed == Some(FileFormat::Csv) {
@@ -202,7 +262,10 @@ async fn from(
             };
             let mut options = options::read(copy, default, &names)?;
             options.copy.conventions = session.conventions();
+            let bytes = std::fs::metadata(&path).map_or(0, |data| data.len());
+            let _working = session.backend.works(work(bytes));
             let load = FileLoad {
+                progress: progress.clone(),
                 table,
                 loaded,
                 columns,
@@ -252,6 +315,7 @@ struct FileLoad {
     budget: Arc<tenon_storage::MemoryBudget>,
     options: Options,
     guessed: Option<FileFormat>,
+    progress: Arc<CopyProgress>,
 }
 
 impl FileLoad {
@@ -271,7 +335,8 @@ impl FileLoad {
             budget: &self.budget,
         };
         // `FileFormat::Csv` stands for COPY's formats; which one the options say.
-        let loaded = load_file(path, format, self.options.copy, target, &|_, _| {})?;
+        let progress = |bytes: u64, _: u64| self.progress.set_bytes(bytes);
+        let loaded = load_file(path, format, self.options.copy, target, &progress)?;
         destination.publish(self.table.oid(), loaded)
     }
 }

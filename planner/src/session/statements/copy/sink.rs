@@ -2,7 +2,8 @@
 
 use super::fill::Fill;
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::outcome::CopySink;
+use crate::pg::outcome::{CopyProgress, CopySink};
+use crate::session::activity::Working;
 use crate::session::engine::Engine;
 use crate::session::statements::constraints::Checks;
 use crate::session::statements::references::{End, settle};
@@ -85,6 +86,8 @@ pub(super) struct Sink {
     load: JoinHandle<Result<Option<Loaded>>>,
     destination: Destination,
     table_oid: u32,
+    progress: Arc<CopyProgress>,
+    _working: Working,
 }
 
 impl Sink {
@@ -93,13 +96,18 @@ impl Sink {
         mut loader: CopyLoader,
         destination: Destination,
         table_oid: u32,
+        (progress, working): (Arc<CopyProgress>, Working),
     ) -> Result<Self> {
+        let told = progress.clone();
         let (pieces, mut received) = mpsc::channel(PIECES_AHEAD);
         // On no statement's account: what a load holds is reserved from the memory of tables.
         let load = engine.handle()?.spawn_blocking(move || {
             while let Some(piece) = received.blocking_recv() {
                 match piece {
-                    Piece::Data(data) => loader.push(&data)?,
+                    Piece::Data(data) => {
+                        loader.push(&data)?;
+                        told.set_rows(loader.rows());
+                    }
                     Piece::End => return Ok(Some(loader.finish()?)),
                 }
             }
@@ -110,6 +118,8 @@ impl Sink {
             load,
             destination,
             table_oid,
+            progress,
+            _working: working,
         })
     }
 
@@ -126,6 +136,7 @@ impl Sink {
 #[async_trait]
 impl CopySink for Sink {
     async fn write(&mut self, data: Bytes) -> Result<()> {
+        self.progress.add(data.len(), 0);
         match self.pieces.send(Piece::Data(data)).await {
             Ok(()) => Ok(()),
             Err(_) => Err(self.failure().await),
@@ -140,6 +151,7 @@ impl CopySink for Sink {
             load,
             destination,
             table_oid,
+            _working,
             ..
         } = *self;
         let loaded = load.await.map_err(SqlError::internal)??;

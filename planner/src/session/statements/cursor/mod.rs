@@ -7,6 +7,7 @@ pub(crate) use rows::CursorRows;
 use super::{Description, for_update, query, row_locks};
 use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::functions::session::now_us;
 use crate::pg::outcome::{BatchStream, Outcome, RowsTag};
 use crate::pg::parse::cursor::Fetch;
 use crate::pg::types::describe as describe_columns;
@@ -75,6 +76,8 @@ pub(super) async fn declare(
             account: own.account,
             hold,
             is_held,
+            statement: prepared.statement.clone(),
+            declared_us: now_us(),
             binary: declare.binary == Some(true),
         },
     );

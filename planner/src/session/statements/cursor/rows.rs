@@ -52,6 +52,11 @@ impl CursorRows {
         }
     }
 
+    /// Whether it can go backwards.
+    pub(crate) fn goes_back(&self) -> bool {
+        self.scroll != Scroll::Never
+    }
+
     /// Moves, and gives the rows met.
     pub(super) async fn go(&mut self, direction: Direction, cancel: &CancellationToken) -> Result<Vec<RecordBatch>> {
         match direction {

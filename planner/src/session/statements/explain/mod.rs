@@ -9,6 +9,7 @@ use crate::pg::outcome::{ColumnDesc, Outcome, PgType, RowsTag};
 use crate::pg::statement::Kind;
 use crate::session::explain::{self, ExplainNode, Shown, Summary};
 use crate::session::run::{self, ExecutionContext, Source};
+use crate::session::tracked;
 use crate::session::{Prepared, Session};
 use change::Change;
 use datafusion::common::ScalarValue;
@@ -108,7 +109,10 @@ pub(super) async fn run(
         timing: options.timing,
     };
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    // As in PostgreSQL without its extension, only where it is asked for.
+    let shows_id = options.verbose && session.setting("compute_query_id").as_deref() == Some("on");
     let summary = Summary {
+        query_id: shows_id.then(|| tracked::explained_id(prepared.sql())),
         planning_ms: options.summary.then_some(milliseconds(planning)),
         execution_ms: (options.summary && options.analyze).then_some(milliseconds(execution)),
     };

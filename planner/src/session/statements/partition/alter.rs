@@ -34,8 +34,7 @@ pub(crate) fn action(session: &mut Session, partition: &Partition, place: &mut T
             place.name = to;
             Ok(())
         }
-        AlterTableOperation::OwnerTo { .. }
-        | AlterTableOperation::ReplicaIdentity { .. }
+        AlterTableOperation::ReplicaIdentity { .. }
         | AlterTableOperation::ValidateConstraint { .. }
         | AlterTableOperation::SetOptionsParens { .. } => Ok(()),
         AlterTableOperation::AddColumn { .. } => {

@@ -17,7 +17,7 @@ use tenon_storage::{
 
 /// The rows of a partition that satisfy a condition: how many.
 pub(super) async fn rows_where(session: &Session, partition: &Partition, condition: &str) -> Result<usize> {
-    let binder = session.binder();
+    let binder = session.binder().trusted();
     let sql = format!(
         "{} AND {condition} LIMIT 1",
         partitions::query(&binder.snapshot, partition)?
@@ -110,6 +110,7 @@ pub(super) async fn attach(session: &mut Session, to: &Relation, name: &ObjectNa
     let binder = session.binder();
     let parent = parent(to)?;
     let relation = binder.names().relation(name)?.clone();
+    binder.rights().check_owner(&relation)?;
     let child = match &relation {
         Relation::Table(table) if table.definition().query.is_none() => table.clone(),
         Relation::Partition(partition) => {

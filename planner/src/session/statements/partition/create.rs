@@ -20,6 +20,7 @@ pub(crate) async fn create(
 ) -> Result<Outcome> {
     let binder = session.binder();
     let relation = binder.names().relation(of)?.clone();
+    binder.rights().check_owner(&relation)?;
     let parent = parent(&relation)?;
     let is_temporary = |schema: &str| schema.starts_with("pg_temp_");
     match (is_temporary(&place.schema), is_temporary(&parent.schema)) {

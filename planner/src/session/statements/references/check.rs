@@ -7,6 +7,7 @@ use crate::pg::errors::from_arrow;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{cast, concat};
 use std::sync::Arc;
+use tenon_storage::Subject;
 use tenon_storage::datetime::shown;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::{
@@ -143,7 +144,12 @@ impl Constraint {
             self.child.name(),
             self.key.name
         );
-        SqlError::new(state::FOREIGN_KEY_VIOLATION, message)
+        SqlError::new(state::FOREIGN_KEY_VIOLATION, message).about(self.subject())
+    }
+
+    fn subject(&self) -> Subject {
+        let child = self.child.definition();
+        Subject::table(&child.schema_name, &child.name).constraint(&self.key.name)
     }
 
     /// 23503 for a key that the referencing table has and the referenced one does not.
@@ -157,7 +163,7 @@ impl Constraint {
                     self.key.name,
                     self.child.name()
                 );
-                let error = SqlError::new(state::FOREIGN_KEY_VIOLATION, message);
+                let error = SqlError::new(state::FOREIGN_KEY_VIOLATION, message).about(self.subject());
                 (error, self.parent.definition(), &self.columns)
             }
         };

@@ -11,8 +11,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_storage::{
-    DatabaseState, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Generated, Index, ReferentialAction, Relation, SqlType,
-    TableDefinition, TableVersion, default_name,
+    DatabaseState, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Generated, Index, IndexKind, ReferentialAction, Relation,
+    SqlType, TableDefinition, TableVersion, default_name, privilege,
 };
 
 fn table(session: &Session, place: &Target) -> Result<Arc<TableVersion>> {
@@ -233,6 +233,17 @@ fn referenced(session: &Session, child: &TableVersion, declared: &ForeignKeyCons
             return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
         }
     };
+    let definition = parent.definition();
+    let named: Vec<String> = match declared.referred_columns.is_empty() {
+        false => declared.referred_columns.iter().map(fold).collect(),
+        true => {
+            let key = definition.all_indexes().find(|index| index.kind == IndexKind::Primary);
+            let columns = key.into_iter().flat_map(|key| &key.columns);
+            columns.map(|at| definition.columns[*at].name.clone()).collect()
+        }
+    };
+    let named = named.iter().map(String::as_str);
+    binder.rights().check_columns(relation, privilege::REFERENCES, named)?;
     let is_temporary = |table: &TableVersion| table.definition().schema_name.starts_with("pg_temp_");
     let kind = match (is_temporary(child), is_temporary(&parent)) {
         (false, true) => "permanent",

@@ -1,0 +1,296 @@
+//! What a statement reads, and whether it may: asked when its plan is made, of the role that it is planned for. Within a view
+//! that is the view's owner.
+//!
+//! Rights on a whole relation are looked up as it is named. Where a role has none, the columns that the plan uses decide: those
+//! that an expression names anywhere before the optimizer has looked at it, as PostgreSQL counts them.
+
+use super::Binder;
+use crate::catalog::rights::{Rights, denied, refused};
+use crate::pg::error::{Result, SqlError};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, TableReference};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tenon_executor::scan::POSITION_FIELDS;
+use tenon_storage::{Relation, privilege};
+
+/// What is still to be decided of a statement's reads, and what was.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reads {
+    /// Relations on whose columns it depends.
+    open: Arc<Mutex<Vec<(TableReference, u32)>>>,
+    /// The first that was refused where the statement is only described.
+    denied: Arc<Mutex<Option<SqlError>>>,
+}
+
+impl Reads {
+    /// Those of a plan within the plan.
+    pub fn within(&self) -> Self {
+        Self {
+            open: Arc::default(),
+            denied: self.denied.clone(),
+        }
+    }
+
+    pub fn forget(&self) {
+        self.open.lock().clear();
+    }
+
+    pub fn is_denied(&self) -> bool {
+        self.denied.lock().is_some()
+    }
+}
+
+/// What a query reads without being asked whether it may, by the oid of the relation.
+pub(super) fn note(binder: &Binder, name: &TableReference, relation: &Relation) {
+    if binder.acting.superuser || binder.unasked == Some(relation.oid()) {
+        return;
+    }
+    let rights = binder.rights();
+    if !rights.has(relation, privilege::SELECT) {
+        binder.reads.open.lock().push((name.clone(), relation.oid()));
+    }
+}
+
+/// Refuses a plan that reads what its role may not; where it is only described, that is told when it runs.
+pub(super) fn check(binder: &Binder, plan: &LogicalPlan) -> Result<()> {
+    if binder.acting.superuser {
+        return Ok(());
+    }
+    decide(binder, |name| columns_of(plan, name))
+}
+
+/// The same for an expression that is planned by itself: its queries.
+pub(super) fn check_expression(binder: &Binder, expr: &Expr) -> Result<()> {
+    if binder.acting.superuser {
+        return Ok(());
+    }
+    decide(binder, |name| {
+        let mut used = BTreeSet::new();
+        note_expression(expr, name, &[], &[], &mut used);
+        used
+    })
+}
+
+fn decide(binder: &Binder, used: impl Fn(&TableReference) -> BTreeSet<String>) -> Result<()> {
+    let open = std::mem::take(&mut *binder.reads.open.lock());
+    for (name, oid) in open {
+        let Some(relation) = binder.snapshot.relation_by_oid(oid) else {
+            continue;
+        };
+        let mut columns = used(&name);
+        columns.retain(|column| !POSITION_FIELDS.contains(&column.as_str()));
+        if binder.unread == Some(oid) && columns.is_empty() {
+            continue;
+        }
+        let columns = columns.iter().map(String::as_str);
+        let asked = binder.rights().check_columns(relation, privilege::SELECT, columns);
+        refuse(binder, asked)?;
+    }
+    Ok(())
+}
+
+/// An answer about rights, which is told later where a statement is only described.
+pub(super) fn refuse(binder: &Binder, answer: Result<()>) -> Result<()> {
+    match answer {
+        Err(error) if binder.describes => {
+            binder.reads.denied.lock().get_or_insert(error);
+            Ok(())
+        }
+        answer => answer,
+    }
+}
+
+/// The columns that a plan uses of a relation under the name by which it was looked up.
+fn columns_of(plan: &LogicalPlan, name: &TableReference) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    trace(plan, name, &[], &mut used);
+    used
+}
+
+/// Which columns of the relation a plan's own columns are, where it hands them on as they are.
+type Lineage = Vec<Option<String>>;
+
+/// Gathers what a plan uses; `outer`: the plans around it, whose columns it may name.
+fn trace<'a>(
+    plan: &'a LogicalPlan,
+    name: &TableReference,
+    outer: &[(&'a LogicalPlan, Lineage)],
+    used: &mut BTreeSet<String>,
+) -> Lineage {
+    let all = || -> Lineage {
+        let fields = plan.schema().fields().iter();
+        fields.map(|field| Some(field.name().clone())).collect()
+    };
+    match plan {
+        LogicalPlan::TableScan(scan) => {
+            let is_it = scan.table_name.resolved_eq(name);
+            return if is_it {
+                all()
+            } else {
+                vec![None; plan.schema().fields().len()]
+            };
+        }
+        // A view's query, under its name.
+        LogicalPlan::SubqueryAlias(alias)
+            if alias.alias.resolved_eq(name) && !matches!(alias.input.as_ref(), LogicalPlan::TableScan(_)) =>
+        {
+            return all();
+        }
+        _ => {}
+    }
+    let inputs: Vec<(&LogicalPlan, Lineage)> = plan
+        .inputs()
+        .into_iter()
+        .map(|input| (input, trace(input, name, outer, used)))
+        .collect();
+    let _ = plan.apply_expressions(|expr| {
+        note_expression(expr, name, &inputs, outer, used);
+        Ok(TreeNodeRecursion::Continue)
+    });
+    let hands_on = matches!(
+        plan,
+        LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::Join(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Subquery(_)
+            | LogicalPlan::Repartition(_)
+    );
+    let width = plan.schema().fields().len();
+    let mut lineage: Lineage = inputs.into_iter().flat_map(|(_, lineage)| lineage).collect();
+    if hands_on {
+        lineage.resize(width, None);
+        return lineage;
+    }
+    // What goes through any other node is used by it.
+    let computes = matches!(
+        plan,
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Values(_)
+    );
+    if !computes {
+        used.extend(lineage.into_iter().flatten());
+    }
+    vec![None; width]
+}
+
+/// What an expression over some plans names.
+fn note_expression<'a>(
+    expr: &'a Expr,
+    name: &TableReference,
+    inputs: &[(&'a LogicalPlan, Lineage)],
+    outer: &[(&'a LogicalPlan, Lineage)],
+    used: &mut BTreeSet<String>,
+) {
+    let _ = expr.apply(|expr| {
+        match expr {
+            Expr::Column(column) => note_column(column, inputs, used),
+            Expr::OuterReferenceColumn(_, column) => note_column(column, outer, used),
+            Expr::ScalarSubquery(query) => within(&query.subquery, name, inputs, outer, used),
+            Expr::Exists(exists) => within(&exists.subquery.subquery, name, inputs, outer, used),
+            Expr::InSubquery(query) => within(&query.subquery.subquery, name, inputs, outer, used),
+            Expr::SetComparison(compared) => within(&compared.subquery.subquery, name, inputs, outer, used),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+}
+
+/// A query in an expression.
+fn within<'a>(
+    plan: &'a LogicalPlan,
+    name: &TableReference,
+    inputs: &[(&'a LogicalPlan, Lineage)],
+    outer: &[(&'a LogicalPlan, Lineage)],
+    used: &mut BTreeSet<String>,
+) {
+    let around: Vec<(&LogicalPlan, Lineage)> = inputs.iter().chain(outer).cloned().collect();
+    let given = trace(plan, name, &around, used);
+    used.extend(given.into_iter().flatten());
+}
+
+fn note_column(column: &Column, inputs: &[(&LogicalPlan, Lineage)], used: &mut BTreeSet<String>) {
+    for (input, lineage) in inputs {
+        if let Ok(at) = input.schema().index_of_column(column) {
+            used.extend(lineage.get(at).cloned().flatten());
+            return;
+        }
+    }
+}
+
+/// What is told of the server's files.
+fn files_denied() -> SqlError {
+    refused("permission denied to read a file of the server")
+        .detail("Only roles with privileges of the \"pg_read_server_files\" role may read files of the server.")
+}
+
+impl Binder {
+    /// The rights that the names it binds are asked for.
+    pub(crate) fn rights(&self) -> Rights<'_> {
+        Rights {
+            state: &self.snapshot,
+            acting: self.acting,
+        }
+    }
+
+    /// Refuses who does not own a type.
+    pub(crate) fn check_owner_of_type(&self, oid: u32, schema: &str, name: &str) -> Result<()> {
+        let is_found = self.facts.path.iter().any(|own| own == schema);
+        let shown = if is_found {
+            name.to_string()
+        } else {
+            format!("{schema}.{name}")
+        };
+        self.rights().check_owner_of(oid, "type", &shown)
+    }
+
+    /// The same for what the server itself asks.
+    pub(crate) fn trusted(mut self) -> Self {
+        self.acting = crate::pg::identity::Acting::SYSTEM;
+        self
+    }
+
+    /// The target of a statement, whose rows it finds without reading them for its client.
+    pub(crate) fn without_asking(mut self, target: u32) -> Self {
+        self.unasked = Some(target);
+        self
+    }
+
+    /// The same where what it reads of its target counts.
+    pub(crate) fn asking_of_columns(mut self, target: u32) -> Self {
+        self.unread = Some(target);
+        self
+    }
+
+    /// An answer about rights on what a statement names beside what it reads.
+    pub(crate) fn answer(&self, answer: Result<()>) -> Result<()> {
+        refuse(self, answer)
+    }
+
+    /// Files of the server are for superusers and those who were let.
+    pub(crate) fn check_reads_files(&self) -> Result<()> {
+        let may = self.rights().is_in(tenon_storage::roles::READ_SERVER_FILES);
+        let answer = match may {
+            true => Ok(()),
+            false => Err(files_denied()),
+        };
+        refuse(self, answer)
+    }
+
+    /// System tables that tell what others must not know.
+    pub(super) fn check_system_table(&self, name: &str) -> Result<()> {
+        let secret = ["pg_authid", "pg_shadow"].contains(&name);
+        match secret && !self.acting.superuser {
+            true => refuse(self, Err(denied("table", name))),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a plan would be refused if it ran.
+    pub(super) fn is_denied(&self) -> bool {
+        self.describes && self.reads.is_denied()
+    }
+}

@@ -1,0 +1,104 @@
+//! Values of parameters in a plan. Arrays and records of enums are no literals there: a literal is shown by its Arrow type, and
+//! that of an enum says a zone that there is not.
+
+use super::enums::holds_enums;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{ParamValues, Result, ScalarValue};
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// A plan with values in place of its parameters.
+pub(crate) fn with_values(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
+    let plan = match values.iter().any(|value| holds_enums(&value.data_type())) {
+        true => with_held(plan, values)?,
+        false => plan,
+    };
+    plan.replace_params_with_values(&ParamValues::from(values.to_vec()))
+}
+
+fn with_held(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
+    let held = |expr: Expr| {
+        let Expr::Placeholder(Placeholder { id, .. }) = &expr else {
+            return Ok(Transformed::no(expr));
+        };
+        let at = id.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+        let value = at.and_then(|at| values.get(at.checked_sub(1)?));
+        match value.filter(|value| holds_enums(&value.data_type())) {
+            Some(value) => {
+                let function = Held {
+                    name: format!("\u{1}held{id}"),
+                    value: value.clone(),
+                    signature: Signature::nullary(Volatility::Volatile),
+                };
+                let call = Arc::new(ScalarUDF::new_from_impl(function)).call(Vec::new());
+                Ok(Transformed::yes(call))
+            }
+            None => Ok(Transformed::no(expr)),
+        }
+    };
+    plan.transform_up_with_subqueries(|node| {
+        let kept = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = kept.save(&expr);
+            Ok(expr.transform_up(held)?.update_data(|expr| name.restore(expr)))
+        })?
+        .map_data(LogicalPlan::recompute_schema)
+    })
+    .data()
+}
+
+struct Held {
+    name: String,
+    value: ScalarValue,
+    signature: Signature,
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.value == other.value
+    }
+}
+
+impl Eq for Held {}
+
+impl Hash for Held {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Held {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.value.data_type())
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(&self.name, self.value.data_type(), true)))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(ColumnarValue::Scalar(self.value.clone()))
+    }
+}

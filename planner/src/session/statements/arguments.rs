@@ -1,0 +1,48 @@
+//! The types of parameters that stand as arguments of functions which have one type there, whatever the others are.
+
+use super::last;
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, ObjectName, Value};
+use tenon_storage::SqlType;
+
+use SqlType::{Bool, Float8, Int4, Int8, Text};
+
+/// Where PostgreSQL has several functions of a name, the one that it takes for arguments of unknown types.
+const FUNCTIONS: &[(&str, &[SqlType])] = &[
+    ("chr", &[Int4]),
+    ("cos", &[Float8]),
+    ("exp", &[Float8]),
+    ("initcap", &[Text]),
+    ("left", &[Text, Int4]),
+    ("ln", &[Float8]),
+    ("lpad", &[Text, Int4, Text]),
+    ("make_date", &[Int4, Int4, Int4]),
+    ("make_time", &[Int4, Int4, Float8]),
+    ("pg_cancel_backend", &[Int4]),
+    ("pg_sleep", &[Float8]),
+    ("pg_terminate_backend", &[Int4, Int8]),
+    ("power", &[Float8, Float8]),
+    ("repeat", &[Text, Int4]),
+    ("right", &[Text, Int4]),
+    ("rpad", &[Text, Int4, Text]),
+    ("set_config", &[Text, Text, Bool]),
+    ("sin", &[Float8]),
+    ("split_part", &[Text, Text, Int4]),
+    ("sqrt", &[Float8]),
+];
+
+/// The type of an argument; None: it is not known by the function's name.
+pub(super) fn type_of(name: &ObjectName, arguments: &[FunctionArg], number: usize) -> Option<SqlType> {
+    let own_name = last(name);
+    if own_name == "generate_series" {
+        // An integer beside it makes it one.
+        let is_integer = |argument: &FunctionArg| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => {
+                matches!(&value.value, Value::Number(digits, _) if digits.parse::<i32>().is_ok())
+            }
+            _ => false,
+        };
+        return arguments.iter().any(is_integer).then_some(Int4);
+    }
+    let (_, types) = FUNCTIONS.iter().find(|(own, _)| *own == own_name)?;
+    types.get(number).copied()
+}
