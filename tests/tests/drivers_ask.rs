@@ -314,13 +314,15 @@ async fn terminate() -> Result<()> {
     let (mut one, mut other) = (RawClient::connect(&server)?, RawClient::connect(&server)?);
     let pid = text(&mut one, "SELECT pg_backend_pid()")?;
     one.send_query("SELECT pg_sleep(60)")?;
-    let canceled = loop {
-        ensure!(text(&mut other, &format!("SELECT pg_cancel_backend({pid})"))? == "t");
-        // It may not run yet.
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        one.send_query("SELECT 1")?;
-        break one.until_ready()?;
-    };
+    let active = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} AND query LIKE '%pg_sleep(60)%' AND state = 'active'"
+    );
+    while text(&mut other, &active)? != "1" {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    ensure!(text(&mut other, &format!("SELECT pg_cancel_backend({pid})"))? == "t");
+    one.send_query("SELECT 1")?;
+    let canceled = one.until_ready()?;
     ensure!(
         error_state(&canceled).as_deref() == Some("57014"),
         "{:?}",

@@ -241,7 +241,7 @@ async fn log() -> Result<()> {
     let id = "SELECT queryid FROM pg_stat_statements WHERE query = 'SELECT pg_sleep($1), $2 AS what'";
     let id = value(&client, id).await?;
     ensure!(
-        line["query_id"].to_string() == id && line["pid"].to_string() == pid,
+        line["query_id"] == id.parse::<i64>()? && line["pid"] == pid.parse::<i64>()?,
         "{line}"
     );
     ensure!(

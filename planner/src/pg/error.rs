@@ -106,7 +106,7 @@ pub struct SqlError {
     pub state: SqlState,
     pub message: String,
     pub detail: Option<String>,
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     pub position: Option<usize>,
     /// Where in the input it happened (`COPY t, line 3, column b`): PostgreSQL's CONTEXT.
     pub context: Option<Box<str>>,
@@ -134,7 +134,7 @@ impl SqlError {
         self
     }
 
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }

@@ -11,6 +11,7 @@ mod execute;
 pub(crate) mod explain;
 mod listed;
 pub mod login;
+mod notices;
 mod notify;
 pub(crate) mod plan_cache;
 mod prepare;
@@ -26,6 +27,7 @@ mod watched;
 
 pub use crate::pg::functions::open::Clients;
 pub(crate) use block::{Block, Isolation};
+pub use notices::Notice;
 pub use notify::{Inbox, Notification};
 pub use prepare::Prepared;
 pub use texts::Known;
@@ -63,15 +65,6 @@ pub enum TransactionStatus {
     Idle,
     InTransaction,
     Failed,
-}
-
-/// A message beside the result: NoticeResponse.
-#[derive(Clone, Debug)]
-pub struct Notice {
-    /// `WARNING`, `NOTICE` or `INFO`.
-    pub severity: &'static str,
-    pub state: SqlState,
-    pub message: String,
 }
 
 /// A cursor: the running query, and where it stands.
@@ -273,55 +266,6 @@ impl Session {
         &self.cancel
     }
 
-    /// Takes the messages that have gathered.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
-        let warnings = std::mem::take(&mut *self.warnings.lock());
-        warnings
-            .into_iter()
-            .for_each(|message| self.warn(SqlState("01000"), message));
-        let mut notices = std::mem::take(&mut self.notices);
-        if !notices.is_empty() {
-            // What a client asked for (VERBOSE) is told whatever the level.
-            let least = self.settings.get("client_min_messages").unwrap_or_default();
-            notices.retain(|notice| notice.severity == "INFO" || grade(notice.severity) >= grade(&least));
-        }
-        notices
-    }
-
-    pub(crate) fn notice(&mut self, message: impl Into<String>) {
-        self.notices.push(Notice {
-            severity: "NOTICE",
-            state: SqlState("00000"),
-            message: message.into(),
-        });
-    }
-
-    /// What PostgreSQL tells those who ask for messages of debugging.
-    pub(crate) fn debug(&mut self, message: impl Into<String>) {
-        self.notices.push(Notice {
-            severity: "DEBUG",
-            state: SqlState("00000"),
-            message: message.into(),
-        });
-    }
-
-    /// A message that the client asked for: VERBOSE.
-    pub(crate) fn inform(&mut self, message: impl Into<String>) {
-        self.notices.push(Notice {
-            severity: "INFO",
-            state: SqlState("00000"),
-            message: message.into(),
-        });
-    }
-
-    pub(crate) fn warn(&mut self, state: SqlState, message: impl Into<String>) {
-        self.notices.push(Notice {
-            severity: "WARNING",
-            state,
-            message: message.into(),
-        });
-    }
-
     /// A setting's value, as SHOW gives it: `statement_timeout`, `client_encoding`. None: unknown.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.settings.get(name)
@@ -409,14 +353,6 @@ impl Session {
             "current transaction is aborted, commands ignored until end of transaction block",
         )
     }
-}
-
-/// How grave a message is, as `client_min_messages` orders them.
-fn grade(severity: &str) -> usize {
-    const GRADES: [&str; 6] = ["debug", "log", "info", "notice", "warning", "error"];
-    let severity = severity.to_lowercase();
-    let severity = severity.trim_end_matches(|c: char| c.is_ascii_digit());
-    GRADES.iter().position(|own| *own == severity).unwrap_or(0)
 }
 
 impl Drop for Session {

@@ -214,7 +214,7 @@ fn parameters(values: &[ScalarValue], bytes_max: Option<usize>) -> Option<String
                 let dots = if end < text.len() { "..." } else { "" };
                 let _ = write!(told, "'{}{dots}'", &text[..end]);
             }
-            Err(_) => told.push_str("?"),
+            Err(_) => told.push('?'),
         }
     }
     Some(told)

@@ -3,6 +3,7 @@
 use super::aside::{Aside, LONG_BYTES, aside};
 use super::cancel::{Backend, Entered, Reason, Running};
 use super::extended::{Portal, Portals};
+use super::failure::{Failure, Step};
 use super::input::{Input, InputError};
 use super::login::RoleConnection;
 use super::message::Message;
@@ -12,7 +13,6 @@ use crate::encode::Style;
 use crate::serve::Server;
 use pgwire::messages::startup::{BackendKeyData, SecretKey};
 use std::future::pending;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{Result, SqlError, state};
@@ -34,45 +34,6 @@ const SETTLE_MAX: Duration = Duration::from_secs(1);
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub type Socket = Box<dyn Stream>;
-
-/// Why a step did not succeed.
-#[derive(Debug)]
-pub enum Failure {
-    /// The statement failed; the connection goes on.
-    Sql(SqlError),
-    /// The client is told, and the connection ends.
-    Fatal(SqlError),
-    /// The connection ended or broke.
-    Gone(Option<io::Error>),
-}
-
-pub type Step<T> = std::result::Result<T, Failure>;
-
-impl From<SqlError> for Failure {
-    fn from(error: SqlError) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        // The client does not read, see `Output::flush`.
-        if let Some(stalled) = error.get_ref().and_then(|inner| inner.downcast_ref::<SqlError>()) {
-            return Self::Fatal(stalled.clone());
-        }
-        Self::Gone(Some(error))
-    }
-}
-
-impl From<InputError> for Failure {
-    fn from(error: InputError) -> Self {
-        match error {
-            InputError::Gone(how) => Self::Gone(how),
-            InputError::Fatal(error) => Self::Fatal(error),
-            InputError::Bad(_, error) => Self::Sql(error),
-        }
-    }
-}
 
 /// Serves one accepted socket until it ends.
 pub async fn serve(socket: Socket, server: Arc<Server>) {

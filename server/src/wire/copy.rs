@@ -1,7 +1,8 @@
 //! Both directions of COPY between the client and the engine.
 
 use super::cancel::Running;
-use super::connection::{Connection, Failure, Step};
+use super::connection::Connection;
+use super::failure::{Failure, Step};
 use super::input::CopyInput;
 use super::output::FLUSH_BYTES;
 use super::results::{next_batch, run};

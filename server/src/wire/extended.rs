@@ -1,7 +1,8 @@
 //! The extended protocol: named statements and portals, typed parameters, rows in portions.
 
 use super::aside::LONG_BYTES;
-use super::connection::{Connection, Step};
+use super::connection::Connection;
+use super::failure::Step;
 use super::message::{Formats, Message, Parameter, Target, violation};
 use super::results::{ResultStream, answered, counted, rows_of, run, tag_of};
 use crate::encode::Format;
@@ -29,7 +30,7 @@ pub struct Portal {
 
 enum PortalState {
     New(Vec<ScalarValue>),
-    Running(ResultStream, Execution),
+    Running(Box<ResultStream>, Execution),
     /// All rows were sent: running it again sends none.
     Ended(RowsTag),
     Done,
@@ -265,7 +266,7 @@ impl Connection {
             }
             PortalState::Running(rows, mut execution) => {
                 execution.resume();
-                (rows, Some(execution))
+                (*rows, Some(execution))
             }
             PortalState::New(values) => {
                 let statement = portal.statement.clone();
@@ -361,7 +362,7 @@ impl Connection {
             Some(mut execution) => {
                 self.output.portal_suspended();
                 execution.pause(rows_sent);
-                PortalState::Running(rows, execution)
+                PortalState::Running(Box::new(rows), execution)
             }
             // A portal that runs has one.
             None => PortalState::Done,

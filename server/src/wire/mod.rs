@@ -10,6 +10,7 @@ pub mod cancel;
 pub mod connection;
 mod copy;
 mod extended;
+mod failure;
 mod input;
 pub mod login;
 pub(crate) mod message;

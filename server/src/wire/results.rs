@@ -2,7 +2,8 @@
 
 use super::aside::aside;
 use super::cancel::Running;
-use super::connection::{Connection, Step};
+use super::connection::Connection;
+use super::failure::Step;
 use super::input::Input;
 use super::output::{FLUSH_BYTES, Output};
 use crate::encode::Format;

@@ -2,7 +2,8 @@
 //! otherwise.
 
 use super::cancel::Running;
-use super::connection::{Connection, Failure, Step};
+use super::connection::Connection;
+use super::failure::{Failure, Step};
 use super::results::{ResultStream, answered, rows_of, run};
 use crate::encode::Format;
 use crate::encode::row::RowEncoder;

@@ -2,7 +2,8 @@
 //! end in a session.
 
 use super::auth::Auth;
-use super::connection::{Failure, Socket, Step};
+use super::connection::Socket;
+use super::failure::{Failure, Step};
 use super::input::{Input, InputError};
 use super::login::RoleConnection;
 use super::message::{Body, Message, violation};

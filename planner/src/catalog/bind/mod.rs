@@ -152,7 +152,7 @@ impl Binder {
                 // The client knows a renamed relation under its own name.
                 let mut told = from_datafusion(&error);
                 told.message = told.message.replace('\u{1}', "");
-                told.hint = told.hint.map(|hint| hint.replace('\u{1}', ""));
+                told.hint = told.hint.map(|hint| hint.replace('\u{1}', "").into());
                 return Err(told);
             }
         }

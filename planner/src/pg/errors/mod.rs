@@ -14,7 +14,7 @@ impl From<StorageError> for SqlError {
     fn from(error: StorageError) -> Self {
         let mut told = SqlError::new(SqlState(error.sqlstate()), error.message);
         told.detail = error.detail;
-        told.hint = error.hint;
+        told.hint = error.hint.map(String::into_boxed_str);
         told.subject = error.subject;
         told.context = error.context.map(String::into_boxed_str);
         told

@@ -3,6 +3,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod array;
 pub(crate) mod array_literal;
+mod backends;
 pub(crate) mod bits;
 pub(crate) mod common;
 pub(crate) mod constant;

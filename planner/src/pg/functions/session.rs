@@ -1,5 +1,6 @@
 //! Functions about the session itself: who, where, when. Most are known when the statement is planned.
 
+use super::backends::stopped;
 use super::constant::{ConstantFunction, as_void};
 use super::notify::Pending;
 use super::open::{Clients, Listed};
@@ -9,7 +10,7 @@ use crate::pg::errors::to_datafusion;
 use crate::pg::identity::{Acting, Identity};
 use crate::pg::planning;
 use crate::pg::settings::{SessionInfo, Settings, unrecognized};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
@@ -23,7 +24,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
-use tenon_storage::roles::SIGNAL_BACKEND;
 use tenon_storage::{DatabaseState, Relation};
 use tokio_util::sync::CancellationToken;
 
@@ -244,28 +244,6 @@ struct SessionFunction {
     signature: Signature,
 }
 
-impl SessionFunction {
-    /// 42501 for who may not stop what another role's connection does.
-    fn check_may_stop(&self, role: u32) -> Result<(), SqlError> {
-        let (acting, snapshot) = (self.facts.acting, &self.facts.snapshot);
-        let (verb, what, done) = match self.kind {
-            Kind::Cancel => ("cancel", "query", "canceled"),
-            _ => ("terminate", "process", "terminated"),
-        };
-        let message = match acting.superuser {
-            true => return Ok(()),
-            false if snapshot.is_superuser(role) => format!("must be a superuser to {verb} superuser {what}"),
-            false if acting.has_rights_of(snapshot, role) || acting.has_rights_of(snapshot, SIGNAL_BACKEND) => {
-                return Ok(());
-            }
-            false => {
-                format!("must be a member of the role whose {what} is being {done} or member of pg_signal_backend")
-            }
-        };
-        Err(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message))
-    }
-}
-
 impl PartialEq for SessionFunction {
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind && Arc::ptr_eq(&self.facts, &other.facts)
@@ -372,26 +350,8 @@ impl ScalarUDFImpl for SessionFunction {
             }
             Kind::Cancel | Kind::Terminate => {
                 let ids = cast(&args.args[0].to_array(rows)?, &DataType::Int32)?;
-                let ids = ids.as_primitive::<datafusion::arrow::datatypes::Int32Type>();
-                let found = |id: i32| -> Result<bool> {
-                    let Some(clients) = &self.facts.clients else {
-                        return Ok(false);
-                    };
-                    if let Some(role) = clients.role(id) {
-                        self.check_may_stop(role).map_err(to_datafusion)?;
-                    }
-                    Ok(match self.kind {
-                        Kind::Cancel => clients.cancel(id),
-                        _ => clients.terminate(id),
-                    })
-                };
-                let stopped = ids.iter().map(|id| id.map(found).transpose());
-                let stopped = stopped.collect::<Result<Vec<Option<bool>>>>()?;
-                let missing = ids.iter().zip(&stopped).filter(|(_, stopped)| **stopped == Some(false));
-                let messages =
-                    missing.filter_map(|(id, _)| Some(format!("PID {} is not a PostgreSQL server process", id?)));
-                self.facts.warnings.lock().extend(messages);
-                Ok(ColumnarValue::Array(Arc::new(BooleanArray::from(stopped))))
+                let stopped = stopped(&self.facts, ids.as_primitive(), self.kind == Kind::Terminate)?;
+                Ok(ColumnarValue::Array(Arc::new(stopped)))
             }
             Kind::CurrentSchemas => {
                 let all = matches!(&args.args[0], ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))));

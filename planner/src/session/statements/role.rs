@@ -257,7 +257,8 @@ fn alter(session: &mut Session, name: &RoleName, options: &RoleOptions) -> Resul
             && options.connection_limit.is_none()
             && options.valid_until.is_none()
             && options.password.is_some();
-        if !creates_roles(&state_now, acting) && !(only_password && acting.role == of) {
+        let is_own_password = only_password && acting.role == of;
+        if !creates_roles(&state_now, acting) && !is_own_password {
             return Err(refused("permission denied"));
         }
     }

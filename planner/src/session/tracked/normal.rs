@@ -177,11 +177,10 @@ fn is_constant_word(sql: &str, pieces: &[Piece], at: usize) -> bool {
     if is(sql, previous, &["limit"]) && is(sql, pieces.get(at), &["all"]) {
         return true;
     }
-    is(sql, pieces.get(at), &["true", "false", "null"])
-        && !is(sql, previous, &["is", "."])
-        && !(is(sql, previous, &["not"]) && is(sql, before(pieces, at - 1), &["is"]))
-        // ON DELETE SET NULL and its like are of commands; a column's name is quoted.
-        && !(is(sql, previous, &["not"]) && is(sql, pieces.get(at), &["null"]))
+    // ON DELETE SET NULL and its like are of commands; a column's name is quoted.
+    let is_tested =
+        is(sql, previous, &["not"]) && (is(sql, before(pieces, at - 1), &["is"]) || is(sql, pieces.get(at), &["null"]));
+    is(sql, pieces.get(at), &["true", "false", "null"]) && !is(sql, previous, &["is", "."]) && !is_tested
 }
 
 /// Whether a number is of a type: `numeric(10, 2)` after `::` or AS.

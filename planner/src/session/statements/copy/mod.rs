@@ -84,18 +84,6 @@ pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy)
     }
 }
 
-/// Texts from and to a client are in its encoding: another, by ENCODING, is not for clients whose own is not UTF-8.
-fn check_encoding(session: &Session, copy: &Copy) -> Result<()> {
-    let given = copy.options.iter().any(|(name, _)| name == "encoding");
-    match given && !session.charset().is_utf8() {
-        true => Err(SqlError::unsupported(format!(
-            "COPY with ENCODING in client encoding \"{}\"",
-            session.charset().name()
-        ))),
-        false => Ok(()),
-    }
-}
-
 /// `COPY (INSERT ... RETURNING ...) TO`
 async fn changed(
     session: &mut Session,
@@ -109,7 +97,7 @@ async fn changed(
     let Outcome::Rows { columns, stream, .. } = outcome else {
         return Err(SqlError::unsupported_as("COPY query must have a RETURNING clause"));
     };
-    check_encoding(session, copy)?;
+    options::check_encoding(session, copy)?;
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let format = options::read(copy, CopyFormat::Text, &names)?.output(&names)?;
     let (stream, progress) = watched(session, stream, 0);
@@ -138,7 +126,7 @@ fn watched(session: &Session, stream: BatchStream, relation: u32) -> (BatchStrea
 }
 
 async fn to(session: &mut Session, copy: &Copy, source: &ast::Query, relation: u32) -> Result<Outcome> {
-    check_encoding(session, copy)?;
+    options::check_encoding(session, copy)?;
     let plan = query::bound_plan(&session.binder(), source, &[], &[])?;
     let columns = describe_columns(session.columns(&plan)?.as_ref());
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
@@ -222,7 +210,7 @@ async fn from(
     };
     match place {
         CopyEndpoint::Client => {
-            check_encoding(session, copy)?;
+            options::check_encoding(session, copy)?;
             let mut options = options::read(copy, CopyFormat::Text, &names)?;
             options.copy.conventions = session.conventions();
             if options.file.is_some() {

@@ -3,6 +3,7 @@
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::CopyOutFormat;
 use crate::pg::parse::copy::{Copy, OptionValue};
+use crate::session::Session;
 use tenon_storage::load::{CopyFormat, CopyOptions, FileFormat, Header};
 
 /// What the options say, before it is known what they are for.
@@ -213,5 +214,17 @@ fn listed(name: &str, value: &OptionValue, all: &[String]) -> Result<Vec<String>
         _ => Err(wrong(format!(
             "argument to option \"{name}\" must be a list of column names"
         ))),
+    }
+}
+
+/// Texts from and to a client are in its encoding: another, by ENCODING, is not for clients whose own is not UTF-8.
+pub(super) fn check_encoding(session: &Session, copy: &Copy) -> Result<()> {
+    let given = copy.options.iter().any(|(name, _)| name == "encoding");
+    match given && !session.charset().is_utf8() {
+        true => Err(SqlError::unsupported(format!(
+            "COPY with ENCODING in client encoding \"{}\"",
+            session.charset().name()
+        ))),
+        false => Ok(()),
     }
 }
