@@ -84,7 +84,7 @@ fn files_that_are_missing_or_newer_are_named() {
             );
         }
         let mut newer = copy.clone();
-        newer[8] = 2;
+        newer[8] += 1;
         std::fs::write(&path, newer).unwrap();
         let error = open(directory.path()).unwrap_err();
         assert_eq!(error.sqlstate(), "0A000", "{error}");
