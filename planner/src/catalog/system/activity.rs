@@ -46,25 +46,20 @@ pub(super) fn sessions(binder: &Binder) -> Vec<Row> {
         let user = session.info.user.as_str();
         // A name that is no role is the first superuser's.
         let role = state.role(user).map_or(BOOTSTRAP, |role| role.oid);
-        if !sees_all && !binder.acting.has_rights_of(state, role) {
-            return row! {
-                "datid": DATABASE_OID,
-                "datname": session.info.database.as_str(),
-                "pid": session.info.process_id,
-                "usesysid": role,
-                "usename": user,
-                "application_name": session.application_name,
-                "query": WITHHELD,
-            };
-        }
-        let time = |us: Option<i64>| us.map_or(Value::Null, Value::Time);
-        row! {
+        let mut shown = row! {
             "datid": DATABASE_OID,
             "datname": session.info.database.as_str(),
             "pid": session.info.process_id,
             "usesysid": role,
             "usename": user,
             "application_name": session.application_name,
+        };
+        if !sees_all && !binder.acting.has_rights_of(state, role) {
+            shown.extend(row! { "query": WITHHELD });
+            return shown;
+        }
+        let time = |us: Option<i64>| us.map_or(Value::Null, Value::Time);
+        shown.extend(row! {
             "backend_start": Value::Time(session.start_us),
             "xact_start": time(session.transaction_us),
             "query_start": time(session.query_start_us),
@@ -75,7 +70,8 @@ pub(super) fn sessions(binder: &Binder) -> Vec<Row> {
             "query_id": session.query_id,
             "query": session.query,
             "backend_type": "client backend",
-        }
+        });
+        shown
     };
     shown.map(row).collect()
 }

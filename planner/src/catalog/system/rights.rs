@@ -188,6 +188,12 @@ fn grantee(binder: &Binder, oid: u32) -> String {
     }
 }
 
+/// Whether who has a right on a relation may give it to others: as it was granted, or as its owner.
+fn is_grantable(binder: &Binder, oid: u32, grant: &Grant, right: u32) -> bool {
+    grant.grantable & right != 0
+        || grant.grantee != EVERYBODY && binder.snapshot.has_rights_of(grant.grantee, binder.snapshot.owner(oid))
+}
+
 /// `table_privileges`, and without PUBLIC `role_table_grants`.
 pub(super) fn table_privileges(binder: &Binder, database: &str, everybody: bool) -> Vec<Row> {
     let mut out = Vec::new();
@@ -196,9 +202,6 @@ pub(super) fn table_privileges(binder: &Binder, database: &str, everybody: bool)
         let shown = binder.snapshot.grants(Secured::Table, oid).into_iter();
         for grant in shown.filter(|grant| concerns(binder, grant) && (everybody || grant.grantee != EVERYBODY)) {
             for (right, _, named) in privilege::ALL.iter().filter(|(right, ..)| grant.rights & right != 0) {
-                let grantable = grant.grantable & right != 0
-                    || grant.grantee != EVERYBODY
-                        && binder.snapshot.has_rights_of(grant.grantee, binder.snapshot.owner(oid));
                 out.push(row! {
                     "grantor": name(binder, grant.grantor),
                     "grantee": grantee(binder, grant.grantee),
@@ -206,7 +209,7 @@ pub(super) fn table_privileges(binder: &Binder, database: &str, everybody: bool)
                     "table_schema": relation.schema_name(),
                     "table_name": relation.name(),
                     "privilege_type": *named,
-                    "is_grantable": if grantable { "YES" } else { "NO" },
+                    "is_grantable": if is_grantable(binder, oid, &grant, *right) { "YES" } else { "NO" },
                     "with_hierarchy": if *right == privilege::SELECT { "YES" } else { "NO" },
                 });
             }
@@ -234,9 +237,6 @@ pub(super) fn column_privileges(binder: &Binder, database: &str) -> Vec<Row> {
                         continue;
                     }
                     seen.push(this);
-                    let grantable = grant.grantable & right != 0
-                        || grant.grantee != EVERYBODY
-                            && binder.snapshot.has_rights_of(grant.grantee, binder.snapshot.owner(oid));
                     out.push(row! {
                         "grantor": name(binder, grant.grantor),
                         "grantee": grantee(binder, grant.grantee),
@@ -245,7 +245,7 @@ pub(super) fn column_privileges(binder: &Binder, database: &str) -> Vec<Row> {
                         "table_name": relation.name(),
                         "column_name": field.name().as_str(),
                         "privilege_type": *named,
-                        "is_grantable": if grantable { "YES" } else { "NO" },
+                        "is_grantable": if is_grantable(binder, oid, &grant, *right) { "YES" } else { "NO" },
                     });
                 }
             }
