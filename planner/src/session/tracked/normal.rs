@@ -185,11 +185,12 @@ fn is_constant_word(sql: &str, pieces: &[Piece], at: usize) -> bool {
 
 /// Whether a number is of a type: `numeric(10, 2)` after `::` or AS.
 fn is_of_type(sql: &str, pieces: &[Piece], at: usize) -> bool {
+    // No type has more than two numbers; a list of values may be as long as a text.
     let mut open = at;
     loop {
         match before(pieces, open) {
-            Some(piece) if piece.token == Token::Number || is(sql, Some(piece), &[","]) => open -= 1,
             Some(piece) if is(sql, Some(piece), &["("]) => break,
+            Some(piece) if at - open < 2 && (piece.token == Token::Number || is(sql, Some(piece), &[","])) => open -= 1,
             _ => return false,
         }
     }
@@ -248,7 +249,9 @@ impl Lists {
             self.depth += 1;
         } else if is(sql, piece, &[")"]) {
             self.depth = self.depth.saturating_sub(1);
-            self.open.retain(|depth| *depth <= self.depth);
+            while self.open.last().is_some_and(|depth| *depth > self.depth) {
+                self.open.pop();
+            }
         } else if is(sql, piece, &["by"]) && is(sql, before(pieces, at), &["order", "group"]) {
             self.open.push(self.depth);
         } else if self.open.last() == Some(&self.depth) && is(sql, piece, &AFTER_ITEM[7..]) {
@@ -310,8 +313,30 @@ mod tests {
                 "SELECT extract($1 FROM d), extract(d)",
             ),
             ("SELECT 'not ended", "SELECT $1"),
+            ("SELECT 5, $a$ not ended $b$", "SELECT $1, $2"),
         ] {
             assert_eq!(normal(sql).text, shown, "{sql}");
+        }
+    }
+
+    /// What grows with the square of a text is not bearable for texts of megabytes.
+    #[test]
+    fn long_texts_take_time_by_their_length() {
+        let repeated = |item: &str| item.repeat(400_000);
+        for sql in [
+            format!("SELECT a IN ({}1)", repeated("1, ")),
+            format!("SELECT {}1", repeated("- ")),
+            format!("SELECT a{}", repeated(" b")),
+            format!("SELECT {}", repeated("$a$ $b ")),
+            format!("SELECT {}", (0..400_000).map(|n| format!("$a{n}$ ")).collect::<String>()),
+            format!("SELECT {}", repeated("(ORDER BY ")),
+            format!("SELECT {}", repeated("ORDER BY 1) ")),
+            format!("SELECT {}", repeated("/* ")),
+            format!("SELECT {}", repeated("'a' ")),
+        ] {
+            let begun = std::time::Instant::now();
+            normal(&sql);
+            assert!(begun.elapsed().as_secs() < 10, "{} took {:?}", &sql[..40], begun.elapsed());
         }
     }
 

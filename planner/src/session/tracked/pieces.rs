@@ -185,8 +185,11 @@ fn end_of_dollars(sql: &str, start: usize) -> Option<usize> {
     let named = tag[1..tag.len() - 1]
         .bytes()
         .all(|byte| is_of_word(byte) && byte != b'$');
-    let end = sql[start + tag.len()..].find(tag)?;
-    named.then_some(start + tag.len() + end + tag.len())
+    if !named {
+        return None;
+    }
+    let inner = start + tag.len();
+    Some(sql[inner..].find(tag).map_or(sql.len(), |end| inner + end + tag.len()))
 }
 
 /// Behind a number, with its point and exponent, or its hexadecimal digits.
