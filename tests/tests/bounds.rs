@@ -569,39 +569,46 @@ async fn many_connections() -> Result<()> {
     for _ in 0..connections - ACTIVE {
         idle.push(server.connect().await?);
     }
-    let end = Instant::now() + random_time();
+    // What is kept of statements, up to its limits, is there once each has sent some.
+    const STATEMENTS_WARM: u64 = 7 * 20 * ACTIVE as u64;
+    let (statements, ended) = (AtomicU64::new(0), AtomicBool::new(false));
     let work = |number: usize| {
-        let server = &server;
+        let (server, statements, ended) = (&server, &statements, &ended);
         async move {
             let client = server.connect().await?;
-            let mut statements = 0u64;
-            while Instant::now() < end {
+            while !ended.load(Ordering::Relaxed) {
                 let sum = value(&client, "SELECT sum(x) FROM generate_series(1, 10000) g(x)").await?;
                 ensure!(sum == "50005000");
                 ensure!(value(&client, &format!("SELECT {number}")).await? == number.to_string());
                 // What sessions and the server keep: plans, tables, snapshots, errors, connections.
-                let made = format!("SELECT $1::int8 + {}", statements % 1000);
+                let made = format!("SELECT $1::int8 + {}", statements.load(Ordering::Relaxed) % 1000);
                 client.query_one(&made, &[&1i64]).await?;
                 client
                     .batch_execute("CREATE TEMP TABLE t (x int); INSERT INTO t VALUES (1), (2); DROP TABLE t")
                     .await?;
                 ensure!(failing(&client, "SELECT 1 / 0").await? == "22012");
                 drop(server.connect().await?);
-                statements += 7;
+                statements.fetch_add(7, Ordering::Relaxed);
             }
-            anyhow::Ok(statements)
+            anyhow::Ok(())
         }
     };
     let watch = async {
-        tokio::time::sleep(random_time() / 5).await;
-        let early = server.resident_bytes()?.0;
-        tokio::time::sleep_until(end.into()).await;
-        anyhow::Ok((early, server.resident_bytes()?.0))
+        let begun = Instant::now();
+        while statements.load(Ordering::Relaxed) < STATEMENTS_WARM && begun.elapsed() < Duration::from_secs(120) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let early = server.resident_bytes();
+        tokio::time::sleep(random_time()).await;
+        ended.store(true, Ordering::Relaxed);
+        anyhow::Ok((early?.0, server.resident_bytes()?.0))
     };
     let all = futures::future::join_all((0..ACTIVE).map(work));
     let (all, resident) = tokio::join!(all, watch);
-    let statements: u64 = all.into_iter().sum::<Result<u64>>()?;
+    all.into_iter().collect::<Result<()>>()?;
     let (early, late) = resident?;
+    let statements = statements.into_inner();
+    ensure!(statements >= STATEMENTS_WARM, "{statements} statements in two minutes");
     println!(
         "bounds::many_connections: {statements} statements; {} MiB, then {} MiB",
         early / MIB,
