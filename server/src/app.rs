@@ -78,6 +78,7 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
     calibrate::start(config.calibration);
     runtime(config.threads)?.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let mut hangup = signal(SignalKind::hangup())?;
         // The address first: a port in use must not cost the time of the demo data.
         let reserved = server.bind(&config.listen).await?;
         for address in &config.http {
@@ -114,9 +115,12 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
             };
             println!("Connect with:  psql -h {host} -p {} -U tenon", address.port());
         }
-        tokio::select! {
-            _ = terminate.recv() => tracing::info!("SIGTERM: the server stops"),
-            _ = interrupt.recv() => tracing::info!("SIGINT: the server stops"),
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break tracing::info!("SIGTERM: the server stops"),
+                _ = interrupt.recv() => break tracing::info!("SIGINT: the server stops"),
+                _ = hangup.recv() => server.reload(&config),
+            }
         }
         server.stop().await;
         let database = server.engine.database().clone();

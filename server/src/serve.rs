@@ -6,12 +6,15 @@ use crate::metrics::Metrics;
 use crate::wire;
 use crate::wire::auth::{Auth, Scram};
 use crate::wire::cancel::Backends;
+use crate::wire::hba::Hba;
 use crate::wire::login::RoleConnections;
 use anyhow::Context;
+use parking_lot::RwLock;
 use pgwire::tokio::TlsAcceptor;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,6 +33,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Server {
     pub engine: Arc<Engine>,
     pub auth: Auth,
+    hba: Option<RwLock<Arc<Hba>>>,
     pub tls: Option<TlsAcceptor>,
     pub backends: Arc<Backends>,
     /// One permit a connected client.
@@ -54,7 +58,10 @@ impl Server {
     /// Sets up everything that can fail before a socket is opened.
     pub fn new(config: &Config) -> anyhow::Result<Arc<Self>> {
         let tls = match &config.tls {
-            Some((certificate, key)) => Some(wire::tls::acceptor(certificate, key)?),
+            Some((certificate, key)) => {
+                let client_authority = config.tls_client_ca.as_deref();
+                Some(wire::tls::acceptor(certificate, key, client_authority)?)
+            }
             None => None,
         };
         let auth = match &config.password_file {
@@ -67,6 +74,10 @@ impl Server {
                 Auth::Scram(Scram::read(path, certificate.as_deref())?)
             }
             None => Auth::Trust,
+        };
+        let hba = match &config.hba_file {
+            Some(path) => Some(RwLock::new(Arc::new(hba(config, path)?))),
+            None => None,
         };
         let superusers = match &auth {
             Auth::Scram(scram) => scram.users(),
@@ -97,6 +108,7 @@ impl Server {
         Ok(Arc::new(Self {
             engine,
             auth,
+            hba,
             tls,
             backends,
             connections: Arc::new(Semaphore::new(config.max_connections)),
@@ -112,6 +124,25 @@ impl Server {
             sockets: Arc::new(Semaphore::new(config.max_connections + STARTING_MAX)),
             sockets_max: config.max_connections + STARTING_MAX,
         }))
+    }
+
+    /// The rules of who may connect, if there is a file of them.
+    pub fn hba(&self) -> Option<Arc<Hba>> {
+        Some(self.hba.as_ref()?.read().clone())
+    }
+
+    /// Reads the file of who may connect once more. One that is wrong changes nothing.
+    pub fn reload(&self, config: &Config) {
+        let (Some(own), Some(path)) = (&self.hba, &config.hba_file) else {
+            return;
+        };
+        match hba(config, path) {
+            Ok(read) => {
+                *own.write() = Arc::new(read);
+                tracing::info!("{} holds from now on", path.display());
+            }
+            Err(error) => tracing::error!("the rules of before go on: {error:#}"),
+        }
     }
 
     /// Opens the addresses. Clients may knock from now on, and wait for `listen`.
@@ -168,7 +199,7 @@ impl Server {
         tracing::debug!(%peer, "connection");
         let server = self.clone();
         tokio::spawn(async move {
-            wire::connection::serve(Box::new(socket), server).await;
+            wire::connection::serve(Box::new(socket), peer.ip(), server).await;
             drop(permit);
         });
     }
@@ -182,6 +213,10 @@ impl Server {
             tracing::warn!("{left} connections did not end in {SHUTDOWN_TIMEOUT:?}");
         }
     }
+}
+
+fn hba(config: &Config, path: &Path) -> anyhow::Result<Hba> {
+    Hba::read(path, config.tls.is_some(), config.tls_client_ca.is_some())
 }
 
 /// Gives the connections to an address to `take`, until the server stops.

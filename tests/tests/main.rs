@@ -16,6 +16,7 @@ mod for_update;
 mod foreign_keys;
 mod fragments;
 mod gpu;
+mod hba;
 mod http;
 mod kept;
 mod limits;
@@ -65,6 +66,7 @@ fn main() {
     trials.extend(cancel::trials());
     trials.extend(kept::trials());
     trials.extend(limits::trials());
+    trials.extend(hba::trials());
     trials.extend(http::trials());
     trials.extend(statements::trials());
     trials.extend(activity::trials());

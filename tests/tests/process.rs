@@ -167,7 +167,8 @@ impl Drop for Server {
     }
 }
 
-/// Whether a server at the address lets clients in: its answer to a startup packet asks for authentication or grants it.
+/// Whether a server at the address answers a startup packet: it asks for authentication, grants it, or has rules of who may
+/// connect that say no.
 fn answers(address: SocketAddr) -> bool {
     let probe = || -> std::io::Result<u8> {
         let mut stream = TcpStream::connect(address)?;
@@ -181,7 +182,7 @@ fn answers(address: SocketAddr) -> bool {
         std::thread::sleep(Duration::from_millis(5));
         Ok(first[0])
     };
-    matches!(probe(), Ok(b'R'))
+    matches!(probe(), Ok(b'R' | b'E'))
 }
 
 /// The program under test: the one built with the tests, or the one that `TENON_TEST_BINARY` names.

@@ -30,6 +30,15 @@ impl Login {
 }
 
 impl Engine {
+    /// Whether a user is a member of a role. Of a superuser's being everything this is no question.
+    pub fn is_member(&self, login: &Login, role: &str) -> bool {
+        let state = self.database().snapshot();
+        let (Some(own), Some(other)) = (&login.role, state.role(role)) else {
+            return false;
+        };
+        own.oid == other.oid || state.is_member_plainly(own.oid, other.oid)
+    }
+
     /// What the catalog knows of a user now.
     pub fn login(&self, user: &str) -> Login {
         let state = self.database().snapshot();

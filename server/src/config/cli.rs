@@ -159,6 +159,11 @@ pub struct SettingArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     password_file: Option<String>,
 
+    /// Who may connect from where and by what proof: rules as of PostgreSQL's pg_hba.conf; SIGHUP reads it again [default: none]
+    #[arg(long, value_name = "FILE", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hba_file: Option<String>,
+
     /// Believe every client on any address: whoever reaches the port may do everything
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
           help_heading = "Settings")]
@@ -174,6 +179,11 @@ pub struct SettingArgs {
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     #[serde(skip_serializing_if = "Option::is_none")]
     tls_key: Option<String>,
+
+    /// Certificates of who signs those of clients, PEM; --hba-file says which clients must have one
+    #[arg(long, value_name = "FILE", help_heading = "Settings")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_client_ca: Option<String>,
 
     /// error, warn, info, debug, trace, or a filter such as info,tenon::wire=debug [default: info]
     #[arg(long, value_name = "LEVEL", help_heading = "Settings")]
@@ -226,9 +236,11 @@ impl SettingArgs {
         "store",
         "data_dir",
         "password_file",
+        "hba_file",
         "insecure_trust",
         "tls_cert",
         "tls_key",
+        "tls_client_ca",
         "log_level",
         "log_format",
         "threads",

@@ -44,9 +44,13 @@ pub struct Config {
     pub store: Option<PathBuf>,
     pub data_directories: Vec<PathBuf>,
     pub password_file: Option<PathBuf>,
+    /// Rules of who may connect from where.
+    pub hba_file: Option<PathBuf>,
     pub insecure_trust: bool,
     /// Certificate chain and key, both PEM files.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Certificates of who signs those of clients.
+    pub tls_client_ca: Option<PathBuf>,
     pub log_level: String,
     pub log_format: LogFormat,
     pub threads: usize,
@@ -172,6 +176,7 @@ impl Config {
             store: layers.path("store")?,
             data_directories: layers.directories()?,
             password_file: layers.get("password_file", "a path", |text| Some(PathBuf::from(text)))?,
+            hba_file: layers.path("hba_file")?,
             insecure_trust: layers
                 .get("insecure_trust", "true or false", value::boolean)?
                 .unwrap_or(false),
@@ -181,6 +186,7 @@ impl Config {
                 (Some(_), None) => bail!("tls_cert is set and tls_key is not: TLS needs both"),
                 (None, Some(_)) => bail!("tls_key is set and tls_cert is not: TLS needs both"),
             },
+            tls_client_ca: layers.path("tls_client_ca")?,
             log_level: layers
                 .get(
                     "log_level",
@@ -217,6 +223,19 @@ impl Config {
             bail!(
                 "listen is {open}, which other machines can reach: set password_file to ask clients for passwords, or \
                  insecure_trust to let everybody in"
+            );
+        }
+        if config.hba_file.is_some() {
+            if config.password_file.is_none() {
+                bail!("hba_file is set and password_file is not: that names who is a superuser");
+            }
+            if config.insecure_trust {
+                bail!("hba_file and insecure_trust do not go together: the file has the method trust");
+            }
+        }
+        if config.tls_client_ca.is_some() && (config.tls.is_none() || config.hba_file.is_none()) {
+            bail!(
+                "tls_client_ca is set, which needs tls_cert, tls_key, and hba_file to say which clients must have a certificate"
             );
         }
         Ok(config)
@@ -361,6 +380,19 @@ mod tests {
                 &["password_file", "insecure_trust"],
             ),
             (&[], "", &["--tls-cert", "a.pem"], &["tls_key"]),
+            (
+                &[],
+                "",
+                &["--hba-file", "h"],
+                &["hba_file", "password_file", "superuser"],
+            ),
+            (
+                &[],
+                "",
+                &["--hba-file", "h", "--password-file", "p", "--insecure-trust"],
+                &["hba_file", "insecure_trust"],
+            ),
+            (&[], "", &["--tls-client-ca", "ca.pem"], &["tls_client_ca", "hba_file"]),
             (&[], "", &["--log-format", "xml"], &["log_format", "compact"]),
             (
                 &[],

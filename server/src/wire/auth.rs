@@ -101,6 +101,11 @@ impl Scram {
         self.users.keys().cloned().collect()
     }
 
+    /// Whether the file has the user.
+    pub fn has(&self, user: &str) -> bool {
+        self.users.contains_key(user)
+    }
+
     /// What the proof is checked against; `kept`: the verifier of the role of that name. An unknown user gets a verifier that
     /// nothing satisfies, the same each time.
     pub fn secret(&self, user: &str, kept: Option<&str>) -> ScramSecret {

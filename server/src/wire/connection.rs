@@ -13,6 +13,7 @@ use crate::encode::Style;
 use crate::serve::Server;
 use pgwire::messages::startup::{BackendKeyData, SecretKey};
 use std::future::pending;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{Result, SqlError, state};
@@ -36,8 +37,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub type Socket = Box<dyn Stream>;
 
 /// Serves one accepted socket until it ends.
-pub async fn serve(socket: Socket, server: Arc<Server>) {
-    let started = match timeout(STARTUP_TIMEOUT, startup::start(socket, &server)).await {
+pub async fn serve(socket: Socket, address: IpAddr, server: Arc<Server>) {
+    let started = match timeout(STARTUP_TIMEOUT, startup::start(socket, address, &server)).await {
         Ok(Ok(Some(started))) => started,
         Ok(Ok(None)) => return,
         Ok(Err(failure)) => return log_end(&failure),

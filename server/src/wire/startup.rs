@@ -4,13 +4,16 @@
 use super::auth::Auth;
 use super::connection::Socket;
 use super::failure::{Failure, Step};
+use super::hba::{Method, Peer, Wanted};
 use super::input::{Input, InputError};
 use super::login::RoleConnection;
 use super::message::{Body, Message, violation};
 use super::output::{Output, Severity};
+use super::tls;
 use crate::serve::Server;
 use bytes::Bytes;
 use pgwire::messages::startup::{Authentication, NegotiateProtocolVersion};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{SqlError, state};
@@ -42,8 +45,13 @@ pub struct Started {
 }
 
 /// Runs the startup phase. `None`: the connection has done its work (a cancel request) or was told why it cannot go on.
-pub async fn start(socket: Socket, server: &Arc<Server>) -> Step<Option<Started>> {
-    let mut tls = false;
+pub async fn start(socket: Socket, address: IpAddr, server: &Arc<Server>) -> Step<Option<Started>> {
+    let mut peer = Peer {
+        // Clients over IPv4 at a socket for both are named as such.
+        address: address.to_canonical(),
+        tls: false,
+        certificate: None,
+    };
     let (read, write) = tokio::io::split(socket);
     let (mut input, mut output) = (Input::new(read), Output::new(write));
     loop {
@@ -55,7 +63,7 @@ pub async fn start(socket: Socket, server: &Arc<Server>) -> Step<Option<Started>
         let mut body = Body(packet, Charset::default());
         let code = body.u32()?;
         match code {
-            SSL_REQUEST if !tls && server.tls.is_some() => {
+            SSL_REQUEST if !peer.tls && server.tls.is_some() => {
                 output.buffer.push(b'S');
                 output.flush().await?;
                 // Bytes sent in the clear before the handshake would be taken for encrypted ones.
@@ -65,10 +73,12 @@ pub async fn start(socket: Socket, server: &Arc<Server>) -> Step<Option<Started>
                 let socket = input.into_socket().unsplit(output.into_socket());
                 let Some(acceptor) = &server.tls else { return Ok(None) };
                 let socket = acceptor.accept(socket).await?;
+                let certificates = socket.get_ref().1.peer_certificates();
+                peer.certificate = certificates.and_then(|chain| chain.first()).map(tls::owner);
+                peer.tls = true;
                 let socket: Socket = Box::new(socket);
                 let (read, write) = tokio::io::split(socket);
                 (input, output) = (Input::new(read), Output::new(write));
-                tls = true;
             }
             SSL_REQUEST | GSS_REQUEST => {
                 output.buffer.push(b'N');
@@ -79,7 +89,7 @@ pub async fn start(socket: Socket, server: &Arc<Server>) -> Step<Option<Started>
                 server.backends.cancel(pid, &body.0);
                 return Ok(None);
             }
-            version => return session(input, output, server, version, body, tls).await,
+            version => return session(input, output, server, version, body, &peer).await,
         }
     }
 }
@@ -90,7 +100,7 @@ async fn session(
     server: &Arc<Server>,
     version: u32,
     mut body: Body,
-    tls: bool,
+    peer: &Peer,
 ) -> Step<Option<Started>> {
     if version >> 16 != 3 {
         let (major, minor) = (version >> 16, version & 0xffff);
@@ -132,15 +142,20 @@ async fn session(
         return refuse(input, output, error).await;
     };
     let login = server.engine.login(&user);
-    if let Err(failure) = authenticate(&mut input, &mut output, server, (&user, &login), tls).await {
+    // `tenon` is the one database; tools that ask for `postgres`, and psql's default of the user's own name, mean it.
+    let database = database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
+    let wanted = Wanted {
+        user: &user,
+        database: &database,
+        is_member: &|role| server.engine.is_member(&login, role),
+    };
+    if let Err(failure) = authenticate(&mut input, &mut output, server, peer, (&wanted, &login)).await {
         return match failure {
             Failure::Sql(error) | Failure::Fatal(error) => refuse(input, output, error).await,
             gone => Err(gone),
         };
     }
     output.put(&Authentication::Ok);
-    // `tenon` is the one database; tools that ask for `postgres`, and psql's default of the user's own name, mean it.
-    let database = database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
     if database != "tenon" && database != "postgres" && database != user {
         let error = SqlError::new(
             state::INVALID_CATALOG_NAME,
@@ -245,18 +260,31 @@ async fn authenticate(
     input: &mut Input<ReadHalf<Socket>>,
     output: &mut Output<WriteHalf<Socket>>,
     server: &Server,
-    (user, login): (&str, &Login),
-    tls: bool,
+    peer: &Peer,
+    (wanted, login): (&Wanted<'_>, &Login),
 ) -> Step<()> {
+    let user = wanted.user;
     let Auth::Scram(scram) = &server.auth else {
         return Ok(());
     };
+    let method = match server.hba() {
+        Some(hba) => hba.method(peer, wanted).map_err(Failure::Fatal)?,
+        None => Method::Scram,
+    };
+    if method != Method::Scram {
+        // No password says that there is such a user.
+        if login.role.is_none() && !scram.has(user) {
+            let message = format!("role \"{user}\" does not exist");
+            return Err(Failure::Fatal(SqlError::new(state::INVALID_AUTHORIZATION, message)));
+        }
+        return Ok(());
+    }
     let failed = |why: String| {
         tracing::warn!(user, "authentication failed: {why}");
         let message = format!("password authentication failed for user \"{user}\"");
         Failure::Fatal(SqlError::new(state::INVALID_PASSWORD, message))
     };
-    let authenticator = scram.authenticator(tls);
+    let authenticator = scram.authenticator(peer.tls);
     let mut mechanisms = vec!["SCRAM-SHA-256".to_owned()];
     if authenticator.supports_channel_binding() {
         mechanisms.insert(0, "SCRAM-SHA-256-PLUS".to_owned());

@@ -328,7 +328,10 @@ mod tests {
             format!("SELECT {}1", repeated("- ")),
             format!("SELECT a{}", repeated(" b")),
             format!("SELECT {}", repeated("$a$ $b ")),
-            format!("SELECT {}", (0..400_000).map(|n| format!("$a{n}$ ")).collect::<String>()),
+            format!(
+                "SELECT {}",
+                (0..400_000).map(|n| format!("$a{n}$ ")).collect::<String>()
+            ),
             format!("SELECT {}", repeated("(ORDER BY ")),
             format!("SELECT {}", repeated("ORDER BY 1) ")),
             format!("SELECT {}", repeated("/* ")),
@@ -336,7 +339,12 @@ mod tests {
         ] {
             let begun = std::time::Instant::now();
             normal(&sql);
-            assert!(begun.elapsed().as_secs() < 10, "{} took {:?}", &sql[..40], begun.elapsed());
+            assert!(
+                begun.elapsed().as_secs() < 10,
+                "{} took {:?}",
+                &sql[..40],
+                begun.elapsed()
+            );
         }
     }
 
