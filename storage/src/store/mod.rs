@@ -15,6 +15,7 @@
 //! no change reaches the disk before its transaction ends.
 
 mod backup;
+mod checkpoint;
 mod disk;
 mod image;
 mod log;
@@ -24,6 +25,7 @@ mod rows;
 mod rows_change;
 
 pub use backup::{Backup, unpack};
+pub use checkpoint::CheckpointProgress;
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use log::Position;
 pub use recover::Recovered;
@@ -35,19 +37,16 @@ use crate::segment::Segment;
 use image::Delta;
 use log::Log;
 use parking_lot::Mutex;
-use record::{FileKind, HEADING_BYTES, Kind, RecordLocation};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use record::{Kind, RecordLocation};
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A checkpoint is due when the log has grown by so much since the last one.
 const CHECKPOINT_BYTES: u64 = 256 << 20;
-/// Rows of logs of which less than such a part is in use are copied, and the logs removed.
-const GARBAGE_PART: u64 = 2;
 
 /// Schemas of temporary tables, which go with their session.
 const TEMPORARY: &str = "pg_temp_";
@@ -68,19 +67,14 @@ pub struct Store {
     /// Held by who makes a checkpoint: the number of the log that the newest begins with.
     checkpointed: Mutex<u64>,
     is_due: AtomicBool,
+    /// Of the checkpoint that is being made.
+    progress: Mutex<Option<CheckpointProgress>>,
     _lock: File,
 }
 
 struct Stored {
     place: RecordLocation,
     segment: Weak<Segment>,
-}
-
-/// What a checkpoint's record holds.
-#[derive(Serialize, Deserialize)]
-struct Checkpoint {
-    catalog: Delta,
-    places: Vec<(u64, RecordLocation)>,
 }
 
 impl fmt::Debug for Store {
@@ -90,10 +84,6 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    fn checkpoint_path(directory: &Path, number: u64) -> PathBuf {
-        directory.join(format!("checkpoint-{number:016}"))
-    }
-
     /// Writes what leads from one state to the next; None: nothing that is kept changed. The caller waits with `sync`.
     pub(crate) fn commit(&self, old: &DatabaseState, new: &DatabaseState, next_oid: u32) -> Result<Option<Position>> {
         let mut delta = Delta::between(old, new, next_oid)?;
@@ -215,91 +205,8 @@ impl Store {
         self.checkpointed.lock()
     }
 
-    /// Writes the catalog as it was when log `number` began, and removes what nobody needs any more.
-    pub(crate) fn checkpoint(&self, last: &mut u64, number: u64, state: &DatabaseState, next_oid: u32) -> Result<()> {
-        self.collect(number, state)?;
-        let catalog = Delta::between(&DatabaseState::empty(), state, next_oid)?;
-        let places = {
-            let mut stored = self.stored.lock();
-            stored.retain(|_, own| own.segment.strong_count() > 0);
-            let place = |segment: &Arc<Segment>| {
-                let own = stored.get(&segment.id());
-                own.map(|own| (segment.id(), own.place))
-                    .ok_or_else(|| StorageError::internal("a committed segment was not written"))
-            };
-            kept_segments(state).map(place).collect::<Result<Vec<_>>>()?
-        };
-        // The places of rows that were copied just now lie in the newest log.
-        self.log.sync(self.log.end())?;
-        let record = serde_json::to_vec(&Checkpoint { catalog, places }).map_err(StorageError::internal)?;
-        let path = Store::checkpoint_path(&self.directory, number);
-        let new = path.with_extension("new");
-        let write = || {
-            if new.exists() {
-                self.disk.remove(&new)?;
-            }
-            let file = self.disk.create(&new)?;
-            file.write_at(&record::heading(FileKind::Checkpoint, number), 0)?;
-            file.write_at(&record::header(Kind::Checkpoint, 0, &[&record]), HEADING_BYTES)?;
-            file.write_at(&record, HEADING_BYTES + record::HEADER_BYTES as u64)?;
-            file.sync()?;
-            self.disk.rename(&new, &path)?;
-            self.disk.sync_directory(&self.directory)
-        };
-        write().map_err(|error| record::failed(&path, &error))?;
-        *last = number;
-        self.sweep(number)
-    }
-
     /// A copy of all that is in it; `checkpoint` is the newest.
     pub(crate) fn backup(&self, checkpoint: u64) -> Result<Backup> {
         Backup::of(self, checkpoint)
     }
-
-    /// Copies the rows that are in use out of logs that are mostly garbage.
-    fn collect(&self, number: u64, state: &DatabaseState) -> Result<()> {
-        let mut used: BTreeMap<u64, u64> = BTreeMap::new();
-        for segment in kept_segments(state) {
-            if let Some(own) = self.stored.lock().get(&segment.id()) {
-                *used.entry(own.place.file).or_default() += own.place.bytes;
-            }
-        }
-        let mostly_garbage = |(file, bytes): (&u64, &u64)| {
-            let size = std::fs::metadata(Log::path_in(&self.directory, *file)).map_or(0, |data| data.len());
-            (*file < number && bytes * GARBAGE_PART < size).then_some(*file)
-        };
-        let old: BTreeSet<u64> = used.iter().filter_map(mostly_garbage).collect();
-        for segment in kept_segments(state) {
-            let place = self.stored.lock().get(&segment.id()).map(|own| own.place);
-            if place.is_some_and(|place| old.contains(&place.file)) {
-                self.write_segment(segment)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the checkpoints and logs before `number` in which nothing lies that is in use.
-    fn sweep(&self, number: u64) -> Result<()> {
-        let used: BTreeSet<u64> = self.stored.lock().values().map(|own| own.place.file).collect();
-        let files = recover::Files::of(&self.directory)?;
-        let logs = files
-            .logs
-            .into_iter()
-            .filter(|log| *log < number && !used.contains(log));
-        let logs = logs.map(|log| Log::path_in(&self.directory, log));
-        let checkpoints = files.checkpoints.into_iter().filter(|own| *own < number);
-        let checkpoints = checkpoints.map(|own| Store::checkpoint_path(&self.directory, own));
-        for path in checkpoints.chain(logs) {
-            self.disk.remove(&path).map_err(|error| record::failed(&path, &error))?;
-        }
-        Ok(())
-    }
-}
-
-/// The whole segments of all tables that are kept.
-fn kept_segments(state: &DatabaseState) -> impl Iterator<Item = &Arc<Segment>> {
-    let tables = state.relations().filter(|relation| is_kept(relation.schema_name()));
-    tables
-        .filter_map(Relation::as_table)
-        .flat_map(|table| table.segments().iter().map(Segment::whole))
 }

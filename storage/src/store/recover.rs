@@ -1,11 +1,12 @@
 //! Opening a store: the newest checkpoint, the logs behind it, the rows.
 
+use super::checkpoint::Checkpoint;
 use super::disk::Disk;
 use super::image::{Delta, Image, corrupted};
 use super::log::Log;
 use super::record::{self, FileKind, HEADING_BYTES, Kind, RecordLocation};
 use super::rows_change::SegmentImage;
-use super::{Checkpoint, Store, Stored};
+use super::{Store, Stored};
 use crate::catalog::database::OID_FIRST;
 use crate::catalog::sequence::SequenceLog;
 use crate::catalog::{DatabaseState, TableDefinition};
@@ -148,6 +149,7 @@ impl Store {
             stored: Mutex::new(stored),
             sequences,
             checkpointed: Mutex::new(checkpointed),
+            progress: Mutex::default(),
             is_due: AtomicBool::new(false),
             _lock: lock,
         };

@@ -98,6 +98,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         "pg_stat_sys_tables" => (usage::TABLES, vec![]),
         "pg_stat_progress_copy" => (usage::COPIES, usage::copies(binder)),
         "pg_stat_progress_create_index" => (usage::INDEXES, usage::indexes(binder)),
+        "pg_stat_progress_checkpoint" => (usage::CHECKPOINTS, usage::checkpoints(binder)),
         "pg_stat_activity" => (activity::SESSIONS, activity::sessions(binder)),
         "pg_stat_statements" => (activity::STATEMENTS, activity::statements(binder)),
         "pg_stat_statements_info" => (activity::INFO, activity::info(binder)),

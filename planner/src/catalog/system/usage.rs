@@ -5,6 +5,7 @@ use super::relations::stored;
 use super::rows::{Row, Value, row};
 use crate::catalog::bind::Binder;
 use crate::catalog::services::{ShownSession, Work};
+use tenon_storage::store::CheckpointProgress;
 
 /// Of the crate's tables, the one that has other columns than PostgreSQL 15's.
 pub(super) const NOT_BUILT_IN: &str = "pg_stat_user_tables";
@@ -151,4 +152,32 @@ pub(super) fn indexes(binder: &Binder) -> Vec<Row> {
         Some(row)
     };
     binder.services.sessions.shown().into_iter().filter_map(row).collect()
+}
+
+/// PostgreSQL has no such view.
+pub(super) const CHECKPOINTS: &[(&str, &str)] = &[
+    ("datid", "oid"),
+    ("datname", "text"),
+    ("started", "timestamptz"),
+    ("phase", "text"),
+    ("segments_total", "bigint"),
+    ("segments_copied", "bigint"),
+    ("bytes_copied", "bigint"),
+];
+
+pub(super) fn checkpoints(binder: &Binder) -> Vec<Row> {
+    let store = binder.services.database.store();
+    let progress = store.and_then(|store| store.checkpoint_progress());
+    let row = |progress: CheckpointProgress| {
+        row! {
+            "datid": DATABASE_OID,
+            "datname": "tenon",
+            "started": Value::Time(progress.started_us),
+            "phase": progress.phase,
+            "segments_total": progress.segments_total as i64,
+            "segments_copied": progress.segments_copied as i64,
+            "bytes_copied": progress.bytes_copied as i64,
+        }
+    };
+    progress.into_iter().map(row).collect()
 }

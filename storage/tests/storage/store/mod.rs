@@ -11,6 +11,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tenon_storage::store::Disk;
 use tenon_storage::{
     ColumnDef, Database, DatabaseState, EnumType, MemoryBudget, RealDisk, Relation, SqlType, StorageError, TableDef,
@@ -244,4 +245,39 @@ fn garbage_goes() {
     let expected = dump(&database.snapshot());
     drop(database);
     assert_eq!(dump(&open(directory.path()).unwrap().snapshot()), expected);
+}
+
+#[test]
+fn how_far_a_checkpoint_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Arc::new(sim::SimDisk::new(9));
+    let database = open_on(directory.path(), disk.clone()).unwrap();
+    let mut transaction = database.begin();
+    create(&mut transaction, "kept").unwrap();
+    insert(&mut transaction, "kept", &(0..1000).collect::<Vec<_>>()).unwrap();
+    create(&mut transaction, "garbage").unwrap();
+    insert(&mut transaction, "garbage", &(0..50_000).collect::<Vec<_>>()).unwrap();
+    transaction.commit().unwrap();
+    let mut transaction = database.begin();
+    transaction.drop_relation("public", "garbage").unwrap();
+    transaction.commit().unwrap();
+    disk.slow_syncs(Duration::from_millis(200));
+    let store = database.store().unwrap().clone();
+    assert!(store.checkpoint_progress().is_none());
+    let mut seen = Vec::new();
+    std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| database.checkpoint().unwrap());
+        while !checkpoint.is_finished() {
+            seen.extend(store.checkpoint_progress());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    assert!(store.checkpoint_progress().is_none());
+    // Its file is synced in this phase.
+    let written = seen
+        .iter()
+        .find(|progress| progress.phase == "writing catalog")
+        .unwrap();
+    assert!(written.segments_copied > 0 && written.bytes_copied > 0, "{written:?}");
+    assert!(written.segments_copied == written.segments_total && written.started_us > 0);
 }
