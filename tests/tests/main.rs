@@ -5,6 +5,8 @@
 
 mod activity;
 mod architecture;
+#[path = "../examples/bench/store.rs"]
+mod bench_store;
 mod bounds;
 mod cancel;
 mod copy;
@@ -79,6 +81,7 @@ fn main() {
     trials.extend(for_update::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.push(trial("bench::small", small_small));
+    trials.push(trial("bench::store", small_store));
     trials.extend(under_load::trials());
     trials.push(trial("architecture::layers", architecture::layers));
     trials.push(trial("architecture::circles", architecture::circles));
@@ -135,7 +138,7 @@ async fn small_regret() -> anyhow::Result<()> {
 /// The benchmark of small statements, small: both servers answer all of them, and alike.
 async fn small_small() -> anyhow::Result<()> {
     let server = process::Server::start(&["--threads=2"])?;
-    let postgres = small::Postgres::start(None)?;
+    let postgres = small::Postgres::start(None, false)?;
     let sizes = small::Sizes {
         scale: 1,
         seconds: 1,
@@ -147,6 +150,20 @@ async fn small_small() -> anyhow::Result<()> {
     let lines = tokio::task::spawn_blocking(move || small::run(&peer, &own, &sizes)).await??;
     let measured = |line: &small::Line| line.postgres > 0.0 && line.tenon > 0.0;
     anyhow::ensure!(lines.len() == 3 + 4 + 4 + 3 && lines.iter().all(measured), "{lines:?}");
+    Ok(())
+}
+
+/// The benchmark of stores, small: all that was loaded and committed is found again.
+async fn small_store() -> anyhow::Result<()> {
+    let sizes = bench_store::Sizes {
+        rows: 20_000,
+        seconds: 1,
+        clients: 4,
+        runs: 1,
+        threads: 2,
+    };
+    let lines = tokio::task::spawn_blocking(move || bench_store::run(&process::binary(), &sizes)).await??;
+    anyhow::ensure!(lines.len() == 4 && lines.iter().all(|line| line.own > 0.0), "{lines:?}");
     Ok(())
 }
 

@@ -4,6 +4,8 @@
 //! `bench copy` loads `lineitem` in several ways, `bench planning` times the planner, `bench regret` compares the join
 //! operator that was chosen with all others (`--seconds 120`, `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`),
 //! `bench join` times sums over a join of `--rows-max` rows a side, `bench clients` the queries of `--clients 16` at once,
+//! `bench store` what `--store` costs loads and commits, how fast a store is read again, and what counting statements costs
+//! (`--rows-max 6000000`, `--seconds 5`, `--clients 16`), beside PostgreSQL 15; it runs the program `tenon` that lies beside it,
 //! `bench small` many small statements and `--rows-max` rows fetched, beside PostgreSQL 15 (`--sf 5` for pgbench's tables,
 //! `--seconds 5` for each of its runs), `bench load` a mix of requests of many clients, all of whose answers are checked: on a server
 //! of its own or on the one at `--url`, with `--clients 16` in a closed loop or `--rate R` requests a second in an open one, for
@@ -22,6 +24,7 @@ mod raw;
 mod regret;
 mod served;
 mod small;
+mod store;
 mod tpch;
 
 use std::path::PathBuf;
@@ -107,12 +110,14 @@ fn main() -> Result<()> {
         Some("join") => join::run(&options),
         Some("clients") => clients::run(&options),
         Some("small") => run_small(&options),
+        Some("store") => run_store(&options),
         Some("load") => run_load(&options),
         _ => bail!(
             "usage: bench tpch|copy|planning [--sf 1] [--query N]... [--runs 5] [--threads 2] [--no-peer] [--explain]\n       \
              bench join [--rows-max N] [--runs 5] [--threads 2] [--explain]\n       \
              bench clients [--sf 1] [--clients 16] [--seconds 120] [--threads 2] [--set NAME=VALUE]...\n       \
              bench small [--sf 1] [--seconds 5] [--rows-max 10000000] [--threads 2]\n       \
+             bench store [--rows-max 6000000] [--seconds 5] [--clients 16] [--runs 3] [--threads 2]\n       \
              bench load [--url postgres://...] [--mix KIND:WEIGHT,...] [--clients 16] [--rate N] [--seconds 60] [--warm-up 5]\n             \
              [--points 100000] [--sf 1] [--seed N] [--csv FILE] [--svg FILE] [--threads 2]\n       \
              bench growth [--factors 1,3,10] [--query N]... [--set NAME=VALUE]... [--runs 5] [--threads 2]\n       \
@@ -136,7 +141,7 @@ fn run_small(options: &Options) -> Result<()> {
         let own = std::process::id().to_string();
         small::postgres::told("taskset", &["-acp", cores, &own])?;
     }
-    let postgres = small::Postgres::start(cores.as_deref())?;
+    let postgres = small::Postgres::start(cores.as_deref(), false)?;
     let peer = postgres.dsn()?;
     Served::empty(options, &[])?.run_at(0, async |_, address| {
         let own = format!(
@@ -147,6 +152,24 @@ fn run_small(options: &Options) -> Result<()> {
         tokio::task::spawn_blocking(move || small::run(&peer, &own, &sizes)).await??;
         Ok(())
     })
+}
+
+/// With the program of the same build.
+fn run_store(options: &Options) -> Result<()> {
+    let own = std::env::current_exe()?;
+    let program = own
+        .parent()
+        .and_then(|examples| examples.parent())
+        .context("a build directory")?
+        .join("tenon");
+    let sizes = store::Sizes {
+        rows: options.rows_max.unwrap_or(6_000_000),
+        seconds: options.seconds.unwrap_or(5),
+        clients: options.clients,
+        runs: options.runs.min(3),
+        threads: options.threads,
+    };
+    store::run(&program, &sizes).map(drop)
 }
 
 /// On a server in this process, or on another.

@@ -5,7 +5,7 @@
 //! tables' sums must agree, and what is fetched is counted and summed up by the client.
 
 mod fetch;
-mod pgbench;
+pub mod pgbench;
 pub mod postgres;
 mod trivial;
 

@@ -39,15 +39,32 @@ pub fn write(server: &str, script: &str, clients: usize, seconds: u64) -> Result
     Ok(rate)
 }
 
+/// Runs of a script of one's own, a second, and how many there were.
+pub fn script(server: &str, path: &str, clients: usize, seconds: u64) -> Result<(f64, u64)> {
+    let text = output(server, &["-f", path], clients, seconds)?;
+    let number = number(&text, "number of transactions actually processed: ").context("no number of transactions")?;
+    Ok((rate(&text)?, number as u64))
+}
+
 fn run(server: &str, args: &[&str], clients: usize, seconds: u64) -> Result<f64> {
+    rate(&output(server, args, clients, seconds)?)
+}
+
+fn rate(text: &str) -> Result<f64> {
+    number(text, "tps = ").with_context(|| format!("no rate in\n{text}"))
+}
+
+fn number(text: &str, before: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(before))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// What pgbench prints, of a run in which nothing failed.
+fn output(server: &str, args: &[&str], clients: usize, seconds: u64) -> Result<String> {
     let (clients, seconds, threads) = (clients.to_string(), seconds.to_string(), clients.min(2).to_string());
     let own = ["-n", "-c", &clients, "-j", &threads, "-T", &seconds];
     let text = told("pgbench", &[&own, args, &[server]].concat())?;
-    let number = |before: &str| -> Option<f64> {
-        let line = text.lines().find_map(|line| line.trim().strip_prefix(before))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    let failed = number("number of failed transactions: ").unwrap_or(0.0);
+    let failed = number(&text, "number of failed transactions: ").unwrap_or(0.0);
     ensure!(failed == 0.0, "failed transactions:\n{text}");
-    number("tps = ").with_context(|| format!("no rate in\n{text}"))
+    Ok(text)
 }

@@ -18,8 +18,8 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts it without fsync, on these cores where they are given (`0-1`).
-    pub fn start(cores: Option<&str>) -> Result<Postgres> {
+    /// Starts it, without fsync where nothing need outlive it, on these cores where they are given (`0-1`).
+    pub fn start(cores: Option<&str>, fsync: bool) -> Result<Postgres> {
         let programs = Path::new(PROGRAMS);
         ensure!(
             programs.join("postgres").exists(),
@@ -37,7 +37,8 @@ impl Postgres {
         }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let server = Postgres { directory, port, user };
-        let options = format!("-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off");
+        let fsync = if fsync { "on" } else { "off" };
+        let options = format!("-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync={fsync}");
         server.command(
             "initdb",
             None,
