@@ -136,6 +136,7 @@ impl Connection {
             asked: None,
         };
         connection.speak();
+        connection.tell();
         connection.ready().await?;
         Ok(connection)
     }

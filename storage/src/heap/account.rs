@@ -1,9 +1,9 @@
 //! What one statement holds, and its end where that is too much.
 
-use super::{Entered, Gate, Interrupt, allocator, watch};
+use super::{Entered, Gate, Interrupt, Reserved, allocator, watch};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,9 @@ const LARGE_BYTES: isize = 16 << 20;
 pub struct Account {
     /// Taken less given back. Below zero where it gives back what others took.
     bytes: AtomicIsize,
+    /// What it may hold itself, whatever others do.
+    limit_bytes: AtomicUsize,
+    reserved: Reserved,
     /// It was stopped for its memory.
     over: AtomicBool,
     token: CancellationToken,
@@ -45,6 +48,8 @@ impl Account {
     pub fn new(token: CancellationToken) -> Arc<Self> {
         let account = Arc::new(Self {
             bytes: AtomicIsize::new(0),
+            limit_bytes: AtomicUsize::new(usize::MAX),
+            reserved: Reserved::default(),
             over: AtomicBool::new(false),
             token,
             ending: Mutex::default(),
@@ -59,6 +64,33 @@ impl Account {
     /// What it holds now, but for what its threads have not booked yet.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed).max(0) as usize
+    }
+
+    /// From now on it may hold so much itself.
+    pub fn limit(&self, bytes: usize) {
+        self.limit_bytes.store(bytes, Ordering::Relaxed);
+        if bytes < usize::MAX {
+            watch::start();
+        }
+    }
+
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What its operators have reserved, where they may not reserve all that there is.
+    pub fn reserved(&self) -> &Reserved {
+        &self.reserved
+    }
+
+    /// From now on its operators may reserve so much.
+    pub fn limit_reserved(&self, bytes: usize) {
+        self.reserved.limit(bytes);
+    }
+
+    /// Whether its own limit leaves room for so many bytes more.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.bytes().saturating_add(bytes) <= self.limit_bytes()
     }
 
     /// Whether it holds next to nothing, and has given back next to nothing that others took.
@@ -126,8 +158,12 @@ impl Account {
             self.large.store(true, Ordering::Relaxed);
         }
         let is_past = watch::add((before + bytes).max(0) - before.max(0));
-        // The sooner it ends the better, where it is stopped.
-        if is_past && !self.is_over() {
+        let is_past_own = bytes > 0 && !self.has_room(0);
+        if (is_past || is_past_own) && !self.is_over() {
+            if is_past_own {
+                watch::one_is_past();
+            }
+            // The sooner it ends the better, where it is stopped.
             watch::hold_back();
         }
     }

@@ -59,7 +59,7 @@ pub(super) async fn declare(
     // The cursor outlives the statement, so the statement's cancel token must not be its.
     let mut own = session.run();
     own.cancel = Default::default();
-    own.account = Account::new(own.cancel.clone());
+    own.account = session.new_account(&own.cancel);
     let scroll = match declare.scroll {
         Some(true) => Scroll::Always,
         None if !locks && goes_back(&plan) => Scroll::WhileSmall,
