@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
         trial("roles::settings_at_login", at_login),
         trial("roles::settings_of_before", of_before),
         trial("roles::query_memory", query_memory),
+        trial("roles::memory", memory),
         trial("roles::concurrency", concurrency),
     ]
 }
@@ -68,7 +69,12 @@ async fn at_login() -> Result<()> {
     let ann = as_user(&server, "ann", "").await?;
     ensure!(told(&ann, "lock_timeout").await? == is("4", "database user"));
     // A session's own value, and all ways back.
-    for back in ["RESET lock_timeout", "SET lock_timeout TO DEFAULT", "RESET ALL", "DISCARD ALL"] {
+    for back in [
+        "RESET lock_timeout",
+        "SET lock_timeout TO DEFAULT",
+        "RESET ALL",
+        "DISCARD ALL",
+    ] {
         ann.batch_execute("SET lock_timeout = 77").await?;
         ensure!(told(&ann, "lock_timeout").await?.2 == "session");
         ann.batch_execute(back).await?;
@@ -94,7 +100,9 @@ async fn at_login() -> Result<()> {
     admin.batch_execute("DROP ROLE gone").await?;
     ensure!(value(&as_user(&server, "bob", "").await?, "SELECT current_user").await? == "bob");
     // Superusers whom the server believes have settings as one.
-    admin.batch_execute("ALTER ROLE CURRENT_USER SET lock_timeout = 8").await?;
+    admin
+        .batch_execute("ALTER ROLE CURRENT_USER SET lock_timeout = 8")
+        .await?;
     ensure!(told(&as_user(&server, "somebody", "").await?, "lock_timeout").await? == is("8", "user"));
     Ok(())
 }
@@ -170,6 +178,29 @@ async fn query_memory() -> Result<()> {
     Ok(())
 }
 
+/// The statements of a role may use so much together: one alone fits, and of two the larger ends.
+async fn memory() -> Result<()> {
+    let server = Server::start(&["--query-memory-limit", "2GiB"])?;
+    let admin = server.connect().await?;
+    admin
+        .batch_execute("CREATE ROLE ann LOGIN; ALTER ROLE ann SET tenon.role_memory_limit = '128MiB'")
+        .await?;
+    let (one, two) = (as_user(&server, "ann", "").await?, as_user(&server, "ann", "").await?);
+    let large = |rows: u32| {
+        format!("SELECT cardinality(array_agg(x::text || repeat('z', 200))) FROM generate_series(1, {rows}) g(x)")
+    };
+    ensure!(value(&one, &large(300_000)).await? == "300000");
+    // So much stays with the cursor that keeps its rows.
+    let held = "BEGIN; DECLARE c CURSOR FOR SELECT x, x::text || repeat('z', 200) AS s FROM generate_series(1, 400000) g(x) \
+                ORDER BY s; FETCH FORWARD 1 FROM c";
+    one.batch_execute(held).await?;
+    ensure!(failing(&two, &large(600_000)).await? == "53200");
+    ensure!(value(&admin, &large(600_000)).await? == "600000");
+    one.batch_execute("ROLLBACK").await?;
+    ensure!(value(&two, &large(300_000)).await? == "300000");
+    Ok(())
+}
+
 const SLEEP: Duration = Duration::from_millis(700);
 
 /// Sessions of a role wait for each other; those of another do not, and who waits can be cancelled.
@@ -192,7 +223,14 @@ async fn concurrency() -> Result<()> {
     let begun = Instant::now();
     let others = async {
         tokio::time::sleep(SLEEP / 3).await;
-        ensure!(value(&bob, "SELECT count(*) FROM generate_series(1, 1000) g(x) GROUP BY x % 1").await? == "1000");
+        ensure!(
+            value(
+                &bob,
+                "SELECT count(*) FROM generate_series(1, 1000) g(x) GROUP BY x % 1"
+            )
+            .await?
+                == "1000"
+        );
         ensure!(begun.elapsed() < SLEEP, "bob waited for ann");
         let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'tenon.role_concurrency'";
         let waits = value(&admin, waits).await?;

@@ -11,6 +11,7 @@ use crate::session::admission::Admission;
 use crate::session::context;
 use crate::session::login::Login;
 use crate::session::notify::Channels;
+use crate::session::own_pool::RoleMemory;
 use crate::session::plan_cache::PlanCache;
 use crate::session::role_turns::RoleTurns;
 use crate::session::statements::KeptChecks;
@@ -96,6 +97,7 @@ pub struct Engine {
     pub(crate) task: Arc<TaskContext>,
     pub(crate) admission: Admission,
     pub(crate) role_turns: Arc<RoleTurns>,
+    pub(crate) role_memory: RoleMemory,
     /// Of the statements that sessions plan on their own threads.
     pub(crate) planning: Places,
     pub(crate) plans: PlanCache,
@@ -193,6 +195,7 @@ impl Engine {
             task,
             admission: Admission::new(options.max_concurrent_queries, options.query_threads),
             role_turns: Arc::default(),
+            role_memory: RoleMemory::default(),
             planning: Places::new(2 * options.query_threads + 2),
             plans: PlanCache::default(),
             texts,

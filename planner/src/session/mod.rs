@@ -60,7 +60,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tenon_executor::options::JoinOptions;
 use tenon_storage::datetime::Conventions;
-use tenon_storage::heap::Account;
+use tenon_storage::heap::{Account, Group};
 use tenon_storage::roles::BOOTSTRAP;
 use tenon_storage::{DatabaseState, Transaction};
 use tokio_util::sync::CancellationToken;
@@ -135,6 +135,8 @@ pub struct Session {
     standing: Standing,
     /// Of its queries among those of its role.
     role_place: Arc<RolePlace>,
+    /// What the role's statements hold that share a limit.
+    role_memory: Arc<Group>,
     pub(crate) named: HashMap<String, Named>,
     /// Statements that the protocol prepared, by name; `""` is the unnamed one. PREPARE shares their names.
     pub prepared: HashMap<String, Arc<Prepared>>,
@@ -213,6 +215,7 @@ impl Session {
             block: None,
             standing: Standing::default(),
             role_place,
+            role_memory: engine.role_memory.of(role),
             single: None,
             account: Account::new(cancel.clone()),
             cancel,
@@ -274,13 +277,9 @@ impl Session {
         account
     }
 
-    /// Gives the account the session's own limit, if there is one.
+    /// Gives the account the session's own limits, if there are any.
     pub(crate) fn limit_account(&self, account: &Account) {
-        match self.settings.limits().statement_bytes {
-            Some(bytes) => own_pool::limit(account, bytes),
-            None if account.limit_bytes() < usize::MAX => own_pool::limit(account, usize::MAX),
-            None => {}
-        }
+        own_pool::limit(account, self.settings.limits(), &self.role_memory);
     }
 
     /// The memory of the statement that runs; of the cursor, while its rows are sent.

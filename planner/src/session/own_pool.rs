@@ -1,32 +1,57 @@
-//! The memory of one statement that may use less than all that queries have together (`tenon.query_memory_limit`).
+//! The memory of statements that may use less than all queries have together: `tenon.query_memory_limit` for one of them,
+//! `tenon.role_memory_limit` for those of a role.
 //!
 //! As for all of them, what operators reserve is held against the limit, and what the statement takes from the heap against one
 //! a little higher.
 
+use crate::pg::settings::Limits;
 use crate::session::engine::margin;
 use crate::session::stopped_pool::StoppedPool;
 use datafusion::common::{Result, resources_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
-use tenon_storage::heap::Account;
+use std::sync::{Arc, Weak};
+use tenon_storage::heap::{Account, Group};
 
-/// From now on the account's statement may reserve so much.
-pub(super) fn limit(account: &Account, bytes: usize) {
-    account.limit_reserved(bytes);
-    account.limit(bytes.saturating_add(margin(bytes)));
+/// What statements of roles hold that share a limit, by the roles' oids.
+#[derive(Default)]
+pub(crate) struct RoleMemory(Mutex<HashMap<u32, Weak<Group>>>);
+
+impl RoleMemory {
+    /// Of a role, while one of its sessions lives.
+    pub fn of(&self, role: u32) -> Arc<Group> {
+        let mut groups = self.0.lock();
+        groups.retain(|_, group| group.strong_count() > 0);
+        let known = groups.get(&role).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let group = Arc::<Group>::default();
+            groups.insert(role, Arc::downgrade(&group));
+            group
+        })
+    }
 }
 
-/// What it may reserve still, bytes.
-pub(super) fn free(account: &Account) -> usize {
-    account.reserved().free()
+/// From now on the account's statement has these limits, and no others.
+pub(super) fn limit(account: &Account, limits: Limits, role: &Arc<Group>) {
+    let of_role = limits.role_bytes.map(|_| role);
+    if limits.statement_bytes.is_none() && of_role.is_none() && !account.limits().are_set() {
+        return;
+    }
+    let heap = |bytes: usize| bytes.saturating_add(margin(bytes));
+    let bytes = limits.statement_bytes.unwrap_or(usize::MAX);
+    account.limits().set(bytes, heap(bytes));
+    let bytes = limits.role_bytes.unwrap_or(usize::MAX);
+    account.limits().set_for_group(bytes, heap(bytes));
+    account.is_limited(of_role);
 }
 
 /// The context of a plan of the account's statement, under its limit.
 pub(super) fn limited(task: Arc<TaskContext>, account: &Arc<Account>) -> Arc<TaskContext> {
-    if account.reserved().limit_bytes() == usize::MAX {
+    if !account.limits().are_set() {
         return task;
     }
     let environment = task.runtime_env();
@@ -77,33 +102,33 @@ impl MemoryPool for OwnPool {
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
-        self.account.reserved().grow(additional);
+        self.account.limits().grow(additional);
         self.pool.grow(reservation, additional);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.account.reserved().shrink(shrink);
+        self.account.limits().shrink(shrink);
         self.pool.shrink(reservation, shrink);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let reserved = self.account.reserved();
-        if !reserved.try_grow(additional) {
-            let (name, limit) = (reservation.consumer().name(), reserved.limit_bytes());
+        let limits = self.account.limits();
+        if !limits.try_grow(additional) {
+            let (name, limit) = (reservation.consumer().name(), limits.reserved_limit());
             return Err(resources_datafusion_err!(
                 "{name} wants {additional} bytes more of the {limit} that its statement may use"
             ));
         }
         self.pool
             .try_grow(reservation, additional)
-            .inspect_err(|_| reserved.shrink(additional))
+            .inspect_err(|_| limits.shrink(additional))
     }
 
     fn reserved(&self) -> usize {
-        self.account.reserved().bytes()
+        self.account.limits().reserved()
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        MemoryLimit::Finite(self.account.reserved().limit_bytes())
+        MemoryLimit::Finite(self.account.limits().reserved_limit())
     }
 }

@@ -278,7 +278,7 @@ async fn produce(
 /// all queries had reserved before it.
 async fn settle(run: &ExecutionContext, reserved: usize) {
     let (begin, pool) = (Instant::now(), &run.state.runtime_env().memory_pool);
-    let rest = (heap::limit_bytes().min(run.account.limit_bytes()) / 8).max(REST_BYTES_MIN);
+    let rest = (heap::limit_bytes().min(run.account.limits().held()) / 8).max(REST_BYTES_MIN);
     while (pool.reserved() > reserved.saturating_add(rest) || run.account.bytes() > rest) && begin.elapsed() < SETTLING
     {
         tokio::time::sleep(SETTLING / 5000).await;

@@ -3,7 +3,6 @@
 use crate::optimizer::execution::task;
 use crate::optimizer::spill::pool::SharePool;
 use crate::pg::error::{Result, SqlError};
-use crate::session::own_pool;
 use crate::session::run::ExecutionContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -33,7 +32,7 @@ impl Spilling {
         let environment = run.state.runtime_env();
         let limit_bytes = run.engine.options().query_memory_limit_bytes;
         let free = limit_bytes.saturating_sub(environment.memory_pool.reserved());
-        let free = free.min(own_pool::free(&run.account));
+        let free = free.min(run.account.limits().free());
         let bytes = free / 4 * 3;
         let memory = MemoryConsumer::new("a query that goes through files").register(&environment.memory_pool);
         if bytes < MEMORY_BYTES_MIN || memory.try_grow(bytes).is_err() {

@@ -1,9 +1,9 @@
 //! What one statement holds, and its end where that is too much.
 
-use super::{Entered, Gate, Interrupt, Reserved, allocator, watch};
+use super::{Entered, Gate, Group, Interrupt, Limits, allocator, watch};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -14,9 +14,7 @@ const LARGE_BYTES: isize = 16 << 20;
 pub struct Account {
     /// Taken less given back. Below zero where it gives back what others took.
     bytes: AtomicIsize,
-    /// What it may hold itself, whatever others do.
-    limit_bytes: AtomicUsize,
-    reserved: Reserved,
+    limits: Limits,
     /// It was stopped for its memory.
     over: AtomicBool,
     token: CancellationToken,
@@ -48,8 +46,7 @@ impl Account {
     pub fn new(token: CancellationToken) -> Arc<Self> {
         let account = Arc::new(Self {
             bytes: AtomicIsize::new(0),
-            limit_bytes: AtomicUsize::new(usize::MAX),
-            reserved: Reserved::default(),
+            limits: Limits::default(),
             over: AtomicBool::new(false),
             token,
             ending: Mutex::default(),
@@ -66,31 +63,30 @@ impl Account {
         self.bytes.load(Ordering::Relaxed).max(0) as usize
     }
 
-    /// From now on it may hold so much itself.
-    pub fn limit(&self, bytes: usize) {
-        self.limit_bytes.store(bytes, Ordering::Relaxed);
-        if bytes < usize::MAX {
-            watch::start();
+    /// What it may hold and reserve, beside what all statements may.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// From now on somebody looks after its limits. `group`: those that share one with it.
+    pub fn is_limited(&self, group: Option<&Arc<Group>>) {
+        watch::start();
+        if let Some(group) = group
+            && self.limits.join(group)
+        {
+            group.add(self.bytes() as isize);
         }
-    }
-
-    pub fn limit_bytes(&self) -> usize {
-        self.limit_bytes.load(Ordering::Relaxed)
-    }
-
-    /// What its operators have reserved, where they may not reserve all that there is.
-    pub fn reserved(&self) -> &Reserved {
-        &self.reserved
-    }
-
-    /// From now on its operators may reserve so much.
-    pub fn limit_reserved(&self, bytes: usize) {
-        self.reserved.limit(bytes);
     }
 
     /// Whether its own limit leaves room for so many bytes more.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.bytes().saturating_add(bytes) <= self.limit_bytes()
+        self.bytes().saturating_add(bytes) <= self.limits.held()
+    }
+
+    /// The same of its group's limit.
+    pub(super) fn group_has_room(&self, bytes: usize) -> bool {
+        let group = self.limits.group();
+        group.is_none_or(|group| group.bytes().saturating_add(bytes) <= self.limits.group_held())
     }
 
     /// Whether it holds next to nothing, and has given back next to nothing that others took.
@@ -157,8 +153,12 @@ impl Account {
         if before + bytes > LARGE_BYTES && !self.large.load(Ordering::Relaxed) {
             self.large.store(true, Ordering::Relaxed);
         }
-        let is_past = watch::add((before + bytes).max(0) - before.max(0));
-        let is_past_own = bytes > 0 && !self.has_room(0);
+        let change = (before + bytes).max(0) - before.max(0);
+        if let Some(group) = self.limits.group() {
+            group.add(change);
+        }
+        let is_past = watch::add(change);
+        let is_past_own = bytes > 0 && !(self.has_room(0) && self.group_has_room(0));
         if (is_past || is_past_own) && !self.is_over() {
             if is_past_own {
                 watch::one_is_past();
@@ -192,6 +192,9 @@ impl Drop for Attempt<'_> {
 impl Drop for Account {
     fn drop(&mut self) {
         watch::add(-(self.bytes() as isize));
+        if let Some(group) = self.limits.group() {
+            group.add(-(self.bytes() as isize));
+        }
         watch::close(self);
         if self.large.load(Ordering::Relaxed) {
             watch::ended_large();

@@ -11,6 +11,8 @@
 mod account;
 mod allocator;
 mod gate;
+mod group;
+mod limits;
 mod pages;
 mod reserved;
 mod rest;
@@ -20,6 +22,8 @@ mod within;
 pub use account::{Account, Attempt};
 pub use allocator::{Counting, Entered, apart, current};
 pub use gate::Gate;
+pub use group::Group;
+pub use limits::Limits;
 pub use reserved::Reserved;
 pub use rest::{purge_by, rest};
 pub use watch::{held_bytes, limit, limit_bytes};
@@ -29,7 +33,8 @@ pub use within::{Within, carry, each, within};
 /// them, asks anew, or turns to other work.
 pub fn ask(bytes: usize) -> bool {
     allocator::unask();
-    let fits = allocator::with_current(|own| !own.is_over() && own.has_room(bytes)).unwrap_or(true);
+    let fits = allocator::with_current(|own| !own.is_over() && own.has_room(bytes) && own.group_has_room(bytes))
+        .unwrap_or(true);
     fits && watch::reserve(bytes) && {
         allocator::asked(bytes);
         true

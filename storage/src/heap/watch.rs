@@ -3,6 +3,7 @@
 use super::{Account, allocator, pages, rest};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::thread::Thread;
@@ -192,16 +193,33 @@ fn watch() {
     }
 }
 
-/// Stops the statements that hold more than they may themselves.
+/// Stops the statements that hold more than they may themselves, and of a group that does its largest.
 fn stop_those_past() {
     if !ONE_IS_PAST.swap(false, Ordering::Relaxed) {
         return;
     }
-    let all: Vec<Arc<Account>> = ACCOUNTS.lock().values().filter_map(Weak::upgrade).collect();
-    for account in all.iter().filter(|account| !account.has_room(0) && !account.is_over()) {
-        let held = account.bytes() >> 20;
-        tracing::warn!("a statement that held {held} MiB was stopped: it may hold less");
-        account.stop();
+    let mut going: Vec<Arc<Account>> = ACCOUNTS.lock().values().filter_map(Weak::upgrade).collect();
+    going.retain(|account| !account.is_over());
+    going.sort_by_key(|account| Reverse(account.bytes()));
+    let group_of = |account: &Account| account.limits().group().map(Arc::as_ptr);
+    let mut held: HashMap<_, usize> = HashMap::new();
+    for account in &going {
+        *held.entry(group_of(account)).or_default() += account.bytes();
+    }
+    for account in &going {
+        let bytes = account.bytes();
+        let of_group = held.entry(group_of(account)).or_default();
+        let is_past = !account.has_room(0);
+        let group_is_past = account.limits().group().is_some() && *of_group > account.limits().group_held();
+        if is_past || group_is_past {
+            let whose = if is_past { "it" } else { "its role" };
+            tracing::warn!(
+                "a statement that held {} MiB was stopped: {whose} may hold less",
+                bytes >> 20
+            );
+            account.stop();
+            *of_group = of_group.saturating_sub(bytes);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
 use tenon_storage::datetime::Conventions;
 
 /// Settings that change no plan.
-const OF_NO_PLAN: [&str; 23] = [
+const OF_NO_PLAN: [&str; 24] = [
     "application_name",
     "auto_explain.log_analyze",
     "auto_explain.log_min_duration",
@@ -30,6 +30,7 @@ const OF_NO_PLAN: [&str; 23] = [
     "tenon.client_stalled_timeout",
     "tenon.query_memory_limit",
     "tenon.role_concurrency",
+    "tenon.role_memory_limit",
     "transaction_deferrable",
     "transaction_isolation",
     "transaction_read_only",
@@ -69,6 +70,8 @@ pub struct Times {
 pub(crate) struct Limits {
     /// Memory of one statement; None: there is no limit.
     pub statement_bytes: Option<usize>,
+    /// The same of all statements of the role's sessions.
+    pub role_bytes: Option<usize>,
     /// Sessions of the role that run queries at a time; 0: any number.
     pub concurrency: usize,
 }
@@ -158,6 +161,7 @@ impl Settings {
                 },
                 limits: Limits {
                     statement_bytes: bytes(&value("tenon.query_memory_limit")),
+                    role_bytes: bytes(&value("tenon.role_memory_limit")),
                     concurrency: value("tenon.role_concurrency").parse().unwrap_or(0),
                 },
                 watching: Watching {

@@ -319,6 +319,13 @@ pub(super) static KNOWN: &[Known] = &[
         "Sessions of the role that run queries at a time, others wait for them; 0: any number.",
     ),
     known(
+        "tenon.role_memory_limit",
+        "none",
+        Check::Size("none"),
+        false,
+        "Memory that the statements of all sessions of the role may use together; none: what is free.",
+    ),
+    known(
         "tenon.shared_plans",
         "on",
         Check::Bool,

@@ -17,7 +17,7 @@ pub use charset::Charset;
 use check::Check;
 pub use derived::Times;
 use derived::Values;
-pub(crate) use derived::Watching;
+pub(crate) use derived::{Limits, Watching};
 use known::{KNOWN, find};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -20,7 +20,6 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, Query};
 use futures::StreamExt;
 use rows::Scroll;
-use tenon_storage::heap::Account;
 
 pub(super) async fn declare(
     session: &mut Session,
