@@ -57,7 +57,7 @@ pub use catalog::{
     ReferentialAction, Relation, Rights, Role, RowLocation, SchemaEntry, Secured, Sequence, SequenceDef, SequenceOwner,
     TableDef, TableDefinition, TableUsage, TableUses, TableVersion, Transaction, View, default_name,
 };
-pub use catalog::{privilege, rights, roles};
+pub use catalog::{kept_settings, privilege, rights, roles};
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError, Subject};
 pub use memory::{MemoryBudget, Reclaim, Reservation};

@@ -31,6 +31,7 @@ mod process;
 mod raw;
 #[path = "../examples/bench/regret/mod.rs"]
 mod regret;
+mod role_settings;
 mod roles;
 mod row_locks;
 mod slt;
@@ -76,6 +77,7 @@ fn main() {
     trials.extend(demo::trials());
     trials.extend(foreign_keys::trials());
     trials.extend(store::trials());
+    trials.extend(role_settings::trials());
     trials.extend(roles::trials());
     trials.extend(row_locks::trials());
     trials.extend(for_update::trials());

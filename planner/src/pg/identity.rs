@@ -1,7 +1,7 @@
 //! Who a session acts as: names of roles to oids and back, and what acting under a name comes to.
 
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::settings::Settings;
+use crate::pg::settings::{Settings, canonical, is_of_superusers};
 use std::sync::Arc;
 use tenon_storage::DatabaseState;
 use tenon_storage::roles::{BOOTSTRAP, NOBODY};
@@ -36,6 +36,12 @@ impl Acting {
     pub fn has_rights_of(self, state: &DatabaseState, role: u32) -> bool {
         self.superuser || state.has_rights_of(self.role, role)
     }
+}
+
+/// 42501 for a setting that somebody else may change.
+pub(crate) fn not_to_set(name: &str) -> SqlError {
+    let message = format!("permission denied to set parameter \"{}\"", canonical(name));
+    SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)
 }
 
 /// The user who connected.
@@ -112,8 +118,22 @@ impl Identity {
         Acting::of(state, self.named(state, &settings.session_user(&self.user)))
     }
 
-    /// Whether a setting of this name and value may be made: those that say who acts.
+    /// Whether who acts may change a setting: 42501 for those of superusers.
+    pub fn check_change(&self, state: &DatabaseState, settings: &Settings, name: &str) -> Result<()> {
+        if !is_of_superusers(name) || self.current(state, settings).superuser {
+            return Ok(());
+        }
+        Err(not_to_set(name))
+    }
+
+    /// Whether a setting of this name and value may be made.
     pub fn check_setting(&self, state: &DatabaseState, settings: &Settings, name: &str, value: &str) -> Result<()> {
+        self.check_change(state, settings, name)?;
+        self.check_acting(state, settings, name, value)
+    }
+
+    /// The same of those alone that say who acts.
+    pub fn check_acting(&self, state: &DatabaseState, settings: &Settings, name: &str, value: &str) -> Result<()> {
         let is = |own: &str| name.eq_ignore_ascii_case(own);
         let of_session = is("session_authorization");
         if !of_session && (!is("role") || value == "none") || of_session && value == self.user {

@@ -12,10 +12,13 @@
 //!         +--------------------------- the client reads again ---- away <--------------------+
 //! ```
 //!
+//! Where a role may run only so many at a time (`role_turns.rs`), a query waits for its role first, and without any other turn.
+//!
 //! Hundreds of queries that begin together wait for each other's moments. A session whose last query was short does not wait
 //! behind them: it has short turns of its own kind, as long as it keeps to them ([`Standing`]).
 
 use crate::pg::tasks;
+use crate::session::role_turns::InLine;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -106,6 +109,7 @@ impl Admission {
             turn: Turn::None,
             turned: Instant::now(),
             worked: Duration::ZERO,
+            role: InLine::default(),
         }
     }
 
@@ -163,11 +167,14 @@ pub(crate) struct AdmissionTicket<'a> {
     /// Since when it has the turn, or none; and how long it has had turns before.
     turned: Instant,
     worked: Duration,
+    /// It has a turn of its role's before any other.
+    pub role: InLine,
 }
 
 impl<'a> AdmissionTicket<'a> {
-    /// Goes on without a turn.
-    pub fn go_free(&mut self) {
+    /// Goes on without a turn but its role's.
+    pub async fn go_free(&mut self) {
+        self.role.take().await;
         self.set(Turn::Free);
     }
 
@@ -176,6 +183,7 @@ impl<'a> AdmissionTicket<'a> {
         if !matches!(self.turn, Turn::None) {
             return;
         }
+        self.role.take().await;
         let admission = self.admission;
         let known = self.standing.0.load(Ordering::Relaxed);
         let short = |_permit| Turn::Short {
@@ -227,6 +235,7 @@ impl<'a> AdmissionTicket<'a> {
     /// Gives the turn back: the query waits for its client.
     pub fn leave(&mut self) {
         self.set(Turn::None);
+        self.role.leave();
     }
 
     /// Goes on with some work while there is a turn to do so.
@@ -249,7 +258,7 @@ impl<'a> AdmissionTicket<'a> {
     /// Its turn is over: goes on among longer queries.
     pub async fn give_way(&mut self) {
         let between = matches!(self.turn, Turn::Short { .. });
-        self.leave();
+        self.set(Turn::None);
         self.account.set_long();
         // Its task moves where it is polled anew.
         tokio::task::yield_now().await;

@@ -10,7 +10,6 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Query, SetExpr};
 use std::sync::Arc;
-use tenon_storage::heap::Account;
 
 /// What a session that rests may count as held, bytes.
 const REST_BYTES: usize = 4 << 10;
@@ -72,7 +71,7 @@ impl Session {
         };
         self.backend.rests(state, self.block().map(|block| block.start_us));
         if Arc::strong_count(&self.account) > 1 || !self.account.is_settled(REST_BYTES) {
-            self.account = Account::new(self.cancel.clone());
+            self.account = self.new_account(&self.cancel);
         }
     }
 }

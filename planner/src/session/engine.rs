@@ -11,7 +11,9 @@ use crate::session::admission::Admission;
 use crate::session::context;
 use crate::session::login::Login;
 use crate::session::notify::Channels;
+use crate::session::own_pool::RoleMemory;
 use crate::session::plan_cache::PlanCache;
+use crate::session::role_turns::RoleTurns;
 use crate::session::statements::KeptChecks;
 use crate::session::texts::Texts;
 use crate::session::tracked::Tracked;
@@ -83,7 +85,7 @@ impl Default for EngineOptions {
 }
 
 /// What queries may hold past the limit, bytes: operators reserve what they keep, and not the batches on their way.
-fn margin(limit_bytes: usize) -> usize {
+pub(crate) fn margin(limit_bytes: usize) -> usize {
     (limit_bytes / 8).max(48 << 20)
 }
 
@@ -94,6 +96,8 @@ pub struct Engine {
     pub(crate) services: Arc<Services>,
     pub(crate) task: Arc<TaskContext>,
     pub(crate) admission: Admission,
+    pub(crate) role_turns: Arc<RoleTurns>,
+    pub(crate) role_memory: RoleMemory,
     /// Of the statements that sessions plan on their own threads.
     pub(crate) planning: Places,
     pub(crate) plans: PlanCache,
@@ -190,6 +194,8 @@ impl Engine {
             services: Arc::new(services),
             task,
             admission: Admission::new(options.max_concurrent_queries, options.query_threads),
+            role_turns: Arc::default(),
+            role_memory: RoleMemory::default(),
             planning: Places::new(2 * options.query_threads + 2),
             plans: PlanCache::default(),
             texts,

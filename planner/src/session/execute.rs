@@ -31,6 +31,7 @@ impl Session {
     /// What comes before each execution.
     pub(super) fn open_execution(&mut self) {
         self.apply_assignments();
+        self.limit_account(&self.account);
         let received_us = self.received_us.take();
         self.statement_start_us = received_us.unwrap_or_else(crate::pg::functions::session::now_us);
     }

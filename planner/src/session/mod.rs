@@ -4,6 +4,7 @@ pub(crate) mod activity;
 pub(crate) mod admission;
 mod at_once;
 mod backup;
+mod beginning;
 mod block;
 pub(crate) mod context;
 pub mod engine;
@@ -13,8 +14,10 @@ mod listed;
 pub mod login;
 mod notices;
 mod notify;
+mod own_pool;
 pub(crate) mod plan_cache;
 mod prepare;
+mod role_turns;
 pub(crate) mod run;
 mod snapshot;
 mod spill_files;
@@ -26,6 +29,7 @@ pub(crate) mod tracked;
 mod watched;
 
 pub use crate::pg::functions::open::Clients;
+pub(crate) use beginning::Sources;
 pub(crate) use block::{Block, Isolation};
 pub use notices::Notice;
 pub use notify::{Inbox, Notification};
@@ -33,7 +37,7 @@ pub use prepare::Prepared;
 pub use texts::Known;
 pub use watched::{Execution, Sent};
 
-use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::sequence::Taken;
 use crate::pg::identity::{Acting, Identity};
 use crate::pg::outcome::ColumnDesc;
@@ -45,6 +49,7 @@ use crate::session::admission::Standing;
 use crate::session::engine::Engine;
 use crate::session::notify::Listening;
 use crate::session::plan_cache::{Purpose, Slot};
+use crate::session::role_turns::RolePlace;
 use crate::session::run::Watch;
 use crate::session::statements::CursorRows;
 use datafusion::arrow::datatypes::FieldRef;
@@ -55,7 +60,8 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tenon_executor::options::JoinOptions;
 use tenon_storage::datetime::Conventions;
-use tenon_storage::heap::Account;
+use tenon_storage::heap::{Account, Group};
+use tenon_storage::roles::BOOTSTRAP;
 use tenon_storage::{DatabaseState, Transaction};
 use tokio_util::sync::CancellationToken;
 
@@ -112,6 +118,8 @@ pub struct Session {
     pub(crate) settings: Settings,
     /// What RESET goes back to.
     startup: Settings,
+    /// Where those come from.
+    sources: Sources,
     /// What the client has been told.
     told: Settings,
     notices: Vec<Notice>,
@@ -125,6 +133,10 @@ pub struct Session {
     account: Arc<Account>,
     /// Of its queries among others.
     standing: Standing,
+    /// Of its queries among those of its role.
+    role_place: Arc<RolePlace>,
+    /// What the role's statements hold that share a limit.
+    role_memory: Arc<Group>,
     pub(crate) named: HashMap<String, Named>,
     /// Statements that the protocol prepared, by name; `""` is the unnamed one. PREPARE shares their names.
     pub prepared: HashMap<String, Arc<Prepared>>,
@@ -184,6 +196,8 @@ impl Session {
         let info = Arc::new(info);
         let backend = engine.activity.enter(number, &info);
         let listening = engine.channels.session();
+        let role = login.unwrap_or(BOOTSTRAP);
+        let role_place = RolePlace::new(&engine.role_turns, role, &backend);
         Self {
             identity: Arc::new(identity),
             acting: Mutex::default(),
@@ -194,11 +208,14 @@ impl Session {
             number,
             backend,
             startup: settings.clone(),
+            sources: Sources::default(),
             told: settings.clone(),
             settings,
             notices: Vec::new(),
             block: None,
             standing: Standing::default(),
+            role_place,
+            role_memory: engine.role_memory.of(role),
             single: None,
             account: Account::new(cancel.clone()),
             cancel,
@@ -249,8 +266,20 @@ impl Session {
     pub fn cancel_token(&mut self) -> CancellationToken {
         self.cancel = CancellationToken::new();
         self.began = Instant::now();
-        self.account = Account::new(self.cancel.clone());
+        self.account = self.new_account(&self.cancel);
         self.cancel.clone()
+    }
+
+    /// For a statement, or what goes on after it, that ends by the token.
+    pub(crate) fn new_account(&self, token: &CancellationToken) -> Arc<Account> {
+        let account = Account::new(token.clone());
+        self.limit_account(&account);
+        account
+    }
+
+    /// Gives the account the session's own limits, if there are any.
+    pub(crate) fn limit_account(&self, account: &Account) {
+        own_pool::limit(account, self.settings.limits(), &self.role_memory);
     }
 
     /// The memory of the statement that runs; of the cursor, while its rows are sent.
@@ -296,19 +325,6 @@ impl Session {
         self.settings.conventions(None)
     }
 
-    /// A setting from the startup message. Unknown names are kept without effect, as for SET.
-    pub fn set_startup(&mut self, name: &str, value: &str) -> Result<()> {
-        let state = self.engine.database().snapshot();
-        if name.eq_ignore_ascii_case("session_authorization") {
-            let message = "parameter \"session_authorization\" cannot be set at the start of a session";
-            return Err(SqlError::new(SqlState("55P02"), message));
-        }
-        self.identity.check_setting(&state, &self.settings, name, value)?;
-        self.settings.set(name, value)?;
-        self.startup = self.settings.clone();
-        Ok(())
-    }
-
     /// The columns of an open cursor, which is a portal too, and whether it is a binary one.
     pub fn cursor(&self, name: &str) -> Option<(&[ColumnDesc], bool)> {
         let cursor = self.cursors.get(name)?;
@@ -323,6 +339,8 @@ impl Session {
     /// All settings that a new connection is told: ParameterStatus.
     pub fn startup_parameters(&mut self) -> Vec<(String, String)> {
         self.told = self.settings.clone();
+        let name = self.setting("application_name").unwrap_or_default();
+        self.backend.calls_itself(&name);
         self.settings.reported()
     }
 

@@ -15,7 +15,9 @@ use crate::pg::tasks;
 use crate::session::admission::{AdmissionTicket, Standing};
 use crate::session::engine::Engine;
 use crate::session::explain;
+use crate::session::own_pool;
 use crate::session::plan_cache::{Keeper, PlanCacheMode, Slot};
+use crate::session::role_turns::{InLine, RoleLimit};
 use crate::session::spilling::Spilling;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -60,6 +62,8 @@ pub(crate) struct ExecutionContext {
     /// What the statement holds.
     pub account: Arc<Account>,
     pub standing: Standing,
+    /// Where the role may run so many at a time.
+    pub role_limit: Option<RoleLimit>,
     /// Set where EXPLAIN ANALYZE wants to see the plans that run.
     pub watch: Option<Arc<Watch>>,
 }
@@ -69,6 +73,13 @@ pub(crate) struct ExecutionContext {
 pub(crate) struct Watch(OnceLock<(Arc<dyn ExecutionPlan>, Duration)>);
 
 impl ExecutionContext {
+    /// A place for one of the statement's plans, which has no turn yet.
+    pub fn place(&self) -> AdmissionTicket<'_> {
+        let mut place = self.engine.admission.place(&self.account, &self.standing);
+        place.role = InLine::under(self.role_limit.clone());
+        place
+    }
+
     /// The same, with batches left in the order in which one source gives them, where it must count which row came first.
     pub fn in_order(mut self) -> Self {
         let mut state = (*self.state).clone();
@@ -214,6 +225,8 @@ pub(crate) async fn start_source(run: &ExecutionContext, source: Source) -> Resu
 
 /// How long a plan that was given up may take to give back what it holds.
 const SETTLING: Duration = Duration::from_secs(10);
+/// What it may keep anyway, bytes.
+const REST_BYTES_MIN: usize = 4 << 20;
 
 /// Runs a plan. One that has too little memory runs once more, with operators that go on through files, where the server
 /// has a directory for these and no row was sent.
@@ -265,7 +278,7 @@ async fn produce(
 /// all queries had reserved before it.
 async fn settle(run: &ExecutionContext, reserved: usize) {
     let (begin, pool) = (Instant::now(), &run.state.runtime_env().memory_pool);
-    let rest = heap::limit_bytes() / 8;
+    let rest = (heap::limit_bytes().min(run.account.limits().held()) / 8).max(REST_BYTES_MIN);
     while (pool.reserved() > reserved.saturating_add(rest) || run.account.bytes() > rest) && begin.elapsed() < SETTLING
     {
         tokio::time::sleep(SETTLING / 5000).await;
@@ -280,9 +293,9 @@ async fn attempt(
     planned: &mut Option<oneshot::Sender<Result<()>>>,
     mut attempted: Option<&mut Option<Attempt<'_>>>,
 ) -> Result<()> {
-    let mut place = run.engine.admission.place(&run.account, &run.standing);
+    let mut place = run.place();
     match source.is_one_row() {
-        true => place.go_free(),
+        true => place.go_free().await,
         false => place.take().await,
     }
     let begin = Instant::now();
@@ -293,7 +306,7 @@ async fn attempt(
     if place.is_doubtful() && cost(&plan) >= COST_LONG {
         place.give_way().await;
     }
-    let (task, _ending) = per_execution::begin(&task);
+    let (task, _ending) = per_execution::begin(&own_pool::limited(task, &run.account));
     let mut stream = execute_stream(plan, task).map_err(|error| from_datafusion(&error))?;
     if let Some(planned) = planned.take() {
         let _ = planned.send(Ok(()));

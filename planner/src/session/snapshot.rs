@@ -8,6 +8,7 @@ use crate::pg::functions::session::Facts;
 use crate::pg::identity::Acting;
 use crate::pg::planning;
 use crate::session::plan_cache::Purpose;
+use crate::session::role_turns::RoleLimit;
 use crate::session::run::{self, ExecutionContext};
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
@@ -134,6 +135,7 @@ impl Session {
             cancel: self.cancel().clone(),
             account: self.account().clone(),
             standing: self.standing.clone(),
+            role_limit: RoleLimit::of(&self.role_place, self.settings.limits().concurrency),
             watch: self.watch.clone(),
         }
     }
@@ -221,6 +223,7 @@ impl Session {
             info: self.info.clone(),
             settings: self.settings.clone(),
             startup: self.startup().clone(),
+            sources: self.sources.clone(),
             path,
             snapshot: snapshot.clone(),
             taken: self.taken.clone(),
@@ -297,6 +300,12 @@ impl Session {
 
     pub(crate) fn current_user(&self) -> String {
         self.settings.current_user(&self.info.user)
+    }
+
+    /// RESET: what the session began with.
+    pub(crate) fn reset(&mut self, name: &str) -> Result<()> {
+        self.identity.check_change(&self.state(), &self.settings, name)?;
+        self.settings.reset(name, &self.startup)
     }
 
     /// SET: the value until the session's end, or with `local` the block's.

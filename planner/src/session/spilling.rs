@@ -32,6 +32,7 @@ impl Spilling {
         let environment = run.state.runtime_env();
         let limit_bytes = run.engine.options().query_memory_limit_bytes;
         let free = limit_bytes.saturating_sub(environment.memory_pool.reserved());
+        let free = free.min(run.account.limits().free());
         let bytes = free / 4 * 3;
         let memory = MemoryConsumer::new("a query that goes through files").register(&environment.memory_pool);
         if bytes < MEMORY_BYTES_MIN || memory.try_grow(bytes).is_err() {

@@ -137,6 +137,7 @@ impl Connection {
             asked: None,
         };
         connection.speak();
+        connection.tell();
         connection.ready().await?;
         Ok(connection)
     }

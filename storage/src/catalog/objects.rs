@@ -1,5 +1,6 @@
 //! What a database holds that is no relation: domains, functions, roles, comments, rights.
 
+use super::kept_settings::KeptSettings;
 use super::rights::{DefaultGrants, Rights, Secured};
 use super::roles::Role;
 use crate::enum_type::EnumType;
@@ -39,6 +40,11 @@ pub enum ObjectKey {
         schema: u32,
         kind: Secured,
     },
+    /// Of a role's sessions in a database; 0: of all roles', or in all databases.
+    Settings {
+        role: u32,
+        database: u32,
+    },
 }
 
 impl ObjectKey {
@@ -49,7 +55,8 @@ impl ObjectKey {
             ObjectKey::Role { .. }
             | ObjectKey::Comment { .. }
             | ObjectKey::Rights { .. }
-            | ObjectKey::DefaultRights { .. } => None,
+            | ObjectKey::DefaultRights { .. }
+            | ObjectKey::Settings { .. } => None,
         }
     }
 }
@@ -64,6 +71,7 @@ pub enum Object {
     Comment(Arc<str>),
     Rights(Arc<Rights>),
     DefaultRights(Arc<DefaultGrants>),
+    Settings(Arc<KeptSettings>),
 }
 
 impl Object {
@@ -78,6 +86,7 @@ impl Object {
             (Object::Comment(a), Object::Comment(b)) => Arc::ptr_eq(a, b),
             (Object::Rights(a), Object::Rights(b)) => Arc::ptr_eq(a, b),
             (Object::DefaultRights(a), Object::DefaultRights(b)) => Arc::ptr_eq(a, b),
+            (Object::Settings(a), Object::Settings(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -89,7 +98,11 @@ impl Object {
             Object::Composite(own) => Some((own.oid, Secured::Type)),
             Object::Enum(own) => Some((own.oid, Secured::Type)),
             Object::Function(own) => Some((own.oid, Secured::Function)),
-            Object::Role(_) | Object::Comment(_) | Object::Rights(_) | Object::DefaultRights(_) => None,
+            Object::Role(_)
+            | Object::Comment(_)
+            | Object::Rights(_)
+            | Object::DefaultRights(_)
+            | Object::Settings(_) => None,
         }
     }
 }

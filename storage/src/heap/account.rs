@@ -1,6 +1,6 @@
 //! What one statement holds, and its end where that is too much.
 
-use super::{Entered, Gate, Interrupt, allocator, watch};
+use super::{Entered, Gate, Group, Interrupt, Limits, allocator, watch};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
@@ -14,6 +14,7 @@ const LARGE_BYTES: isize = 16 << 20;
 pub struct Account {
     /// Taken less given back. Below zero where it gives back what others took.
     bytes: AtomicIsize,
+    limits: Limits,
     /// It was stopped for its memory.
     over: AtomicBool,
     token: CancellationToken,
@@ -45,6 +46,7 @@ impl Account {
     pub fn new(token: CancellationToken) -> Arc<Self> {
         let account = Arc::new(Self {
             bytes: AtomicIsize::new(0),
+            limits: Limits::default(),
             over: AtomicBool::new(false),
             token,
             ending: Mutex::default(),
@@ -59,6 +61,32 @@ impl Account {
     /// What it holds now, but for what its threads have not booked yet.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed).max(0) as usize
+    }
+
+    /// What it may hold and reserve, beside what all statements may.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// From now on somebody looks after its limits. `group`: those that share one with it.
+    pub fn is_limited(&self, group: Option<&Arc<Group>>) {
+        watch::start();
+        if let Some(group) = group
+            && self.limits.join(group)
+        {
+            group.add(self.bytes() as isize);
+        }
+    }
+
+    /// Whether its own limit leaves room for so many bytes more.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.bytes().saturating_add(bytes) <= self.limits.held()
+    }
+
+    /// The same of its group's limit.
+    pub(super) fn group_has_room(&self, bytes: usize) -> bool {
+        let group = self.limits.group();
+        group.is_none_or(|group| group.bytes().saturating_add(bytes) <= self.limits.group_held())
     }
 
     /// Whether it holds next to nothing, and has given back next to nothing that others took.
@@ -125,9 +153,17 @@ impl Account {
         if before + bytes > LARGE_BYTES && !self.large.load(Ordering::Relaxed) {
             self.large.store(true, Ordering::Relaxed);
         }
-        let is_past = watch::add((before + bytes).max(0) - before.max(0));
-        // The sooner it ends the better, where it is stopped.
-        if is_past && !self.is_over() {
+        let change = (before + bytes).max(0) - before.max(0);
+        if let Some(group) = self.limits.group() {
+            group.add(change);
+        }
+        let is_past = watch::add(change);
+        let is_past_own = bytes > 0 && !(self.has_room(0) && self.group_has_room(0));
+        if (is_past || is_past_own) && !self.is_over() {
+            if is_past_own {
+                watch::one_is_past();
+            }
+            // The sooner it ends the better, where it is stopped.
             watch::hold_back();
         }
     }
@@ -156,6 +192,9 @@ impl Drop for Attempt<'_> {
 impl Drop for Account {
     fn drop(&mut self) {
         watch::add(-(self.bytes() as isize));
+        if let Some(group) = self.limits.group() {
+            group.add(-(self.bytes() as isize));
+        }
         watch::close(self);
         if self.large.load(Ordering::Relaxed) {
             watch::ended_large();

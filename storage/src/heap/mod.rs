@@ -11,7 +11,10 @@
 mod account;
 mod allocator;
 mod gate;
+mod group;
+mod limits;
 mod pages;
+mod reserved;
 mod rest;
 mod watch;
 mod within;
@@ -19,6 +22,9 @@ mod within;
 pub use account::{Account, Attempt};
 pub use allocator::{Counting, Entered, apart, current};
 pub use gate::Gate;
+pub use group::Group;
+pub use limits::Limits;
+pub use reserved::Reserved;
 pub use rest::{purge_by, rest};
 pub use watch::{held_bytes, limit, limit_bytes};
 pub use within::{Within, carry, each, within};
@@ -27,8 +33,9 @@ pub use within::{Within, carry, each, within};
 /// them, asks anew, or turns to other work.
 pub fn ask(bytes: usize) -> bool {
     allocator::unask();
-    let stopped = allocator::with_current(Account::is_over).unwrap_or(false);
-    !stopped && watch::reserve(bytes) && {
+    let fits = allocator::with_current(|own| !own.is_over() && own.has_room(bytes) && own.group_has_room(bytes))
+        .unwrap_or(true);
+    fits && watch::reserve(bytes) && {
         allocator::asked(bytes);
         true
     }

@@ -3,6 +3,7 @@
 use super::{Account, allocator, pages, rest};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::thread::Thread;
@@ -34,6 +35,8 @@ static HELD_BYTES: AtomicIsize = AtomicIsize::new(0);
 static ASKED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 static ALARM: AtomicBool = AtomicBool::new(false);
+/// A statement holds more than it may itself.
+static ONE_IS_PAST: AtomicBool = AtomicBool::new(false);
 /// The watcher waits until it is told of something.
 static RESTS: AtomicBool = AtomicBool::new(false);
 static WATCHER: OnceLock<Thread> = OnceLock::new();
@@ -45,6 +48,11 @@ pub fn limit(bytes: usize) {
     LIMIT_BYTES.store(bytes, Ordering::Relaxed);
     allocator::limited(bytes);
     pages::keep(if bytes < KEEPS_FROM { 0 } else { bytes / 4 });
+    start();
+}
+
+/// From now on there is a watcher.
+pub(super) fn start() {
     WATCHER.get_or_init(|| {
         let thread = std::thread::Builder::new().name("tenon-memory".into());
         match thread.spawn(watch) {
@@ -121,6 +129,15 @@ pub(super) fn add(bytes: isize) -> bool {
     bytes > 0 && held > limit_bytes()
 }
 
+/// A statement holds more than it may itself. Called by the allocator: must not allocate.
+pub(super) fn one_is_past() {
+    if !ONE_IS_PAST.swap(true, Ordering::Relaxed)
+        && let Some(watcher) = WATCHER.get()
+    {
+        watcher.unpark();
+    }
+}
+
 /// Makes this thread wait, if there is somebody to wait for.
 pub(super) fn hold_back() {
     if WATCHER.get().is_some() {
@@ -140,7 +157,9 @@ pub(super) fn close(account: &Account) {
 fn watch() {
     let mut sweep_at = Instant::now();
     loop {
+        stop_those_past();
         while used_bytes() > limit_bytes() {
+            stop_those_past();
             pages::release();
             if held_bytes() > limit_bytes() {
                 relieve();
@@ -155,7 +174,7 @@ fn watch() {
         if rest::is_due() {
             // Its tasks end too, and somebody may need the watcher meanwhile.
             std::thread::park_timeout(PURGES_AFTER);
-            if !ALARM.load(Ordering::Relaxed) {
+            if !ALARM.load(Ordering::Relaxed) && !ONE_IS_PAST.load(Ordering::Relaxed) {
                 rest::rest();
             }
         } else if pages::kept_bytes() == 0 {
@@ -170,6 +189,36 @@ fn watch() {
         } else {
             pages::sweep();
             sweep_at = now + SWEEP;
+        }
+    }
+}
+
+/// Stops the statements that hold more than they may themselves, and of a group that does its largest.
+fn stop_those_past() {
+    if !ONE_IS_PAST.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let mut going: Vec<Arc<Account>> = ACCOUNTS.lock().values().filter_map(Weak::upgrade).collect();
+    going.retain(|account| !account.is_over());
+    going.sort_by_key(|account| Reverse(account.bytes()));
+    let group_of = |account: &Account| account.limits().group().map(Arc::as_ptr);
+    let mut held: HashMap<_, usize> = HashMap::new();
+    for account in &going {
+        *held.entry(group_of(account)).or_default() += account.bytes();
+    }
+    for account in &going {
+        let bytes = account.bytes();
+        let of_group = held.entry(group_of(account)).or_default();
+        let is_past = !account.has_room(0);
+        let group_is_past = account.limits().group().is_some() && *of_group > account.limits().group_held();
+        if is_past || group_is_past {
+            let whose = if is_past { "it" } else { "its role" };
+            tracing::warn!(
+                "a statement that held {} MiB was stopped: {whose} may hold less",
+                bytes >> 20
+            );
+            account.stop();
+            *of_group = of_group.saturating_sub(bytes);
         }
     }
 }

@@ -5,8 +5,8 @@ use super::is_kept;
 use super::record::RecordLocation;
 use super::rows_change::{RowsChange, SegmentImage, images};
 use crate::catalog::{
-    CheckOption, Composite, DatabaseState, DefaultGrants, Domain, Function, Object, ObjectKey, Partition, Relation,
-    Rights, Role, SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDefinition, TableVersion, View,
+    CheckOption, Composite, DatabaseState, DefaultGrants, Domain, Function, KeptSettings, Object, ObjectKey, Partition,
+    Relation, Rights, Role, SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDefinition, TableVersion, View,
 };
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -61,6 +61,7 @@ pub(super) enum ObjectImage {
     Comment(Arc<str>),
     Rights(Arc<Rights>),
     DefaultRights(Arc<DefaultGrants>),
+    Settings(Arc<KeptSettings>),
 }
 
 /// What a commit changed. Objects come first, and enums among them: what follows names their versions.
@@ -140,6 +141,7 @@ impl ObjectImage {
             Object::Comment(own) => ObjectImage::Comment(own.clone()),
             Object::Rights(own) => ObjectImage::Rights(own.clone()),
             Object::DefaultRights(own) => ObjectImage::DefaultRights(own.clone()),
+            Object::Settings(own) => ObjectImage::Settings(own.clone()),
         }
     }
 
@@ -153,6 +155,7 @@ impl ObjectImage {
             ObjectImage::Comment(own) => Object::Comment(own),
             ObjectImage::Rights(own) => Object::Rights(own),
             ObjectImage::DefaultRights(own) => Object::DefaultRights(own),
+            ObjectImage::Settings(own) => Object::Settings(own),
         }
     }
 }

@@ -29,7 +29,7 @@ const OIDS: &str = "\
     oprnamespace oprnegate oprowner oprresult oprright partdefid partrelid pnnspid pnpubid polrelid prolang \
     pronamespace proowner prorettype provariadic prpubid prrelid prsnamespace pubowner refclassid refobjid relam \
     relfilenode relid relnamespace reloftype relowner relrewrite reltablespace reltoastrelid reltype rngcollation \
-    rngmultitypid rngsubopc rngsubtype rngtypid seqrelid seqtypid spcowner srvfdw srvid srvowner stxnamespace \
+    rngmultitypid rngsubopc rngsubtype rngtypid seqrelid seqtypid setdatabase setrole spcowner srvfdw srvid srvowner stxnamespace \
     stxoid stxowner stxrelid tgconstraint tgconstrindid tgconstrrelid tgfoid tgparentid tgrelid tmplnamespace \
     trflang trftype typarray typbasetype typcollation typelem typnamespace typowner typrelid usesysid";
 
@@ -47,9 +47,8 @@ fn type_of(column: &str) -> Option<DataType> {
     Some(match column {
         "indkey" | "indoption" | "partattrs" => DataType::LargeList(list(DataType::Int16)),
         "indclass" | "indcollation" => DataType::LargeList(list(DataType::UInt32)),
-        "relacl" | "nspacl" | "attacl" | "datacl" | "typacl" | "proacl" | "defaclacl" | "reloptions" => {
-            DataType::List(list(DataType::Utf8View))
-        }
+        "relacl" | "nspacl" | "attacl" | "datacl" | "typacl" | "proacl" | "defaclacl" | "reloptions" | "setconfig"
+        | "rolconfig" | "useconfig" => DataType::List(list(DataType::Utf8View)),
         "hasindexes" => DataType::Boolean,
         "conkey" | "confkey" => DataType::List(list(DataType::Int16)),
         _ if is_in(OIDS) => DataType::UInt32,

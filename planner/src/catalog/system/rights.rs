@@ -12,12 +12,13 @@ use crate::pg::parse::definition::grant::right_named;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use tenon_storage::kept_settings::ANY;
 use tenon_storage::rights::{DATABASE_OID, PUBLIC_OID};
 use tenon_storage::roles::{BOOTSTRAP, EVERYBODY};
 use tenon_storage::{Grant, Relation, Role, Secured, privilege};
 
 /// Tables of which PostgreSQL ships rows that are this database's own here.
-pub(super) const OWN_ROWS: [&str; 3] = ["pg_authid", "pg_auth_members", "pg_default_acl"];
+pub(super) const OWN_ROWS: [&str; 4] = ["pg_authid", "pg_auth_members", "pg_default_acl", "pg_db_role_setting"];
 
 /// Whether the information schema shows a relation: one of the role's own, or on which it has a right.
 pub(super) fn is_accessible(binder: &Binder, relation: &Relation) -> bool {
@@ -73,6 +74,7 @@ pub(super) fn roles(binder: &Binder, secrets: bool) -> Vec<Row> {
             "rolpassword": password,
             "rolvaliduntil": role.valid_until.map_or(Value::Null, Value::Number),
             "rolbypassrls": role.bypass_rls,
+            "rolconfig": settings(binder.snapshot.kept_settings(role.oid, ANY)),
         }
     };
     all(binder).into_iter().map(role).collect()
@@ -89,9 +91,32 @@ pub(super) fn users(binder: &Binder) -> Vec<Row> {
             "userepl": role.replication,
             "usebypassrls": role.bypass_rls,
             "passwd": "********",
+            "valuntil": role.valid_until.map_or(Value::Null, Value::Number),
+            "useconfig": settings(binder.snapshot.kept_settings(role.oid, ANY)),
         }
     };
     logins.map(user).collect()
+}
+
+/// `name=value` of each; NULL where there are none.
+fn settings(kept: &[(String, String)]) -> Value {
+    match kept {
+        [] => Value::Null,
+        kept => Value::Texts(kept.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+    }
+}
+
+/// What ALTER ROLE and ALTER DATABASE keep.
+pub(super) fn kept_settings(binder: &Binder) -> Vec<Row> {
+    let all = binder.snapshot.all_kept_settings();
+    all.map(|(role, database, kept)| {
+        row! {
+            "setdatabase": database,
+            "setrole": role,
+            "setconfig": settings(kept),
+        }
+    })
+    .collect()
 }
 
 pub(super) fn members(binder: &Binder) -> Vec<Row> {

@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,8 @@ pub(crate) struct Facts {
     pub settings: Settings,
     /// What RESET goes back to.
     pub startup: Settings,
+    /// Where those come from that are not the server's, by their names.
+    pub sources: Arc<BTreeMap<String, &'static str>>,
     /// Schemas in which names are looked up, those that exist.
     pub path: Vec<String>,
     pub snapshot: Arc<DatabaseState>,

@@ -15,8 +15,8 @@ pub(super) enum Check {
     Duration,
     /// The same, or -1: never.
     DurationOrOff,
-    /// Bytes, with an optional unit; or `auto`.
-    Size,
+    /// Bytes, with an optional unit; or this word.
+    Size(&'static str),
     OneOf(&'static [&'static str]),
     /// An encoding of characters.
     Charset,
@@ -66,10 +66,10 @@ impl Check {
                 None => Err(invalid()
                     .hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")),
             },
-            Check::Size if value.eq_ignore_ascii_case("auto") => Ok("auto".into()),
-            Check::Size => match units::bytes(value) {
+            Check::Size(word) if value.eq_ignore_ascii_case(word) => Ok(word.into()),
+            Check::Size(word) => match units::bytes(value) {
                 Some(bytes) => Ok(units::bytes_text(bytes)),
-                None => Err(invalid().hint("It takes auto or a size such as 512MiB or 16GB.")),
+                None => Err(invalid().hint(format!("It takes {word} or a size such as 512MiB or 16GB."))),
             },
             Check::OneOf(allowed) => match allowed.iter().find(|word| word.eq_ignore_ascii_case(value)) {
                 Some(word) => Ok(word.to_string()),

@@ -9,7 +9,7 @@ use tenon_executor::options::{DeviceChoice, JoinOperator, JoinOptions};
 use tenon_storage::datetime::Conventions;
 
 /// Settings that change no plan.
-const OF_NO_PLAN: [&str; 21] = [
+const OF_NO_PLAN: [&str; 24] = [
     "application_name",
     "auto_explain.log_analyze",
     "auto_explain.log_min_duration",
@@ -28,6 +28,9 @@ const OF_NO_PLAN: [&str; 21] = [
     "pg_stat_statements.track_utility",
     "statement_timeout",
     "tenon.client_stalled_timeout",
+    "tenon.query_memory_limit",
+    "tenon.role_concurrency",
+    "tenon.role_memory_limit",
     "transaction_deferrable",
     "transaction_isolation",
     "transaction_read_only",
@@ -45,6 +48,7 @@ struct Derived {
     joins: JoinOptions,
     conventions: Conventions,
     times: Times,
+    limits: Limits,
     watching: Watching,
     floats: Option<i32>,
     escaped_bytea: bool,
@@ -59,6 +63,17 @@ pub struct Times {
     pub idle: Option<Duration>,
     pub idle_in_transaction: Option<Duration>,
     pub client_stalled: Option<Duration>,
+}
+
+/// What the session's statements may use, beside the server's own limits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    /// Memory of one statement; None: there is no limit.
+    pub statement_bytes: Option<usize>,
+    /// The same of all statements of the role's sessions.
+    pub role_bytes: Option<usize>,
+    /// Sessions of the role that run queries at a time; 0: any number.
+    pub concurrency: usize,
 }
 
 /// What is told of executions.
@@ -144,6 +159,11 @@ impl Settings {
                     idle_in_transaction: limit("idle_in_transaction_session_timeout"),
                     client_stalled: limit("tenon.client_stalled_timeout"),
                 },
+                limits: Limits {
+                    statement_bytes: bytes(&value("tenon.query_memory_limit")),
+                    role_bytes: bytes(&value("tenon.role_memory_limit")),
+                    concurrency: value("tenon.role_concurrency").parse().unwrap_or(0),
+                },
                 watching: Watching {
                     counts: value("compute_query_id") != "off" && value("pg_stat_statements.track") != "none",
                     counts_utility: value("pg_stat_statements.track_utility") == "on",
@@ -175,6 +195,10 @@ impl Settings {
 
     pub(crate) fn times(&self) -> Times {
         self.derived().times
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.derived().limits
     }
 
     pub(crate) fn watching(&self) -> Watching {

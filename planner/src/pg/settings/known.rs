@@ -293,7 +293,7 @@ pub(super) static KNOWN: &[Known] = &[
     known(
         "tenon.gpu_memory_limit",
         "auto",
-        Check::Size,
+        Check::Size("auto"),
         false,
         "GPU memory that one statement may use, never more than the server's own limit; auto: what is free.",
     ),
@@ -303,6 +303,27 @@ pub(super) static KNOWN: &[Known] = &[
         Check::OneOf(JoinOperator::NAMES),
         false,
         "The operator that joins use.",
+    ),
+    known(
+        "tenon.query_memory_limit",
+        "none",
+        Check::Size("none"),
+        false,
+        "Memory that one statement may use, never more than the server's own limit; none: what is free.",
+    ),
+    known(
+        "tenon.role_concurrency",
+        "0",
+        Check::Integer(0, i32::MAX as i64),
+        false,
+        "Sessions of the role that run queries at a time, others wait for them; 0: any number.",
+    ),
+    known(
+        "tenon.role_memory_limit",
+        "none",
+        Check::Size("none"),
+        false,
+        "Memory that the statements of all sessions of the role may use together; none: what is free.",
     ),
     known(
         "tenon.shared_plans",

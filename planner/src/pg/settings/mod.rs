@@ -5,8 +5,10 @@ mod check;
 mod dates;
 mod derived;
 mod known;
+mod superusers;
 mod units;
 
+pub(crate) use superusers::is_of_superusers;
 pub(crate) use units::bytes_text;
 pub use units::{bytes, milliseconds};
 
@@ -15,7 +17,7 @@ pub use charset::Charset;
 use check::Check;
 pub use derived::Times;
 use derived::Values;
-pub(crate) use derived::Watching;
+pub(crate) use derived::{Limits, Watching};
 use known::{KNOWN, find};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,6 +49,7 @@ pub(crate) struct Shown {
     /// Whether it is a time, which `pg_settings` gives in milliseconds.
     pub duration: bool,
     pub fixed: bool,
+    pub of_superusers: bool,
     pub about: &'static str,
 }
 
@@ -130,6 +133,7 @@ impl Settings {
                 },
                 duration: matches!(known.check, Check::Duration | Check::DurationOrOff),
                 fixed: known.check == Check::Fixed,
+                of_superusers: known.is_of_superusers(),
                 about: known.about,
             })
             .collect()
@@ -184,6 +188,11 @@ impl Settings {
 /// A setting's name in its own spelling.
 pub(crate) fn canonical(name: &str) -> String {
     find(name).map_or_else(|| name.to_lowercase(), |known| known.name.to_string())
+}
+
+/// Whether it is none that the server has, but a client's own.
+pub(crate) fn is_custom(name: &str) -> bool {
+    find(name).is_none()
 }
 
 pub(crate) fn unrecognized(name: &str) -> SqlError {

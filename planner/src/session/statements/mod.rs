@@ -26,6 +26,7 @@ mod index;
 mod inner_locks;
 mod insert;
 mod kept_checks;
+mod kept_setting;
 mod like;
 mod materialized;
 mod membership;

@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP ROLE, SET ROLE and SET SESSION AUTHORIZATION.
 
-use super::{membership, owner};
+use super::{kept_setting, membership, owner};
 use crate::catalog::rights::{Rights, refused};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::identity::Acting;
@@ -192,7 +192,9 @@ pub(super) fn change(session: &mut Session, change: &RoleChange, tag: &str) -> R
         }
         RoleChange::Rename { from, to } => rename(session, said(from)?, said(to)?)?,
         RoleChange::Drop { if_exists, names } => drop(session, names, *if_exists)?,
-        RoleChange::Settings => return Err(SqlError::unsupported("ALTER ROLE ... SET")),
+        RoleChange::Settings { role, database, change } => {
+            kept_setting::change(session, role.as_ref(), database.as_deref(), change)?;
+        }
     }
     Ok(Outcome::Command(tag.to_string()))
 }
@@ -363,7 +365,14 @@ fn drop(session: &mut Session, names: &[RoleName], if_exists: bool) -> Result<()
             given.for_each(|of| of.grantor = BOOTSTRAP);
             put(session, other)?;
         }
-        session.transaction()?.lock().put_object(key(&role.name), None);
+        let now = session.state();
+        let settings = now.all_kept_settings().filter(|(of, ..)| *of == role.oid);
+        let transaction = session.transaction()?;
+        let mut transaction = transaction.lock();
+        for (role, database, _) in settings {
+            transaction.put_object(ObjectKey::Settings { role, database }, None);
+        }
+        transaction.put_object(key(&role.name), None);
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
         Set::SetNames { charset_name, .. } => {
             session.assign("client_encoding", &charset_name.value, false)?;
         }
-        Set::SetNamesDefault {} => session.settings.reset("client_encoding", &Default::default())?,
+        Set::SetNamesDefault {} => session.reset("client_encoding")?,
         Set::SetTransaction {
             modes,
             session: whole_session,
@@ -86,7 +86,7 @@ pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
     Ok(Outcome::Command("SET".into()))
 }
 
-fn name_of(name: &ObjectName) -> String {
+pub(super) fn name_of(name: &ObjectName) -> String {
     let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
     parts.join(".")
 }
@@ -109,8 +109,7 @@ fn assign(session: &mut Session, scope: Option<&ContextModifier>, name: &str, va
         && only.eq_ignore_ascii_case("default")
         && matches!(values[0], Expr::Identifier(_))
     {
-        let startup = session.startup().clone();
-        return session.settings.reset(name, &startup);
+        return session.reset(name);
     }
     if !session.assign(name, &words.join(", "), local)? {
         session.warn(
@@ -119,6 +118,38 @@ fn assign(session: &mut Session, scope: Option<&ContextModifier>, name: &str, va
         );
     }
     Ok(())
+}
+
+/// The name of a setting and its value as a SET gives it; None: DEFAULT.
+pub(super) fn said(set: &Set) -> Result<(String, Option<String>)> {
+    Ok(match set {
+        Set::SingleAssignment { variable, values, .. } => given(&name_of(variable), values),
+        Set::SetTimeZone { value, .. } => given("TimeZone", std::slice::from_ref(value)),
+        Set::SetNames { charset_name, .. } => ("client_encoding".into(), Some(charset_name.value.clone())),
+        Set::SetNamesDefault {} => ("client_encoding".into(), None),
+        Set::SetRole { role_name, .. } => {
+            let name = role_name.as_ref().map_or_else(|| "none".into(), fold);
+            ("role".into(), Some(name))
+        }
+        _ => return Err(SqlError::unsupported("this SET")),
+    })
+}
+
+fn given(name: &str, values: &[Expr]) -> (String, Option<String>) {
+    let name = if name.eq_ignore_ascii_case("time zone") {
+        "TimeZone"
+    } else {
+        name
+    };
+    if let [Expr::Identifier(only)] = values
+        && only.quote_style.is_none()
+        && only.value.eq_ignore_ascii_case("default")
+    {
+        return (name.into(), None);
+    }
+    let list = name.eq_ignore_ascii_case("search_path");
+    let words: Vec<String> = values.iter().map(|value| word(value, list)).collect();
+    (name.into(), Some(words.join(", ")))
 }
 
 /// Whether a setting is the role that a session acts as, or (true) that of the whole session.
@@ -202,12 +233,11 @@ pub(super) fn show(session: &Session, variable: &[Ident]) -> Result<Outcome> {
 }
 
 pub(super) fn reset(session: &mut Session, reset: &Reset) -> Result<Outcome> {
-    let startup = session.startup().clone();
     match reset {
-        Reset::ALL => session.settings = startup,
+        Reset::ALL => session.settings = session.startup().clone(),
         Reset::ConfigurationParameter(name) => match acts(&name_of(name)) {
-            Some(of_session) => role::act_as(session, None, of_session, false)?,
-            None => session.settings.reset(&name_of(name), &startup)?,
+            Some(true) => role::act_as(session, None, true, false)?,
+            _ => session.reset(&name_of(name))?,
         },
     }
     Ok(Outcome::Command("RESET".into()))

@@ -1,7 +1,7 @@
 //! GRANT, REVOKE, ALTER DEFAULT PRIVILEGES, OWNER TO, REASSIGN OWNED and DROP OWNED.
 
 use super::role::{self, RoleName};
-use super::{Definition, is_word, take_words};
+use super::{Definition, is_word, is_word_at, setting, take_words};
 use crate::pg::names::fold;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -130,6 +130,12 @@ fn alter(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
     if take_words(parser, &["owner", "to"]) {
         let to = role::name(parser)?;
         return Ok(Definition::OwnerTo { tag, of, to });
+    }
+    if let Owned::Database(name) = &of
+        && (is_word(parser, "set") && !is_word_at(parser, 1, "tablespace") || is_word(parser, "reset"))
+    {
+        let change = setting::of_database(parser, name.clone())?;
+        return Ok(Definition::Role { tag, change });
     }
     while parser.peek_token().token != Token::EOF {
         parser.next_token();

@@ -9,6 +9,7 @@ pub(crate) mod grant;
 pub(crate) mod partition;
 pub(crate) mod role;
 pub(crate) mod sequence;
+pub(crate) mod setting;
 mod types;
 
 pub(crate) use absent::DropAbsent;
@@ -19,6 +20,7 @@ pub(crate) use function::CreateFunction;
 pub(crate) use partition::PartitionChange;
 pub(crate) use role::{RoleChange, RoleName, RoleOptions};
 pub(crate) use sequence::SequenceOptions;
+pub(crate) use setting::SettingChange;
 pub(crate) use types::{NewType, TypeChange};
 
 use datafusion::sql::sqlparser::ast::ObjectName;

@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP of roles.
 
-use super::{Definition, is_word, take_words};
+use super::{Definition, SettingChange, is_word, setting, take_words};
 use crate::pg::names::fold;
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -40,8 +40,12 @@ pub(crate) enum RoleChange {
         if_exists: bool,
         names: Vec<RoleName>,
     },
-    /// ALTER ROLE ... SET and RESET.
-    Settings,
+    /// What sessions of the role begin with in a database; None: of all roles, in all databases.
+    Settings {
+        role: Option<RoleName>,
+        database: Option<String>,
+        change: SettingChange,
+    },
 }
 
 /// What CREATE and ALTER ROLE say; None: nothing.
@@ -109,7 +113,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
 }
 
 fn alter(parser: &mut Parser<'_>, kind: &str) -> Result<RoleChange, ParserError> {
-    // ALTER ROLE ALL SET ...
+    let all = is_word(parser, "all");
     let from = name(parser)?;
     if take_words(parser, &["rename", "to"]) {
         return Ok(RoleChange::Rename {
@@ -129,11 +133,8 @@ fn alter(parser: &mut Parser<'_>, kind: &str) -> Result<RoleChange, ParserError>
             members: parser.parse_comma_separated(name)?,
         });
     }
-    if is_word(parser, "set") || is_word(parser, "reset") || is_word(parser, "in") {
-        while parser.peek_token().token != Token::EOF {
-            parser.next_token();
-        }
-        return Ok(RoleChange::Settings);
+    if setting::is_next(parser) {
+        return setting::of_role(parser, (!all).then_some(from));
     }
     Ok(RoleChange::Alter {
         name: from,

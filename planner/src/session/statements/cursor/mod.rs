@@ -20,7 +20,6 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, Query};
 use futures::StreamExt;
 use rows::Scroll;
-use tenon_storage::heap::Account;
 
 pub(super) async fn declare(
     session: &mut Session,
@@ -59,7 +58,7 @@ pub(super) async fn declare(
     // The cursor outlives the statement, so the statement's cancel token must not be its.
     let mut own = session.run();
     own.cancel = Default::default();
-    own.account = Account::new(own.cancel.clone());
+    own.account = session.new_account(&own.cancel);
     let scroll = match declare.scroll {
         Some(true) => Scroll::Always,
         None if !locks && goes_back(&plan) => Scroll::WhileSmall,

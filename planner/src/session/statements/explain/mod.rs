@@ -8,6 +8,7 @@ use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::{ColumnDesc, Outcome, PgType, RowsTag};
 use crate::pg::statement::Kind;
 use crate::session::explain::{self, ExplainNode, Shown, Summary};
+use crate::session::own_pool;
 use crate::session::run::{self, ExecutionContext, Source};
 use crate::session::tracked;
 use crate::session::{Prepared, Session};
@@ -180,10 +181,10 @@ async fn planned(
 
 /// Runs a plan to its end for the account that it leaves.
 async fn exhaust(run: &ExecutionContext, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-    let mut place = run.engine.admission.place(&run.account, &run.standing);
+    let mut place = run.place();
     let told = |error| crate::pg::errors::from_datafusion(&error);
     // A context of its own: a kept plan has run under others.
-    let task = crate::optimizer::execution::task(&run.state);
+    let task = own_pool::limited(crate::optimizer::execution::task(&run.state), &run.account);
     let mut stream = execute_stream(plan.clone(), task).map_err(told)?;
     loop {
         tokio::select! {
