@@ -197,6 +197,7 @@ impl Session {
         let backend = engine.activity.enter(number, &info);
         let listening = engine.channels.session();
         let role = login.unwrap_or(BOOTSTRAP);
+        let role_memory = engine.role_memory.of(role);
         let role_place = RolePlace::new(&engine.role_turns, role, &backend);
         Self {
             identity: Arc::new(identity),
@@ -215,7 +216,7 @@ impl Session {
             block: None,
             standing: Standing::default(),
             role_place,
-            role_memory: engine.role_memory.of(role),
+            role_memory,
             single: None,
             account: Account::new(cancel.clone()),
             cancel,

@@ -148,7 +148,11 @@ fn given(name: &str, values: &[Expr]) -> (String, Option<String>) {
         return (name.into(), None);
     }
     let list = name.eq_ignore_ascii_case("search_path");
-    let words: Vec<String> = values.iter().map(|value| word(value, list)).collect();
+    let shown = |value: &Expr| match value {
+        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => value.to_string(),
+        other => word(other, list),
+    };
+    let words: Vec<String> = values.iter().map(shown).collect();
     (name.into(), Some(words.join(", ")))
 }
 

@@ -52,6 +52,13 @@ fn change(parser: &mut Parser<'_>) -> Result<SettingChange, ParserError> {
             let next = parser.peek_token();
             return parser.expected("TO or =", next);
         }
+        // SET ROLE takes TO for a name.
+        if take_words(parser, &["set", "role", "to"]) {
+            return Ok(SettingChange::Set(Box::new(Set::SetRole {
+                context_modifier: None,
+                role_name: Some(parser.parse_identifier()?),
+            })));
+        }
         if let Some(name) = parser.maybe_parse(from_current)? {
             return Ok(SettingChange::FromCurrent(name));
         }
