@@ -29,7 +29,6 @@ pub fn programs() -> Vec<Program> {
         primitives::quick_sort::programs,
         primitives::sort_columns::programs,
         primitives::sort_strings::programs,
-        primitives::upload::programs,
         join::hash::programs,
         join::css_tree::programs,
         join::spans::programs,

@@ -37,11 +37,6 @@ tuning! {
     SCAN_PACKS: u32 = 7;
     /// Blocks of a scan that a multiprocessor shall hold at once.
     SCAN_BLOCKS: u32 = 2;
-    /// Threads of a block that copies from host memory, packs of 16 bytes that each has in flight, and blocks: they keep the
-    /// bus busy, and leave most of the device to others.
-    UPLOAD_THREADS: u32 = 512;
-    UPLOAD_PACKS: u32 = 4;
-    UPLOAD_BLOCKS: u32 = 32;
     /// Threads of a block in gather and scatter.
     GATHER_THREADS: u32 = 256;
     /// Elements that a thread moves in gather and scatter, all in flight at once.

@@ -16,7 +16,6 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use parking_lot::Mutex;
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::pipeline::{SegmentColumn, Tile, tiles};
-use tenon_gpu::primitives::upload::Uploads;
 use tenon_gpu::{GpuError, Result, Stream};
 use tenon_storage::{Codes, DeviceResidence, Differences, Form, Segment, TableVersion};
 
@@ -171,7 +170,6 @@ type Loaded = (DeviceBuffer<SegmentColumn>, Fresh, Vec<Arc<Held>>);
 /// The descriptors of a column, what of it was not there before, and all of it. The copies are under way.
 fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<Loaded> {
     let stored = Stored::of(table, column);
-    let mut uploads = Uploads::default();
     let mut fresh = vec![];
     let held = match &stored {
         // Codes of this version of the table alone.
@@ -191,7 +189,7 @@ fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<L
                 if let Some(held) = known(name) {
                     return Ok(held);
                 }
-                let load = || Held::load((stream, &mut uploads), segment, column, codes);
+                let load = || Held::load(stream, segment, column, codes);
                 let held = Arc::new(with_room(stream, load)?);
                 fresh.push((name, Arc::clone(segment), Arc::clone(&held)));
                 Ok(held)
@@ -199,8 +197,6 @@ fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<L
             segments.map(load).collect::<Result<Vec<_>>>()?
         }
     };
-    // SAFETY: the segments keep what is copied, and `held` the buffers, until the caller has waited for the stream.
-    unsafe { uploads.start(stream) }?;
     let descriptors: Vec<SegmentColumn> = held.iter().map(|held| held.descriptor()).collect();
     let descriptors = with_room(stream, || stream.upload(&descriptors))?;
     Ok((descriptors, fresh, held))
@@ -349,60 +345,32 @@ impl Held {
         })
     }
 
-    /// `codes`: where there are codes, these. What is copied of the segment waits in `uploads`, or is under way.
-    pub fn load(
-        (stream, uploads): (&Stream, &mut Uploads),
-        segment: &Segment,
-        column: usize,
-        codes: bool,
-    ) -> Result<Held> {
-        let mark = uploads.mark();
-        let held = match segment.form(column) {
+    /// `codes`: where there are codes, these.
+    pub fn load(stream: &Stream, segment: &Segment, column: usize, codes: bool) -> Result<Held> {
+        match segment.form(column) {
             // Runs are told apart by rows on the device: each row gets its value.
             Form::RunLength(own) => {
                 let expanded = own.expanded();
-                let mut of_expanded = Uploads::default();
-                let held = Self::of_form((stream, &mut of_expanded), expanded.form(), (segment, column), codes);
-                if held.is_ok() {
-                    // SAFETY: the buffers are kept until the stream is waited for.
-                    unsafe { of_expanded.start(stream) }?;
-                }
+                let held = Self::of_form(stream, expanded.form(), (segment, column), codes);
                 // What is copied goes with this.
                 stream.synchronize()?;
                 held
             }
-            form => Self::of_form((stream, uploads), form, (segment, column), codes),
-        };
-        if held.is_err() {
-            uploads.back_to(mark);
+            form => Self::of_form(stream, form, (segment, column), codes),
         }
-        held
     }
 
     /// A segment's column that is kept as `form`.
-    fn of_form(
-        (stream, uploads): (&Stream, &mut Uploads),
-        form: Form<'_>,
-        (segment, column): (&Segment, usize),
-        codes: bool,
-    ) -> Result<Held> {
+    fn of_form(stream: &Stream, form: Form<'_>, (segment, column): (&Segment, usize), codes: bool) -> Result<Held> {
         let refused = || GpuError::Invalid("a column that pipelines do not read".into());
         // SAFETY: these are buffers of the segment, which its table keeps until the caller has waited for the copies, or
         // of what `load` made, which waits itself.
-        let mut put = |bytes: &[u8]| unsafe { uploads.add(stream, bytes) };
-        let mut made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
-            let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-            let valid = nulls.map(|nulls| {
-                let bits = nulls.inner();
-                match bits.offset() % 8 {
-                    0 => put(&bits.values()[bits.offset() / 8..][..bits.len().div_ceil(8)]),
-                    _ => stream.upload(bits.sliced().as_slice()),
-                }
-            });
+        let put = |bytes: &[u8]| unsafe { stream.upload_later(bytes) };
+        let made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
             Ok(Held {
-                valid: valid.transpose()?,
                 values: put(values)?,
                 bytes: None,
+                valid: valid(stream, nulls)?,
                 base,
                 width,
             })
@@ -429,13 +397,10 @@ impl Held {
                 };
                 made(values, own.nulls.as_ref(), 0, width)
             }
-            Form::Text(own) => {
-                let ends = made(own.offsets().inner().as_slice(), own.nulls(), 0, 4)?;
-                Ok(Held {
-                    bytes: Some(put(own.data().as_slice())?),
-                    ..ends
-                })
-            }
+            Form::Text(own) => Ok(Held {
+                bytes: Some(put(own.data().as_slice())?),
+                ..made(own.offsets().inner().as_slice(), own.nulls(), 0, 4)?
+            }),
             Form::Plain(array) => {
                 let nulls = array.nulls();
                 if let Some(width) = width(&form) {

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::pipeline::{SegmentColumn, tiles};
-use tenon_gpu::primitives::upload::Uploads;
 use tenon_gpu::{Event, GpuError, Result, Stream};
 use tenon_storage::Segment;
 
@@ -111,7 +110,6 @@ pub struct Chunk {
 impl Chunk {
     fn load(stream: &Stream, scan: &Scan, segments: &Range<usize>) -> Result<Self> {
         let all = scan.table.segments();
-        let mut uploads = Uploads::default();
         let mut held = vec![];
         let mut descriptors = vec![];
         for &column in &scan.columns {
@@ -119,14 +117,12 @@ impl Chunk {
             let mut own = vec![SegmentColumn::default(); all.len()];
             for at in segments.clone() {
                 let segment: &Segment = &all[at];
-                let loaded = with_room(stream, || Held::load((stream, &mut uploads), segment, column, codes))?;
+                let loaded = with_room(stream, || Held::load(stream, segment, column, codes))?;
                 own[at] = loaded.descriptor();
                 held.push(loaded);
             }
             descriptors.push((column, with_room(stream, || stream.upload(&own))?));
         }
-        // SAFETY: the table keeps what is copied, and the chunk its buffers, until `stream` has waited for both streams.
-        unsafe { uploads.start(stream) }?;
         let before = |end: usize| tiles(all[..end].iter().map(|segment| segment.rows())).len() as u64;
         Ok(Self {
             descriptors,

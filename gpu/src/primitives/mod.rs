@@ -21,4 +21,3 @@ pub mod sort_columns;
 pub mod sort_records;
 pub mod sort_strings;
 pub mod split;
-pub mod upload;

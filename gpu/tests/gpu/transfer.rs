@@ -1,10 +1,8 @@
 //! Copies: staged, from pinned and registered memory, beside kernels.
 
-use rand::prelude::*;
 use tenon_gpu::number::Reduction;
 use tenon_gpu::primitives::fill::iota;
 use tenon_gpu::primitives::reduce::{reduce, reduce_into};
-use tenon_gpu::primitives::upload::Uploads;
 use tenon_gpu::{Device, DeviceConfig, testing};
 
 /// More than one staging piece, and not a multiple of it.
@@ -146,56 +144,4 @@ fn results_leave_while_work_goes_on() {
         assert!(wrong.is_err());
     }
     assert_eq!(device.pool().in_use(), 0);
-}
-
-/// Slices of registered memory and of other memory, short and long, at any address, all by one start.
-#[test]
-fn short_copies_are_started_together() {
-    let device = testing::device();
-    let mut rng = StdRng::seed_from_u64(testing::seed("short_copies_are_started_together"));
-    let mut random = move || rng.random::<u64>();
-    let stream = device.stream().unwrap();
-    let mut pages = vec![0u128; 5 << 16];
-    pages
-        .iter_mut()
-        .for_each(|v| *v = (u128::from(random()) << 64) | u128::from(random()));
-    let bytes = size_of_val(&pages[..]);
-    // SAFETY: the vector lives until it is unregistered.
-    unsafe { device.register_host(pages.as_mut_ptr().cast(), bytes) }.unwrap();
-    let others = pages[..5000].to_vec();
-    // SAFETY: the bytes of numbers.
-    let all = unsafe { std::slice::from_raw_parts(pages.as_ptr().cast::<u8>(), bytes) };
-    for round in 0..20 {
-        let mut uploads = Uploads::default();
-        let mut added = vec![];
-        for _ in 0..random() % 12 {
-            let longest = [20, 70_000, 700_000, bytes as u64][random() as usize % 4];
-            let from = random() as usize % bytes;
-            // Most columns begin at such addresses.
-            let from = if random() % 3 > 0 { from / 16 * 16 } else { from };
-            let len = ((random() % longest) as usize).min(bytes - from);
-            let source = &all[from..from + len];
-            // SAFETY: the pages are kept until the stream was waited for.
-            let buffer = unsafe { uploads.add(&stream, source) }.unwrap();
-            if random() % 5 == 0 {
-                // One whose memory is given up before anything was started.
-                let mark = uploads.mark();
-                // SAFETY: as above.
-                drop(unsafe { uploads.add(&stream, &all[..100_000]) }.unwrap());
-                uploads.back_to(mark);
-            }
-            added.push((buffer, source));
-        }
-        // SAFETY: as above.
-        let other = unsafe { uploads.add(&stream, &others) }.unwrap();
-        // SAFETY: all buffers are kept until the downloads below.
-        unsafe { uploads.start(&stream) }.unwrap();
-        for (buffer, source) in &added {
-            let found = stream.download(buffer.view()).unwrap();
-            assert!(found == *source, "round {round}: {} bytes", source.len());
-        }
-        assert!(stream.download(other.view()).unwrap() == others);
-    }
-    // SAFETY: the copies are done.
-    unsafe { device.unregister_host(pages.as_mut_ptr().cast()) }.unwrap();
 }
