@@ -162,15 +162,15 @@ async fn query_memory() -> Result<()> {
             .batch_execute("CREATE ROLE ann LOGIN; ALTER ROLE ann SET tenon.query_memory_limit = '32MiB'")
             .await?;
         let ann = as_user(&server, "ann", "").await?;
-        let rows = "FROM (SELECT x, x::text || repeat('z', 200) AS s FROM generate_series(1, 600000) g(x)) r";
+        let rows = "FROM (SELECT x, x::text || repeat('z', 200) AS s FROM generate_series(1, 300000) g(x)) r";
         let large = format!("SELECT cardinality(array_agg(s)) {rows}");
         ensure!(failing(&ann, &large).await? == "53200");
-        ensure!(value(&admin, &large).await? == "600000");
+        ensure!(value(&admin, &large).await? == "300000");
         let grouped = format!("SELECT count(*) FROM (SELECT s, count(*) {rows} GROUP BY s) g");
         match args {
             [] => ensure!(failing(&ann, &grouped).await? == "53200"),
             // Through files, as where the server has little memory.
-            _ => ensure!(value(&ann, &grouped).await? == "600000"),
+            _ => ensure!(value(&ann, &grouped).await? == "300000"),
         }
         ensure!(failing(&ann, "SET tenon.query_memory_limit = 'none'").await? == "42501");
         ensure!(value(&ann, "SELECT sum(x) FROM generate_series(1, 100000) g(x)").await? == "5000050000");
