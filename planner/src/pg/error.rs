@@ -1,6 +1,7 @@
 //! The one error type of the SQL stage: what a client is told, with its SQLSTATE.
 
 use std::fmt;
+use tenon_storage::heap::Limits;
 use tenon_storage::{Subject, heap};
 
 /// A five-character SQLSTATE (PostgreSQL manual, appendix A).
@@ -186,10 +187,29 @@ pub type Result<T, E = SqlError> = std::result::Result<T, E>;
 
 /// The statement holds, or was about to take, more than queries may.
 pub fn out_of_memory() -> SqlError {
-    let limit_mib = heap::limit_bytes() >> 20;
+    let of_all = heap::limit_bytes();
+    let account = heap::current();
+    let limits = account.as_ref().map(|account| account.limits());
+    let (of_one, of_role) = limits.map_or((of_all, of_all), |limits| (limits.held(), limits.group_held()));
+    let role_is_past = limits
+        .and_then(Limits::group)
+        .is_some_and(|group| group.bytes() > of_role);
+    let (who, limit, setting) = match () {
+        () if of_role < of_all && (role_is_past || of_role <= of_one) => {
+            ("Statements of the role may hold", of_role, "tenon.role_memory_limit")
+        }
+        () if of_one < of_all => ("The statement may hold", of_one, "tenon.query_memory_limit"),
+        () => ("Running queries may hold", of_all, "query_memory_limit"),
+    };
+    let together = if setting == "tenon.query_memory_limit" {
+        ""
+    } else {
+        " together"
+    };
+    let whose = if setting.starts_with("tenon.") { "" } else { "server's " };
     SqlError::new(state::OUT_OF_MEMORY, "out of memory")
-        .detail(format!("Running queries may hold {limit_mib} MiB together."))
-        .hint("See the server's setting query_memory_limit.")
+        .detail(format!("{who} {} MiB{together}.", limit >> 20))
+        .hint(format!("See the {whose}setting {setting}."))
 }
 
 /// The client, or a time limit of its, wants no more of it.

@@ -4,7 +4,7 @@
 use super::role::{changeable, creates_roles, oid, rights, shown};
 use super::{grant, set};
 use crate::catalog::rights::refused;
-use crate::pg::error::{Result, SqlError, SqlState};
+use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::identity::not_to_set;
 use crate::pg::parse::definition::{RoleName, SettingChange};
 use crate::pg::settings::{canonical, is_custom, is_of_superusers, unrecognized};
@@ -85,6 +85,10 @@ fn put(session: &mut Session, kept: &mut KeptSettings, name: &str, value: String
     if name == "session_authorization" {
         let message = "parameter \"session_authorization\" cannot be set at the start of a session";
         return Err(SqlError::new(SqlState("55P02"), message));
+    }
+    if name == "transaction_isolation" && session.settings.get(&name).as_ref() != Some(&value) {
+        let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+        return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
     }
     // Whoever logs in may be another, and the roles others by then.
     let state_now = session.state();

@@ -2,7 +2,7 @@
 
 use super::{Description, role, text_rows};
 use crate::catalog::bind::fold;
-use crate::pg::error::{Result, SqlError, SqlState};
+use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::notify::Action;
 use crate::pg::outcome::{Outcome, RowsTag};
 use crate::pg::settings::unrecognized;
@@ -123,7 +123,14 @@ fn assign(session: &mut Session, scope: Option<&ContextModifier>, name: &str, va
 /// The name of a setting and its value as a SET gives it; None: DEFAULT.
 pub(super) fn said(set: &Set) -> Result<(String, Option<String>)> {
     Ok(match set {
-        Set::SingleAssignment { variable, values, .. } => given(&name_of(variable), values),
+        Set::SingleAssignment { variable, values, .. } => {
+            let name = name_of(variable);
+            if values.len() > 1 && !["search_path", "datestyle"].contains(&name.to_lowercase().as_str()) {
+                let message = format!("SET {name} takes only one argument");
+                return Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message));
+            }
+            given(&name, values)
+        }
         Set::SetTimeZone { value, .. } => given("TimeZone", std::slice::from_ref(value)),
         Set::SetNames { charset_name, .. } => ("client_encoding".into(), Some(charset_name.value.clone())),
         Set::SetNamesDefault {} => ("client_encoding".into(), None),
