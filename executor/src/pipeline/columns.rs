@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::pipeline::{SegmentColumn, Tile, tiles};
 use tenon_gpu::{GpuError, Result, Stream};
-use tenon_storage::{Codes, DeviceResidence, Differences, Form, Segment, TableVersion};
+use tenon_storage::{Codes, DeviceResidence, Differences, Expanded, Form, Segment, TableVersion};
 
 /// A segment's column.
 pub struct Held {
@@ -128,47 +128,98 @@ pub fn is_there(table: &TableVersion, column: usize) -> bool {
     cache.tiles.contains_key(&table) && cache.tables.contains_key(&(table, column))
 }
 
-/// A column of a table, loaded where it is not there yet.
-pub fn table_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<Arc<TableColumn>> {
-    let name = (identity(table), column);
-    {
-        let mut cache = CACHE.lock();
-        let now = cache.tick();
-        if let Some(entry) = cache.tables.get_mut(&name) {
-            entry.resident = table.definition().device == Some(DeviceResidence::Resident);
-            return Ok(entry.give(now));
+/// Columns of a table, loaded where they are not there yet: all copies are under way before the first is waited for.
+pub fn table_columns(stream: &Stream, table: &TableVersion, columns: &[usize]) -> Result<Vec<Arc<TableColumn>>> {
+    let mut all: Vec<Option<Arc<TableColumn>>> = columns.iter().map(|&column| there(table, column)).collect();
+    let absent: Vec<usize> = (0..columns.len()).filter(|&at| all[at].is_none()).collect();
+    if !absent.is_empty() {
+        let begun = Instant::now();
+        let (mut made, mut loaded) = (Made::default(), vec![]);
+        let started = absent.iter().try_for_each(|&at| {
+            loaded.push(load_column(stream, table, columns[at], &mut made)?);
+            Ok(())
+        });
+        // What is copied is the table's, which may go when this returns, or was made for it.
+        stream.synchronize()?;
+        started?;
+        COUNTS.column_ns.add(begun.elapsed().as_nanos() as u64);
+        for (at, loaded) in absent.into_iter().zip(loaded) {
+            all[at] = Some(keep(table, loaded));
         }
     }
-    let begun = Instant::now();
-    let loaded = load_column(stream, table, column);
-    // What is copied is the table's, which may go when this returns.
-    stream.synchronize()?;
-    let (descriptors, fresh, held) = loaded?;
-    let copied = fresh.iter().map(|(.., held)| held.bytes()).sum();
+    Ok(all.into_iter().flatten().collect())
+}
+
+/// A column that is in device memory now, for use.
+fn there(table: &TableVersion, column: usize) -> Option<Arc<TableColumn>> {
+    let mut cache = CACHE.lock();
+    let now = cache.tick();
+    let entry = cache.tables.get_mut(&(identity(table), column))?;
+    entry.resident = table.definition().device == Some(DeviceResidence::Resident);
+    Some(entry.give(now))
+}
+
+/// Lets others find what was loaded.
+fn keep(table: &TableVersion, loaded: Loaded) -> Arc<TableColumn> {
+    let copied = loaded.fresh.iter().map(|(.., held)| held.bytes()).sum();
     COUNTS.bytes_to_device.add(copied);
     COUNTS.column_bytes.add(copied);
-    COUNTS.column_ns.add(begun.elapsed().as_nanos() as u64);
-    let of = Arc::new(TableColumn { descriptors, held });
+    let of = Arc::new(TableColumn {
+        descriptors: loaded.descriptors,
+        held: loaded.held,
+    });
     let mut cache = CACHE.lock();
     let used = cache.tick();
     cache.forget_dropped();
-    for (name, segment, held) in fresh {
+    for (name, segment, held) in loaded.fresh {
         let entry = Entry::new(Arc::downgrade(&segment), held, used);
         cache.segments.insert(name, entry);
     }
     let mut entry = Entry::new(Arc::downgrade(table.segments()), Arc::clone(&of), used);
     entry.resident = table.definition().device == Some(DeviceResidence::Resident);
-    cache.tables.insert(name, entry);
-    Ok(of)
+    cache.tables.insert((identity(table), loaded.column), entry);
+    of
 }
 
 /// A segment's column by its segment's id, its number and whether it is in codes.
 type Name = (u64, usize, bool);
-type Fresh = Vec<(Name, Arc<Segment>, Arc<Held>)>;
-type Loaded = (DeviceBuffer<SegmentColumn>, Fresh, Vec<Arc<Held>>);
 
-/// The descriptors of a column, what of it was not there before, and all of it. The copies are under way.
-fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<Loaded> {
+/// A column whose copies are under way.
+struct Loaded {
+    column: usize,
+    descriptors: DeviceBuffer<SegmentColumn>,
+    /// What these are copied of.
+    _descriptors: Vec<SegmentColumn>,
+    /// What was not there before, and all of it.
+    fresh: Vec<(Name, Arc<Segment>, Arc<Held>)>,
+    held: Vec<Arc<Held>>,
+}
+
+/// Values that were made on the host to be copied, and are kept until they are.
+#[derive(Default)]
+pub struct Made {
+    expanded: Vec<Expanded>,
+    rows: usize,
+}
+
+/// Rows of such values, some 16 bytes each at most, after which copies are waited for.
+const MADE_ROWS_MAX: usize = 4 << 20;
+
+impl Made {
+    fn keep(&mut self, stream: &Stream, expanded: Expanded, rows: usize) -> Result<()> {
+        self.expanded.push(expanded);
+        self.rows += rows;
+        if self.rows > MADE_ROWS_MAX {
+            stream.synchronize()?;
+            self.expanded.clear();
+            self.rows = 0;
+        }
+        Ok(())
+    }
+}
+
+/// Starts the copies of a column: its segments are the table's, and `made` lives until the stream was waited for.
+fn load_column(stream: &Stream, table: &TableVersion, column: usize, made: &mut Made) -> Result<Loaded> {
     let stored = Stored::of(table, column);
     let mut fresh = vec![];
     let held = match &stored {
@@ -189,7 +240,7 @@ fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<L
                 if let Some(held) = known(name) {
                     return Ok(held);
                 }
-                let load = || Held::load(stream, segment, column, codes);
+                let load = || Held::load((stream, &mut *made), segment, column, codes);
                 let held = Arc::new(with_room(stream, load)?);
                 fresh.push((name, Arc::clone(segment), Arc::clone(&held)));
                 Ok(held)
@@ -197,9 +248,16 @@ fn load_column(stream: &Stream, table: &TableVersion, column: usize) -> Result<L
             segments.map(load).collect::<Result<Vec<_>>>()?
         }
     };
-    let descriptors: Vec<SegmentColumn> = held.iter().map(|held| held.descriptor()).collect();
-    let descriptors = with_room(stream, || stream.upload(&descriptors))?;
-    Ok((descriptors, fresh, held))
+    let of_host: Vec<SegmentColumn> = held.iter().map(|held| held.descriptor()).collect();
+    // SAFETY: what is given back has them until the caller has waited for the stream.
+    let descriptors = with_room(stream, || unsafe { stream.upload_later(&of_host) })?;
+    Ok(Loaded {
+        column,
+        descriptors,
+        _descriptors: of_host,
+        fresh,
+        held,
+    })
 }
 
 fn known(name: Name) -> Option<Arc<Held>> {
@@ -345,15 +403,14 @@ impl Held {
         })
     }
 
-    /// `codes`: where there are codes, these.
-    pub fn load(stream: &Stream, segment: &Segment, column: usize, codes: bool) -> Result<Held> {
+    /// `codes`: where there are codes, these. The segment and `made` live until the stream was waited for.
+    pub fn load((stream, made): (&Stream, &mut Made), segment: &Segment, column: usize, codes: bool) -> Result<Held> {
         match segment.form(column) {
             // Runs are told apart by rows on the device: each row gets its value.
             Form::RunLength(own) => {
                 let expanded = own.expanded();
                 let held = Self::of_form(stream, expanded.form(), (segment, column), codes);
-                // What is copied goes with this.
-                stream.synchronize()?;
+                made.keep(stream, expanded, segment.rows())?;
                 held
             }
             form => Self::of_form(stream, form, (segment, column), codes),
@@ -364,13 +421,21 @@ impl Held {
     fn of_form(stream: &Stream, form: Form<'_>, (segment, column): (&Segment, usize), codes: bool) -> Result<Held> {
         let refused = || GpuError::Invalid("a column that pipelines do not read".into());
         // SAFETY: these are buffers of the segment, which its table keeps until the caller has waited for the copies, or
-        // of what `load` made, which waits itself.
+        // of what `load` made, which the caller keeps so long.
         let put = |bytes: &[u8]| unsafe { stream.upload_later(bytes) };
         let made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
+            let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+            let valid = nulls.map(|nulls| {
+                let bits = nulls.inner();
+                match bits.offset() % 8 {
+                    0 => put(&bits.values()[bits.offset() / 8..][..bits.len().div_ceil(8)]),
+                    _ => stream.upload(bits.sliced().as_slice()),
+                }
+            });
             Ok(Held {
                 values: put(values)?,
                 bytes: None,
-                valid: valid(stream, nulls)?,
+                valid: valid.transpose()?,
                 base,
                 width,
             })

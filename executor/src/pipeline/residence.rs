@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use tenon_storage::{DeviceResidence, TableVersion};
 
-use super::columns::{forget, give_up_unused, is_there, table_column, table_tiles};
+use super::columns::{forget, give_up_unused, is_there, table_columns, table_tiles};
 use super::stored::{Stored, bytes};
 use crate::device;
 
@@ -62,15 +62,17 @@ fn load_all(table: &Arc<TableVersion>) -> tenon_gpu::Result<()> {
     let device = device::shared().map_err(|why| tenon_gpu::GpuError::NoDevice(why.into()))?;
     let stream = device.stream()?;
     table_tiles(&stream, table)?;
-    let columns: Vec<usize> = absent(table).collect();
-    for column in columns {
+    let mut columns: Vec<usize> = vec![];
+    let mut needed = 0;
+    'columns: for column in absent(table) {
+        needed += bytes(table, column);
         // What other resident tables have is not taken from them.
-        while device.pool().available() < bytes(table, column) {
+        while device.pool().available() < needed {
             if !give_up_unused() {
-                return Ok(());
+                break 'columns;
             }
         }
-        table_column(&stream, table, column)?;
+        columns.push(column);
     }
-    Ok(())
+    table_columns(&stream, table, &columns).map(drop)
 }

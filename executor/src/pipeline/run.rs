@@ -17,7 +17,7 @@ use tenon_gpu::primitives::scan::exclusive_scan;
 use tenon_gpu::primitives::sort::{SortOptions, sort_indices, sort_pairs};
 use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
-use super::columns::{TableColumn, Tiles, table_column, table_tiles, with_room};
+use super::columns::{TableColumn, Tiles, table_columns, table_tiles, with_room};
 use super::fragment::{Fragment, Input, Order, Pipeline, Scan, Source, Step, Sums};
 use super::sorted;
 use super::streamed::{Chunk, Streamed, stream as stream_through};
@@ -105,10 +105,9 @@ pub struct OnDevice {
 
 impl OnDevice {
     pub fn of(stream: &Stream, scan: &Scan) -> Result<Self> {
-        let columns = scan.columns.iter();
-        let columns = columns.map(|&column| Ok((column, table_column(stream, &scan.table, column)?)));
+        let columns = table_columns(stream, &scan.table, &scan.columns)?;
         Ok(Self {
-            columns: columns.collect::<Result<_>>()?,
+            columns: scan.columns.iter().copied().zip(columns).collect(),
             tiles: table_tiles(stream, &scan.table)?,
         })
     }

@@ -12,7 +12,7 @@ use tenon_gpu::pipeline::{SegmentColumn, tiles};
 use tenon_gpu::{Event, GpuError, Result, Stream};
 use tenon_storage::Segment;
 
-use super::columns::{Held, with_room};
+use super::columns::{Held, Made, with_room};
 use super::fragment::{Fragment, Input, Scan, Source, Step};
 use super::stored::{Stored, bytes};
 
@@ -105,10 +105,24 @@ pub struct Chunk {
     /// Which of the table's tiles it has.
     pub tiles: Range<u64>,
     _held: Vec<Held>,
+    _made: Made,
 }
 
 impl Chunk {
     fn load(stream: &Stream, scan: &Scan, segments: &Range<usize>) -> Result<Self> {
+        let mut made = Made::default();
+        let loaded = Self::load_with(stream, scan, segments, &mut made);
+        match loaded {
+            Ok(chunk) => Ok(Self { _made: made, ..chunk }),
+            Err(error) => {
+                // What was made is being copied.
+                let _ = stream.synchronize();
+                Err(error)
+            }
+        }
+    }
+
+    fn load_with(stream: &Stream, scan: &Scan, segments: &Range<usize>, made: &mut Made) -> Result<Self> {
         let all = scan.table.segments();
         let mut held = vec![];
         let mut descriptors = vec![];
@@ -117,7 +131,7 @@ impl Chunk {
             let mut own = vec![SegmentColumn::default(); all.len()];
             for at in segments.clone() {
                 let segment: &Segment = &all[at];
-                let loaded = with_room(stream, || Held::load(stream, segment, column, codes))?;
+                let loaded = with_room(stream, || Held::load((stream, &mut *made), segment, column, codes))?;
                 own[at] = loaded.descriptor();
                 held.push(loaded);
             }
@@ -128,6 +142,7 @@ impl Chunk {
             descriptors,
             tiles: before(segments.start)..before(segments.end),
             _held: held,
+            _made: Made::default(),
         })
     }
 }

@@ -47,8 +47,8 @@ impl Session {
                 .transpose()
         });
         let answer = match answer {
-            Ok(rows) => self.end_statement(true).map(|()| rows),
-            Err(error) => self.end_statement(false).and(Err(error)),
+            Ok(rows) => self.end_reading(true).map(|()| rows),
+            Err(error) => self.end_reading(false).and(Err(error)),
         };
         self.close_execution(prepared, answer).transpose()
     }

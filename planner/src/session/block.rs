@@ -103,11 +103,11 @@ impl Session {
     }
 
     /// Ends an implicit transaction, if one is open: commits it, or with `ok` false rolls it back.
-    pub fn finish_implicit(&mut self, ok: bool) -> Result<()> {
+    pub async fn finish_implicit(&mut self, ok: bool) -> Result<()> {
         match &self.block {
             Some(block) if block.implicit => {
                 if ok && !block.failed {
-                    self.commit_block()
+                    self.commit_block().await
                 } else {
                     self.roll_back();
                     Ok(())
@@ -138,7 +138,7 @@ impl Session {
     }
 
     /// COMMIT's tag: a failed block is rolled back. With `chain` a block like it follows.
-    pub(crate) fn commit(&mut self, chain: bool) -> Result<&'static str> {
+    pub(crate) async fn commit(&mut self, chain: bool) -> Result<&'static str> {
         if chain {
             self.explicit_block("COMMIT AND CHAIN")?;
         }
@@ -156,7 +156,7 @@ impl Session {
                 if block.implicit {
                     self.warn(state::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
                 }
-                self.commit_block()?;
+                self.commit_block().await?;
                 "COMMIT"
             }
         };
@@ -189,12 +189,14 @@ impl Session {
         }
     }
 
-    fn commit_block(&mut self) -> Result<()> {
+    async fn commit_block(&mut self) -> Result<()> {
         let Some(block) = self.block.take() else { return Ok(()) };
         let mut transaction = block.transaction.lock().clone();
-        let committed = settle_pending(&mut transaction)
-            .and_then(|()| self.end_temporary_rows(&mut transaction))
-            .and_then(|()| commit(transaction));
+        let settled = settle_pending(&mut transaction).and_then(|()| self.end_temporary_rows(&mut transaction));
+        let committed = match settled {
+            Ok(()) => commit(transaction).await,
+            Err(error) => Err(error),
+        };
         match committed {
             Ok(()) => {
                 for (name, value) in block.locals.into_iter().rev() {

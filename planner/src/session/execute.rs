@@ -49,7 +49,7 @@ impl Session {
         }
         match &prepared.statement.kind {
             Kind::Empty => return Ok(Outcome::Empty),
-            Kind::Sql(statement) => match self.controlled(statement) {
+            Kind::Sql(statement) => match self.controlled(statement).await {
                 Ok(None) => {}
                 Ok(Some(outcome)) => return Ok(outcome),
                 Err(error) => {
@@ -102,9 +102,9 @@ impl Session {
                 Err(error) => Err(error),
             };
             let result = match result {
-                Ok(outcome) => self.end_statement(true).map(|()| outcome),
+                Ok(outcome) => self.end_statement(true).await.map(|()| outcome),
                 Err(error) => {
-                    self.end_statement(false)?;
+                    self.end_statement(false).await?;
                     Err(error)
                 }
             };
@@ -136,15 +136,15 @@ impl Session {
     }
 
     /// What concerns the session alone, and reads no tables.
-    fn controlled(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
-        match self.transaction_control(statement)? {
+    async fn controlled(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
+        match self.transaction_control(statement).await? {
             None => self.notification_control(statement),
             done => Ok(done),
         }
     }
 
     /// BEGIN, COMMIT and the like.
-    fn transaction_control(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
+    async fn transaction_control(&mut self, statement: &ast::Statement) -> Result<Option<Outcome>> {
         let tag = match statement {
             ast::Statement::StartTransaction {
                 modes, begin, modifier, ..
@@ -160,7 +160,7 @@ impl Session {
                 }
                 if *begin { "BEGIN" } else { "START TRANSACTION" }
             }
-            ast::Statement::Commit { chain, .. } => self.commit(*chain)?,
+            ast::Statement::Commit { chain, .. } => self.commit(*chain).await?,
             ast::Statement::Rollback { chain, savepoint: None } => {
                 self.roll_back_statement(*chain)?;
                 "ROLLBACK"

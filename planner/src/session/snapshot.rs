@@ -45,7 +45,23 @@ impl Session {
     }
 
     /// Ends it: outside a block, commits what the statement changed.
-    pub(super) fn end_statement(&mut self, ok: bool) -> Result<()> {
+    pub(super) async fn end_statement(&mut self, ok: bool) -> Result<()> {
+        match self.changed_by_statement(ok)? {
+            Some(transaction) => commit(transaction).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The same of a statement that only reads: nothing but rows of temporary tables may go with it.
+    pub(super) fn end_reading(&mut self, ok: bool) -> Result<()> {
+        match self.changed_by_statement(ok)? {
+            Some(transaction) => Ok(transaction.commit()?),
+            None => Ok(()),
+        }
+    }
+
+    /// What is to be committed at a statement's end.
+    fn changed_by_statement(&mut self, ok: bool) -> Result<Option<Transaction>> {
         if !ok && self.block.is_none() {
             self.listening.pending.take();
         }
@@ -54,15 +70,15 @@ impl Session {
         {
             // Most have only read.
             if !self.has_temporary && !single.lock().is_dirty() {
-                return Ok(());
+                return Ok(None);
             }
             let mut transaction = single.lock().clone();
             self.end_temporary_rows(&mut transaction)?;
-            commit(transaction)?;
+            return Ok(Some(transaction));
         } else if !ok && let Some(block) = &mut self.block {
             block.failed = true;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The transaction that the running statement reads and writes.
@@ -332,15 +348,10 @@ impl Session {
     }
 }
 
-/// Commits. Where that waits for a disk, the thread's other tasks go on elsewhere meanwhile, so that those who commit at the
-/// same time share a sync.
-pub(super) fn commit(transaction: Transaction) -> Result<()> {
-    let Some(published) = transaction.publish()? else {
-        return Ok(());
-    };
-    match published.is_durable() {
-        true => published.wait()?,
-        false => tokio::task::block_in_place(|| published.wait())?,
+/// Commits. Those who commit at the same time share a sync, for which no thread waits.
+pub(super) async fn commit(transaction: Transaction) -> Result<()> {
+    match transaction.publish()? {
+        Some(published) => Ok(published.finish().await?),
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -179,7 +179,7 @@ impl Connection {
                 }
                 Message::Sync => {
                     let ok = !std::mem::take(&mut self.skipping);
-                    self.sync(ok)?;
+                    self.sync(ok).await?;
                     self.ready().await?;
                     Ok(())
                 }

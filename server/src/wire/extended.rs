@@ -93,8 +93,8 @@ impl Connection {
     }
 
     /// The end of a run of messages: of its implicit transaction, and outside of a transaction block of the portals.
-    pub(super) fn sync(&mut self, ok: bool) -> Step<()> {
-        if let Err(error) = self.session.finish_implicit(ok) {
+    pub(super) async fn sync(&mut self, ok: bool) -> Step<()> {
+        if let Err(error) = self.session.finish_implicit(ok).await {
             self.fail(error)?;
         }
         if self.session.transaction_status() == TransactionStatus::Idle {

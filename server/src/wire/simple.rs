@@ -49,13 +49,13 @@ impl Connection {
                 Err(Failure::Sql(error)) => {
                     self.fail(error)?;
                     // Rolled back: nothing can go wrong that the client does not know already.
-                    let _ = self.session.finish_implicit(false);
+                    let _ = self.session.finish_implicit(false).await;
                     return Ok(());
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        match self.session.finish_implicit(true) {
+        match self.session.finish_implicit(true).await {
             Ok(()) => Ok(()),
             Err(error) => self.fail(error),
         }

@@ -5,13 +5,14 @@ use super::moves::{Move, Moves};
 use super::sequence::SequenceLog;
 use super::state::DatabaseState;
 use super::transaction::Transaction;
-use crate::error::Result;
+use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::store::{Backup, Disk, Position, Recovered, Store, is_kept};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::sync::oneshot;
 
 /// First oid of user objects, as in PostgreSQL.
 pub(crate) const OID_FIRST: u32 = 16_384;
@@ -70,17 +71,42 @@ impl Published {
         if let (Some(store), Some(position)) = (&self.database.store, self.position) {
             store.sync(position)?;
         }
-        let mut current = self.database.current.write();
-        // Each commit's state has those before it.
-        if current.number < self.number {
-            *current = Visible {
-                state: self.state.clone(),
-                number: self.number,
-            };
-        }
-        drop(current);
-        self.checkpoint_if_due();
+        drop(self.show());
         Ok(())
+    }
+
+    /// Has the commit made durable and shown to all, whether or not somebody waits for the future, which ends when that is done.
+    pub fn finish(self) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (tell, told) = oneshot::channel();
+        match (self.database.store.clone(), self.position) {
+            (Some(store), Some(position)) if !store.is_durable(position) => {
+                store.when_durable(position, move |synced| drop(tell.send(synced.map(|()| self.show()))));
+            }
+            _ => drop(tell.send(Ok(self.show()))),
+        }
+        async {
+            match told.await {
+                Ok(shown) => shown.map(drop),
+                Err(_) => Err(StorageError::internal("nobody makes commits durable")),
+            }
+        }
+    }
+
+    /// Lets all see the commit, which is durable. Gives what was seen before: the last that holds it may free much.
+    fn show(self) -> Visible {
+        let mut shown = Visible {
+            state: self.state.clone(),
+            number: self.number,
+        };
+        {
+            let mut current = self.database.current.write();
+            // Each commit's state has those before it.
+            if current.number < self.number {
+                std::mem::swap(&mut *current, &mut shown);
+            }
+        }
+        self.checkpoint_if_due();
+        shown
     }
 
     fn checkpoint_if_due(&self) {

@@ -8,6 +8,9 @@ use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Parts of a record that is no longer are put together before they are written.
+const SHORT_BYTES_MAX: u64 = 64 << 10;
+
 /// How far the log is written, or durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -111,6 +114,11 @@ impl Log {
         let bytes: u64 = payload.iter().map(|part| part.len() as u64).sum();
         let header = record::header(kind, synced, payload);
         let write = || {
+            // Short records go to the file by one call.
+            if bytes <= SHORT_BYTES_MAX {
+                let parts = [&[&header[..]], payload].concat();
+                return tail.file.write_at(&parts.concat(), tail.offset);
+            }
             let mut at = tail.offset;
             for part in [&header[..]].iter().chain(payload) {
                 tail.file.write_at(part, at)?;

@@ -23,6 +23,7 @@ mod record;
 mod recover;
 mod rows;
 mod rows_change;
+mod syncer;
 
 pub use backup::{Backup, unpack};
 pub use checkpoint::CheckpointProgress;
@@ -44,6 +45,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use syncer::Syncer;
 
 /// A checkpoint is due when the log has grown by so much since the last one.
 const CHECKPOINT_BYTES: u64 = 256 << 20;
@@ -60,7 +62,8 @@ pub(crate) fn is_kept(schema: &str) -> bool {
 pub struct Store {
     directory: PathBuf,
     disk: Arc<dyn Disk>,
-    log: Log,
+    log: Arc<Log>,
+    syncer: Syncer,
     /// Where the segments lie that were written.
     stored: Mutex<HashMap<u64, Stored>>,
     pub(crate) sequences: Arc<SequenceLog>,
@@ -169,6 +172,11 @@ impl Store {
     /// Returns when all up to `position` is durable.
     pub fn sync(&self, position: Position) -> Result<()> {
         self.log.sync(position)
+    }
+
+    /// Calls back when all up to `position` is durable, or will never be; from another thread.
+    pub(crate) fn when_durable(&self, position: Position, then: impl FnOnce(Result<()>) + Send + 'static) {
+        self.syncer.ask(&self.log, position, Box::new(then));
     }
 
     pub fn is_durable(&self, position: Position) -> bool {

@@ -6,6 +6,7 @@ use super::image::{Delta, Image, corrupted};
 use super::log::Log;
 use super::record::{self, FileKind, HEADING_BYTES, Kind, RecordLocation};
 use super::rows_change::SegmentImage;
+use super::syncer::Syncer;
 use super::{Store, Stored};
 use crate::catalog::database::OID_FIRST;
 use crate::catalog::sequence::SequenceLog;
@@ -145,7 +146,8 @@ impl Store {
         let store = Store {
             directory: directory.into(),
             disk,
-            log,
+            log: Arc::new(log),
+            syncer: Syncer::default(),
             stored: Mutex::new(stored),
             sequences,
             checkpointed: Mutex::new(checkpointed),

@@ -128,7 +128,7 @@ fn copy(program: &Path, sizes: &Sizes, directory: &Path, store: &Path) -> Result
     let without = Process::start(program, sizes.threads, None)?;
     let with = Process::start(program, sizes.threads, Some(store))?;
     let rows = format!(
-        "\\copy (SELECT x, x * 7919 % 1000003, (x % 1000000) / 100.0, date '1992-01-01' + (x % 2500)::int, \
+        "\\copy (SELECT x, x * 71 % 1000003, (x % 1000000) / 100.0, date '1992-01-01' + (x % 2500)::int, \
          'note ' || md5(x::text) FROM generate_series(1, {}) g(x)) TO '{}'",
         sizes.rows,
         file.display()
