@@ -266,7 +266,9 @@ async fn concurrency() -> Result<()> {
         three.simple_query(&sleep),
         others
     );
-    (first?, second?, third?);
+    for slept in [first, second, third] {
+        slept?;
+    }
     others?;
     ensure!(begun.elapsed() >= 3 * SLEEP, "they ran at a time");
     cancelled(&one, &two, &sleep).await?;
@@ -277,7 +279,8 @@ async fn concurrency() -> Result<()> {
         ensure!(value(&one, "SELECT count(*) FROM t GROUP BY a").await? == "1");
         Ok(one.batch_execute("COMMIT").await?)
     });
-    (waits?, goes_on?);
+    waits?;
+    goes_on?;
     ensure!(value(&one, "SELECT b FROM t").await? == "3");
     // Nor has who waits for its client.
     one.batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT x FROM generate_series(1, 1000000) g(x); FETCH 1 FROM c")
