@@ -74,12 +74,12 @@ impl Client {
                 Ok(rows) => rows,
                 Err(error) => {
                     self.session.fail_transaction();
-                    self.session.finish_implicit(false)?;
+                    self.session.finish_implicit(false).await?;
                     return Err(error);
                 }
             };
         }
-        self.session.finish_implicit(true)?;
+        self.session.finish_implicit(true).await?;
         Ok(last)
     }
 

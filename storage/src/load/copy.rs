@@ -15,13 +15,14 @@ use crate::catalog::TableDefinition;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::segment::{SEGMENT_ROWS_MAX, Segment, segment_bytes_max};
+use crate::store::Store;
 use crate::writer::segment_of_batches;
 use arrow::array::*;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The result of a load, to be given to `Transaction::append`.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ struct Shared {
     stopped: AtomicBool,
     rows: AtomicU64,
     in_flight_max: usize,
+    /// Where segments are written as soon as they are made.
+    store: OnceLock<Arc<Store>>,
 }
 
 /// Where the load stands, in the input's order.
@@ -129,6 +132,7 @@ impl CopyLoader {
             stopped: AtomicBool::new(false),
             rows: AtomicU64::new(0),
             in_flight_max: rayon::current_num_threads() * 2 + 2,
+            store: OnceLock::new(),
             budget: budget.clone(),
         };
         let cutter = Cutter::new(&shared.parser.options);
@@ -138,6 +142,14 @@ impl CopyLoader {
             cutter_bytes: budget.reserve(0)?,
             sequence: 0,
         })
+    }
+
+    /// Has its workers write segments for a store as they make them, before the table's transaction does so by itself.
+    pub fn written_to(self, store: Option<&Arc<Store>>) -> Self {
+        if let Some(store) = store {
+            self.shared.store.get_or_init(|| store.clone());
+        }
+        self
     }
 
     /// Takes the next bytes, cut anywhere. Waits while enough pieces are at work. After an error the load is over.
@@ -323,7 +335,13 @@ impl Shared {
         let built = catch_unwind(AssertUnwindSafe(|| {
             segment_of_batches(&self.parser.definition, build.batches, &self.budget)
         }))
-        .unwrap_or_else(|_| Err(StorageError::internal("building a segment failed")));
+        .unwrap_or_else(|_| Err(StorageError::internal("building a segment failed")))
+        .and_then(|segment| {
+            if let Some(store) = self.store.get() {
+                store.write_ahead(&self.parser.definition.schema_name, &segment)?;
+            }
+            Ok(segment)
+        });
         let mut progress = self.progress.lock();
         match built {
             Ok(segment) if progress.failed.is_none() => progress.segments[build.index] = Some(segment),

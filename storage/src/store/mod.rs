@@ -136,6 +136,14 @@ impl Store {
         Ok(())
     }
 
+    /// Writes rows for a table of the schema that are to be committed later, while others are still being made.
+    pub(crate) fn write_ahead(&self, schema: &str, segment: &Arc<Segment>) -> Result<()> {
+        match is_kept(schema) {
+            true => self.write_segment(segment),
+            false => Ok(()),
+        }
+    }
+
     fn write_segment(&self, segment: &Arc<Segment>) -> Result<()> {
         let rows = rows::encode(segment)?;
         let (place, _) = self.log.append(Kind::Segment, &[&segment.id().to_le_bytes(), &rows])?;

@@ -218,7 +218,8 @@ async fn from(
                     .hint("Use COPY FROM '/path/of/the/file'."));
             }
             let binary = options.copy.format == CopyFormat::Binary;
-            let loader = CopyLoader::new(&loaded, &columns, defaults, options.copy, &budget)?;
+            let store = session.engine.database().store();
+            let loader = CopyLoader::new(&loaded, &columns, defaults, options.copy, &budget)?.written_to(store);
             let working = session.backend.works(work(0));
             let sink = Sink::start(
                 &session.engine,
