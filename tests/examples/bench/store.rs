@@ -1,7 +1,7 @@
 //! `bench store`: what it costs that tables outlive the process, and that statements are counted.
 //!
-//! Rows are loaded by psql's \copy with and without a store; clients commit a row at a time, in Tenon with a store and in
-//! PostgreSQL 15 with its own settings, on the same disk; after kill -9 the store is opened again, and all rows counted;
+//! Rows are loaded by psql's \copy with and without a store; after kill -9 the store is opened again, and all rows counted;
+//! clients commit a row at a time, in Tenon with a store and in PostgreSQL 15 with its own settings, on the same disk;
 //! pgbench reads rows by key with pg_stat_statements on and off.
 
 use std::fmt;
@@ -110,8 +110,8 @@ pub fn run(program: &Path, sizes: &Sizes) -> Result<Vec<Line>> {
     println!("{:<64} {:>10} {:>10} {:>8}", "", "other", "own", "ratio");
     let lines = [
         copy(program, sizes, directory.path(), &store)?,
-        commits(program, sizes, directory.path(), &store)?,
         recovery(program, sizes, &store)?,
+        commits(program, sizes, directory.path(), &store)?,
         counting(program, sizes)?,
     ];
     Ok(lines.into())
