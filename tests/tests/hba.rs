@@ -89,7 +89,7 @@ impl Files {
     }
 
     fn write(&self, name: &str, text: &str) -> Result<()> {
-        std::fs::write(self.path(name), text).with_context(|| format!("{name}"))
+        std::fs::write(self.path(name), text).with_context(|| name.to_string())
     }
 
     fn args(&self) -> Vec<String> {
