@@ -99,7 +99,8 @@ impl Client {
         match self.try_run(sql) {
             Ok(rows) => panic!("{sql}\nsucceeded with {rows:?}"),
             Err(error) => {
-                let _ = self.session.finish_implicit(false);
+                let runtime = self.runtime.clone();
+                let _ = runtime.block_on(self.session.finish_implicit(false));
                 error
             }
         }
