@@ -163,6 +163,7 @@ async fn small_store() -> anyhow::Result<()> {
         clients: 4,
         runs: 1,
         threads: 2,
+        cold: false,
     };
     let lines = tokio::task::spawn_blocking(move || bench_store::run(&process::binary(), &sizes)).await??;
     anyhow::ensure!(lines.len() == 4 && lines.iter().all(|line| line.own > 0.0), "{lines:?}");

@@ -168,6 +168,7 @@ fn run_store(options: &Options) -> Result<()> {
         clients: options.clients,
         runs: options.runs.min(3),
         threads: options.threads,
+        cold: true,
     };
     store::run(&program, &sizes).map(drop)
 }

@@ -27,6 +27,9 @@ pub struct Sizes {
     /// Of which the best counts.
     pub runs: usize,
     pub threads: usize,
+    /// Whether a store is read from disk, as after a failure of power: the whole machine's page cache is emptied, as far as
+    /// the user may.
+    pub cold: bool,
 }
 
 /// One measurement beside what it is measured by.
@@ -189,8 +192,11 @@ fn commits(program: &Path, sizes: &Sizes, directory: &Path, store: &Path) -> Res
 
 /// MB of a store that are read again a second: by reading its files alone, and by opening it.
 fn recovery(program: &Path, sizes: &Sizes, store: &Path) -> Result<Line> {
-    // Reading from disk is what a start after a failure of power does; only root may forget what is in memory.
-    let forget = || drop(told("sh", &["-c", "sync; echo 3 > /proc/sys/vm/drop_caches"]));
+    let forget = || {
+        if sizes.cold {
+            drop(told("sh", &["-c", "sync; echo 3 > /proc/sys/vm/drop_caches"]));
+        }
+    };
     let [mut other, mut own] = [0.0_f64; 2];
     let files = || -> Result<Vec<_>> { Ok(std::fs::read_dir(store)?.collect::<Result<Vec<_>, _>>()?) };
     let mut bytes = 0;
