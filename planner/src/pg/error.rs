@@ -194,22 +194,23 @@ pub fn out_of_memory() -> SqlError {
     let role_is_past = limits
         .and_then(Limits::group)
         .is_some_and(|group| group.bytes() > of_role);
-    let (who, limit, setting) = match () {
-        () if of_role < of_all && (role_is_past || of_role <= of_one) => {
-            ("Statements of the role may hold", of_role, "tenon.role_memory_limit")
-        }
-        () if of_one < of_all => ("The statement may hold", of_one, "tenon.query_memory_limit"),
-        () => ("Running queries may hold", of_all, "query_memory_limit"),
+    let (detail, hint) = match () {
+        () if of_role < of_all && (role_is_past || of_role <= of_one) => (
+            format!("Statements of the role may hold {} MiB together.", of_role >> 20),
+            "See the setting tenon.role_memory_limit.",
+        ),
+        () if of_one < of_all => (
+            format!("The statement may hold {} MiB.", of_one >> 20),
+            "See the setting tenon.query_memory_limit.",
+        ),
+        () => (
+            format!("Running queries may hold {} MiB together.", of_all >> 20),
+            "See the server's setting query_memory_limit.",
+        ),
     };
-    let together = if setting == "tenon.query_memory_limit" {
-        ""
-    } else {
-        " together"
-    };
-    let whose = if setting.starts_with("tenon.") { "" } else { "server's " };
     SqlError::new(state::OUT_OF_MEMORY, "out of memory")
-        .detail(format!("{who} {} MiB{together}.", limit >> 20))
-        .hint(format!("See the {whose}setting {setting}."))
+        .detail(detail)
+        .hint(hint)
 }
 
 /// The client, or a time limit of its, wants no more of it.

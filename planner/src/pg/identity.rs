@@ -1,6 +1,6 @@
 //! Who a session acts as: names of roles to oids and back, and what acting under a name comes to.
 
-use crate::pg::error::{Result, SqlError, state};
+use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::settings::{Settings, canonical, is_of_superusers};
 use std::sync::Arc;
 use tenon_storage::DatabaseState;
@@ -42,6 +42,12 @@ impl Acting {
 pub(crate) fn not_to_set(name: &str) -> SqlError {
     let message = format!("permission denied to set parameter \"{}\"", canonical(name));
     SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)
+}
+
+/// 55P02 for who would begin a session as another than connected.
+pub(crate) fn not_at_start() -> SqlError {
+    let message = "parameter \"session_authorization\" cannot be set at the start of a session";
+    SqlError::new(SqlState("55P02"), message)
 }
 
 /// The user who connected.

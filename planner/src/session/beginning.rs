@@ -2,7 +2,8 @@
 //! its client asks for. RESET goes back to them.
 
 use super::Session;
-use crate::pg::error::{Result, SqlError, SqlState};
+use crate::pg::error::Result;
+use crate::pg::identity::not_at_start;
 use crate::pg::settings::canonical;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,8 +46,7 @@ impl Session {
     pub fn set_startup(&mut self, name: &str, value: &str) -> Result<()> {
         let state = self.engine.database().snapshot();
         if name.eq_ignore_ascii_case("session_authorization") {
-            let message = "parameter \"session_authorization\" cannot be set at the start of a session";
-            return Err(SqlError::new(SqlState("55P02"), message));
+            return Err(not_at_start());
         }
         self.identity.check_setting(&state, &self.settings, name, value)?;
         self.configure(name, value)?;

@@ -58,14 +58,6 @@ pub struct Published {
 }
 
 impl Published {
-    /// Whether `wait` returns at once.
-    pub fn is_durable(&self) -> bool {
-        match (&self.database.store, self.position) {
-            (Some(store), Some(position)) => store.is_durable(position),
-            _ => true,
-        }
-    }
-
     /// Returns when the commit is durable and all see it.
     pub fn wait(self) -> Result<()> {
         if let (Some(store), Some(position)) = (&self.database.store, self.position) {

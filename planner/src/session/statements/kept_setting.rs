@@ -4,8 +4,8 @@
 use super::role::{changeable, creates_roles, oid, rights, shown};
 use super::{grant, set};
 use crate::catalog::rights::refused;
-use crate::pg::error::{Result, SqlError, SqlState, state};
-use crate::pg::identity::not_to_set;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::identity::{not_at_start, not_to_set};
 use crate::pg::parse::definition::{RoleName, SettingChange};
 use crate::pg::settings::{canonical, is_custom, is_of_superusers, unrecognized};
 use crate::session::Session;
@@ -83,8 +83,7 @@ fn put(session: &mut Session, kept: &mut KeptSettings, name: &str, value: String
     }
     let name = canonical(name);
     if name == "session_authorization" {
-        let message = "parameter \"session_authorization\" cannot be set at the start of a session";
-        return Err(SqlError::new(SqlState("55P02"), message));
+        return Err(not_at_start());
     }
     if name == "transaction_isolation" && session.settings.get(&name).as_ref() != Some(&value) {
         let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
