@@ -102,11 +102,12 @@ fn pool(random: &mut StdRng, sql_type: SqlType) -> ArrayRef {
     }
 }
 
-/// Rows of values and nulls that repeat in one of several ways.
-fn column(random: &mut StdRng, sql_type: SqlType, rows: usize) -> ArrayRef {
+/// How values follow each other in a column.
+const WAYS: [&str; 8] = ["one", "null", "long", "longer", "short", "mixed", "none", "halves"];
+
+/// Rows of values and nulls that repeat in one of [`WAYS`].
+fn column(random: &mut StdRng, sql_type: SqlType, rows: usize, way: &str) -> ArrayRef {
     let pool = pool(random, sql_type);
-    let ways = ["one", "null", "long", "longer", "short", "mixed", "none", "halves"];
-    let way = *ways.choose(random).unwrap();
     let null_share = *[0.0, 0.0, 0.3].choose(random).unwrap();
     let mut picked: Vec<Option<u32>> = vec![];
     let value =
@@ -254,7 +255,12 @@ fn columns_hold_what_was_written_in_any_form() {
         } else {
             random.random_range(1..3000)
         };
-        let columns = TYPES.map(|sql_type| column(&mut random, sql_type, rows)).to_vec();
+        // In turn, so that every type has rows of every way, and the long rounds have each column's narrowest form.
+        let columns = TYPES.iter().enumerate().map(|(at, sql_type)| {
+            let way = WAYS[(at + round) % WAYS.len()];
+            column(&mut random, *sql_type, rows, way)
+        });
+        let columns = columns.collect();
         let whole = RecordBatch::try_new(table.schema().clone(), columns).unwrap();
         // Runs go on from one batch to the next.
         let mut cuts = [0, rows, random.random_range(0..=rows), random.random_range(0..=rows)];
@@ -366,7 +372,13 @@ fn dictionaries_grow_to_32_bits_and_end() {
 #[test]
 fn memory_may_end_within_any_column() {
     let mut random = seeded();
-    let columns = |random: &mut StdRng| TYPES.map(|sql_type| column(random, sql_type, 2000)).to_vec();
+    let columns = |random: &mut StdRng| {
+        let any = TYPES.map(|sql_type| {
+            let way = WAYS.choose(random).unwrap();
+            column(random, sql_type, 2000, way)
+        });
+        any.to_vec()
+    };
     let (mut held, mut refused) = (0, 0);
     for step in 0..60 {
         let budget = MemoryBudget::new(step * 32_768);
