@@ -166,7 +166,7 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, expressions: &mut usi
             }
         };
         let fixed = |of: DataType| of.is_primitive() || matches!(of, DataType::Boolean | DataType::Null);
-        short = plain || is_copy(expr) || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
+        short = plain || is_copy(expr) || is_given_text(expr) || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
         Ok(match short {
             true => TreeNodeRecursion::Continue,
             false => TreeNodeRecursion::Stop,
@@ -179,6 +179,14 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, expressions: &mut usi
 fn is_copy(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.downcast_ref::<ScalarFunctionExpr>()
         .is_some_and(|call| call.name() == "tenon_unpadded" && call.args().iter().all(|arg| arg.is::<Column>()))
+}
+
+/// Whether an expression is a text that the statement gives, in the form that its column has.
+fn is_given_text(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.downcast_ref::<CastExpr>().is_some_and(|cast| {
+        let given = cast.expr().is::<Literal>() || parameter(cast.expr()).is_some();
+        given && cast.cast_type().is_string()
+    })
 }
 
 fn is_short_operator(op: Operator) -> bool {
