@@ -166,7 +166,10 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, expressions: &mut usi
             }
         };
         let fixed = |of: DataType| of.is_primitive() || matches!(of, DataType::Boolean | DataType::Null);
-        short = plain || is_copy(expr) || is_given_text(expr) || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
+        short = plain
+            || is_copy(expr)
+            || is_given_text(expr)
+            || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
         Ok(match short {
             true => TreeNodeRecursion::Continue,
             false => TreeNodeRecursion::Stop,

@@ -7,7 +7,7 @@ use super::state::DatabaseState;
 use super::transaction::Transaction;
 use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
-use crate::store::{Backup, Disk, Position, Recovered, Store, is_kept};
+use crate::store::{Backup, Disk, Inline, Position, Recovered, Store, is_kept};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::path::Path;
 use std::sync::Arc;
@@ -197,8 +197,10 @@ impl Database {
     }
 
     /// Replaces the newest state by what `next` makes of it, beside which it gives the rows that it moves; one caller at a time.
+    /// `prepared`: rows for the store.
     pub(crate) fn publish(
         self: &Arc<Self>,
+        prepared: Inline,
         next: impl FnOnce(&Arc<DatabaseState>) -> Result<(Arc<DatabaseState>, Vec<Move>)>,
     ) -> Result<Published> {
         let mut tip = self.tip.lock();
@@ -206,7 +208,7 @@ impl Database {
         if let Some(store) = &self.store {
             let next_oid = self.next_oid.load(Ordering::Relaxed);
             // One of which the store keeps nothing is seen with those before it.
-            tip.position = store.commit(&tip.state, &state, next_oid)?.or(tip.position);
+            tip.position = store.commit(&tip.state, &state, next_oid, prepared)?.or(tip.position);
         }
         if !moves.is_empty() {
             let mut known = self.moves.lock();

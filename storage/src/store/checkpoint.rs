@@ -8,7 +8,7 @@ use crate::catalog::{DatabaseState, Relation};
 use crate::error::{Result, StorageError};
 use crate::segment::Segment;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -103,8 +103,12 @@ impl Store {
     /// Copies the rows that are in use out of logs that are mostly garbage.
     fn collect(&self, number: u64, state: &DatabaseState) -> Result<()> {
         let mut used: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut known = HashSet::new();
         for segment in kept_segments(state) {
-            if let Some(own) = self.stored.lock().get(&segment.id()) {
+            // Those of one commit may share its record.
+            if let Some(own) = self.stored.lock().get(&segment.id())
+                && known.insert((own.place.file, own.place.offset))
+            {
                 *used.entry(own.place.file).or_default() += own.place.bytes;
             }
         }

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub trait Disk: Send + Sync {
 pub trait DiskFile: Send + Sync {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     fn set_len(&self, bytes: u64) -> io::Result<()>;
+    /// Makes the file at least so long, with room on the disk for what is behind its end, which reads as zeros.
+    fn allocate(&self, bytes: u64) -> io::Result<()>;
     /// Returns when what was written survives a loss of power.
     fn sync(&self) -> io::Result<()>;
 }
@@ -61,6 +64,21 @@ impl DiskFile for RealFile {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.0.set_len(bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        let from = self.0.metadata()?.len();
+        let Some(more) = bytes.checked_sub(from).filter(|more| *more > 0) else {
+            return Ok(());
+        };
+        let too_large = |_| io::Error::from(io::ErrorKind::FileTooLarge);
+        let from = from.try_into().map_err(too_large)?;
+        let more = more.try_into().map_err(too_large)?;
+        // SAFETY: the descriptor is open for as long as the file lives; no memory is involved.
+        match unsafe { libc::fallocate(self.0.as_raw_fd(), 0, from, more) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -11,6 +11,10 @@ use std::sync::Arc;
 /// Parts of a record that is no longer are put together before they are written.
 const SHORT_BYTES_MAX: u64 = 64 << 10;
 
+/// Room that is taken for short records before they come: a sync of a file that has become no longer need not write where
+/// its end is.
+const ROOM_BYTES: u64 = 4 << 20;
+
 /// How far the log is written, or durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -41,6 +45,8 @@ struct Tail {
     file: Arc<dyn DiskFile>,
     /// Where the next record goes.
     offset: u64,
+    /// How far there is room, where it is known: behind the records that is zeros.
+    room: Option<u64>,
 }
 
 struct Durable {
@@ -78,7 +84,12 @@ impl Log {
         Log {
             directory: directory.into(),
             disk,
-            tail: Mutex::new(Tail { number, file, offset }),
+            tail: Mutex::new(Tail {
+                number,
+                file,
+                offset,
+                room: Some(offset),
+            }),
             durable: Mutex::new(Durable {
                 upto,
                 running: false,
@@ -113,9 +124,15 @@ impl Log {
         };
         let bytes: u64 = payload.iter().map(|part| part.len() as u64).sum();
         let header = record::header(kind, synced, payload);
+        let is_short = bytes <= SHORT_BYTES_MAX;
+        // Those of a checkpoint wait for one sync together.
+        if is_short && kind != Kind::Segment {
+            let end = record::next(tail.offset, bytes);
+            tail.make_room(end);
+        }
         let write = || {
             // Short records go to the file by one call.
-            if bytes <= SHORT_BYTES_MAX {
+            if is_short {
                 let parts = [&[&header[..]], payload].concat();
                 return tail.file.write_at(&parts.concat(), tail.offset);
             }
@@ -128,7 +145,7 @@ impl Log {
         };
         if let Err(error) = write() {
             // The next record goes over what this one left; should the file be read before, that is a torn end.
-            let _ = tail.file.set_len(tail.offset);
+            let _ = tail.cut();
             return Err(record::failed(&Log::path_in(&self.directory, tail.number), &error));
         }
         let place = RecordLocation {
@@ -196,6 +213,8 @@ impl Log {
     pub(super) fn rotate(&self) -> Result<u64> {
         let mut tail = self.tail.lock();
         refuse(&self.durable.lock())?;
+        let path = Log::path_in(&self.directory, tail.number);
+        tail.cut().map_err(|error| record::failed(&path, &error))?;
         if let Err(error) = tail.file.sync() {
             return Err(self.lost(&mut self.durable.lock(), tail.number, &error));
         }
@@ -205,6 +224,7 @@ impl Log {
             number,
             file,
             offset: HEADING_BYTES,
+            room: Some(HEADING_BYTES),
         };
         let mut durable = self.durable.lock();
         durable.upto = Position {
@@ -215,12 +235,33 @@ impl Log {
         Ok(number)
     }
 
+    /// Gives back the room behind the last record. Should that fail, nothing is there all the same.
+    pub(super) fn close(&self) {
+        let _ = self.tail.lock().cut();
+    }
+
     fn lost(&self, durable: &mut Durable, number: u64, error: &std::io::Error) -> StorageError {
         let failed = record::failed(&Log::path_in(&self.directory, number), error);
         durable.failed = Some(failed.message.clone());
         tracing::error!("{failed}: nothing more is committed until the server starts again");
         self.synced.notify_all();
         failed
+    }
+}
+
+impl Tail {
+    /// Takes room for records up to there, and for more to come. Where that cannot be, the file grows with each.
+    fn make_room(&mut self, end: u64) {
+        if self.room.is_some_and(|room| room < end) {
+            let more = end + ROOM_BYTES;
+            self.room = self.file.allocate(more).is_ok().then_some(more);
+        }
+    }
+
+    /// Ends the file behind its last record.
+    fn cut(&mut self) -> std::io::Result<()> {
+        self.room = self.room.map(|_| self.offset);
+        self.file.set_len(self.offset)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lock                   held by the one server that uses the directory
-//! log-N                  records, in order: the rows of segments, then the commits that name them
+//! log-N                  records, in order: the rows of segments, then the commits that name them, or have them (`inline`)
 //! checkpoint-N           the whole catalog as it was when log-N began, and where each segment lies
 //! ```
 //! A segment is written once, with the transaction that made it, and read from where it lies: checkpoints name places, and
@@ -18,21 +18,24 @@ mod backup;
 mod checkpoint;
 mod disk;
 mod image;
+mod inline;
 mod log;
 mod record;
 mod recover;
 mod rows;
 mod rows_change;
+mod scan;
 mod syncer;
 
 pub use backup::{Backup, unpack};
 pub use checkpoint::CheckpointProgress;
 pub use disk::{Disk, DiskFile, RealDisk};
+pub(crate) use inline::Inline;
 pub use log::Position;
 pub use recover::Recovered;
 
 use crate::catalog::sequence::SequenceLog;
-use crate::catalog::{DatabaseState, Relation};
+use crate::catalog::{DatabaseState, Relation, TableVersion};
 use crate::error::{Result, StorageError};
 use crate::segment::Segment;
 use image::Delta;
@@ -86,14 +89,35 @@ impl fmt::Debug for Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        // While no other server has the directory.
+        self.log.close();
+    }
+}
+
 impl Store {
-    /// Writes what leads from one state to the next; None: nothing that is kept changed. The caller waits with `sync`.
-    pub(crate) fn commit(&self, old: &DatabaseState, new: &DatabaseState, next_oid: u32) -> Result<Option<Position>> {
+    /// Writes what leads from one state to the next, where `prepare` has made rows ready; None: nothing that is kept changed.
+    /// The caller waits with `sync`.
+    pub(crate) fn commit(
+        &self,
+        old: &DatabaseState,
+        new: &DatabaseState,
+        next_oid: u32,
+        mut prepared: Inline,
+    ) -> Result<Option<Position>> {
         let mut delta = Delta::between(old, new, next_oid)?;
         if delta.is_empty() {
             return Ok(None);
         }
-        self.write_rows(old, new)?;
+        let mut inline = Inline::default();
+        let mut segments = Vec::new();
+        for segment in self.unwritten(old, new) {
+            match inline.add(segment, &mut prepared)? {
+                true => segments.push(segment),
+                false => self.write_segment(segment)?,
+            }
+        }
         self.write_sequences()?;
         let (newest, _) = self.log.newest();
         delta.places = {
@@ -102,38 +126,47 @@ impl Store {
             places.filter(|(_, place)| place.file != newest).collect()
         };
         let delta = serde_json::to_vec(&delta).map_err(StorageError::internal)?;
-        let (_, position) = self.log.append(Kind::Commit, &[&delta])?;
-        let (_, bytes) = self.log.newest();
-        if bytes > CHECKPOINT_BYTES {
+        let (place, position) = match segments.is_empty() {
+            true => self.log.append(Kind::Commit, &[&delta])?,
+            false => self.log.append(Kind::CommitWithRows, &[&inline.head(), &delta])?,
+        };
+        segments
+            .into_iter()
+            .for_each(|segment| self.note_stored(segment, place));
+        if position.offset() > CHECKPOINT_BYTES {
             self.is_due.store(true, Ordering::Relaxed);
         }
         Ok(Some(position))
     }
 
-    /// Writes the rows of tables that are not written yet: those of a transaction may be before it commits.
-    pub(crate) fn write_rows(&self, old: &DatabaseState, new: &DatabaseState) -> Result<()> {
-        for relation in new.relations() {
-            let before = old.relation(relation.schema_name(), relation.name());
-            self.write_rows_of(relation, before)?;
-        }
-        Ok(())
-    }
-
-    fn write_rows_of(&self, relation: &Relation, before: Option<&Relation>) -> Result<()> {
-        let (Relation::Table(table), true) = (relation, is_kept(relation.schema_name())) else {
-            return Ok(());
-        };
-        if let Some(Relation::Table(before)) = before
-            && before.version() == table.version()
-        {
-            return Ok(());
-        }
-        for segment in table.segments().iter().map(Segment::whole) {
-            if !self.stored.lock().contains_key(&segment.id()) {
+    /// Writes the rows of tables that are not written yet, but for those that are so few that they are to lie within the record
+    /// of their commit: nobody waits for a transaction that does this before it commits.
+    pub(crate) fn prepare(&self, old: &DatabaseState, new: &DatabaseState) -> Result<Inline> {
+        let mut inline = Inline::default();
+        for segment in self.unwritten(old, new) {
+            if !inline.add(segment, &mut Inline::default())? {
                 self.write_segment(segment)?;
             }
         }
-        Ok(())
+        Ok(inline)
+    }
+
+    /// The segments of tables that changed which are not written yet.
+    fn unwritten<'a>(&self, old: &DatabaseState, new: &'a DatabaseState) -> Vec<&'a Arc<Segment>> {
+        let schemas = new.schemas().filter(|(name, schema)| {
+            let is_same = old.schema(name).is_some_and(|before| Arc::ptr_eq(before, schema));
+            is_kept(name) && !is_same
+        });
+        let changed = |table: &&Arc<TableVersion>| {
+            let definition = table.definition();
+            let before = old.table(&definition.schema_name, &definition.name);
+            before.is_none_or(|before| before.version() != table.version())
+        };
+        let tables = schemas.flat_map(|(_, schema)| schema.relations.values());
+        let tables = tables.filter_map(Relation::as_table).filter(changed);
+        let segments = tables.flat_map(|table| table.segments().iter().map(Segment::whole));
+        let stored = self.stored.lock();
+        segments.filter(|segment| !stored.contains_key(&segment.id())).collect()
     }
 
     /// Writes rows for a table of the schema that are to be committed later, while others are still being made.
@@ -147,12 +180,16 @@ impl Store {
     fn write_segment(&self, segment: &Arc<Segment>) -> Result<()> {
         let rows = rows::encode(segment)?;
         let (place, _) = self.log.append(Kind::Segment, &[&segment.id().to_le_bytes(), &rows])?;
+        self.note_stored(segment, place);
+        Ok(())
+    }
+
+    fn note_stored(&self, segment: &Arc<Segment>, place: RecordLocation) {
         let stored = Stored {
             place,
             segment: Arc::downgrade(segment),
         };
         self.stored.lock().insert(segment.id(), stored);
-        Ok(())
     }
 
     fn write_sequences(&self) -> Result<Option<Position>> {

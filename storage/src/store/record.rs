@@ -15,8 +15,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Of all files; a server reads older ones and refuses newer ones. Since 2 the catalog knows owners and rights.
-pub(super) const VERSION: u32 = 2;
+/// Of all files; a server reads older ones and refuses newer ones. Since 2 the catalog knows owners and rights, since 3
+/// commits may have rows.
+pub(super) const VERSION: u32 = 3;
 pub(super) const HEADING_BYTES: u64 = 24;
 pub(super) const HEADER_BYTES: usize = 40;
 const FILE_MAGIC: &[u8; 6] = b"TENON\0";
@@ -40,13 +41,20 @@ pub(super) enum Kind {
     Sequences = 3,
     /// The whole catalog, and where each segment lies.
     Checkpoint = 4,
+    /// What a transaction changed, and rows of segments (`inline`).
+    CommitWithRows = 5,
 }
 
 impl Kind {
     fn of(number: u32) -> Option<Kind> {
-        [Kind::Segment, Kind::Commit, Kind::Sequences, Kind::Checkpoint]
-            .into_iter()
-            .find(|kind| *kind as u32 == number)
+        let all = [
+            Kind::Segment,
+            Kind::Commit,
+            Kind::Sequences,
+            Kind::Checkpoint,
+            Kind::CommitWithRows,
+        ];
+        all.into_iter().find(|kind| *kind as u32 == number)
     }
 }
 
@@ -151,46 +159,69 @@ pub(super) fn read(file: &File, offset: u64, file_bytes: u64) -> io::Result<Opti
     Ok(sound.then_some(Record { kind, synced, payload }))
 }
 
-/// The payload of the record at a place where one is known to be.
-pub(super) fn read_at(file: &File, path: &Path, place: RecordLocation, kind: Kind) -> Result<Vec<u8>> {
+/// Kind and payload of the record at a place where one is known to be.
+pub(super) fn read_at(file: &File, path: &Path, place: RecordLocation) -> Result<(Kind, Vec<u8>)> {
     let end = place
         .offset
         .saturating_add(HEADER_BYTES as u64)
         .saturating_add(place.bytes);
     let record = read(file, place.offset, end).map_err(|error| damaged(path, place.offset, error))?;
     match record {
-        Some(record) if record.kind == kind && record.payload.len() as u64 == place.bytes => Ok(record.payload),
+        Some(record) if record.payload.len() as u64 == place.bytes => Ok((record.kind, record.payload)),
         _ => Err(damaged(path, place.offset, "a record's checksum is wrong")),
     }
 }
 
+/// Whether the header and payload of a record are those that were written.
+pub(super) fn is_sound(record: &[u8]) -> bool {
+    let Some((header, payload)) = record.split_first_chunk() else {
+        return false;
+    };
+    checksum(header, &[payload]) == header[CHECKSUM_AT..]
+}
+
 /// Kind, synced and bytes of a header.
-fn parts(header: &[u8; HEADER_BYTES]) -> Option<(Kind, u64, u64)> {
+pub(super) fn parts(header: &[u8; HEADER_BYTES]) -> Option<(Kind, u64, u64)> {
     let four = |at: usize| Some(u32::from_le_bytes(header.get(at..at + 4)?.try_into().ok()?));
     let eight = |at: usize| Some(u64::from_le_bytes(header.get(at..at + 8)?.try_into().ok()?));
     (four(0)? == RECORD_MAGIC).then_some(())?;
     Some((Kind::of(four(4)?)?, eight(16)?, eight(8)?))
 }
 
-/// Whether a sound record that begins at `from` or later knew of `offset` as durable.
-pub(super) fn acknowledged(file: &File, offset: u64, file_bytes: u64) -> io::Result<bool> {
+/// What a file holds behind its last whole record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Zeros: room for more.
+    Room,
+    /// What was being written.
+    Torn,
+    /// A sound record that knew of what was before it as durable.
+    Acknowledged,
+}
+
+/// What is at `offset` and behind it.
+pub(super) fn rest(file: &File, offset: u64, file_bytes: u64) -> io::Result<Rest> {
+    let mut found = Rest::Room;
     let mut at = offset.next_multiple_of(ALIGNMENT);
     let mut block = vec![0; 1 << 20];
     while at < file_bytes {
         let bytes = ((file_bytes - at) as usize).min(block.len());
         file.read_exact_at(&mut block[..bytes], at)?;
+        if block[..bytes].iter().any(|byte| *byte != 0) {
+            found = Rest::Torn;
+        }
         for (index, word) in block[..bytes].chunks_exact(ALIGNMENT as usize).enumerate() {
             let place = at + index as u64 * ALIGNMENT;
             if word[..4] == RECORD_MAGIC.to_le_bytes()
                 && let Some(record) = read(file, place, file_bytes)?
                 && record.synced > offset
             {
-                return Ok(true);
+                return Ok(Rest::Acknowledged);
             }
         }
         at += bytes as u64;
     }
-    Ok(false)
+    Ok(found)
 }
 
 /// What a file that is not as it was written gives.

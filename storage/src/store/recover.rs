@@ -3,9 +3,11 @@
 use super::checkpoint::Checkpoint;
 use super::disk::Disk;
 use super::image::{Delta, Image, corrupted};
+use super::inline;
 use super::log::Log;
-use super::record::{self, FileKind, HEADING_BYTES, Kind, RecordLocation};
+use super::record::{self, FileKind, HEADING_BYTES, Kind, RecordLocation, Rest};
 use super::rows_change::SegmentImage;
+use super::scan::Scan;
 use super::syncer::Syncer;
 use super::{Store, Stored};
 use crate::catalog::database::OID_FIRST;
@@ -82,6 +84,8 @@ struct End {
 struct Replay {
     image: Image,
     places: HashMap<u64, RecordLocation>,
+    /// Segments' records that were not checked: what is written later says that they were durable.
+    trusted: Vec<RecordLocation>,
     recovered: Recovered,
 }
 
@@ -98,6 +102,7 @@ impl Store {
         let mut replay = Replay {
             image: Image::new(OID_FIRST)?,
             places: HashMap::new(),
+            trusted: Vec::new(),
             recovered: Recovered::default(),
         };
         let checkpointed = match files.checkpoints.last() {
@@ -105,10 +110,14 @@ impl Store {
             None => 1,
         };
         let end = replay.logs(directory, &*disk, &files.logs, checkpointed)?;
+        if !replay.image.segments().all(|id| replay.places.contains_key(&id)) {
+            return Err(replay.missing(directory));
+        }
         let Replay {
             image,
             places,
             mut recovered,
+            ..
         } = replay;
         segment::never_again(places.keys().copied().max().unwrap_or(0));
         let log = match end {
@@ -252,26 +261,38 @@ impl Replay {
             let path = path.clone();
             move |error: std::io::Error| record::damaged(&path, offset, error)
         };
-        let mut offset = HEADING_BYTES;
-        while let Some(record) = record::read(&file, offset, bytes).map_err(unreadable(offset))? {
-            let place = RecordLocation {
-                file: number,
-                offset,
-                bytes: record.payload.len() as u64,
-            };
-            self.take(record.kind, &record.payload, place)
-                .map_err(|error| record::damaged(&path, offset, error))?;
-            offset = record::next(offset, place.bytes);
-        }
+        let taken = Scan::new(&file, number, bytes).run(|found, trusted| {
+            if trusted && found.kind == Kind::Segment {
+                self.trusted.push(found.place);
+            }
+            let offset = found.place.offset;
+            let taken = self.take(found.kind, &found.payload, found.place);
+            taken.map_err(|error| record::damaged(&path, offset, error))
+        });
+        let offset = taken.map_err(unreadable(HEADING_BYTES))??;
         if offset < bytes {
+            let rest = record::rest(&file, offset, bytes).map_err(unreadable(offset))?;
             // Only the last log was being written, and only what nobody was told of may be missing from it.
-            let damaged = !is_last || record::acknowledged(&file, offset, bytes).map_err(unreadable(offset))?;
-            if damaged {
+            if !is_last || rest == Rest::Acknowledged {
                 return Err(record::damaged(&path, offset, "a record that was durable is not whole"));
             }
-            self.recovered.torn_bytes = bytes - offset;
+            if rest == Rest::Torn {
+                self.recovered.torn_bytes = bytes - offset;
+            }
         }
         Ok(End { number, offset })
+    }
+
+    /// Why there are no rows of these numbers: the record that has them says that it has others.
+    fn missing(&self, directory: &Path) -> StorageError {
+        for place in &self.trusted {
+            let path = Log::path_in(directory, place.file);
+            let checked = opened(&path).and_then(|(file, _)| record::read_at(&file, &path, *place));
+            if let Err(error) = checked {
+                return error;
+            }
+        }
+        corrupted("rows of a table were never written")
     }
 
     fn take(&mut self, kind: Kind, payload: &[u8], place: RecordLocation) -> Result<()> {
@@ -282,8 +303,16 @@ impl Replay {
                 let number = number.ok_or_else(|| corrupted("a segment without a number"))?;
                 self.places.insert(number, place);
             }
-            Kind::Commit => {
-                let mut delta: Delta = serde_json::from_slice(payload).map_err(json)?;
+            Kind::Commit | Kind::CommitWithRows => {
+                let changes = match kind {
+                    Kind::CommitWithRows => {
+                        let parts = inline::parts(payload).ok_or_else(|| corrupted("a commit's rows are not whole"))?;
+                        self.places.extend(parts.segments.iter().map(|(id, _)| (*id, place)));
+                        parts.changes
+                    }
+                    _ => payload,
+                };
+                let mut delta: Delta = serde_json::from_slice(changes).map_err(json)?;
                 self.places.extend(std::mem::take(&mut delta.places));
                 let unknown = self.image.apply(delta);
                 if unknown > 0 {
@@ -336,11 +365,16 @@ impl Source {
             let name = &definition.name;
             let place = self.places.get(id).copied();
             let found = place.and_then(|place| Some((place, self.logs.get(&place.file)?)));
-            let (place, (file, path)) =
-                found.ok_or_else(|| corrupted(format!("rows of table \"{name}\" were never written")))?;
-            let payload = record::read_at(file, path, place, Kind::Segment)?;
-            let rows = payload.get(size_of::<u64>()..).unwrap_or_default();
-            let segment = super::rows::decode(rows, *id, definition, budget).map_err(|error| match error.kind {
+            let (place, (file, path)) = found.ok_or_else(|| StorageError::internal("rows without a place"))?;
+            let (kind, payload) = record::read_at(file, path, place)?;
+            let segment = match kind {
+                Kind::Segment => {
+                    let rows = payload.get(size_of::<u64>()..).unwrap_or_default();
+                    super::rows::decode(rows, *id, definition, budget)
+                }
+                _ => inline::decode(&payload, *id, definition, budget),
+            };
+            let segment = segment.map_err(|error| match error.kind {
                 ErrorKind::OutOfMemory => error.context(|| format!("reading table \"{name}\"")),
                 _ => record::damaged(path, place.offset, format!("rows of table \"{name}\": {error}")),
             })?;

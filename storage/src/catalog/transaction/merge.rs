@@ -5,6 +5,7 @@ use super::super::moves::{Move, Removed};
 use super::super::state::{DatabaseState, Relation, SchemaEntry};
 use super::{Touch, Transaction};
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::store::Inline;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -39,10 +40,11 @@ impl Transaction {
         }
         // Here, where nobody waits for it: others commit meanwhile.
         let own = self.settled();
-        if let Some(store) = self.database.store() {
-            store.write_rows(&self.base, &own.state)?;
-        }
-        let published = self.database.clone().publish(|current| {
+        let prepared = match self.database.store() {
+            Some(store) => store.prepare(&self.base, &own.state)?,
+            None => Inline::default(),
+        };
+        let published = self.database.clone().publish(prepared, |current| {
             if Arc::ptr_eq(current, &self.base) {
                 let moves = own.moves.into_values().flatten().collect();
                 return Ok((own.state, moves));

@@ -14,6 +14,7 @@ use tenon_storage::store::{Disk, DiskFile};
 enum Change {
     Write(Vec<u8>, u64),
     Length(u64),
+    Allocate(u64),
 }
 
 struct Inner {
@@ -56,6 +57,7 @@ fn apply(real: &dyn DiskFile, change: &Change) -> io::Result<()> {
     match change {
         Change::Write(bytes, offset) => real.write_at(bytes, *offset),
         Change::Length(bytes) => real.set_len(*bytes),
+        Change::Allocate(bytes) => real.allocate(*bytes),
     }
 }
 
@@ -176,6 +178,10 @@ impl DiskFile for SimFile {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.change(Change::Length(bytes))
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.change(Change::Allocate(bytes))
     }
 
     fn sync(&self) -> io::Result<()> {
