@@ -252,7 +252,7 @@ impl Session {
         let Some(entry) = transaction.state().schema(&schema).cloned() else {
             return Ok(());
         };
-        for table in entry.relations.values().filter_map(|relation| relation.as_table()) {
+        for table in entry.relations().filter_map(|relation| relation.as_table()) {
             match table.definition().on_commit {
                 OnCommit::PreserveRows => {}
                 OnCommit::DeleteRows if table.rows() == 0 => {}

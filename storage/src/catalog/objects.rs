@@ -5,6 +5,7 @@ use super::rights::{DefaultGrants, Rights, Secured};
 use super::roles::Role;
 use crate::enum_type::EnumType;
 use crate::types::SqlType;
+use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -74,9 +75,12 @@ pub enum Object {
     Settings(Arc<KeptSettings>),
 }
 
-impl Object {
-    /// Whether two are one and the same version.
-    pub fn is(&self, other: &Object) -> bool {
+/// All that is no relation, in versions that share what has not changed.
+pub type Objects = OrdMap<ObjectKey, Object>;
+
+/// Whether they are one and the same version.
+impl PartialEq for Object {
+    fn eq(&self, other: &Object) -> bool {
         match (self, other) {
             (Object::Domain(a), Object::Domain(b)) => Arc::ptr_eq(a, b),
             (Object::Composite(a), Object::Composite(b)) => Arc::ptr_eq(a, b),
@@ -90,7 +94,9 @@ impl Object {
             _ => false,
         }
     }
+}
 
+impl Object {
     /// The oid and the kind of one that belongs to somebody.
     pub fn secured(&self) -> Option<(u32, Secured)> {
         match self {

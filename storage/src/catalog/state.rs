@@ -1,8 +1,9 @@
 //! The whole database as one immutable value.
 
-use super::index::{ExpressionIndex, Index};
-use super::objects::{Object, ObjectKey};
+use super::index::Index;
+use super::objects::{ObjectKey, Objects};
 use super::partition::{Partition, Partitioning};
+use super::schema::SchemaEntry;
 use super::sequence::Sequence;
 use super::table::TableVersion;
 use arrow::datatypes::SchemaRef;
@@ -115,6 +116,14 @@ impl Relation {
         }
     }
 
+    /// Whether both are versions of one table that differ in rows alone.
+    pub(super) fn has_definition_of(&self, other: &Relation) -> bool {
+        match (self, other) {
+            (Relation::Table(own), Relation::Table(other)) => Arc::ptr_eq(own.definition(), other.definition()),
+            _ => false,
+        }
+    }
+
     /// How its rows are divided; None where they are not.
     pub fn partitioning(&self) -> Option<&Partitioning> {
         match self {
@@ -135,45 +144,11 @@ impl Relation {
     }
 }
 
-/// A schema and what is in it, by name.
-#[derive(Clone, Debug)]
-pub struct SchemaEntry {
-    pub oid: u32,
-    pub relations: BTreeMap<String, Relation>,
-}
-
-impl SchemaEntry {
-    /// Whether a relation or an index has this name.
-    pub fn has(&self, name: &str) -> bool {
-        self.relations.contains_key(name) || self.index(name).is_some() || self.expression_index(name).is_some()
-    }
-
-    /// The table of an index on expressions.
-    pub fn expression_index(&self, name: &str) -> Option<(&Arc<TableVersion>, &ExpressionIndex)> {
-        let mut tables = self.relations.values().filter_map(Relation::as_table);
-        tables.find_map(|table| {
-            let mut indexes = table.definition().expression_indexes.iter();
-            Some((table, indexes.find(|index| index.name == name)?))
-        })
-    }
-
-    /// An index by its name, with its table. Indexes share the names of relations.
-    pub fn index(&self, name: &str) -> Option<(&Arc<TableVersion>, &Index)> {
-        self.relations
-            .values()
-            .filter_map(Relation::as_table)
-            .find_map(|table| {
-                let index = table.definition().all_indexes().find(|index| index.name == name)?;
-                Some((table, index))
-            })
-    }
-}
-
 /// Everything that a query can see. Cloning shares all of it.
 #[derive(Clone, Debug)]
 pub struct DatabaseState {
     pub(crate) schemas: BTreeMap<String, Arc<SchemaEntry>>,
-    pub(crate) objects: BTreeMap<ObjectKey, Object>,
+    pub(crate) objects: Objects,
     pub(super) meaning: u64,
 }
 
@@ -182,13 +157,10 @@ static MEANINGS: AtomicU64 = AtomicU64::new(0);
 
 impl Default for DatabaseState {
     fn default() -> Self {
-        let public = SchemaEntry {
-            oid: PUBLIC_OID,
-            relations: BTreeMap::new(),
-        };
+        let public = SchemaEntry::new(PUBLIC_OID);
         Self {
             schemas: [(PUBLIC.to_string(), Arc::new(public))].into(),
-            objects: BTreeMap::new(),
+            objects: Objects::new(),
             meaning: 0,
         }
     }
@@ -199,7 +171,7 @@ impl DatabaseState {
     pub(crate) fn empty() -> DatabaseState {
         DatabaseState {
             schemas: BTreeMap::new(),
-            objects: BTreeMap::new(),
+            objects: Objects::new(),
             meaning: 0,
         }
     }
@@ -213,11 +185,11 @@ impl DatabaseState {
     }
 
     pub fn relation(&self, schema: &str, name: &str) -> Option<&Relation> {
-        self.schemas.get(schema)?.relations.get(name)
+        self.schemas.get(schema)?.relation(name)
     }
 
     pub fn relation_by_oid(&self, oid: u32) -> Option<&Relation> {
-        self.relations().find(|relation| relation.oid() == oid)
+        self.schemas.values().find_map(|schema| schema.relation_by_oid(oid))
     }
 
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableVersion>> {
@@ -246,11 +218,11 @@ impl DatabaseState {
 
     /// All relations of all schemas.
     pub fn relations(&self) -> impl Iterator<Item = &Relation> {
-        self.schemas.values().flat_map(|schema| schema.relations.values())
+        self.schemas.values().flat_map(|schema| schema.relations())
     }
 
     /// What is no relation.
-    pub fn objects(&self) -> &BTreeMap<ObjectKey, Object> {
+    pub fn objects(&self) -> &Objects {
         &self.objects
     }
 
@@ -295,13 +267,9 @@ impl DatabaseState {
         let Some(schema) = self.schemas.get_mut(relation.schema_name()) else {
             return false;
         };
-        let before = Arc::make_mut(schema)
-            .relations
-            .insert(relation.name().to_string(), relation.clone());
-        let definition = |relation: &Relation| relation.as_table().map(|table| Arc::clone(table.definition()));
-        match (before.as_ref().and_then(definition), definition(&relation)) {
-            (Some(before), Some(now)) if Arc::ptr_eq(&before, &now) => {}
-            _ => self.change_meaning(),
+        let before = Arc::make_mut(schema).put(relation.clone());
+        if !before.is_some_and(|before| before.has_definition_of(&relation)) {
+            self.change_meaning();
         }
         true
     }
@@ -316,7 +284,7 @@ impl DatabaseState {
 
     pub(crate) fn remove(&mut self, schema: &str, name: &str) {
         if let Some(schema) = self.schemas.get_mut(schema) {
-            Arc::make_mut(schema).relations.remove(name);
+            Arc::make_mut(schema).remove(name);
             self.change_meaning();
         }
     }

@@ -5,8 +5,9 @@ use super::is_kept;
 use super::record::RecordLocation;
 use super::rows_change::{RowsChange, SegmentImage, images};
 use crate::catalog::{
-    CheckOption, Composite, DatabaseState, DefaultGrants, Domain, Function, KeptSettings, Object, ObjectKey, Partition,
-    Relation, Rights, Role, SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDefinition, TableVersion, View,
+    CheckOption, Composite, DatabaseState, DefaultGrants, Difference, Domain, Function, KeptSettings, Object,
+    ObjectKey, Partition, Relation, Rights, Role, SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDefinition,
+    TableVersion, View,
 };
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -14,6 +15,7 @@ use crate::segment::Segment;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
+use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -167,34 +169,47 @@ impl Delta {
             next_oid,
             ..Delta::default()
         };
-        for (key, object) in &new.objects {
-            if !old.objects.get(key).is_some_and(|before| before.is(object)) {
-                delta.objects.push((key.clone(), ObjectImage::of(object)));
+        for difference in old.objects.diff(&new.objects) {
+            match difference {
+                DiffItem::Add(key, object) | DiffItem::Update { new: (key, object), .. } => {
+                    delta.objects.push((key.clone(), ObjectImage::of(object)));
+                }
+                DiffItem::Remove(key, _) => delta.objects_gone.push(key.clone()),
             }
         }
         // What names an enum's version is read behind it.
         delta
             .objects
             .sort_by_key(|(_, object)| !matches!(object, ObjectImage::Enum(_)));
-        let gone = old.objects.keys().filter(|key| !new.objects.contains_key(key));
-        delta.objects_gone = gone.cloned().collect();
         let mut before: HashMap<u32, &Relation> = HashMap::new();
         let mut after: Vec<&Relation> = Vec::new();
-        for (name, schema) in old.schemas().filter(|(name, _)| is_kept(name)) {
-            match new.schema(name) {
-                Some(now) if Arc::ptr_eq(now, schema) => continue,
-                Some(_) => {}
-                None => delta.schemas_gone.push(name.to_string()),
+        let none = SchemaEntry::new(0);
+        for (name, then) in old.schemas().filter(|(name, _)| is_kept(name)) {
+            let now = match new.schema(name) {
+                Some(now) if Arc::ptr_eq(now, then) => continue,
+                Some(now) => now,
+                None => {
+                    delta.schemas_gone.push(name.to_string());
+                    &none
+                }
+            };
+            if now.oid != then.oid && new.schema(name).is_some() {
+                delta.schemas.push((name.to_string(), now.oid));
             }
-            before.extend(schema.relations.values().map(|relation| (relation.oid(), relation)));
+            for difference in then.differences(now) {
+                let (then, now) = match difference {
+                    Difference::Gone(then) => (Some(then), None),
+                    Difference::Changed(then, now) => (Some(then), Some(now)),
+                    Difference::New(now) => (None, Some(now)),
+                };
+                before.extend(then.map(|then| (then.oid(), then)));
+                after.extend(now);
+            }
         }
-        for (name, schema) in new.schemas().filter(|(name, _)| is_kept(name)) {
-            match old.schema(name) {
-                Some(then) if Arc::ptr_eq(then, schema) => continue,
-                Some(then) if then.oid == schema.oid => {}
-                _ => delta.schemas.push((name.to_string(), schema.oid)),
-            }
-            after.extend(schema.relations.values());
+        let is_new = |(name, _): &(&str, _)| is_kept(name) && old.schema(name).is_none();
+        for (name, schema) in new.schemas().filter(is_new) {
+            delta.schemas.push((name.to_string(), schema.oid));
+            after.extend(schema.relations());
         }
         for relation in after {
             match (before.remove(&relation.oid()), relation) {
@@ -307,11 +322,7 @@ impl Image {
             state.objects.insert(key, object.object());
         }
         for (name, oid) in self.schemas {
-            let entry = SchemaEntry {
-                oid,
-                relations: BTreeMap::new(),
-            };
-            state.schemas.insert(name, Arc::new(entry));
+            state.schemas.insert(name, Arc::new(SchemaEntry::new(oid)));
         }
         let mut partitions = Vec::new();
         for relation in self.relations.into_values() {

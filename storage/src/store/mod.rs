@@ -35,7 +35,7 @@ pub use log::Position;
 pub use recover::Recovered;
 
 use crate::catalog::sequence::SequenceLog;
-use crate::catalog::{DatabaseState, Relation, TableVersion};
+use crate::catalog::{DatabaseState, Difference, SchemaEntry};
 use crate::error::{Result, StorageError};
 use crate::segment::Segment;
 use image::Delta;
@@ -153,18 +153,18 @@ impl Store {
 
     /// The segments of tables that changed which are not written yet.
     fn unwritten<'a>(&self, old: &DatabaseState, new: &'a DatabaseState) -> Vec<&'a Arc<Segment>> {
-        let schemas = new.schemas().filter(|(name, schema)| {
-            let is_same = old.schema(name).is_some_and(|before| Arc::ptr_eq(before, schema));
-            is_kept(name) && !is_same
-        });
-        let changed = |table: &&Arc<TableVersion>| {
-            let definition = table.definition();
-            let before = old.table(&definition.schema_name, &definition.name);
-            before.is_none_or(|before| before.version() != table.version())
-        };
-        let tables = schemas.flat_map(|(_, schema)| schema.relations.values());
-        let tables = tables.filter_map(Relation::as_table).filter(changed);
-        let segments = tables.flat_map(|table| table.segments().iter().map(Segment::whole));
+        let none = SchemaEntry::new(0);
+        let mut tables = Vec::new();
+        for (name, schema) in new.schemas().filter(|(name, _)| is_kept(name)) {
+            let before = old.schema(name).map_or(&none, |before| before);
+            tables.extend(before.differences(schema).filter_map(|difference| match difference {
+                Difference::New(now) | Difference::Changed(_, now) => now.as_table(),
+                Difference::Gone(_) => None,
+            }));
+        }
+        let segments = tables
+            .into_iter()
+            .flat_map(|table| table.segments().iter().map(Segment::whole));
         let stored = self.stored.lock();
         segments.filter(|segment| !stored.contains_key(&segment.id())).collect()
     }

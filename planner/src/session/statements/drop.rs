@@ -201,8 +201,8 @@ pub(super) async fn objects(
                 };
                 rights(session, &snapshot).check_owner_of(entry.oid, "schema", &last)?;
                 if cascade {
-                    let within: Vec<u32> = entry.relations.values().map(Relation::oid).collect();
-                    for relation in entry.relations.keys() {
+                    let within: Vec<u32> = entry.relations().map(Relation::oid).collect();
+                    for relation in entry.relations().map(Relation::name) {
                         let there = session.state().relation(&last, relation).cloned();
                         if let Some(Relation::Partition(own)) = &there {
                             partition::empty(session, own).await?;

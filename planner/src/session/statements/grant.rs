@@ -207,10 +207,7 @@ fn relation<'a>(binder: &'a Binder, name: &ObjectName) -> Result<&'a Relation> {
 fn all_in(state: &DatabaseState, kind: Secured, schema: &str) -> Vec<Thing> {
     match kind {
         Secured::Table | Secured::Sequence => {
-            let relations = state
-                .schema(schema)
-                .into_iter()
-                .flat_map(|entry| entry.relations.values());
+            let relations = state.schema(schema).into_iter().flat_map(|entry| entry.relations());
             relations.map(of_relation).filter(|thing| thing.kind == kind).collect()
         }
         Secured::Function => {

@@ -8,10 +8,9 @@ use crate::catalog::bind::Binder;
 use crate::pg::error::Result;
 use crate::session::plan_cache::Purpose;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tenon_storage::{DatabaseState, Object, ObjectKey, Partition, TableDefinition};
+use tenon_storage::{DatabaseState, Objects, Partition, TableDefinition};
 
 /// Tables whose conditions are kept.
 const TABLES_MAX: usize = 256;
@@ -23,15 +22,14 @@ pub(crate) struct KeptChecks(Mutex<Vec<Kept>>);
 struct Kept {
     definition: Arc<TableDefinition>,
     partitions: Vec<Arc<Partition>>,
-    objects: BTreeMap<ObjectKey, Object>,
+    objects: Objects,
     purpose: Purpose,
     checks: Arc<TableChecks>,
 }
 
 impl Kept {
     fn is_right(&self, binder: &Binder, partitions: &[Arc<Partition>]) -> bool {
-        let (own, now) = (&self.objects, binder.snapshot.objects());
-        let same_objects = || own.len() == now.len() && own.iter().zip(now).all(|(a, b)| a.0 == b.0 && a.1.is(b.1));
+        let same_objects = || self.objects.diff(binder.snapshot.objects()).next().is_none();
         let same_partitions = || {
             let mut pairs = self.partitions.iter().zip(partitions);
             self.partitions.len() == partitions.len() && pairs.all(|(a, b)| Arc::ptr_eq(a, b))

@@ -2,7 +2,8 @@
 
 use super::super::database::Published;
 use super::super::moves::{Move, Removed};
-use super::super::state::{DatabaseState, Relation, SchemaEntry};
+use super::super::schema::SchemaEntry;
+use super::super::state::{DatabaseState, Relation};
 use super::{Touch, Transaction};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::store::Inline;
@@ -129,13 +130,7 @@ impl Transaction {
                 return Err(StorageError::new(ErrorKind::DuplicateSchema, message));
             }
             let oid = self.state.schema(name).map_or(0, |schema| schema.oid);
-            next.schemas.insert(
-                name.clone(),
-                Arc::new(SchemaEntry {
-                    oid,
-                    relations: BTreeMap::new(),
-                }),
-            );
+            next.schemas.insert(name.clone(), Arc::new(SchemaEntry::new(oid)));
         }
         let mut finals = Vec::new();
         for (oid, touch) in &self.touched {
@@ -202,7 +197,7 @@ impl Transaction {
         for (key, before) in &self.objects {
             let theirs = next.objects.get(key);
             let same = match (before, theirs) {
-                (Some(before), Some(theirs)) => before.is(theirs),
+                (Some(before), Some(theirs)) => before == theirs,
                 (before, theirs) => before.is_none() && theirs.is_none(),
             };
             if !same {
@@ -214,7 +209,7 @@ impl Transaction {
             };
         }
         for name in &self.schemas_dropped {
-            if next.schema(name).is_none_or(|schema| !schema.relations.is_empty()) {
+            if next.schema(name).is_none_or(|schema| !schema.is_empty()) {
                 return Err(StorageError::serialization());
             }
             next.schemas.remove(name);

@@ -29,8 +29,9 @@ use super::moves::Removed;
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
 use super::rights::Secured;
+use super::schema::SchemaEntry;
 use super::sequence::Sequence;
-use super::state::{DatabaseState, PUBLIC, Relation, SchemaEntry, View};
+use super::state::{DatabaseState, PUBLIC, Relation, View};
 use super::table::{TableDefinition, TableVersion};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
@@ -126,10 +127,7 @@ impl Transaction {
                 None
             }
         };
-        let entry = SchemaEntry {
-            oid: oid.unwrap_or_else(|| self.database.new_oid()),
-            relations: BTreeMap::new(),
-        };
+        let entry = SchemaEntry::new(oid.unwrap_or_else(|| self.database.new_oid()));
         let oid = entry.oid;
         self.state_mut().change_meaning();
         self.state_mut().schemas.insert(name.to_string(), Arc::new(entry));
@@ -144,18 +142,17 @@ impl Transaction {
             .schema(name)
             .cloned()
             .ok_or_else(|| StorageError::undefined_schema(name))?;
-        if !schema.relations.is_empty() && !cascade {
+        if !schema.is_empty() && !cascade {
             let message = format!("cannot drop schema {name} because other objects depend on it");
             let detail: Vec<_> = schema
-                .relations
-                .values()
+                .relations()
                 .map(|r| format!("{} depends on schema {name}", describe(r)))
                 .collect();
             return Err(StorageError::new(ErrorKind::DependentObjects, message)
                 .detail(detail.join("\n"))
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
-        for relation in schema.relations.keys() {
+        for relation in schema.relations().map(Relation::name) {
             // A table takes its sequences with it.
             if self.state.relation(name, relation).is_some() {
                 self.drop_relation(name, relation)?;

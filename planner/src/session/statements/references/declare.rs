@@ -333,7 +333,7 @@ fn name(session: &Session, definition: &TableDefinition, columns: &[usize], give
     let state = session.state();
     let is_free = |name: &str| {
         let entry = state.schema(&definition.schema_name);
-        let tables = entry.into_iter().flat_map(|entry| entry.relations.values());
+        let tables = entry.into_iter().flat_map(|entry| entry.relations());
         let mut tables = tables.filter_map(Relation::as_table);
         !tables.any(|table| table.definition().constraints().any(|own| own == name))
     };

@@ -177,7 +177,7 @@ pub(in crate::session::statements) fn set_constraints(
 /// The constraints of a schema that have this name; None for one that is no foreign key.
 fn constraints_named(state: &DatabaseState, schema: &str, name: &str) -> Vec<Option<ForeignKey>> {
     let entry = state.schema(schema);
-    let tables = entry.into_iter().flat_map(|entry| entry.relations.values());
+    let tables = entry.into_iter().flat_map(|entry| entry.relations());
     let tables = tables.filter_map(Relation::as_table);
     tables
         .filter(|table| table.definition().constraints().any(|own| own == name))
