@@ -7,6 +7,7 @@ use super::column::{Codes, ColumnData, DictionaryColumn, SegmentColumn};
 use super::dictionary::{Dictionary, code_bytes, code_strings};
 use super::narrow::Frame;
 use super::nested;
+use super::restore::{self, Kept, StoredColumn};
 use super::run_length::{self, RunLengthColumn};
 use super::text::{self, TextColumn};
 use super::views::{copy_offsets, copy_views, data_sizes};
@@ -34,7 +35,7 @@ static TESTED_ROWS_MIN: LazyLock<Option<usize>> = LazyLock::new(|| {
 });
 
 /// A column's arrays and the form that its segment gives them.
-struct EncodingPlan {
+pub(super) struct EncodingPlan {
     arrays: Vec<ArrayRef>,
     data_type: DataType,
     nulls: bool,
@@ -66,6 +67,8 @@ enum Form {
     RunLength(Vec<u32>, Box<EncodingPlan>),
     /// Lists: the rows as one array, and the buffers that it holds.
     Nested(ArrayData),
+    /// What a store has in the form that it gets.
+    Kept(Kept),
 }
 
 /// Builds the columns of a segment of `rows` rows, `columns` holding the arrays of each in order. `dictionaries` has
@@ -80,11 +83,52 @@ pub(super) fn build(
         let arrays = arrays.iter().map(|array| Arc::clone(array)).collect();
         EncodingPlan::new(arrays, dictionary.as_ref(), rows, budget)
     };
-    let parallel = rows >= PARALLEL_ROWS_MIN;
-    let plans: Vec<EncodingPlan> = match parallel {
+    let plans = match rows >= PARALLEL_ROWS_MIN {
         true => columns.par_iter().zip(dictionaries).map(plan).collect::<Result<_>>()?,
         false => columns.iter().zip(dictionaries).map(plan).collect::<Result<_>>()?,
     };
+    filled(plans, rows, budget)
+}
+
+/// `build` of the columns of a table of these types that a store has.
+pub(super) fn restore(
+    columns: &[StoredColumn],
+    data_types: &[DataType],
+    dictionaries: &[Option<Arc<Dictionary>>],
+    rows: usize,
+    budget: &Arc<MemoryBudget>,
+) -> Result<(Vec<SegmentColumn>, usize)> {
+    let plan = |((column, data_type), dictionary): ((&StoredColumn, &DataType), &Option<_>)| {
+        restore::plan(column, data_type, dictionary.as_ref(), rows, budget)
+    };
+    let plans = match rows >= PARALLEL_ROWS_MIN {
+        true => {
+            let columns = columns.par_iter().zip(data_types).zip(dictionaries);
+            columns.map(plan).collect::<Result<_>>()?
+        }
+        false => {
+            let columns = columns.iter().zip(data_types).zip(dictionaries);
+            columns.map(plan).collect::<Result<_>>()?
+        }
+    };
+    filled(plans, rows, budget)
+}
+
+/// Most runs that so many rows are kept in.
+pub(super) fn runs_max(rows: usize) -> usize {
+    match TESTED_ROWS_MIN.is_some() {
+        true => rows / 2,
+        false => rows / RUN_ROWS_MIN,
+    }
+}
+
+/// Whether segments of so many rows are kept in other forms than arrays are.
+pub(crate) fn is_encoded(rows: usize) -> bool {
+    rows >= TESTED_ROWS_MIN.unwrap_or(ENCODED_ROWS_MIN)
+}
+
+/// Takes the memory that the plans of a segment's columns ask for, and fills it.
+fn filled(plans: Vec<EncodingPlan>, rows: usize, budget: &Arc<MemoryBudget>) -> Result<(Vec<SegmentColumn>, usize)> {
     let bytes = plans.iter().flat_map(|plan| plan.sizes(rows)).map(padded).sum();
     let mut carver = Carver::new(bytes, budget)?;
     let pieces = plans
@@ -92,7 +136,7 @@ pub(super) fn build(
         .map(|plan| plan.sizes(rows).into_iter().map(|size| carver.carve(size)).collect());
     let pieces = pieces.collect::<Result<Vec<Vec<Piece>>>>()?;
     let fill = |(plan, pieces): (EncodingPlan, Vec<Piece>)| plan.fill(pieces, rows);
-    let columns = match parallel {
+    let columns = match rows >= PARALLEL_ROWS_MIN {
         true => plans.into_par_iter().zip(pieces).map(fill).collect::<Result<_>>()?,
         false => plans.into_iter().zip(pieces).map(fill).collect::<Result<_>>()?,
     };
@@ -100,7 +144,7 @@ pub(super) fn build(
 }
 
 impl EncodingPlan {
-    fn new(
+    pub(super) fn new(
         arrays: Vec<ArrayRef>,
         dictionary: Option<&Arc<Dictionary>>,
         rows: usize,
@@ -110,12 +154,59 @@ impl EncodingPlan {
         if arrays.iter().any(|array| *array.data_type() != data_type) {
             return Err(StorageError::internal("arrays of one column differ in type"));
         }
-        let encoded = rows >= TESTED_ROWS_MIN.unwrap_or(ENCODED_ROWS_MIN);
+        let encoded = is_encoded(rows);
         match encoded.then(|| EncodingPlan::of_runs(&arrays, &data_type, dictionary, rows, budget)) {
             Some(Ok(Some(plan))) => Ok(plan),
             Some(Err(error)) => Err(error),
             _ => EncodingPlan::of_rows(arrays, data_type, dictionary, (rows, encoded), budget),
         }
+    }
+
+    /// Of an array, of whose rows this form is.
+    pub(super) fn kept(
+        array: ArrayRef,
+        data_type: DataType,
+        form: Kept,
+        statistics: Option<ColumnStatistics>,
+    ) -> EncodingPlan {
+        EncodingPlan {
+            nulls: array.null_count() > 0,
+            arrays: vec![array],
+            data_type,
+            form: Form::Kept(form),
+            statistics,
+        }
+    }
+
+    /// Of arrays that stay as they are, and are no views.
+    pub(super) fn plain(
+        arrays: Vec<ArrayRef>,
+        data_type: DataType,
+        statistics: Option<ColumnStatistics>,
+    ) -> Result<EncodingPlan> {
+        let form = match &data_type {
+            DataType::Boolean => Form::Bits,
+            DataType::LargeBinary => {
+                let bytes = |array: &ArrayRef| {
+                    let offsets = array.as_binary::<i64>().value_offsets();
+                    (offsets[array.len()] - offsets[0]) as usize
+                };
+                Form::Offsets(arrays.iter().map(bytes).sum())
+            }
+            DataType::FixedSizeBinary(width) => Form::Fixed(*width as usize),
+            DataType::List(_) | DataType::LargeUtf8 | DataType::Binary => Form::Nested(nested::gather(&arrays)?),
+            other => {
+                let width = other.primitive_width();
+                Form::Fixed(width.ok_or_else(|| StorageError::internal(format!("columns of {other} are not stored")))?)
+            }
+        };
+        Ok(EncodingPlan {
+            nulls: arrays.iter().any(|array| array.null_count() > 0),
+            arrays,
+            data_type,
+            form,
+            statistics,
+        })
     }
 
     /// Runs of equal rows. None: they do not save half of the bytes, or there are none.
@@ -126,14 +217,24 @@ impl EncodingPlan {
         rows: usize,
         budget: &Arc<MemoryBudget>,
     ) -> Result<Option<EncodingPlan>> {
-        let tested = TESTED_ROWS_MIN.is_some();
-        let runs_max = rows / if tested { 2 } else { RUN_ROWS_MIN };
-        let Some(starts) = run_length::starts(arrays, runs_max) else {
+        let Some(starts) = run_length::starts(arrays, runs_max(rows)) else {
             return Ok(None);
         };
-        let runs = starts.len();
         let values = run_length::values(arrays, &starts)?;
         let null_count: usize = arrays.iter().map(|array| array.null_count()).sum();
+        EncodingPlan::in_runs(starts, values, data_type, dictionary, (rows, null_count), budget)
+    }
+
+    /// `of_runs` where they start so, with these values.
+    pub(super) fn in_runs(
+        starts: Vec<u32>,
+        values: Vec<ArrayRef>,
+        data_type: &DataType,
+        dictionary: Option<&Arc<Dictionary>>,
+        (rows, null_count): (usize, usize),
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Option<EncodingPlan>> {
+        let (runs, tested) = (starts.len(), TESTED_ROWS_MIN.is_some());
         // Without a difference, the frame alone says it all.
         if runs == 1 && null_count == 0 && Frame::is_for(data_type) {
             return Ok(None);
@@ -179,7 +280,6 @@ impl EncodingPlan {
         let nulls = arrays.iter().any(|array| array.null_count() > 0);
         let mut statistics = None;
         let form = match &data_type {
-            DataType::Boolean => Form::Bits,
             DataType::Utf8View => {
                 let strings: Vec<&StringViewArray> = arrays.iter().map(|array| array.as_string_view()).collect();
                 match dictionary.and_then(|dictionary| coded(&strings, dictionary, rows, budget)) {
@@ -191,30 +291,16 @@ impl EncodingPlan {
                 }
             }
             DataType::BinaryView => texts::<BinaryViewType>(&arrays, encoded),
-            DataType::LargeBinary => {
-                let bytes = |array: &ArrayRef| {
-                    let offsets = array.as_binary::<i64>().value_offsets();
-                    (offsets[array.len()] - offsets[0]) as usize
+            other if encoded && Frame::is_for(other) => {
+                let all = together(&arrays)?;
+                let of_all = ColumnStatistics::of_array(&all);
+                let Some(frame) = Frame::of(other, &of_all) else {
+                    return EncodingPlan::plain(arrays, data_type, Some(of_all));
                 };
-                Form::Offsets(arrays.iter().map(bytes).sum())
+                statistics = Some(of_all);
+                Form::Narrow(all, frame)
             }
-            DataType::FixedSizeBinary(width) => Form::Fixed(*width as usize),
-            DataType::List(_) | DataType::LargeUtf8 | DataType::Binary => Form::Nested(nested::gather(&arrays)?),
-            other => {
-                let width = other.primitive_width();
-                let fixed =
-                    width.ok_or_else(|| StorageError::internal(format!("columns of {other} are not stored")))?;
-                let mut form = Form::Fixed(fixed);
-                if encoded && Frame::is_for(other) {
-                    let all = together(&arrays)?;
-                    let of_all = ColumnStatistics::of_array(&all);
-                    if let Some(frame) = Frame::of(other, &of_all) {
-                        form = Form::Narrow(all, frame);
-                    }
-                    statistics = Some(of_all);
-                }
-                form
-            }
+            _ => return EncodingPlan::plain(arrays, data_type, None),
         };
         Ok(EncodingPlan {
             arrays,
@@ -251,6 +337,7 @@ impl EncodingPlan {
                 sizes.push(size_of_val(&ends[..]));
                 sizes.extend(values.sizes(ends.len()));
             }
+            Form::Kept(form) => form.sizes(rows, &mut sizes),
         }
         sizes
     }
@@ -278,6 +365,7 @@ impl EncodingPlan {
         let plain = |array: ArrayRef| ColumnData::Plain(array);
         let data = match self.form {
             Form::Nested(data) => plain(make_array(nested::copy(&data, &mut next)?)),
+            Form::Kept(form) => form.fill(self.data_type, nulls, &mut next)?,
             Form::Narrow(all, frame) => {
                 let piece = frame.bytes(rows).is_some().then(&mut next).transpose()?;
                 ColumnData::Narrow(frame.fill(&all, piece)?.with_nulls(nulls))

@@ -78,12 +78,43 @@ impl Inner {
         }
     }
 
-    fn code(&self, value: &str) -> Option<u32> {
+    fn code(&self, value: &str, hash: u64) -> Option<u32> {
         let equal = |code: &u32| self.value(*code) == value;
-        self.codes.find(hash_bytes(value.as_bytes()), equal).copied()
+        self.codes.find(hash, equal).copied()
     }
 
-    fn add(&mut self, value: &str) {
+    /// The codes that values have, or get when `extend` adds those that are new, which are given with their hashes. None:
+    /// there would be too many.
+    fn lookup<'a>(&self, values: &[&'a str]) -> Option<(Encoded, Vec<(&'a str, u64)>)> {
+        let mut codes = Vec::with_capacity(values.len());
+        let mut added = Vec::new();
+        for value in values {
+            let hash = hash_bytes(value.as_bytes());
+            codes.push(self.code(value, hash).unwrap_or_else(|| {
+                added.push((*value, hash));
+                (self.len() + added.len() - 1) as u32
+            }));
+        }
+        let len = self.len() + added.len();
+        (len <= DICTIONARY_VALUES_MAX).then_some((Encoded { codes, len }, added))
+    }
+
+    /// Adds values that it does not have. None: memory is short, and nothing is added.
+    fn extend(&mut self, added: Vec<(&str, u64)>, budget: &Arc<MemoryBudget>) -> Option<()> {
+        if added.is_empty() {
+            return Some(());
+        }
+        let bytes = bytes_of(&added);
+        match &mut self.reservation {
+            Some(reservation) => reservation.grow(bytes).ok()?,
+            None => self.reservation = Some(budget.reserve(bytes).ok()?),
+        }
+        self.added.reserve(added.len());
+        added.into_iter().for_each(|(value, hash)| self.add(value, hash));
+        Some(())
+    }
+
+    fn add(&mut self, value: &str, hash: u64) {
         let code = self.len() as u32;
         self.added.push(value.into());
         let (values, added) = (&self.values, &self.added);
@@ -94,7 +125,7 @@ impl Inner {
                 Some(at) => added[at].as_bytes(),
             })
         };
-        self.codes.insert_unique(hash_bytes(value.as_bytes()), code, hash_of);
+        self.codes.insert_unique(hash, code, hash_of);
     }
 }
 
@@ -142,7 +173,9 @@ impl Dictionary {
     fn knows_most_of(&self, values: &[&str]) -> bool {
         let inner = self.inner.read();
         inner.len() >= values.len() / 2 && {
-            let known = values.iter().filter(|value| inner.code(value).is_some());
+            let known = values
+                .iter()
+                .filter(|value| inner.code(value, hash_bytes(value.as_bytes())).is_some());
             known.count() >= values.len() / 4 * 3
         }
     }
@@ -152,20 +185,8 @@ impl Dictionary {
     pub fn encode(&self, coded: &Coded<'_>, rows: usize, budget: &Arc<MemoryBudget>) -> Option<Encoded> {
         let mut inner = self.inner.write();
         let first = inner.len() == 0;
-        let mut codes = Vec::with_capacity(coded.values.len());
-        let mut added: Vec<&str> = Vec::new();
-        for value in &coded.values {
-            codes.push(inner.code(value).unwrap_or_else(|| {
-                added.push(value);
-                (inner.len() + added.len() - 1) as u32
-            }));
-        }
-        let len = inner.len() + added.len();
-        if len > DICTIONARY_VALUES_MAX {
-            return None;
-        }
-        let texts: usize = added.iter().map(|value| value.len()).sum();
-        let bytes = texts + added.len() * VALUE_BYTES;
+        let (encoded, added) = inner.lookup(&coded.values)?;
+        let (len, bytes) = (encoded.len, bytes_of(&added));
         if added.len() > rows / REPEATS_MIN {
             let with_codes = coded.codes.len() * code_bytes(len) + bytes;
             let as_texts = coded.codes.len() * OFFSET_BYTES + coded.text_bytes;
@@ -175,15 +196,28 @@ impl Dictionary {
                 return None;
             }
         }
-        if !added.is_empty() {
-            match &mut inner.reservation {
-                Some(reservation) => reservation.grow(bytes).ok()?,
-                None => inner.reservation = Some(budget.reserve(bytes).ok()?),
-            }
-            added.into_iter().for_each(|value| inner.add(value));
-        }
-        Some(Encoded { codes, len })
+        inner.extend(added, budget)?;
+        Some(encoded)
     }
+
+    /// Codes of values, of which none is there twice, of a segment that had codes when it was written. None: the dictionary
+    /// would grow too large, or memory is short.
+    pub(super) fn keep(&self, values: &[&str], budget: &Arc<MemoryBudget>) -> Option<Encoded> {
+        // Most segments have what others had before them, and look for it beside each other.
+        let (encoded, added) = self.inner.read().lookup(values)?;
+        if added.is_empty() {
+            return Some(encoded);
+        }
+        let mut inner = self.inner.write();
+        let (encoded, added) = inner.lookup(values)?;
+        inner.extend(added, budget)?;
+        Some(encoded)
+    }
+}
+
+/// Bytes of a dictionary for values that it gets.
+fn bytes_of(added: &[(&str, u64)]) -> usize {
+    added.iter().map(|(value, _)| value.len() + VALUE_BYTES).sum()
 }
 
 /// Bytes of a code into so many values.

@@ -6,14 +6,17 @@ pub mod dictionary;
 mod live;
 mod narrow;
 mod nested;
+mod restore;
 mod rows;
 mod run_length;
 mod text;
 mod views;
 
+pub(crate) use build::is_encoded;
 pub use column::{Codes, DictionaryColumn, Form, SegmentColumn};
 pub use live::Live;
 pub use narrow::{Differences, NarrowColumn};
+pub(crate) use restore::{StoredColumn, StoredForm};
 pub use rows::Runs;
 pub use run_length::{Expanded, RunLengthColumn};
 pub use text::TextColumn;
@@ -25,7 +28,7 @@ use crate::memory::MemoryBudget;
 use crate::statistics::ColumnStatistics;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use column::ColumnData;
 use dictionary::Dictionary;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,14 +83,8 @@ impl Segment {
         rows: usize,
         budget: &Arc<MemoryBudget>,
     ) -> Result<Arc<Segment>> {
-        let (columns, bytes) = build::build(columns, dictionaries, rows, budget)?;
-        Ok(Arc::new(Segment {
-            id: new_id(),
-            rows,
-            columns,
-            bytes,
-            without: None,
-        }))
+        let columns = build::build(columns, dictionaries, rows, budget)?;
+        Ok(Segment::of(new_id(), rows, columns))
     }
 
     /// `build` of rows that a store has under this number, which becomes the segment's again.
@@ -98,14 +95,31 @@ impl Segment {
         rows: usize,
         budget: &Arc<MemoryBudget>,
     ) -> Result<Arc<Segment>> {
-        let (columns, bytes) = build::build(columns, dictionaries, rows, budget)?;
-        Ok(Arc::new(Segment {
+        let columns = build::build(columns, dictionaries, rows, budget)?;
+        Ok(Segment::of(id, rows, columns))
+    }
+
+    fn of(id: u64, rows: usize, (columns, bytes): (Vec<SegmentColumn>, usize)) -> Arc<Segment> {
+        Arc::new(Segment {
             id,
             rows,
             columns,
             bytes,
             without: None,
-        }))
+        })
+    }
+
+    /// `restore` of columns as a store has them, for a table with columns of these types.
+    pub(crate) fn restore_stored(
+        id: u64,
+        columns: &[StoredColumn],
+        data_types: &[DataType],
+        dictionaries: &[Option<Arc<Dictionary>>],
+        rows: usize,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Arc<Segment>> {
+        let columns = build::restore(columns, data_types, dictionaries, rows, budget)?;
+        Ok(Segment::of(id, rows, columns))
     }
 
     /// This segment with one column more, of one value for all rows, sharing the others.
@@ -238,6 +252,11 @@ impl Segment {
     /// The form that a column is kept in, in a word or two.
     pub fn encoding(&self, column: usize) -> &'static str {
         self.own_or_whole(column).encoding()
+    }
+
+    /// The type of a column.
+    pub(crate) fn data_type(&self, column: usize) -> &DataType {
+        self.own_or_whole(column).data.data_type()
     }
 
     pub fn columns(&self) -> usize {

@@ -30,6 +30,37 @@ pub enum Differences {
     U64(ScalarBuffer<u64>),
 }
 
+impl Differences {
+    /// Bytes of each.
+    pub(super) fn width(&self) -> usize {
+        match self {
+            Differences::None(_) => 0,
+            Differences::U8(_) => 1,
+            Differences::U16(_) => 2,
+            Differences::U32(_) => 4,
+            Differences::U64(_) => 8,
+        }
+    }
+
+    /// The same in the next piece, which is as large as they are; those that take no bytes take none.
+    pub(super) fn copied(&self, next: impl FnOnce() -> Result<Piece>) -> Result<Differences> {
+        macro_rules! copied {
+            ($form:ident, $differences:expr) => {{
+                let mut piece = next()?;
+                piece.bytes_mut().copy_from_slice($differences.inner().as_slice());
+                Differences::$form(ScalarBuffer::new(piece.freeze(), 0, $differences.len()))
+            }};
+        }
+        Ok(match self {
+            Differences::None(rows) => Differences::None(*rows),
+            Differences::U8(own) => copied!(U8, own),
+            Differences::U16(own) => copied!(U16, own),
+            Differences::U32(own) => copied!(U32, own),
+            Differences::U64(own) => copied!(U64, own),
+        })
+    }
+}
+
 /// How a column is made narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
@@ -73,6 +104,16 @@ impl Frame {
             _ => 8,
         };
         (width < plain).then_some(Frame { base, width })
+    }
+
+    /// That of differences from a base; None: nothing is saved, or the type has none or no such base.
+    pub(super) fn of_differences(data_type: &DataType, base: i128, differences: &Differences) -> Option<Frame> {
+        let plain = data_type.primitive_width().filter(|_| Frame::is_for(data_type))?;
+        let bits = 8 * plain as u32;
+        // The type's integers: those that its bits can tell.
+        let fits = base >> (bits - 1) == 0 || base >> (bits - 1) == -1;
+        let width = differences.width();
+        (fits && width < plain).then_some(Frame { base, width })
     }
 
     /// Of the differences of so many rows, if there are any.
@@ -170,6 +211,15 @@ macro_rules! wide {
 wide!(i16, i32, i64, i128);
 
 impl NarrowColumn {
+    pub(super) fn new(data_type: DataType, base: i128, differences: Differences, nulls: Option<NullBuffer>) -> Self {
+        Self {
+            data_type,
+            base,
+            differences,
+            nulls,
+        }
+    }
+
     /// The values of differences from a base.
     pub(crate) fn decoded(
         data_type: DataType,

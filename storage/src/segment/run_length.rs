@@ -225,6 +225,7 @@ impl Starts {
             DataType::BinaryView => self.views::<BinaryViewType>(array, joined),
             DataType::FixedSizeBinary(16) => self.fixed::<16>(array, joined),
             other => match other.primitive_width()? {
+                1 => self.fixed::<1>(array, joined),
                 2 => self.fixed::<2>(array, joined),
                 4 => self.fixed::<4>(array, joined),
                 8 => self.fixed::<8>(array, joined),

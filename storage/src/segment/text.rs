@@ -3,7 +3,7 @@
 
 use super::rows::RowSelection;
 use crate::arena::Piece;
-use crate::error::{Result, StorageError};
+use crate::error::{ErrorKind, Result, StorageError};
 use arrow::array::*;
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ByteViewType, DataType};
@@ -43,7 +43,59 @@ pub(super) fn sizes<T: ByteViewType>(arrays: &[ArrayRef]) -> Option<[usize; 2]> 
     (bytes <= DATA_BYTES_MAX).then_some([(rows + 1) * size_of::<u32>(), bytes + PADDING_BYTES])
 }
 
+/// `sizes` of rows that lie one behind the other between these offsets.
+pub(super) fn sizes_of_offsets(offsets: &[i32]) -> Option<[usize; 2]> {
+    let bytes = offsets.last()?.checked_sub(*offsets.first()?)? as usize;
+    (bytes <= DATA_BYTES_MAX).then_some([size_of_val(offsets), bytes + PADDING_BYTES])
+}
+
 impl TextColumn {
+    /// The rows between these offsets of `data` in pieces of the sizes that `sizes_of_offsets` says. What cannot be offsets is
+    /// an error.
+    ///
+    /// # Safety
+    /// For `Utf8View`, each row is a valid string.
+    pub(super) unsafe fn of_offsets(
+        data_type: DataType,
+        offsets: &[i32],
+        data: &[u8],
+        nulls: Option<NullBuffer>,
+        mut to_offsets: Piece,
+        mut to_data: Piece,
+    ) -> Result<TextColumn> {
+        let wrong = || StorageError::new(ErrorKind::DataCorrupted, "texts do not lie one behind the other");
+        let (first, last) = (*offsets.first().ok_or_else(wrong)?, *offsets.last().ok_or_else(wrong)?);
+        let texts = data.get(first as usize..last as usize).filter(|_| first >= 0);
+        let texts = texts.ok_or_else(wrong)?;
+        let slots = to_offsets.bytes_mut().chunks_exact_mut(size_of::<u32>());
+        for (slot, offset) in slots.zip(offsets) {
+            slot.copy_from_slice(&(offset.wrapping_sub(first) as u32).to_ne_bytes());
+        }
+        let lengths = offsets.windows(2).map(|ends| ends[1].wrapping_sub(ends[0]));
+        let (shortest, longest) = lengths.fold((0, 0), |(low, high), length| (length.min(low), length.max(high)));
+        if shortest < 0 {
+            return Err(wrong());
+        }
+        let target = to_data.bytes_mut().get_mut(..texts.len()).ok_or_else(wrong)?;
+        target.copy_from_slice(texts);
+        let data = to_data.freeze();
+        Ok(TextColumn {
+            offsets: ScalarBuffer::new(to_offsets.freeze(), 0, offsets.len()),
+            buffers: TextColumn::buffers(&data, longest as usize),
+            data,
+            nulls,
+            data_type,
+        })
+    }
+
+    /// What the views of texts of which the longest has so many bytes refer to.
+    fn buffers(data: &Buffer, longest: usize) -> Arc<[Buffer]> {
+        match longest <= MAX_INLINE_VIEW_LEN as usize {
+            true => [].into(),
+            false => [data.clone()].into(),
+        }
+    }
+
     /// The rows of `arrays` in pieces of the sizes that `sizes` says.
     pub(super) fn new<T: ByteViewType>(
         arrays: &[ArrayRef],
@@ -78,10 +130,9 @@ impl TextColumn {
             }
         }
         let data = data.freeze();
-        let all_inline = longest <= MAX_INLINE_VIEW_LEN as usize;
         Ok(TextColumn {
             offsets: ScalarBuffer::new(offsets.freeze(), 0, rows + 1),
-            buffers: if all_inline { [].into() } else { [data.clone()].into() },
+            buffers: TextColumn::buffers(&data, longest),
             data,
             nulls,
             data_type: T::DATA_TYPE,

@@ -1,11 +1,12 @@
 //! What is known of a column's values: counts and bounds, computed once when a segment is built and merged for tables
-//! (`column`, `sketch`); how they are spread, sampled when a query or ANALYZE asks (`distribution`, `lazy`).
+//! (`column`, `sketch`), and kept in files (`text`); how they are spread, sampled when a query or ANALYZE asks (`distribution`, `lazy`).
 
 pub mod bound;
 pub mod column;
 pub mod distribution;
 pub(crate) mod lazy;
 pub mod sketch;
+mod text;
 
 pub use bound::Bound;
 pub use column::ColumnStatistics;

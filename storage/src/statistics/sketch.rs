@@ -8,6 +8,9 @@ use hashbrown::HashTable;
 const PRECISION: u32 = 12;
 const REGISTERS: usize = 1 << PRECISION;
 const EXACT_MAX: usize = 256;
+/// Most that a register holds, and the byte of a text that says none.
+const RANK_MAX: u8 = (u64::BITS - PRECISION) as u8 + 1;
+const RANK_ZERO: u8 = b'0';
 
 /// A mergeable estimate of how many distinct hashes were added.
 #[derive(Clone, Debug)]
@@ -175,6 +178,38 @@ impl Sketch {
         }
         z += m * sigma(f64::from(counts[0]) / m);
         (m * m / (2.0 * std::f64::consts::LN_2) / z).round() as u64
+    }
+
+    /// A letter that says which, then the hashes in sixteen digits each, or the registers in one byte each.
+    pub(super) fn to_text(&self) -> String {
+        match self {
+            Sketch::Exact(hashes) => {
+                let digits = hashes.iter().map(|hash| format!("{hash:016x}"));
+                std::iter::once("x".to_string()).chain(digits).collect()
+            }
+            Sketch::Registers(registers) => {
+                let ranks = registers.iter().map(|rank| char::from(RANK_ZERO + rank));
+                std::iter::once('r').chain(ranks).collect()
+            }
+        }
+    }
+
+    /// None: the text is not a sketch's.
+    pub(super) fn of_text(text: &str) -> Option<Self> {
+        if let Some(digits) = text.strip_prefix('x') {
+            let (hashes, rest) = digits.as_bytes().as_chunks::<16>();
+            let mut own = Sketch::default();
+            for hash in hashes {
+                own.add(u64::from_str_radix(std::str::from_utf8(hash).ok()?, 16).ok()?);
+            }
+            return rest.is_empty().then_some(own);
+        }
+        let ranks = text.strip_prefix('r').filter(|ranks| ranks.len() == REGISTERS)?;
+        let mut registers = Box::new([0; REGISTERS]);
+        for (rank, byte) in registers.iter_mut().zip(ranks.bytes()) {
+            *rank = byte.checked_sub(RANK_ZERO).filter(|rank| *rank <= RANK_MAX)?;
+        }
+        Some(Sketch::Registers(registers))
     }
 
     fn spill(&mut self) {

@@ -10,6 +10,7 @@
 //! checksum is of all other bytes of the record (BLAKE3, 128 bits).
 
 use crate::error::{ErrorKind, Result, StorageError};
+use arrow::buffer::{Buffer, MutableBuffer};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -24,6 +25,8 @@ const FILE_MAGIC: &[u8; 6] = b"TENON\0";
 const RECORD_MAGIC: u32 = 0x544e_5243;
 const ALIGNMENT: u64 = 8;
 const CHECKSUM_AT: usize = 24;
+/// Memory to read records into is so large, or several times that: one record more seldom needs more.
+const ROOM_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
@@ -159,16 +162,38 @@ pub(super) fn read(file: &File, offset: u64, file_bytes: u64) -> io::Result<Opti
     Ok(sound.then_some(Record { kind, synced, payload }))
 }
 
-/// Kind and payload of the record at a place where one is known to be.
-pub(super) fn read_at(file: &File, path: &Path, place: RecordLocation) -> Result<(Kind, Vec<u8>)> {
+/// Where `read_at` puts the payload of a record in what it gives: at a multiple of 8 bytes.
+pub(super) const PAYLOAD_AT: usize = HEADER_BYTES;
+
+/// Kind and bytes of the record at a place where one of these bytes is known to be, read into `room`, which is made larger where it is too
+/// small. The payload begins at `PAYLOAD_AT`; what is behind it is left of other records.
+pub(super) fn read_at(
+    file: &File,
+    path: &Path,
+    place: RecordLocation,
+    mut room: MutableBuffer,
+) -> Result<(Kind, Buffer)> {
+    let wrong = |what: &dyn std::fmt::Display| damaged(path, place.offset, what);
     let end = place
         .offset
-        .saturating_add(HEADER_BYTES as u64)
+        .saturating_add(PAYLOAD_AT as u64)
         .saturating_add(place.bytes);
-    let record = read(file, place.offset, end).map_err(|error| damaged(path, place.offset, error))?;
-    match record {
-        Some(record) if record.payload.len() as u64 == place.bytes => Ok((record.kind, record.payload)),
-        _ => Err(damaged(path, place.offset, "a record's checksum is wrong")),
+    let file_bytes = file.metadata().map_err(|error| wrong(&error))?.len();
+    if end > file_bytes {
+        return Err(wrong(&"a record is cut off"));
+    }
+    let bytes = PAYLOAD_AT + place.bytes as usize;
+    if room.len() < bytes {
+        // Not grown, which would copy what nobody needs.
+        room = MutableBuffer::from_len_zeroed(bytes.next_multiple_of(ROOM_BYTES));
+    }
+    let record = &mut room.as_slice_mut()[..bytes];
+    file.read_exact_at(record, place.offset)
+        .map_err(|error| wrong(&error))?;
+    let kind = record.first_chunk().and_then(parts).map(|(kind, ..)| kind);
+    match kind.filter(|_| is_sound(record)) {
+        Some(kind) => Ok((kind, room.into())),
+        None => Err(wrong(&"a record's checksum is wrong")),
     }
 }
 

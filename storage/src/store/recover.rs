@@ -5,7 +5,7 @@ use super::disk::Disk;
 use super::image::{Delta, Image, corrupted};
 use super::inline;
 use super::log::Log;
-use super::record::{self, FileKind, HEADING_BYTES, Kind, RecordLocation, Rest};
+use super::record::{self, FileKind, HEADING_BYTES, Kind, PAYLOAD_AT, RecordLocation, Rest};
 use super::rows_change::SegmentImage;
 use super::scan::Scan;
 use super::syncer::Syncer;
@@ -16,6 +16,7 @@ use crate::catalog::{DatabaseState, TableDefinition};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::segment::{self, Live, Segment};
+use arrow::buffer::MutableBuffer;
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::btree_map::Entry;
@@ -287,7 +288,8 @@ impl Replay {
     fn missing(&self, directory: &Path) -> StorageError {
         for place in &self.trusted {
             let path = Log::path_in(directory, place.file);
-            let checked = opened(&path).and_then(|(file, _)| record::read_at(&file, &path, *place));
+            let checked =
+                opened(&path).and_then(|(file, _)| record::read_at(&file, &path, *place, MutableBuffer::default()));
             if let Err(error) = checked {
                 return error;
             }
@@ -336,6 +338,8 @@ impl Replay {
 struct Source {
     places: HashMap<u64, RecordLocation>,
     logs: BTreeMap<u64, (File, PathBuf)>,
+    /// Memory that records were read into and more can be: new memory costs the kernel as much as reading does.
+    rooms: Mutex<Vec<MutableBuffer>>,
 }
 
 impl Source {
@@ -350,7 +354,11 @@ impl Source {
                 entry.insert((file, path));
             }
         }
-        Ok(Source { places, logs })
+        Ok(Source {
+            places,
+            logs,
+            rooms: Mutex::default(),
+        })
     }
 
     /// The segments of a table, read and built on all cores.
@@ -366,18 +374,24 @@ impl Source {
             let place = self.places.get(id).copied();
             let found = place.and_then(|place| Some((place, self.logs.get(&place.file)?)));
             let (place, (file, path)) = found.ok_or_else(|| StorageError::internal("rows without a place"))?;
-            let (kind, payload) = record::read_at(file, path, place)?;
+            let room = self.rooms.lock().pop().unwrap_or_default();
+            let (kind, record) = record::read_at(file, path, place, room)?;
             let segment = match kind {
                 Kind::Segment => {
-                    let rows = payload.get(size_of::<u64>()..).unwrap_or_default();
+                    let rows_bytes = (place.bytes as usize).saturating_sub(size_of::<u64>());
+                    let rows = record.slice_with_length(PAYLOAD_AT + place.bytes as usize - rows_bytes, rows_bytes);
                     super::rows::decode(rows, *id, definition, budget)
                 }
-                _ => inline::decode(&payload, *id, definition, budget),
+                _ => {
+                    let payload = &record[PAYLOAD_AT..PAYLOAD_AT + place.bytes as usize];
+                    inline::decode(payload, *id, definition, budget)
+                }
             };
             let segment = segment.map_err(|error| match error.kind {
                 ErrorKind::OutOfMemory => error.context(|| format!("reading table \"{name}\"")),
                 _ => record::damaged(path, place.offset, format!("rows of table \"{name}\": {error}")),
             })?;
+            self.rooms.lock().extend(record.into_mutable());
             progress.add(place.bytes);
             if gone.is_empty() {
                 return Ok(segment);

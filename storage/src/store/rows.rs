@@ -1,5 +1,6 @@
 //! A segment's rows as bytes: an Arrow IPC stream of one batch, in which columns are as narrow as the segment keeps them.
-//! A segment is built anew of what is read, so that files do not depend on the forms that segments have in memory.
+//! Files do not depend on the forms that segments have in memory: those of many rows tell for each column whether the segment
+//! had it as the file does, and restore it so. Whatever else is read, a form is found for it anew.
 //!
 //! | the segment's form | a column of the batch |
 //! | --- | --- |
@@ -9,22 +10,37 @@
 //! | codes | a dictionary of those strings that the segment has |
 //! | runs | as their rows would be, one for each row |
 //! | any other | as it is |
+//!
+//! The fields of segments of many rows tell more in their metadata, which servers that do not know it leave aside: the type
+//! that the table had, whether the column was in runs, and its statistics where those are small beside it.
 
 use super::image::corrupted;
 use crate::catalog::TableDefinition;
-use crate::error::{Result, StorageError};
+use crate::error::Result;
 use crate::memory::MemoryBudget;
-use crate::segment::{Codes, DictionaryColumn, Differences, Form, NarrowColumn, Segment, TextColumn};
+use crate::segment::{
+    Codes, DictionaryColumn, Differences, Form, NarrowColumn, Segment, StoredColumn, StoredForm, TextColumn, is_encoded,
+};
+use crate::statistics::ColumnStatistics;
 use arrow::array::*;
-use arrow::buffer::{BooleanBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::compute::cast;
+use arrow::buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::*;
-use arrow::ipc::reader::StreamReader;
+use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamWriter;
 use std::sync::Arc;
 
 /// Names what differences are added to.
 const BASE: &str = "base";
+/// Names the type of the table's column.
+const TYPE: &str = "type";
+/// Names whether the column was in runs.
+const RUNS: &str = "runs";
+/// Names the column's statistics.
+const STATISTICS: &str = "statistics";
+/// Statistics are written where they take no more than so many bytes, and such a part of the column's: of fewer rows they are
+/// soon computed.
+const STATISTICS_BYTES: usize = 512;
+const STATISTICS_PART: usize = 8;
 
 /// The rows of a segment.
 pub(super) fn encode(segment: &Segment) -> Result<Vec<u8>> {
@@ -36,7 +52,7 @@ pub(super) fn encode(segment: &Segment) -> Result<Vec<u8>> {
     let fields = columns.iter().enumerate().map(|(at, (array, base))| {
         let field = Field::new(at.to_string(), array.data_type().clone(), true);
         let metadata = base.map(|base| (BASE.to_string(), base.to_string()));
-        field.with_metadata(metadata.into_iter().collect())
+        field.with_metadata(metadata.into_iter().chain(told(segment, at)).collect())
     });
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let arrays = columns.into_iter().map(|(array, _)| array).collect();
@@ -45,6 +61,23 @@ pub(super) fn encode(segment: &Segment) -> Result<Vec<u8>> {
     let mut writer = StreamWriter::try_new(Vec::with_capacity(segment.bytes() + 4096), &schema)?;
     writer.write(&batch)?;
     Ok(writer.into_inner()?)
+}
+
+/// What the field of a column says of it besides.
+fn told(segment: &Segment, at: usize) -> Vec<(String, String)> {
+    if !is_encoded(segment.rows()) {
+        return vec![];
+    }
+    let in_runs = matches!(segment.form(at), Form::RunLength(_));
+    let mut told = vec![
+        (TYPE.to_string(), segment.data_type(at).to_string()),
+        (RUNS.to_string(), in_runs.to_string()),
+    ];
+    let most = STATISTICS_BYTES + segment.column_bytes(at) / STATISTICS_PART;
+    let statistics = segment.statistics(at).to_text();
+    let statistics = statistics.filter(|text| !in_runs && text.len() <= most);
+    told.extend(statistics.map(|text| (STATISTICS.to_string(), text)));
+    told
 }
 
 /// The column of a form, or as it is.
@@ -116,15 +149,19 @@ fn coded(column: &DictionaryColumn) -> Result<(ArrayRef, Option<i128>)> {
     Ok((array, None))
 }
 
-/// The segment of rows that `encode` gave, for a table of this definition.
+/// The segment of rows that `encode` gave, for a table of this definition. Arrays refer to `bytes` until it is built.
 pub(super) fn decode(
-    bytes: &[u8],
+    mut bytes: Buffer,
     id: u64,
     definition: &TableDefinition,
     budget: &Arc<MemoryBudget>,
 ) -> Result<Arc<Segment>> {
-    let mut reader = StreamReader::try_new(bytes, None)?;
-    let batch = reader.next().ok_or_else(|| corrupted("a segment has no rows"))??;
+    let mut decoder = StreamDecoder::new();
+    let mut batch = None;
+    while batch.is_none() && !bytes.is_empty() {
+        batch = decoder.decode(&mut bytes)?;
+    }
+    let batch = batch.ok_or_else(|| corrupted("a segment has no rows"))?;
     if batch.num_columns() != definition.columns.len() {
         return Err(corrupted(format!(
             "a segment has {} columns, its table {}",
@@ -133,30 +170,187 @@ pub(super) fn decode(
         )));
     }
     let schema = batch.schema();
-    let columns = batch.columns().iter().zip(schema.fields()).zip(&definition.columns);
-    let columns = columns.map(|((array, field), column)| {
-        let data_type = column.sql_type.data_type();
-        match field.metadata().get(BASE) {
-            Some(base) => widened(array, base, data_type),
-            None if *array.data_type() == data_type => Ok(array.clone()),
-            None => Ok(cast(array, &data_type)?),
-        }
-    });
-    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-    let columns: Vec<Vec<&ArrayRef>> = columns.iter().map(|array| vec![array]).collect();
-    Segment::restore(id, &columns, &definition.dictionaries, batch.num_rows(), budget)
+    let data_types = definition.columns.iter().map(|column| column.sql_type.data_type());
+    let data_types: Vec<DataType> = data_types.collect();
+    let columns = batch.columns().iter().zip(schema.fields()).zip(&data_types);
+    let columns = columns.map(|((array, field), data_type)| stored(array, field, data_type));
+    let columns = columns.collect::<Result<Vec<StoredColumn>>>()?;
+    let (dictionaries, rows) = (&definition.dictionaries, batch.num_rows());
+    if is_encoded(rows) {
+        return Segment::restore_stored(id, &columns, &data_types, dictionaries, rows, budget);
+    }
+    let arrays = columns.iter().zip(&data_types).map(|(column, of)| column.rows(of));
+    let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
+    let arrays: Vec<Vec<&ArrayRef>> = arrays.iter().map(|array| vec![array]).collect();
+    Segment::restore(id, &arrays, dictionaries, rows, budget)
 }
 
-/// Values of differences from a base.
-fn widened(array: &ArrayRef, base: &str, data_type: DataType) -> Result<ArrayRef> {
-    let base = base.parse().map_err(|_| corrupted(format!("a base is \"{base}\"")))?;
-    let differences = match array.data_type() {
-        DataType::Boolean => Differences::None(array.len()),
-        DataType::UInt8 => Differences::U8(array.as_primitive::<UInt8Type>().values().clone()),
-        DataType::UInt16 => Differences::U16(array.as_primitive::<UInt16Type>().values().clone()),
-        DataType::UInt32 => Differences::U32(array.as_primitive::<UInt32Type>().values().clone()),
-        DataType::UInt64 => Differences::U64(array.as_primitive::<UInt64Type>().values().clone()),
-        other => return Err(StorageError::internal(format!("differences of type {other}"))),
+/// A column with what its field says of it, for a table that has it in this type.
+fn stored(array: &ArrayRef, field: &Field, data_type: &DataType) -> Result<StoredColumn> {
+    let metadata = field.metadata();
+    let base = metadata.get(BASE).map(|base| {
+        let read = base.parse::<i128>();
+        read.map_err(|_| corrupted(format!("a base is \"{base}\"")))
+    });
+    let same_type = metadata.get(TYPE).is_some_and(|own| *own == data_type.to_string());
+    let form = match metadata.get(RUNS).filter(|_| same_type).map(String::as_str) {
+        Some("false") => StoredForm::Same,
+        Some("true") => StoredForm::Runs,
+        _ => StoredForm::Unknown,
     };
-    NarrowColumn::decoded(data_type, base, differences, array.nulls().cloned())
+    let statistics = metadata
+        .get(STATISTICS)
+        .filter(|_| form == StoredForm::Same)
+        .map(|text| {
+            let read = ColumnStatistics::of_text(text);
+            read.ok_or_else(|| corrupted("statistics of a column cannot be read"))
+        });
+    Ok(StoredColumn {
+        array: array.clone(),
+        base: base.transpose()?,
+        form,
+        statistics: statistics.transpose()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Database;
+    use crate::catalog::{ColumnDef, TableDef};
+    use crate::types::SqlType;
+    use arrow::ipc::reader::StreamReader;
+    use std::collections::HashMap;
+
+    const ROWS: i64 = 3000;
+
+    /// A table of a column in each form, its rows, and their bytes.
+    fn written() -> (Arc<TableDefinition>, Arc<Segment>, Vec<u8>) {
+        let database = Database::new(MemoryBudget::unlimited());
+        let mut transaction = database.begin();
+        let types = [
+            SqlType::Int8,
+            SqlType::Int8,
+            SqlType::Text,
+            SqlType::Text,
+            SqlType::Float8,
+            SqlType::Date,
+        ];
+        let columns = types.iter().enumerate();
+        let def = TableDef {
+            columns: columns.map(|(at, of)| ColumnDef::new(format!("c{at}"), *of)).collect(),
+            ..TableDef::default()
+        };
+        let table = transaction.create_table("public", "t", def).unwrap();
+        let text = |row: i64| (row % 7 != 3).then(|| format!("text number {row}"));
+        let arrays: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter(
+                (0..ROWS).map(|row| (row % 5 != 1).then_some(row - 9)),
+            )),
+            Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| row / 100 * 100))),
+            Arc::new((0..ROWS).map(text).collect::<StringViewArray>()),
+            Arc::new((0..ROWS).map(|row| text(row % 50)).collect::<StringViewArray>()),
+            Arc::new(Float64Array::from_iter_values((0..ROWS).map(|row| row as f64))),
+            Arc::new(Date32Array::from(vec![7; ROWS as usize])),
+        ];
+        let mut writer = transaction.writer(&table);
+        let batch = RecordBatch::try_new(table.schema().clone(), arrays).unwrap();
+        writer.append(&batch).unwrap();
+        let segment = writer.finish().unwrap().remove(0);
+        let bytes = encode(&segment).unwrap();
+        (table.definition().clone(), segment, bytes)
+    }
+
+    fn read(bytes: &[u8], definition: &TableDefinition) -> Result<Arc<Segment>> {
+        decode(Buffer::from(bytes), 1, definition, &MemoryBudget::unlimited())
+    }
+
+    /// The same rows, of which fields say other things.
+    fn with_metadata(bytes: &[u8], change: impl Fn(usize, &mut HashMap<String, String>)) -> Vec<u8> {
+        let batch = StreamReader::try_new(bytes, None).unwrap().next().unwrap().unwrap();
+        let schema = batch.schema();
+        let fields = schema.fields().iter().enumerate().map(|(at, field)| {
+            let mut metadata = field.metadata().clone();
+            change(at, &mut metadata);
+            field.as_ref().clone().with_metadata(metadata)
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let batch = RecordBatch::try_new(schema.clone(), batch.columns().to_vec()).unwrap();
+        let mut writer = StreamWriter::try_new(vec![], &schema).unwrap();
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    fn assert_same(found: &Segment, segment: &Segment) {
+        for at in 0..segment.columns() {
+            assert_eq!(&found.column(at), &segment.column(at));
+            assert_eq!(found.encoding(at), segment.encoding(at));
+            assert_eq!(found.column_bytes(at), segment.column_bytes(at));
+            let (found, known) = (found.statistics(at), segment.statistics(at));
+            assert_eq!((&found.min, &found.max), (&known.min, &known.max));
+            assert_eq!((found.rows, found.null_count), (known.rows, known.null_count));
+            assert_eq!(found.distinct(), known.distinct());
+            assert_eq!(found.ascending, known.ascending);
+        }
+    }
+
+    #[test]
+    fn rows_without_a_word_on_their_forms_are_read() {
+        let (definition, segment, bytes) = written();
+        let forms: Vec<&str> = (0..segment.columns()).map(|at| segment.encoding(at)).collect();
+        let expected = [
+            "differences of 16 bits",
+            "runs",
+            "text",
+            "codes of 8 bits",
+            "plain",
+            "constant",
+        ];
+        assert_eq!(forms, expected);
+        assert_same(&read(&bytes, &definition).unwrap(), &segment);
+        let as_before = with_metadata(&bytes, |_, metadata| metadata.retain(|key, _| key == BASE));
+        assert_same(&read(&as_before, &definition).unwrap(), &segment);
+        // Nor are they read otherwise where statistics alone are missing, or of another type.
+        let none = with_metadata(&bytes, |_, metadata| metadata.retain(|key, _| key != STATISTICS));
+        assert_same(&read(&none, &definition).unwrap(), &segment);
+        let other = with_metadata(&bytes, |_, metadata| {
+            metadata.insert(TYPE.into(), "Int7".into());
+        });
+        assert_same(&read(&other, &definition).unwrap(), &segment);
+    }
+
+    #[test]
+    fn statistics_that_are_not_the_columns_are_refused() {
+        let (definition, segment, bytes) = written();
+        for other in ["{}", "", "null"]
+            .map(str::to_string)
+            .into_iter()
+            .chain([1, 2, 4].into_iter().filter_map(|at| segment.statistics(at).to_text()))
+        {
+            let wrong = with_metadata(&bytes, |at, metadata| {
+                if at == 0 {
+                    metadata.insert(STATISTICS.into(), other.clone());
+                }
+            });
+            let error = read(&wrong, &definition).unwrap_err();
+            assert_eq!(error.kind, crate::error::ErrorKind::DataCorrupted, "{other}: {error}");
+        }
+    }
+
+    /// Offsets, keys and texts that no checksum covers: an error, or rows that are valid.
+    #[test]
+    fn wrong_bytes_are_never_read_past() {
+        let (definition, segment, bytes) = written();
+        let bodies = 2 * bytes.len() / 3;
+        for step in 0..400_usize {
+            let mut wrong = bytes.clone();
+            let at = bodies + step * 7919 % (bytes.len() - bodies);
+            wrong[at] ^= 1 << (step % 8);
+            if let Ok(found) = read(&wrong, &definition) {
+                for column in 0..segment.columns() {
+                    found.column(column).to_data().validate_full().unwrap();
+                }
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@ use tenon_storage::{
     Bound, ColumnDef, Database, Form, MemoryBudget, Runs, Segment, SqlType, TableDef, TableVersion, Transaction,
 };
 
-const TYPES: [SqlType; 16] = [
+pub(crate) const TYPES: [SqlType; 16] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -31,14 +31,14 @@ const TYPES: [SqlType; 16] = [
     SqlType::Uuid,
 ];
 
-fn seeded() -> StdRng {
+pub(crate) fn seeded() -> StdRng {
     let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(rand::random);
     println!("TENON_SEED={seed}");
     StdRng::seed_from_u64(seed)
 }
 
-fn table(transaction: &mut Transaction, types: &[SqlType]) -> Arc<TableVersion> {
+pub(crate) fn table(transaction: &mut Transaction, types: &[SqlType]) -> Arc<TableVersion> {
     let columns = types
         .iter()
         .enumerate()
@@ -103,10 +103,10 @@ fn pool(random: &mut StdRng, sql_type: SqlType) -> ArrayRef {
 }
 
 /// How values follow each other in a column.
-const WAYS: [&str; 8] = ["one", "null", "long", "longer", "short", "mixed", "none", "halves"];
+pub(crate) const WAYS: [&str; 8] = ["one", "null", "long", "longer", "short", "mixed", "none", "halves"];
 
 /// Rows of values and nulls that repeat in one of [`WAYS`].
-fn column(random: &mut StdRng, sql_type: SqlType, rows: usize, way: &str) -> ArrayRef {
+pub(crate) fn column(random: &mut StdRng, sql_type: SqlType, rows: usize, way: &str) -> ArrayRef {
     let pool = pool(random, sql_type);
     let null_share = *[0.0, 0.0, 0.3].choose(random).unwrap();
     let mut picked: Vec<Option<u32>> = vec![];
@@ -140,7 +140,11 @@ fn column(random: &mut StdRng, sql_type: SqlType, rows: usize, way: &str) -> Arr
     }
 }
 
-fn written(transaction: &Transaction, table: &Arc<TableVersion>, batches: &[RecordBatch]) -> Vec<Arc<Segment>> {
+pub(crate) fn written(
+    transaction: &Transaction,
+    table: &Arc<TableVersion>,
+    batches: &[RecordBatch],
+) -> Vec<Arc<Segment>> {
     let mut writer = transaction.writer(table);
     batches.iter().for_each(|batch| writer.append(batch).unwrap());
     writer.finish().unwrap()
@@ -168,7 +172,7 @@ fn expanded(form: Form<'_>) -> Option<usize> {
 }
 
 /// Every way to read a column gives what was written, and its statistics are those of its rows.
-fn check(random: &mut StdRng, segment: &Segment, column: usize, expected: &ArrayRef, what: &str) {
+pub(crate) fn check(random: &mut StdRng, segment: &Segment, column: usize, expected: &ArrayRef, what: &str) {
     let rows = segment.rows();
     let what = format!("{what} as {}", segment.encoding(column));
     assert_same(&segment.column(column), expected, &what);

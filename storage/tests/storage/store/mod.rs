@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod faults;
+mod forms;
 mod sim;
 mod types;
 
