@@ -50,11 +50,9 @@ pub fn parse_date(text: &[u8], conventions: &Conventions) -> Result<i32, Invalid
         Moment::Epoch => Ok(0),
         Moment::Given(found) => {
             let within = (YEAR_MIN..=DATE_YEAR_MAX).contains(&found.year);
-            let days = days_from_civil(found.year, found.month as u32, found.day as u32);
-            if !within || days < -EPOCH_JULIAN {
-                return Err(Invalid::Past("date"));
-            }
-            Ok(days as i32)
+            let days = within.then(|| days_from_civil(found.year, found.month as u32, found.day as u32));
+            let days = days.filter(|days| *days >= -EPOCH_JULIAN);
+            days.map(|days| days as i32).ok_or(Invalid::Past("date"))
         }
     }
 }
@@ -842,6 +840,9 @@ impl<'a> Reader<'a> {
             }
         }
         if self.seen & set::DAY_OF_YEAR != 0 {
+            if !(YEAR_MIN..=DATE_YEAR_MAX).contains(&found.year) {
+                return Err(Invalid::Past("date"));
+            }
             let day = days_from_civil(found.year, 1, 1) + self.day_of_year - 1;
             found.set_day(day);
         }

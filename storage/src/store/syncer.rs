@@ -1,17 +1,26 @@
 //! Syncs for those who do not wait on a thread of their own: one thread makes the log durable for as long as somebody asks, and
 //! calls all back whom a sync was for (group commit).
+//!
+//! Who was called back often commits again soon. A sync waits for as many as that, no longer than the last one took: all who
+//! commit one after the other share each sync then, where two halves of them would take turns at it.
 
 use super::log::{Log, Position};
 use crate::error::{Result, StorageError};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 type Then = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// Nobody waits longer for others to come.
+const PATIENCE_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 struct Queue {
     asked: Vec<(Position, Then)>,
+    /// The thread is woken when so many have asked.
+    wanted: usize,
     closed: bool,
 }
 
@@ -46,29 +55,48 @@ impl Syncer {
             }
         }
         drop(thread);
-        self.shared.queue.lock().asked.push((upto, then));
-        self.shared.changed.notify_one();
+        let mut queue = self.shared.queue.lock();
+        queue.asked.push((upto, then));
+        if queue.asked.len() >= queue.wanted {
+            self.shared.changed.notify_one();
+        }
     }
 }
 
 impl Shared {
     fn run(&self, log: &Log) {
+        // How many the last sync was for, and how long it took.
+        let (mut before, mut took) = (0, Duration::ZERO);
         loop {
-            let asked = {
-                let mut queue = self.queue.lock();
-                while queue.asked.is_empty() && !queue.closed {
-                    self.changed.wait(&mut queue);
-                }
-                std::mem::take(&mut queue.asked)
-            };
+            let asked = self.next(before, took);
             let Some(upto) = asked.iter().map(|(upto, _)| *upto).max() else {
                 return;
             };
+            let began = Instant::now();
             let synced = log.sync(upto);
+            (before, took) = (asked.len(), began.elapsed());
             for (_, then) in asked {
                 then(synced.clone());
             }
         }
+    }
+
+    /// Those whom the next sync is for; none where there is no more.
+    fn next(&self, before: usize, took: Duration) -> Vec<(Position, Then)> {
+        let mut queue = self.queue.lock();
+        let all = queue.asked.len() + before;
+        queue.wanted = 1;
+        while queue.asked.is_empty() && !queue.closed {
+            self.changed.wait(&mut queue);
+        }
+        queue.wanted = all;
+        let until = Instant::now() + took.min(PATIENCE_MAX);
+        while queue.asked.len() < all && !queue.closed {
+            if self.changed.wait_until(&mut queue, until).timed_out() {
+                break;
+            }
+        }
+        std::mem::take(&mut queue.asked)
     }
 }
 
