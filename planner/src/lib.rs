@@ -16,4 +16,4 @@ pub use pg::{error, outcome, settings, statement};
 pub use session::engine;
 pub use session::engine::{Engine, EngineOptions, STACK_BYTES};
 pub use session::login;
-pub use session::{Prepared, Session, SessionInfo};
+pub use session::{Ends, Prepared, Session, SessionInfo};

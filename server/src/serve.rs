@@ -12,14 +12,14 @@ use anyhow::Context;
 use parking_lot::RwLock;
 use pgwire::tokio::TlsAcceptor;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenon_planner::engine::{Engine, EngineOptions, Spill};
-use tenon_planner::session::Clients;
+use tenon_planner::session::{Clients, Ends};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +52,11 @@ pub struct Server {
     /// One permit a socket, connected or starting.
     sockets: Arc<Semaphore>,
     sockets_max: usize,
+}
+
+/// Clients over IPv4 at a socket for both kinds are named as such.
+fn canonical(end: SocketAddr) -> SocketAddr {
+    SocketAddr::new(end.ip().to_canonical(), end.port())
 }
 
 impl Server {
@@ -198,8 +203,14 @@ impl Server {
         keep_alive(&socket, self.client_stalled_timeout);
         tracing::debug!(%peer, "connection");
         let server = self.clone();
+        let own = socket.local_addr();
         tokio::spawn(async move {
-            wire::connection::serve(Box::new(socket), peer.ip(), server).await;
+            let server_end = own.unwrap_or_else(|_| SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0));
+            let ends = Ends {
+                client: canonical(peer),
+                server: canonical(server_end),
+            };
+            wire::connection::serve(Box::new(socket), ends, server).await;
             drop(permit);
         });
     }

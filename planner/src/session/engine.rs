@@ -115,6 +115,8 @@ pub struct Engine {
     sessions: AtomicU64,
     pinned: Arc<Pinned>,
     pub(crate) superusers: Arc<[String]>,
+    /// Microseconds since 1970, UTC.
+    pub(crate) start_us: i64,
 }
 
 /// Of a thread that plans or runs queries: plans are walked by recursion. Only what is used is memory.
@@ -191,6 +193,7 @@ impl Engine {
             sessions: activity.clone(),
         };
         Ok(Arc::new(Engine {
+            start_us: crate::pg::functions::session::now_us(),
             services: Arc::new(services),
             task,
             admission: Admission::new(options.max_concurrent_queries, options.query_threads),

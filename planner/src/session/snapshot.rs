@@ -248,6 +248,7 @@ impl Session {
                 .as_ref()
                 .map_or(self.statement_start_us, |block: &Block| block.start_us),
             statement_start_us: self.statement_start_us,
+            server_start_us: self.engine.start_us,
             assignments: self.assignments.clone(),
             listed: self.listed(),
             dimensions: self.dimensions.clone(),

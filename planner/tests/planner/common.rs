@@ -42,6 +42,7 @@ impl Client {
             database: "tenon".into(),
             application_name: "test".into(),
             process_id: 42,
+            ends: None,
         })
     }
 

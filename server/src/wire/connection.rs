@@ -13,11 +13,10 @@ use crate::encode::Style;
 use crate::serve::Server;
 use pgwire::messages::startup::{BackendKeyData, SecretKey};
 use std::future::pending;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tenon_planner::error::{Result, SqlError, state};
-use tenon_planner::session::{Session, SessionInfo, TransactionStatus};
+use tenon_planner::session::{Ends, Session, SessionInfo, TransactionStatus};
 use tenon_storage::heap::Account;
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -37,8 +36,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub type Socket = Box<dyn Stream>;
 
 /// Serves one accepted socket until it ends.
-pub async fn serve(socket: Socket, address: IpAddr, server: Arc<Server>) {
-    let started = match timeout(STARTUP_TIMEOUT, startup::start(socket, address, &server)).await {
+pub async fn serve(socket: Socket, ends: Ends, server: Arc<Server>) {
+    let started = match timeout(STARTUP_TIMEOUT, startup::start(socket, ends.client.ip(), &server)).await {
         Ok(Ok(Some(started))) => started,
         Ok(Ok(None)) => return,
         Ok(Err(failure)) => return log_end(&failure),
@@ -50,7 +49,7 @@ pub async fn serve(socket: Socket, address: IpAddr, server: Arc<Server>) {
         let _ = startup::refuse(started.input, started.output, error).await;
         return;
     };
-    let mut connection = match Connection::open(started, server).await {
+    let mut connection = match Connection::open(started, ends, server).await {
         Ok(connection) => connection,
         Err(failure) => return log_end(&failure),
     };
@@ -91,7 +90,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    async fn open(started: Started, server: Arc<Server>) -> Step<Self> {
+    async fn open(started: Started, ends: Ends, server: Arc<Server>) -> Step<Self> {
         let Started {
             input,
             mut output,
@@ -111,6 +110,7 @@ impl Connection {
             database,
             application_name,
             process_id: backend.pid,
+            ends: Some(ends),
         };
         let mut session = server.engine.session_of(info, &login);
         if let Err(error) = super::settings::apply(&mut session, &server, settings) {

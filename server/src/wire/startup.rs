@@ -47,8 +47,7 @@ pub struct Started {
 /// Runs the startup phase. `None`: the connection has done its work (a cancel request) or was told why it cannot go on.
 pub async fn start(socket: Socket, address: IpAddr, server: &Arc<Server>) -> Step<Option<Started>> {
     let mut peer = Peer {
-        // Clients over IPv4 at a socket for both are named as such.
-        address: address.to_canonical(),
+        address,
         tls: false,
         certificate: None,
     };

@@ -60,6 +60,9 @@ pub(super) fn sessions(binder: &Binder) -> Vec<Row> {
         }
         let time = |us: Option<i64>| us.map_or(Value::Null, Value::Time);
         shown.extend(row! {
+            "client_addr": session.info.ends.map(|ends| ends.client.ip().to_string()),
+            // As there, a client that came by no network has this.
+            "client_port": session.info.ends.map_or(-1, |ends| i32::from(ends.client.port())),
             "backend_start": Value::Time(session.start_us),
             "xact_start": time(session.transaction_us),
             "query_start": time(session.query_start_us),

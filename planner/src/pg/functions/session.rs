@@ -21,6 +21,7 @@ use datafusion::logical_expr::{
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub(crate) struct Facts {
     pub taken: Arc<Mutex<Taken>>,
     /// When the transaction and the statement began: microseconds since 1970, UTC.
     pub transaction_start_us: i64,
+    /// When the server began.
+    pub server_start_us: i64,
     pub statement_start_us: i64,
     /// What functions warn of, told after the statement.
     pub warnings: Arc<Mutex<Vec<String>>>,
@@ -72,6 +75,15 @@ pub(crate) struct Facts {
 
 /// Finds a relation of the snapshot along the path; 42P01 where there is none.
 pub(crate) type RelationNamed = for<'a> fn(&'a Facts, &str) -> Result<&'a Relation, SqlError>;
+
+/// As text: there is no type of addresses.
+fn address(end: Option<SocketAddr>) -> ScalarValue {
+    ScalarValue::Utf8View(end.map(|end| end.ip().to_string()))
+}
+
+fn port(end: Option<SocketAddr>) -> ScalarValue {
+    ScalarValue::Int32(end.map(|end| i32::from(end.port())))
+}
 
 impl Facts {
     /// The search path's schemas that exist; `all`: also those that are searched without being named there.
@@ -150,11 +162,13 @@ impl Facts {
                 let shown = timestamp_to_char(clock, Some(&local), pattern).ok().flatten();
                 text(&shown.unwrap_or_default())
             }
-            "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.transaction_start_us),
+            "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.server_start_us),
             "pg_is_in_recovery" | "pg_is_wal_replay_paused" => Some(ScalarValue::Boolean(Some(false))),
             "txid_current" => Some(ScalarValue::Int64(Some(self.transaction_start_us))),
-            "inet_client_addr" | "inet_server_addr" => Some(ScalarValue::Utf8View(None)),
-            "inet_client_port" | "inet_server_port" => Some(ScalarValue::Int32(None)),
+            "inet_client_addr" => Some(address(self.info.ends.map(|ends| ends.client))),
+            "inet_server_addr" => Some(address(self.info.ends.map(|ends| ends.server))),
+            "inet_client_port" => Some(port(self.info.ends.map(|ends| ends.client))),
+            "inet_server_port" => Some(port(self.info.ends.map(|ends| ends.server))),
             "pg_advisory_unlock_all" | "pg_advisory_lock" | "pg_advisory_lock_shared" | "pg_advisory_xact_lock" => {
                 self.used.store(true, Ordering::Relaxed);
                 return Some(ConstantFunction::void(name));

@@ -20,6 +20,7 @@ use derived::Values;
 pub(crate) use derived::{Limits, Watching};
 use known::{KNOWN, find};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// What `server_version` says: the PostgreSQL release whose behaviour clients may expect.
@@ -33,6 +34,15 @@ pub struct SessionInfo {
     pub database: String,
     pub application_name: String,
     pub process_id: i32,
+    /// None: it came by no network.
+    pub ends: Option<Ends>,
+}
+
+/// Both ends of a client's connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    pub client: SocketAddr,
+    pub server: SocketAddr,
 }
 
 /// A setting as `SHOW ALL` and `pg_settings` tell it.
