@@ -51,8 +51,8 @@ pub(crate) fn table(transaction: &mut Transaction, types: &[SqlType]) -> Arc<Tab
     transaction.create_table("public", "t", definition).unwrap()
 }
 
-/// A few values of a type: its ends, neighbours, and such as only compare as equal.
-fn pool(random: &mut StdRng, sql_type: SqlType) -> ArrayRef {
+/// A few values of a type: its ends, neighbours, and such as only compare as equal; with `long` a text that no dictionary takes.
+fn pool(random: &mut StdRng, sql_type: SqlType, long: bool) -> ArrayRef {
     let data_type = sql_type.data_type();
     macro_rules! numbers {
         ($t:ty, $values:expr) => {
@@ -86,16 +86,10 @@ fn pool(random: &mut StdRng, sql_type: SqlType) -> ArrayRef {
         }
         _ => {
             let many: Vec<String> = (0..40).map(|at| format!("many of them {at}")).collect();
-            let texts = [
-                "",
-                "a",
-                "of twelve by",
-                "of thirteen b",
-                "of thirteen c",
-                "żó",
-                &"long ".repeat(300),
-            ];
-            let strings = texts.into_iter().chain(many.iter().map(String::as_str));
+            let texts = ["", "a", "of twelve by", "of thirteen b", "of thirteen c", "żó"];
+            let long = long.then(|| "long ".repeat(300));
+            let strings = texts.into_iter().chain(long.as_deref());
+            let strings = strings.chain(many.iter().map(String::as_str));
             let strings: ArrayRef = Arc::new(StringViewArray::from_iter_values(strings));
             cast(&strings, &data_type).unwrap()
         }
@@ -107,7 +101,8 @@ pub(crate) const WAYS: [&str; 8] = ["one", "null", "long", "longer", "short", "m
 
 /// Rows of values and nulls that repeat in one of [`WAYS`].
 pub(crate) fn column(random: &mut StdRng, sql_type: SqlType, rows: usize, way: &str) -> ArrayRef {
-    let pool = pool(random, sql_type);
+    // Texts that do not repeat one behind the other are those that a dictionary is for.
+    let pool = pool(random, sql_type, way != "none");
     let null_share = *[0.0, 0.0, 0.3].choose(random).unwrap();
     let mut picked: Vec<Option<u32>> = vec![];
     let value =
