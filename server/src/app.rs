@@ -120,6 +120,7 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
                 _ = terminate.recv() => break tracing::info!("SIGTERM: the server stops"),
                 _ = interrupt.recv() => break tracing::info!("SIGINT: the server stops"),
                 _ = hangup.recv() => server.reload(&config),
+                () = server.backends.reload.notified() => server.reload(&config),
             }
         }
         server.stop().await;

@@ -109,13 +109,14 @@ impl Files {
 
     /// What psql is told: who one is, or why not.
     fn psql(&self, server: &Server, how: &str, password: &str) -> Result<String> {
+        self.psql_of(server, how, password, "SELECT session_user")
+    }
+
+    /// What psql is told of a statement.
+    fn psql_of(&self, server: &Server, how: &str, password: &str, sql: &str) -> Result<String> {
         let port = server.address().port();
         let output = Command::new("psql")
-            .args([
-                &format!("host=127.0.0.1 port={port} {how}"),
-                "-XAtc",
-                "SELECT session_user",
-            ])
+            .args([&format!("host=127.0.0.1 port={port} {how}"), "-XAtc", sql])
             .env("PGPASSWORD", password)
             .current_dir(self.0.path())
             .output()?;
@@ -212,14 +213,35 @@ async fn rules() -> Result<()> {
         };
         ensure!(holds, "{user} by {how}: {found:?}, not {told:?}");
     }
-    // A file that is wrong changes nothing; a right one holds for those that come.
+    // A file that is wrong changes nothing; a right one holds for those that come, by a signal or as a superuser asks.
     let far = format!("user=far dbname=tenon {plain}");
-    for (rules, told) in [
-        ("host all all nowhere trust\n", entry("far", "no encryption")),
-        ("host all far 127.0.0.1/32 scram-sha-256\n", "far".to_string()),
+    for (rules, by_signal, told) in [
+        ("host all all nowhere trust\n", true, entry("far", "no encryption")),
+        (
+            "host all far,boss 127.0.0.1/32 scram-sha-256\n",
+            true,
+            "far".to_string(),
+        ),
+        (
+            "host all boss 127.0.0.1/32 scram-sha-256\n",
+            false,
+            entry("far", "no encryption"),
+        ),
     ] {
         files.write("hba", rules)?;
-        run("kill", &["-HUP", &server.pid().to_string()], files.0.path())?;
+        let reload = "SELECT pg_reload_conf()";
+        match by_signal {
+            true => run("kill", &["-HUP", &server.pid().to_string()], files.0.path())?,
+            false => {
+                let refused = files.psql_of(&server, &far, "farpw", reload)?;
+                ensure!(
+                    refused.contains("permission denied for function pg_reload_conf"),
+                    "{refused}"
+                );
+                let boss = format!("user=boss dbname=tenon {plain}");
+                ensure!(files.psql_of(&server, &boss, "secret", reload)? == "t");
+            }
+        }
         let begun = std::time::Instant::now();
         loop {
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -159,7 +159,7 @@ pub struct SettingArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     password_file: Option<String>,
 
-    /// Who may connect from where and by what proof: rules as of PostgreSQL's pg_hba.conf; SIGHUP reads it again [default: none]
+    /// Who may connect from where and by what proof: rules as of PostgreSQL's pg_hba.conf; SIGHUP or pg_reload_conf() reads it again [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     #[serde(skip_serializing_if = "Option::is_none")]
     hba_file: Option<String>,

@@ -12,6 +12,7 @@ use tenon_planner::error::{SqlError, state};
 use tenon_planner::session::Clients;
 use tenon_storage::heap::{Account, within};
 use tokio::io::AsyncRead;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -182,6 +183,8 @@ struct Registered {
 pub struct Backends {
     connections: Mutex<HashMap<i32, Registered>>,
     last_pid: AtomicI32,
+    /// Told when a session asks for the server's files to be read again.
+    pub reload: Notify,
 }
 
 impl Backends {
@@ -247,6 +250,10 @@ impl Clients for Backends {
 
     fn role(&self, pid: i32) -> Option<u32> {
         self.connections.lock().get(&pid).map(|known| known.role)
+    }
+
+    fn reload(&self) {
+        self.reload.notify_one();
     }
 }
 

@@ -1,4 +1,4 @@
-//! `pg_cancel_backend` and `pg_terminate_backend`: who may stop what another connection does, or end it.
+//! `pg_cancel_backend` and `pg_terminate_backend`: who may stop what another connection does, or end it; `pg_reload_conf`.
 
 use super::session::Facts;
 use crate::pg::error::{SqlError, state};
@@ -27,6 +27,18 @@ pub(super) fn stopped(facts: &Facts, ids: &Int32Array, ends: bool) -> Result<Boo
     let messages = missing.filter_map(|(id, _)| Some(format!("PID {} is not a PostgreSQL server process", id?)));
     facts.warnings.lock().extend(messages);
     Ok(stopped.into())
+}
+
+/// Has the server read its files again; 42501 for who is no superuser.
+pub(super) fn reloaded(facts: &Facts) -> Result<bool> {
+    if !facts.acting.superuser {
+        let message = "permission denied for function pg_reload_conf";
+        return Err(to_datafusion(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)));
+    }
+    if let Some(clients) = &facts.clients {
+        clients.reload();
+    }
+    Ok(true)
 }
 
 /// 42501 for who may not stop connections of a role.

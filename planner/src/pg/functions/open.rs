@@ -8,6 +8,8 @@ pub trait Clients: std::fmt::Debug + Send + Sync {
     fn terminate(&self, process_id: i32) -> bool;
     /// The role that connected; None: there is none of that id.
     fn role(&self, process_id: i32) -> Option<u32>;
+    /// Has the server read again what it can read again.
+    fn reload(&self);
 }
 
 /// What a session has open, for the system's tables.

@@ -1,6 +1,6 @@
 //! Functions about the session itself: who, where, when. Most are known when the statement is planned.
 
-use super::backends::stopped;
+use super::backends::{reloaded, stopped};
 use super::constant::{ConstantFunction, as_void};
 use super::notify::Pending;
 use super::open::{Clients, Listed};
@@ -198,6 +198,7 @@ impl Facts {
             "current_schemas" => Kind::CurrentSchemas,
             "pg_cancel_backend" => Kind::Cancel,
             "pg_terminate_backend" => Kind::Terminate,
+            "pg_reload_conf" => Kind::Reload,
             _ => return None,
         };
         self.used.store(true, Ordering::Relaxed);
@@ -221,6 +222,7 @@ enum Kind {
     CurrentSchemas,
     Cancel,
     Terminate,
+    Reload,
 }
 
 impl Kind {
@@ -235,6 +237,7 @@ impl Kind {
             Kind::SetConfig => Signature::exact(vec![text.clone(), text, DataType::Boolean], Volatility::Volatile),
             Kind::Sleep => Signature::exact(vec![DataType::Float64], Volatility::Volatile),
             Kind::CurrentSchemas => Signature::exact(vec![DataType::Boolean], Volatility::Stable),
+            Kind::Reload => Signature::nullary(Volatility::Volatile),
             // A number that is written is an int8 here.
             Kind::Cancel => Signature::one_of(
                 vec![exact(vec![DataType::Int32]), exact(vec![DataType::Int64])],
@@ -284,6 +287,7 @@ impl ScalarUDFImpl for SessionFunction {
             Kind::CurrentSchemas => "current_schemas",
             Kind::Cancel => "pg_cancel_backend",
             Kind::Terminate => "pg_terminate_backend",
+            Kind::Reload => "pg_reload_conf",
         }
     }
 
@@ -294,7 +298,7 @@ impl ScalarUDFImpl for SessionFunction {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.kind {
             Kind::CurrentSchemas => DataType::new_list(DataType::Utf8View, true),
-            Kind::Cancel | Kind::Terminate => DataType::Boolean,
+            Kind::Cancel | Kind::Terminate | Kind::Reload => DataType::Boolean,
             _ => DataType::Utf8View,
         })
     }
@@ -370,6 +374,7 @@ impl ScalarUDFImpl for SessionFunction {
                 let stopped = stopped(&self.facts, ids.as_primitive(), self.kind == Kind::Terminate)?;
                 Ok(ColumnarValue::Array(Arc::new(stopped)))
             }
+            Kind::Reload => Ok(ColumnarValue::Scalar(reloaded(&self.facts)?.into())),
             Kind::CurrentSchemas => {
                 let all = matches!(&args.args[0], ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))));
                 let schemas = self.facts.schemas(all).into_iter();
