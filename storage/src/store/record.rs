@@ -166,11 +166,12 @@ pub(super) fn read(file: &File, offset: u64, file_bytes: u64) -> io::Result<Opti
 pub(super) const PAYLOAD_AT: usize = HEADER_BYTES;
 
 /// Kind and bytes of the record at a place where one of these bytes is known to be, read into `room`, which is made larger where it is too
-/// small. The payload begins at `PAYLOAD_AT`; what is behind it is left of other records.
+/// small. The payload begins at `PAYLOAD_AT`; what is behind it is left of other records. `checked`: it was found sound before.
 pub(super) fn read_at(
     file: &File,
     path: &Path,
     place: RecordLocation,
+    checked: bool,
     mut room: MutableBuffer,
 ) -> Result<(Kind, Buffer)> {
     let wrong = |what: &dyn std::fmt::Display| damaged(path, place.offset, what);
@@ -191,7 +192,7 @@ pub(super) fn read_at(
     file.read_exact_at(record, place.offset)
         .map_err(|error| wrong(&error))?;
     let kind = record.first_chunk().and_then(parts).map(|(kind, ..)| kind);
-    match kind.filter(|_| is_sound(record)) {
+    match kind.filter(|_| checked || is_sound(record)) {
         Some(kind) => Ok((kind, room.into())),
         None => Err(wrong(&"a record's checksum is wrong")),
     }

@@ -20,7 +20,7 @@ use arrow::buffer::MutableBuffer;
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -87,6 +87,8 @@ struct Replay {
     places: HashMap<u64, RecordLocation>,
     /// Segments' records that were not checked: what is written later says that they were durable.
     trusted: Vec<RecordLocation>,
+    /// Files and offsets of segments' records that were.
+    checked: HashSet<(u64, u64)>,
     recovered: Recovered,
 }
 
@@ -104,6 +106,7 @@ impl Store {
             image: Image::new(OID_FIRST)?,
             places: HashMap::new(),
             trusted: Vec::new(),
+            checked: HashSet::new(),
             recovered: Recovered::default(),
         };
         let checkpointed = match files.checkpoints.last() {
@@ -117,6 +120,7 @@ impl Store {
         let Replay {
             image,
             places,
+            checked,
             mut recovered,
             ..
         } = replay;
@@ -137,6 +141,7 @@ impl Store {
         let source = Source::open(
             directory,
             image.segments().filter_map(|id| Some((id, *places.get(&id)?))),
+            checked,
         )?;
         let state = image.state(&sequences, |definition, images| {
             let rows = source.read(definition, images, budget, &progress)?;
@@ -263,8 +268,11 @@ impl Replay {
             move |error: std::io::Error| record::damaged(&path, offset, error)
         };
         let taken = Scan::new(&file, number, bytes).run(|found, trusted| {
-            if trusted && found.kind == Kind::Segment {
-                self.trusted.push(found.place);
+            if found.kind == Kind::Segment {
+                match trusted {
+                    true => self.trusted.push(found.place),
+                    false => drop(self.checked.insert((number, found.place.offset))),
+                }
             }
             let offset = found.place.offset;
             let taken = self.take(found.kind, &found.payload, found.place);
@@ -288,8 +296,8 @@ impl Replay {
     fn missing(&self, directory: &Path) -> StorageError {
         for place in &self.trusted {
             let path = Log::path_in(directory, place.file);
-            let checked =
-                opened(&path).and_then(|(file, _)| record::read_at(&file, &path, *place, MutableBuffer::default()));
+            let checked = opened(&path)
+                .and_then(|(file, _)| record::read_at(&file, &path, *place, false, MutableBuffer::default()));
             if let Err(error) = checked {
                 return error;
             }
@@ -337,13 +345,19 @@ impl Replay {
 /// Where the rows lie that are in use.
 struct Source {
     places: HashMap<u64, RecordLocation>,
+    /// Files and offsets of those that need not be checked again.
+    checked: HashSet<(u64, u64)>,
     logs: BTreeMap<u64, (File, PathBuf)>,
     /// Memory that records were read into and more can be: new memory costs the kernel as much as reading does.
     rooms: Mutex<Vec<MutableBuffer>>,
 }
 
 impl Source {
-    fn open(directory: &Path, places: impl Iterator<Item = (u64, RecordLocation)>) -> Result<Source> {
+    fn open(
+        directory: &Path,
+        places: impl Iterator<Item = (u64, RecordLocation)>,
+        checked: HashSet<(u64, u64)>,
+    ) -> Result<Source> {
         let places: HashMap<u64, RecordLocation> = places.collect();
         let mut logs = BTreeMap::new();
         for place in places.values() {
@@ -356,6 +370,7 @@ impl Source {
         }
         Ok(Source {
             places,
+            checked,
             logs,
             rooms: Mutex::default(),
         })
@@ -375,7 +390,8 @@ impl Source {
             let found = place.and_then(|place| Some((place, self.logs.get(&place.file)?)));
             let (place, (file, path)) = found.ok_or_else(|| StorageError::internal("rows without a place"))?;
             let room = self.rooms.lock().pop().unwrap_or_default();
-            let (kind, record) = record::read_at(file, path, place, room)?;
+            let checked = self.checked.contains(&(place.file, place.offset));
+            let (kind, record) = record::read_at(file, path, place, checked, room)?;
             let segment = match kind {
                 Kind::Segment => {
                     let rows_bytes = (place.bytes as usize).saturating_sub(size_of::<u64>());
