@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// Segments of so many rows lie in a record of their own.
 const ROWS_MAX: usize = 1 << 10;
 /// So do those whose rows take so many bytes, or more with others of their commit.
-pub(super) const BYTES_MAX: usize = 1 << 15;
+const BYTES_MAX: usize = 1 << 15;
 
 /// Alignment of a batch's buffers.
 const ALIGNMENT: usize = 8;

@@ -8,8 +8,9 @@
 //! A segment is written once, with the transaction that made it, and read from where it lies: checkpoints name places, and
 //! copy no rows but those of logs that are mostly garbage. A commit writes the segments that are new and what it changed of
 //! the catalog (`image`), and is acknowledged and seen by others when that is durable (`log`). After a crash the newest
-//! checkpoint is read, then the logs from its number on, then the rows (`recover`); a record that is not whole ends the
-//! last log, unless a later one says that it had been durable: then the file is damaged, and that is told by name and place.
+//! checkpoint is read, then the logs from its number on, then the rows (`recover`, `scan`, `read_rows`); a record that is not
+//! whole ends the last log, unless a later one says that it had been durable: then the file is damaged, and that is told by
+//! name and place.
 //!
 //! The design is that of log-structured storage (Rosenblum and Ousterhout 1992, sections 3 and 5), with redo-only commits, as
 //! no change reaches the disk before its transaction ends.
@@ -20,6 +21,7 @@ mod disk;
 mod image;
 mod inline;
 mod log;
+mod read_rows;
 mod record;
 mod recover;
 mod rows;

@@ -165,8 +165,9 @@ pub(super) fn read(file: &File, offset: u64, file_bytes: u64) -> io::Result<Opti
 /// Where `read_at` puts the payload of a record in what it gives: at a multiple of 8 bytes.
 pub(super) const PAYLOAD_AT: usize = HEADER_BYTES;
 
-/// Kind and bytes of the record at a place where one of these bytes is known to be, read into `room`, which is made larger where it is too
-/// small. The payload begins at `PAYLOAD_AT`; what is behind it is left of other records. `checked`: it was found sound before.
+/// Kind and bytes of the record at a place where one of these bytes is known to be, read into `room`, which is made larger
+/// where it is too small. The payload begins at `PAYLOAD_AT`; what is behind it is left of other records. `checked`: it was
+/// found sound before.
 pub(super) fn read_at(
     file: &File,
     path: &Path,
