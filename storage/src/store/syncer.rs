@@ -1,8 +1,8 @@
 //! Syncs for those who do not wait on a thread of their own: one thread makes the log durable for as long as somebody asks, and
 //! calls all back whom a sync was for (group commit).
 //!
-//! Who was called back often commits again soon. A sync waits for half of all who did lately, no longer than the last one took:
-//! the two halves take turns, one at the disk and one at its next statement.
+//! Who was called back often commits again soon. A sync waits for as many as that, no longer than the last one took: all who
+//! commit one after the other share each sync then, where two halves of them would take turns at it.
 
 use super::log::{Log, Position};
 use crate::error::{Result, StorageError};
@@ -84,14 +84,14 @@ impl Shared {
     /// Those whom the next sync is for; none where there is no more.
     fn next(&self, before: usize, took: Duration) -> Vec<(Position, Then)> {
         let mut queue = self.queue.lock();
-        let half = (queue.asked.len() + before).div_ceil(2);
+        let all = queue.asked.len() + before;
         queue.wanted = 1;
         while queue.asked.is_empty() && !queue.closed {
             self.changed.wait(&mut queue);
         }
-        queue.wanted = half;
+        queue.wanted = all;
         let until = Instant::now() + took.min(PATIENCE_MAX);
-        while queue.asked.len() < half && !queue.closed {
+        while queue.asked.len() < all && !queue.closed {
             if self.changed.wait_until(&mut queue, until).timed_out() {
                 break;
             }
