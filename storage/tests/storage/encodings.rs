@@ -1,4 +1,6 @@
 //! Columns of every type in every form that they may get, against the arrays that they were written from.
+//!
+//! More than 400 lines because all tests of forms share what makes columns and what checks them.
 
 use arrow::array::*;
 use arrow::buffer::NullBuffer;

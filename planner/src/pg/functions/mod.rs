@@ -1,5 +1,6 @@
 //! Functions that PostgreSQL has and DataFusion lacks.
 
+mod addresses;
 pub(crate) mod aggregate;
 pub(crate) mod array;
 pub(crate) mod array_literal;

@@ -1,5 +1,6 @@
 //! Functions about the session itself: who, where, when. Most are known when the statement is planned.
 
+use super::addresses;
 use super::backends::{reloaded, stopped};
 use super::constant::{ConstantFunction, as_void};
 use super::notify::Pending;
@@ -21,7 +22,6 @@ use datafusion::logical_expr::{
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -75,15 +75,6 @@ pub(crate) struct Facts {
 
 /// Finds a relation of the snapshot along the path; 42P01 where there is none.
 pub(crate) type RelationNamed = for<'a> fn(&'a Facts, &str) -> Result<&'a Relation, SqlError>;
-
-/// As text: there is no type of addresses.
-fn address(end: Option<SocketAddr>) -> ScalarValue {
-    ScalarValue::Utf8View(end.map(|end| end.ip().to_string()))
-}
-
-fn port(end: Option<SocketAddr>) -> ScalarValue {
-    ScalarValue::Int32(end.map(|end| i32::from(end.port())))
-}
 
 impl Facts {
     /// The search path's schemas that exist; `all`: also those that are searched without being named there.
@@ -165,10 +156,6 @@ impl Facts {
             "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.server_start_us),
             "pg_is_in_recovery" | "pg_is_wal_replay_paused" => Some(ScalarValue::Boolean(Some(false))),
             "txid_current" => Some(ScalarValue::Int64(Some(self.transaction_start_us))),
-            "inet_client_addr" => Some(address(self.info.ends.map(|ends| ends.client))),
-            "inet_server_addr" => Some(address(self.info.ends.map(|ends| ends.server))),
-            "inet_client_port" => Some(port(self.info.ends.map(|ends| ends.client))),
-            "inet_server_port" => Some(port(self.info.ends.map(|ends| ends.server))),
             "pg_advisory_unlock_all" | "pg_advisory_lock" | "pg_advisory_lock_shared" | "pg_advisory_xact_lock" => {
                 self.used.store(true, Ordering::Relaxed);
                 return Some(ConstantFunction::void(name));
@@ -177,7 +164,7 @@ impl Facts {
                 Some(ScalarValue::Boolean(Some(true)))
             }
             "pg_my_temp_schema" => Some(ScalarValue::Int32(Some(0))),
-            _ => None,
+            _ => addresses::value(name, self.info.ends),
         };
         if let Some(value) = value {
             self.used.store(true, Ordering::Relaxed);
