@@ -225,6 +225,11 @@ impl StorageError {
         ))
     }
 
+    /// Data that is not as it was written.
+    pub(crate) fn corrupted(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::DataCorrupted, what)
+    }
+
     /// A bug of ours.
     pub fn internal(what: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Internal, what.to_string())

@@ -8,7 +8,7 @@ use super::narrow::{Differences, Frame, NarrowColumn};
 use super::run_length;
 use super::text::{self, TextColumn};
 use crate::arena::Piece;
-use crate::error::{ErrorKind, Result, StorageError};
+use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::statistics::{Bound, ColumnStatistics};
 use arrow::array::*;
@@ -61,7 +61,7 @@ impl StoredColumn {
             DataType::UInt16 => Differences::U16(self.array.as_primitive::<UInt16Type>().values().clone()),
             DataType::UInt32 => Differences::U32(self.array.as_primitive::<UInt32Type>().values().clone()),
             DataType::UInt64 => Differences::U64(self.array.as_primitive::<UInt64Type>().values().clone()),
-            other => return Err(corrupted(format!("differences of type {other}"))),
+            other => return Err(StorageError::corrupted(format!("differences of type {other}"))),
         };
         Ok(Some((base, differences)))
     }
@@ -79,7 +79,7 @@ impl StoredColumn {
         let counted = own.rows == self.array.len() as u64 && own.null_count == self.array.null_count() as u64;
         match bounded && counted {
             true => Ok(()),
-            false => Err(corrupted("the statistics of a column are not its own")),
+            false => Err(StorageError::corrupted("the statistics of a column are not its own")),
         }
     }
 
@@ -310,8 +310,4 @@ pub(super) fn plan(
         Some(plan) => Ok(plan),
         None => EncodingPlan::new(vec![column.rows(data_type)?], dictionary, rows, budget),
     }
-}
-
-fn corrupted(what: impl Into<String>) -> StorageError {
-    StorageError::new(ErrorKind::DataCorrupted, what.into())
 }

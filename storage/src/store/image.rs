@@ -10,7 +10,7 @@ use crate::catalog::{
     TableVersion, View,
 };
 use crate::enum_type::EnumType;
-use crate::error::{ErrorKind, Result, StorageError};
+use crate::error::{Result, StorageError};
 use crate::segment::Segment;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
@@ -355,7 +355,8 @@ impl Image {
         }
         for partition in partitions {
             let root = state.table_by_oid(partition.root).cloned();
-            let root = root.ok_or_else(|| corrupted(format!("partition {} has no table", partition.name)))?;
+            let root =
+                root.ok_or_else(|| StorageError::corrupted(format!("partition {} has no table", partition.name)))?;
             let columns = &root.definition().columns;
             let partition = partition.aligned(columns, root.definition());
             put(&mut state, Relation::Partition(Arc::new(partition)))?;
@@ -369,14 +370,10 @@ fn put(state: &mut DatabaseState, relation: Relation) -> Result<()> {
     let name = format!("{}.{}", relation.schema_name(), relation.name());
     match state.put(relation) {
         true => Ok(()),
-        false => Err(corrupted(format!("relation {name} is in no schema"))),
+        false => Err(StorageError::corrupted(format!("relation {name} is in no schema"))),
     }
 }
 
 fn columns(bytes: &[u8]) -> Result<SchemaRef> {
     Ok(StreamReader::try_new(bytes, None)?.schema())
-}
-
-pub(super) fn corrupted(what: impl Into<String>) -> StorageError {
-    StorageError::new(ErrorKind::DataCorrupted, what)
 }

@@ -7,9 +7,8 @@
 //! The batch has no schema: its columns are those of the table, with strings as they are without views. A table whose columns
 //! become others has other segments.
 
-use super::image::corrupted;
 use crate::catalog::TableDefinition;
-use crate::error::Result;
+use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::segment::Segment;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -140,14 +139,14 @@ pub(super) fn decode(
 ) -> Result<Arc<Segment>> {
     let segments = parts(payload).map_or_else(Vec::new, |parts| parts.segments);
     let rows = segments.into_iter().find(|(own, _)| *own == id);
-    let (_, rows) = rows.ok_or_else(|| corrupted("a commit has no such rows"))?;
+    let (_, rows) = rows.ok_or_else(|| StorageError::corrupted("a commit has no such rows"))?;
     let parts = rows
         .split_first_chunk()
         .and_then(|(bytes, rest)| rest.split_at_checked(u32::from_le_bytes(*bytes) as usize));
-    let (message, data) = parts.ok_or_else(|| corrupted("a commit's rows are not whole"))?;
-    let message = root_as_message(message).map_err(|error| corrupted(error.to_string()))?;
+    let (message, data) = parts.ok_or_else(|| StorageError::corrupted("a commit's rows are not whole"))?;
+    let message = root_as_message(message).map_err(|error| StorageError::corrupted(error.to_string()))?;
     let batch = message.header_as_record_batch();
-    let batch = batch.ok_or_else(|| corrupted("a commit's rows are none"))?;
+    let batch = batch.ok_or_else(|| StorageError::corrupted("a commit's rows are none"))?;
     let columns = definition.columns.iter().map(|column| column.sql_type.data_type());
     let fields = columns.map(|data_type| Field::new("", stored_type(data_type), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));

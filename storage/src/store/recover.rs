@@ -2,7 +2,7 @@
 
 use super::checkpoint::Checkpoint;
 use super::disk::Disk;
-use super::image::{Delta, Image, corrupted};
+use super::image::{Delta, Image};
 use super::inline;
 use super::log::Log;
 use super::read_rows::{Progress, Source};
@@ -300,21 +300,22 @@ impl Replay {
                 return error;
             }
         }
-        corrupted("rows of a table were never written")
+        StorageError::corrupted("rows of a table were never written")
     }
 
     fn take(&mut self, kind: Kind, payload: &[u8], place: RecordLocation) -> Result<()> {
-        let json = |error: serde_json::Error| corrupted(error.to_string());
+        let json = |error: serde_json::Error| StorageError::corrupted(error.to_string());
         match kind {
             Kind::Segment => {
                 let number = payload.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-                let number = number.ok_or_else(|| corrupted("a segment without a number"))?;
+                let number = number.ok_or_else(|| StorageError::corrupted("a segment without a number"))?;
                 self.places.insert(number, place);
             }
             Kind::Commit | Kind::CommitWithRows => {
                 let changes = match kind {
                     Kind::CommitWithRows => {
-                        let parts = inline::parts(payload).ok_or_else(|| corrupted("a commit's rows are not whole"))?;
+                        let parts = inline::parts(payload)
+                            .ok_or_else(|| StorageError::corrupted("a commit's rows are not whole"))?;
                         self.places.extend(parts.segments.iter().map(|(id, _)| (*id, place)));
                         parts.changes
                     }
@@ -324,7 +325,7 @@ impl Replay {
                 self.places.extend(std::mem::take(&mut delta.places));
                 let unknown = self.image.apply(delta);
                 if unknown > 0 {
-                    return Err(corrupted("a commit changes a table that is not there"));
+                    return Err(StorageError::corrupted("a commit changes a table that is not there"));
                 }
                 self.recovered.commits += 1;
             }
@@ -334,7 +335,7 @@ impl Replay {
                     self.image.advance(oid, value, is_called);
                 }
             }
-            Kind::Checkpoint => return Err(corrupted("a checkpoint within a log")),
+            Kind::Checkpoint => return Err(StorageError::corrupted("a checkpoint within a log")),
         }
         Ok(())
     }

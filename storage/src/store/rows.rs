@@ -14,9 +14,8 @@
 //! The fields of segments of many rows tell more in their metadata, which servers that do not know it leave aside: the type
 //! that the table had, whether the column was in runs, and its statistics where those are small beside it.
 
-use super::image::corrupted;
 use crate::catalog::TableDefinition;
-use crate::error::Result;
+use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
 use crate::segment::{
     Codes, DictionaryColumn, Differences, Form, NarrowColumn, Segment, StoredColumn, StoredForm, TextColumn, is_encoded,
@@ -161,9 +160,9 @@ pub(super) fn decode(
     while batch.is_none() && !bytes.is_empty() {
         batch = decoder.decode(&mut bytes)?;
     }
-    let batch = batch.ok_or_else(|| corrupted("a segment has no rows"))?;
+    let batch = batch.ok_or_else(|| StorageError::corrupted("a segment has no rows"))?;
     if batch.num_columns() != definition.columns.len() {
-        return Err(corrupted(format!(
+        return Err(StorageError::corrupted(format!(
             "a segment has {} columns, its table {}",
             batch.num_columns(),
             definition.columns.len()
@@ -190,7 +189,7 @@ fn stored(array: &ArrayRef, field: &Field, data_type: &DataType) -> Result<Store
     let metadata = field.metadata();
     let base = metadata.get(BASE).map(|base| {
         let read = base.parse::<i128>();
-        read.map_err(|_| corrupted(format!("a base is \"{base}\"")))
+        read.map_err(|_| StorageError::corrupted(format!("a base is \"{base}\"")))
     });
     let same_type = metadata.get(TYPE).is_some_and(|own| *own == data_type.to_string());
     let form = match metadata.get(RUNS).filter(|_| same_type).map(String::as_str) {
@@ -203,7 +202,7 @@ fn stored(array: &ArrayRef, field: &Field, data_type: &DataType) -> Result<Store
         .filter(|_| form == StoredForm::Same)
         .map(|text| {
             let read = ColumnStatistics::of_text(text);
-            read.ok_or_else(|| corrupted("statistics of a column cannot be read"))
+            read.ok_or_else(|| StorageError::corrupted("statistics of a column cannot be read"))
         });
     Ok(StoredColumn {
         array: array.clone(),
