@@ -47,6 +47,11 @@ impl Report {
     fn time(&self, phase: impl Into<Cow<'static, str>>) -> Time {
         MetricBuilder::new(&self.metrics).subset_time(phase, self.partition)
     }
+
+    fn bytes(&self, of_what: &'static str, bytes: u64) {
+        let gauge = MetricBuilder::new(&self.metrics).gauge(of_what, self.partition);
+        gauge.set(bytes as usize);
+    }
 }
 
 /// Why a fragment does not run on the device; None: there is none to run on.
@@ -144,10 +149,8 @@ async fn try_run(
         Err(why) => return Ok(Err(Some(why))),
     };
     let mut work = compiled.work();
-    if let Some(streamed) = &streamed {
-        // It is copied each time.
-        work.absent_bytes = work.absent_bytes.max(streamed.bytes);
-    }
+    // They are copied each time.
+    work.absent_bytes = work.absent_bytes.max(streamed.bytes);
     let failed = |error: GpuError| {
         device::failed(&error);
         error.to_string()
@@ -167,24 +170,28 @@ async fn try_run(
         in_background(compiled);
         return Ok(Err(Some("its code is being compiled".into())));
     }
-    if !wished && streamed.is_some() && !pays(true) {
+    if !wished && !streamed.is_empty() && !pays(true) {
         return Ok(Err(Some(work.told(&machine, cores))));
     }
     if !wished && !options.wait_for_compile && !pays(true) {
         in_background(compiled);
         return Ok(Err(Some("its columns are being copied to the GPU".into())));
     }
+    report.bytes("bytes_read", work.read_bytes);
+    report.bytes("bytes_to_gpu", work.absent_bytes);
+    report.bytes("state_bytes", fragment.array_bytes());
     let _queued = Queued::enter(Some(work.gpu_s(&machine)));
     // What runs again is under way at once and over soon: another thread would wake up too late.
-    let at_hand = ready.filter(|_| work.absent_bytes == 0 && streamed.is_none() && !fragment.waits());
+    let at_hand = ready.filter(|_| work.absent_bytes == 0 && streamed.is_empty() && !fragment.waits());
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
     let steps = fragment.steps.iter().map(|step| {
-        let source = step.pipeline().map(|own| own.source);
-        report.time(match (source, &streamed) {
-            (Some(Source::Scan(scan)), Some(own)) if scan == own.scan => {
-                format!("{} in {} chunks", step.name(), own.chunks.len())
-            }
-            _ => step.name().to_string(),
+        let chunked = match step.pipeline().map(|own| own.source) {
+            Some(Source::Scan(scan)) => streamed.of(scan),
+            _ => None,
+        };
+        report.time(match chunked {
+            Some(own) => format!("{} in {} chunks", step.name(), own.chunks.len()),
+            None => step.name().to_string(),
         })
     });
     let steps: Vec<Time> = [report.time("arrays")].into_iter().chain(steps).collect();
@@ -200,7 +207,7 @@ async fn try_run(
         let run = async {
             let mut running = {
                 let _timer = launching.timer();
-                Running::start(fragment, ready, device, None, &AtomicBool::new(false)).map_err(failed)?
+                Running::start(fragment, ready, device, &streamed, &AtomicBool::new(false)).map_err(failed)?
             };
             {
                 let _timer = waiting.timer();
@@ -216,7 +223,7 @@ async fn try_run(
         let mut running = {
             let _timer = launching.timer();
             let ready = compiled.ready(device).map_err(failed)?;
-            Running::start(&compiled.fragment, ready, device, streamed.as_ref(), cancelled).map_err(failed)?
+            Running::start(&compiled.fragment, ready, device, &streamed, cancelled).map_err(failed)?
         };
         {
             let _timer = waiting.timer();

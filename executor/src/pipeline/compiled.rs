@@ -185,7 +185,7 @@ impl Compiled {
     }
 
     /// How it keeps within so many bytes of device memory.
-    pub fn streamed(&self, limit: u64) -> Translated<Option<Streamed>> {
+    pub fn streamed(&self, limit: u64) -> Translated<Streamed> {
         Streamed::within(&self.fragment, &self.bytes, limit)
     }
 

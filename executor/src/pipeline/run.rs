@@ -25,8 +25,8 @@ use super::streamed::{Chunk, Streamed, stream as stream_through};
 /// Threads that compile a fragment's pipelines.
 const COMPILERS_MAX: usize = 8;
 
-/// How long a run is looked at all the time, before who waits for it sleeps between looks.
-const LOOK_FOR: Duration = Duration::from_millis(10);
+/// How long a run is looked at all the time, before who waits for it sleeps between looks: a sleep may last two milliseconds.
+const LOOK_FOR: Duration = Duration::from_millis(30);
 
 /// What of a fragment's pipelines is the same in every run: their code on the device, and the texts, literals of texts and
 /// functions of codes that it reads.
@@ -114,24 +114,24 @@ impl OnDevice {
 }
 
 impl Running {
-    /// `streamed`: which scan's columns go to the device in chunks.
+    /// `streamed`: which scans' columns go to the device in chunks.
     pub fn start(
         fragment: &Fragment,
         ready: Arc<Ready>,
         device: &Device,
-        streamed: Option<&Streamed>,
+        streamed: &Streamed,
         cancelled: &AtomicBool,
     ) -> Result<Running> {
         let stream = device.stream()?;
         let mut scans = vec![];
         for (at, scan) in fragment.scans.iter().enumerate() {
             check(cancelled)?;
-            scans.push(match streamed {
-                Some(streamed) if streamed.scan == at => OnDevice {
+            scans.push(match streamed.of(at) {
+                Some(_) => OnDevice {
                     columns: vec![],
                     tiles: table_tiles(&stream, &scan.table)?,
                 },
-                _ => OnDevice::of(&stream, scan)?,
+                None => OnDevice::of(&stream, scan)?,
             });
         }
         let begun = stream.record()?;
@@ -160,13 +160,17 @@ impl Running {
             check(cancelled)?;
             match step {
                 Step::Pipeline(own) => {
-                    match (own.source, streamed) {
-                        (Source::Scan(scan), Some(streamed)) if scan == streamed.scan => {
-                            let source = (&fragment.scans[scan], streamed);
+                    let chunked = match own.source {
+                        Source::Scan(scan) => streamed.of(scan),
+                        _ => None,
+                    };
+                    match chunked {
+                        Some(chunked) => {
+                            let source = (&fragment.scans[chunked.scan], chunked);
                             let launch = |chunk: &Chunk| running.launch(pipelines, own, Some(chunk));
                             stream_through(source, &running.stream, cancelled, launch)?;
                         }
-                        _ => running.launch(pipelines, own, None)?,
+                        None => running.launch(pipelines, own, None)?,
                     }
                     pipelines += 1;
                 }

@@ -1,5 +1,5 @@
 //! A fragment whose columns do not fit device memory: its largest scan goes there a few segments at a time, under the pipeline
-//! that reads it, while the groups and tables that this makes stay.
+//! that reads it, while the groups and tables that this makes stay; the next largest, too, until all fits.
 //!
 //! Copies are in a stream of their own. While one chunk is read, the next is copied; a third waits until the first was read.
 
@@ -21,37 +21,61 @@ const CHUNK_BYTES_MAX: u64 = 256 << 20;
 /// Chunks that are on the device at once.
 const CHUNKS_AT_ONCE: u64 = 2;
 
-/// Which scan goes to the device in chunks, and the segments of each.
-pub struct Streamed {
+/// A scan that goes to the device in chunks, and the segments of each.
+pub struct StreamedScan {
     pub scan: usize,
-    pub bytes: u64,
     pub chunks: Vec<Range<usize>>,
 }
 
+/// The scans that do, and the bytes of all of them together.
+#[derive(Default)]
+pub struct Streamed {
+    pub bytes: u64,
+    scans: Vec<StreamedScan>,
+}
+
 impl Streamed {
-    /// How a fragment, of whose scans' columns these are the bytes, keeps within so many bytes; None: as it is.
-    pub fn within(fragment: &Fragment, columns: &[Vec<u64>], limit: u64) -> std::result::Result<Option<Self>, String> {
+    /// How a fragment, of whose scans' columns these are the bytes, keeps within so many bytes; of no scans: as it is.
+    pub fn within(fragment: &Fragment, columns: &[Vec<u64>], limit: u64) -> std::result::Result<Self, String> {
         let sizes: Vec<u64> = columns.iter().map(|bytes| bytes.iter().sum()).collect();
         let all = sizes
             .iter()
             .fold(fragment.array_bytes(), |sum, bytes| sum.saturating_add(*bytes));
         if all <= limit {
-            return Ok(None);
+            return Ok(Self::default());
         }
-        let refused = || {
-            let mb = |bytes: u64| bytes >> 20;
-            format!("{} MiB of device memory, {} are there", mb(all), mb(limit))
-        };
-        let scans = (0..sizes.len()).filter(|&scan| is_streamable(fragment, scan));
-        let scan = scans.max_by_key(|&scan| sizes[scan]).ok_or_else(refused)?;
-        let room = limit.saturating_sub(all - sizes[scan]);
-        let segments = fragment.scans[scan].table.segments();
-        let chunks = chunks(segments.iter().map(|segment| segment.rows() as u64), sizes[scan], room);
-        Ok(Some(Self {
-            scan,
-            bytes: sizes[scan],
-            chunks: chunks.ok_or_else(refused)?,
-        }))
+        let mut largest: Vec<usize> = (0..sizes.len()).filter(|&scan| is_streamable(fragment, scan)).collect();
+        largest.sort_by_key(|&scan| std::cmp::Reverse(sizes[scan]));
+        let mut rest = all;
+        for taken in 1..=largest.len() {
+            rest -= sizes[largest[taken - 1]];
+            // Their pipelines run one after the other: each has all of the room.
+            let room = limit.saturating_sub(rest);
+            let chunked = largest[..taken].iter().map(|&scan| {
+                let segments = fragment.scans[scan].table.segments();
+                let chunks = chunks(segments.iter().map(|segment| segment.rows() as u64), sizes[scan], room)?;
+                Some(StreamedScan { scan, chunks })
+            });
+            if let Some(scans) = chunked.collect() {
+                let bytes = largest[..taken].iter().map(|&scan| sizes[scan]).sum();
+                return Ok(Self { bytes, scans });
+            }
+        }
+        let mb = |bytes: u64| bytes >> 20;
+        let (arrays, tables) = (mb(fragment.array_bytes()), mb(all - fragment.array_bytes()));
+        Err(format!(
+            "{arrays} MiB of device memory beside {tables} of columns, {} are there",
+            mb(limit)
+        ))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.scans.is_empty()
+    }
+
+    /// A scan's chunks, if it goes there in such.
+    pub fn of(&self, scan: usize) -> Option<&StreamedScan> {
+        self.scans.iter().find(|own| own.scan == scan)
     }
 }
 
@@ -137,6 +161,7 @@ impl Chunk {
             }
             descriptors.push((column, with_room(stream, || stream.upload(&own))?));
         }
+        made.send(stream)?;
         let before = |end: usize| tiles(all[..end].iter().map(|segment| segment.rows())).len() as u64;
         Ok(Self {
             descriptors,
@@ -149,7 +174,7 @@ impl Chunk {
 
 /// Launches a pipeline for each chunk, and waits for the last.
 pub fn stream(
-    (scan, streamed): (&Scan, &Streamed),
+    (scan, streamed): (&Scan, &StreamedScan),
     computing: &Stream,
     cancelled: &AtomicBool,
     mut launch: impl FnMut(&Chunk) -> Result<()>,

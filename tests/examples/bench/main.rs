@@ -1,6 +1,7 @@
 //! Benchmarks of a whole server, in this process and through its wire, beside DuckDB over the same rows.
 //!
 //! `bench tpch` times the 22 TPC-H queries, `bench growth` how their times grow with the scale factor (`--factors 1,3,10`),
+//! `bench budgets` how they grow as the device memory that each may have shrinks, `bench upload` how fast tables come to the device,
 //! `bench copy` loads `lineitem` in several ways, `bench planning` times the planner, `bench regret` compares the join
 //! operator that was chosen with all others (`--seconds 120`, `--rows-min 0`, `--rows-max 16777216`, `--csv FILE`),
 //! `bench join` times sums over a join of `--rows-max` rows a side, `bench clients` the queries of `--clients 16` at once,
@@ -14,6 +15,7 @@
 //! out. For `tpch` and `growth`: `--query N` (repeatable), `--set NAME=VALUE` (likewise); for `tpch` `--explain` prints EXPLAIN ANALYZE. CPU time is that of the whole
 //! process over one run: on a busy machine it tells more than the clock.
 
+mod budgets;
 mod clients;
 mod copy;
 mod growth;
@@ -26,6 +28,7 @@ mod served;
 mod small;
 mod store;
 mod tpch;
+mod upload;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -104,6 +107,8 @@ fn main() -> Result<()> {
     match benchmark.as_deref() {
         Some("tpch") => tpch::run(&options),
         Some("growth") => growth::run(&options),
+        Some("budgets") => budgets::run(&options),
+        Some("upload") => upload::run(&options),
         Some("copy") => copy::run(&options),
         Some("planning") => planning::run(&options),
         Some("regret") => run_regret(&options),
@@ -121,6 +126,8 @@ fn main() -> Result<()> {
              bench load [--url postgres://...] [--mix KIND:WEIGHT,...] [--clients 16] [--rate N] [--seconds 60] [--warm-up 5]\n             \
              [--points 100000] [--sf 1] [--seed N] [--csv FILE] [--svg FILE] [--threads 2]\n       \
              bench growth [--factors 1,3,10] [--query N]... [--set NAME=VALUE]... [--runs 5] [--threads 2]\n       \
+             bench upload [--sf 1] [--runs 5] [--threads 2]\n       \
+             bench budgets [--sf 1] [--query N]... [--set NAME=VALUE]... [--runs 5] [--threads 2]\n       \
              bench regret [--seconds 120] [--rows-min N] [--rows-max N] [--runs 5] [--threads 2] [--csv FILE]"
         ),
     }

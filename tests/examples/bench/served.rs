@@ -37,6 +37,10 @@ impl Served {
         Ok(Served { server, config })
     }
 
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
     pub fn database(&self) -> &Arc<Database> {
         self.server.engine.database()
     }

@@ -18,7 +18,7 @@ pub struct Measured {
     pub first_ms: f64,
     pub ms: f64,
     pub cpu_ms: f64,
-    rows: Vec<Vec<Option<String>>>,
+    pub rows: Vec<Vec<Option<String>>>,
 }
 
 pub fn run(options: &Options) -> Result<()> {

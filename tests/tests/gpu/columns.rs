@@ -13,7 +13,8 @@ pub async fn in_chunks() -> Result<()> {
         .batch_execute(
             "CREATE TABLE t AS SELECT g AS k, g % 7 AS v, CASE WHEN g % 5 > 0 THEN 'text ' || g % 11 END AS s \
              FROM generate_series(1, 400000) q (g); \
-             CREATE TABLE d AS SELECT g AS v, g * 10 AS w FROM generate_series(0, 5) q (g)",
+             CREATE TABLE d AS SELECT g AS v, g * 10 AS w FROM generate_series(0, 5) q (g); \
+             CREATE TABLE u AS SELECT g AS k, g % 1000 AS x FROM generate_series(1, 400000) q (g)",
         )
         .await?;
     for sql in [
@@ -22,6 +23,7 @@ pub async fn in_chunks() -> Result<()> {
         "SELECT d.w, sum(t.k), count(*) FROM t LEFT JOIN d ON t.v = d.v GROUP BY d.w ORDER BY d.w",
         "SELECT k, s FROM t WHERE v = 3 ORDER BY s, k DESC LIMIT 20",
         "SELECT count(*) FROM t WHERE k IN (SELECT v FROM t WHERE k % 3 = 0)",
+        "SELECT count(*), sum(t.v), sum(u.x) FROM t JOIN u ON t.k = u.k",
     ] {
         client.batch_execute("SET tenon.device = 'cpu'").await?;
         let expected = rows(&client, sql).await?;
@@ -38,14 +40,55 @@ pub async fn in_chunks() -> Result<()> {
         }
         client.batch_execute("SET tenon.gpu_memory_limit = '64MB'").await?;
     }
-    let sql = "EXPLAIN ANALYZE SELECT v, count(*), sum(k), count(s) FROM t GROUP BY v";
-    for (limit, streams) in [("64MB", false), ("2MB", true)] {
+    let one = "SELECT v, count(*), sum(k), count(s) FROM t GROUP BY v";
+    let two = "SELECT count(*), sum(t.v), sum(u.x) FROM t JOIN u ON t.k = u.k";
+    for (sql, limit, chunked) in [(one, "64MB", 0), (one, "2MB", 1), (two, "64MB", 0), (two, "5MB", 2)] {
         client
             .batch_execute(&format!("SET tenon.gpu_memory_limit = '{limit}'"))
             .await?;
-        let plan = rows(&client, sql).await?;
-        let says = |what: &str| plan.iter().flatten().flatten().any(|line| line.contains(what));
-        ensure!(says("Device: gpu") && says(" chunks ") == streams, "{limit}: {plan:?}");
+        let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+        let lines: Vec<&String> = plan.iter().flatten().flatten().collect();
+        let on_device = lines.iter().any(|line| line.contains("Device: gpu"));
+        let found: usize = lines.iter().map(|line| line.matches(" chunks ").count()).sum();
+        ensure!(on_device && found == chunked, "{limit}: {sql}: {plan:?}");
+    }
+    Ok(())
+}
+
+/// Joins whose build keys are all different, or not, which only their pipelines find out.
+pub async fn in_chains() -> Result<()> {
+    let server = Server::start_with(&[], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    client
+        .batch_execute(
+            "CREATE TABLE b AS SELECT g * 7919 % 9001 AS k, g * 7 % 1000 AS x, 'b' || g % 13 AS s \
+             FROM generate_series(1, 9000) q (g); \
+             CREATE TABLE c AS SELECT * FROM b UNION ALL SELECT 9000, 5, 'twice'; \
+             CREATE TABLE w AS SELECT k % 3000 AS k, x, s FROM b; \
+             CREATE TABLE p AS SELECT g * 7919 % 11003 - 500 AS k, g AS y FROM generate_series(1, 20000) q (g); \
+             CREATE TABLE n AS SELECT CASE WHEN g % 11 > 0 THEN g * 31 % 12007 END AS k, g AS y \
+             FROM generate_series(1, 5000) q (g)",
+        )
+        .await?;
+    for sql in [
+        "SELECT count(*), sum(x), sum(y) FROM BUILD b JOIN PROBE p ON b.k = p.k",
+        "SELECT b.s, count(*), sum(y) FROM PROBE p LEFT JOIN BUILD b ON b.k = p.k GROUP BY b.s ORDER BY b.s",
+        "SELECT count(*), sum(x), count(y), count(b.k) FROM BUILD b FULL JOIN PROBE p ON b.k = p.k",
+        "SELECT count(*), sum(y) FROM PROBE p WHERE k IN (SELECT k FROM BUILD b)",
+        "SELECT count(*), sum(y) FROM PROBE p WHERE NOT EXISTS (SELECT 1 FROM BUILD b WHERE b.k = p.k)",
+        "SELECT count(*), sum(x) FROM BUILD b WHERE k NOT IN (SELECT k FROM PROBE p WHERE k IS NOT NULL)",
+        "SELECT count(*), sum(b.x), sum(c.x) FROM BUILD b JOIN PROBE p ON b.k = p.k JOIN b c ON c.k = p.y",
+    ] {
+        for build in ["b", "c", "w"] {
+            for probe in ["p", "n"] {
+                let sql = sql.replace("BUILD", build).replace("PROBE", probe);
+                client.batch_execute("SET tenon.device = 'cpu'").await?;
+                let expected = rows(&client, &sql).await?;
+                client.batch_execute("SET tenon.device = 'gpu'").await?;
+                let own = rows(&client, &sql).await?;
+                ensure!(own == expected, "{sql}: {own:?} where the CPU has {expected:?}");
+            }
+        }
     }
     Ok(())
 }
