@@ -136,10 +136,12 @@ TENON_DEVICE u32 new_row(const PipelineParams& p, u32* count, u64 capacity) {
     return NO_ROW;
 }
 
-/// Rows of equal keys, or of equal hashes, as chains: `heads` has the last row put in, `next` the one before each. Rows are
-/// counted from 1 here; 0 ends a chain.
-TENON_DEVICE void chain(u32* heads, u32* next, u64 bucket, u32 row) {
-    next[row] = atomicExch(&heads[bucket], row + 1);
+/// Rows of equal keys, or of equal hashes, as chains: `heads` has the last row put in, `next` the one before each, `chained`,
+/// if there is one, whether any has. Rows are counted from 1 here; 0 ends a chain.
+TENON_DEVICE void chain(u32* heads, u32* next, u32* chained, u64 bucket, u32 row) {
+    const u32 before = atomicExch(&heads[bucket], row + 1);
+    next[row] = before;
+    if (chained && before && !ld_relaxed(chained)) st_relaxed(chained, 1u);
 }
 
 /// Groups by keys of WORDS words, in the order in which they come, with all STORED words of each key. A slot holds a group's

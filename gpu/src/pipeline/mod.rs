@@ -135,7 +135,7 @@ pub fn programs() -> Vec<Program> {
     let built = PipelineCode {
         tile: scan.tile.clone(),
         row: "u32 at = new_row(p, p.array<u32>(1), p.inputs[2]); \
-              if (at != NO_ROW) chain(p.array<u32>(3), p.array<u32>(4), mixed(0, stored_wide(s0, row)) & 15, at);"
+              if (at != NO_ROW) chain(p.array<u32>(3), p.array<u32>(4), p.array<u32>(5), mixed(0, stored_wide(s0, row)) & 15, at);"
             .into(),
         ..PipelineCode::default()
     };

@@ -25,6 +25,8 @@ pub struct Table {
     heads: usize,
     /// None: no two rows have one key.
     pub next: Option<usize>,
+    /// Whether two have, which their pipeline finds out; None: it does not.
+    chained: Option<usize>,
     index: Index,
     /// Of the keys.
     pub types: Vec<DataType>,
@@ -153,6 +155,7 @@ impl Table {
             return Ok(Table {
                 heads: made.count,
                 next: Some(made.count),
+                chained: None,
                 made,
                 index: Index::All,
                 types: vec![],
@@ -190,11 +193,17 @@ impl Table {
         let heads_at = flow.array(Input::Array(heads), "u32");
         let single = unique && matches!(index, Index::Range(_));
         let next = (!single).then(|| fragment.array(made.rows_max, 4, None));
+        // In a range of keys, rows of one place have one key.
+        let chained = (next.is_some() && matches!(index, Index::Range(_))).then(|| fragment.array(1, 4, Some(0)));
         match next {
             None => flow.line(&format!("{heads_at}[{bucket}] = at + 1;")),
             Some(next) => {
                 let next = flow.array(Input::Array(next), "u32");
-                flow.line(&format!("chain({heads_at}, {next}, {bucket}, at);"));
+                let chained = match chained {
+                    Some(chained) => flow.array(Input::Array(chained), "u32"),
+                    None => "nullptr".into(),
+                };
+                flow.line(&format!("chain({heads_at}, {next}, {chained}, {bucket}, at);"));
             }
         }
         let types: Vec<DataType> = keys.iter().map(|key| key.data_type.clone()).collect();
@@ -227,6 +236,7 @@ impl Table {
             made,
             heads,
             next,
+            chained,
             index,
             types,
             test,
@@ -266,7 +276,15 @@ impl Table {
     pub fn next_of(&self, flow: &mut Flow, head: &str) -> String {
         match self.next {
             Some(_) if matches!(self.index, Index::All) => format!("{head} - 1"),
-            Some(next) => format!("{}[{head} - 1]", flow.array(Input::Array(next), "const u32")),
+            Some(next) => {
+                let row = format!("{}[{head} - 1]", flow.array(Input::Array(next), "const u32"));
+                let Some(chained) = self.chained else { return row };
+                // Mostly no two rows have one key, and what is never read needs not come from the memory.
+                let name = format!("chained{chained}");
+                let array = flow.array(Input::Array(chained), "const u32");
+                flow.begin += &format!("    const bool {name} = {array}[0] != 0;\n");
+                format!("({name} ? {row} : 0u)")
+            }
             None => "0".into(),
         }
     }
