@@ -26,6 +26,7 @@ pub fn programs() -> Vec<Program> {
         primitives::select::programs,
         primitives::bitonic::programs,
         primitives::merge::programs,
+        primitives::pieces::programs,
         primitives::quick_sort::programs,
         primitives::sort_columns::programs,
         primitives::sort_strings::programs,

@@ -21,6 +21,9 @@ tuning! {
     MAP_ITEMS: u32 = 8;
     /// Packs of 16 bytes that a thread of a map holds.
     MAP_PACKS: u32 = 4;
+    /// Threads of a block that copies pieces of host memory, and the 16-byte words that each holds at once.
+    PIECES_THREADS: u32 = 256;
+    PIECES_WORDS: u32 = 4;
     /// Threads of a block in generated pipelines.
     PIPELINE_THREADS: u32 = 256;
     /// Rows that a block of a pipeline takes at once.

@@ -4,11 +4,12 @@
 //!
 //! More than 400 lines because the cache and what it holds know each other.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Instant;
 
-use super::stored::{Stored, width};
+use super::stored::{Stored, bytes, width};
 use crate::counts::COUNTS;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
@@ -16,6 +17,7 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use parking_lot::Mutex;
 use tenon_gpu::memory::DeviceBuffer;
 use tenon_gpu::pipeline::{SegmentColumn, Tile, tiles};
+use tenon_gpu::primitives::pieces::Pieces;
 use tenon_gpu::{GpuError, Result, Stream};
 use tenon_storage::{Codes, DeviceResidence, Differences, Expanded, Form, Segment, TableVersion};
 
@@ -128,22 +130,26 @@ pub fn is_there(table: &TableVersion, column: usize) -> bool {
     cache.tiles.contains_key(&table) && cache.tables.contains_key(&(table, column))
 }
 
-/// Columns of a table, loaded where they are not there yet: all copies are under way before the first is waited for.
+/// Columns of a table, loaded where they are not there yet: all copies are under way before the first is waited for. The
+/// largest columns go first: while the bus has those, the many small copies of the others are gathered.
 pub fn table_columns(stream: &Stream, table: &TableVersion, columns: &[usize]) -> Result<Vec<Arc<TableColumn>>> {
     let mut all: Vec<Option<Arc<TableColumn>>> = columns.iter().map(|&column| there(table, column)).collect();
     let absent: Vec<usize> = (0..columns.len()).filter(|&at| all[at].is_none()).collect();
     if !absent.is_empty() {
         let begun = Instant::now();
         let (mut made, mut loaded) = (Made::default(), vec![]);
-        let started = absent.iter().try_for_each(|&at| {
+        let mut order = absent;
+        order.sort_by_cached_key(|&at| Reverse(bytes(table, columns[at])));
+        let started = order.iter().try_for_each(|&at| {
             loaded.push(load_column(stream, table, columns[at], &mut made)?);
             Ok(())
         });
+        let started = started.and_then(|()| made.send(stream));
         // What is copied is the table's, which may go when this returns, or was made for it.
         stream.synchronize()?;
         started?;
         COUNTS.column_ns.add(begun.elapsed().as_nanos() as u64);
-        for (at, loaded) in absent.into_iter().zip(loaded) {
+        for (at, loaded) in order.into_iter().zip(loaded) {
             all[at] = Some(keep(table, loaded));
         }
     }
@@ -195,21 +201,28 @@ struct Loaded {
     held: Vec<Arc<Held>>,
 }
 
-/// Values that were made on the host to be copied, and are kept until they are.
+/// Values that were made on the host to be copied, and are kept until they are; and small copies that are made together.
 #[derive(Default)]
 pub struct Made {
     expanded: Vec<Expanded>,
     rows: usize,
+    pieces: Pieces,
 }
 
 /// Rows of such values, some 16 bytes each at most, after which copies are waited for.
 const MADE_ROWS_MAX: usize = 4 << 20;
 
 impl Made {
+    /// Puts into the stream what waits to be copied.
+    pub fn send(&mut self, stream: &Stream) -> Result<()> {
+        self.pieces.send(stream)
+    }
+
     fn keep(&mut self, stream: &Stream, expanded: Expanded, rows: usize) -> Result<()> {
         self.expanded.push(expanded);
         self.rows += rows;
         if self.rows > MADE_ROWS_MAX {
+            self.send(stream)?;
             stream.synchronize()?;
             self.expanded.clear();
             self.rows = 0;
@@ -405,25 +418,37 @@ impl Held {
 
     /// `codes`: where there are codes, these. The segment and `made` live until the stream was waited for.
     pub fn load((stream, made): (&Stream, &mut Made), segment: &Segment, column: usize, codes: bool) -> Result<Held> {
-        match segment.form(column) {
-            // Runs are told apart by rows on the device: each row gets its value.
-            Form::RunLength(own) => {
-                let expanded = own.expanded();
-                let held = Self::of_form(stream, expanded.form(), (segment, column), codes);
-                made.keep(stream, expanded, segment.rows())?;
-                held
-            }
-            form => Self::of_form(stream, form, (segment, column), codes),
+        let waiting = made.pieces.waiting();
+        // Runs are told apart by rows on the device: each row gets its value.
+        let expanded = match segment.form(column) {
+            Form::RunLength(own) => Some(own.expanded()),
+            _ => None,
+        };
+        let form = expanded
+            .as_ref()
+            .map_or_else(|| segment.form(column), |expanded| expanded.form());
+        let held = Self::of_form((stream, &mut made.pieces), form, (segment, column), codes);
+        if held.is_err() {
+            made.pieces.forget(waiting);
         }
+        if let Some(expanded) = expanded {
+            made.keep(stream, expanded, segment.rows())?;
+        }
+        held
     }
 
     /// A segment's column that is kept as `form`.
-    fn of_form(stream: &Stream, form: Form<'_>, (segment, column): (&Segment, usize), codes: bool) -> Result<Held> {
+    fn of_form(
+        (stream, pieces): (&Stream, &mut Pieces),
+        form: Form<'_>,
+        (segment, column): (&Segment, usize),
+        codes: bool,
+    ) -> Result<Held> {
         let refused = || GpuError::Invalid("a column that pipelines do not read".into());
         // SAFETY: these are buffers of the segment, which its table keeps until the caller has waited for the copies, or
         // of what `load` made, which the caller keeps so long.
-        let put = |bytes: &[u8]| unsafe { stream.upload_later(bytes) };
-        let made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
+        let mut put = |bytes: &[u8]| unsafe { pieces.upload_later(stream, bytes) };
+        let mut made = |values: &[u8], nulls: Option<&NullBuffer>, base, width| {
             let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
             let valid = nulls.map(|nulls| {
                 let bits = nulls.inner();
@@ -462,10 +487,13 @@ impl Held {
                 };
                 made(values, own.nulls.as_ref(), 0, width)
             }
-            Form::Text(own) => Ok(Held {
-                bytes: Some(put(own.data().as_slice())?),
-                ..made(own.offsets().inner().as_slice(), own.nulls(), 0, 4)?
-            }),
+            Form::Text(own) => {
+                let ends = made(own.offsets().inner().as_slice(), own.nulls(), 0, 4)?;
+                Ok(Held {
+                    bytes: Some(put(own.data().as_slice())?),
+                    ..ends
+                })
+            }
             Form::Plain(array) => {
                 let nulls = array.nulls();
                 if let Some(width) = width(&form) {

@@ -62,6 +62,11 @@ impl Stream {
         Ok(buffer)
     }
 
+    /// Whether kernels reach so much host memory at its own address: it is registered or pinned.
+    pub fn reaches(&self, host: *const u8, bytes: usize) -> bool {
+        staging::is_reached(self, host, bytes)
+    }
+
     /// The view's elements. Waits for all work of the stream so far.
     pub fn download<T: Element>(&self, source: DeviceView<'_, T>) -> Result<Vec<T>> {
         let mut target = Vec::with_capacity(source.len() as usize);

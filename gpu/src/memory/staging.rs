@@ -67,10 +67,13 @@ impl Drop for Ring {
     }
 }
 
+/// Whether kernels reach so much host memory at its own address.
+pub(super) fn is_reached(stream: &Stream, host: *const u8, bytes: usize) -> bool {
+    stream.device.registered.contains(host, bytes) || stream.device.host.contains(host, bytes)
+}
+
 fn is_direct(stream: &Stream, host: *const u8, bytes: usize) -> bool {
-    bytes < STAGED_BYTES_MIN
-        || stream.device.registered.contains(host, bytes)
-        || stream.device.host.contains(host, bytes)
+    bytes < STAGED_BYTES_MIN || is_reached(stream, host, bytes)
 }
 
 /// Puts the copy into the stream. The source may be reused on return if it was staged; if it was copied directly, once

@@ -8,6 +8,7 @@ pub mod gather_bits;
 pub mod histogram;
 pub mod map;
 pub mod merge;
+pub mod pieces;
 pub mod quick_sort;
 pub mod radix;
 pub mod read;

@@ -1,7 +1,9 @@
 //! Copies: staged, from pinned and registered memory, beside kernels.
 
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use tenon_gpu::number::Reduction;
 use tenon_gpu::primitives::fill::iota;
+use tenon_gpu::primitives::pieces::Pieces;
 use tenon_gpu::primitives::reduce::{reduce, reduce_into};
 use tenon_gpu::{Device, DeviceConfig, testing};
 
@@ -71,6 +73,47 @@ fn pinned_memory_is_bounded() {
     drop(device.pinned::<u8>(39 << 20).unwrap());
     assert_eq!(device.pinned::<u8>(5 << 20).unwrap().len(), 5 << 20);
     assert!(device.pinned::<u8>(41 << 20).is_err());
+}
+
+/// Slices of any length at any address, of pinned memory and of other; what is forgotten is not copied.
+#[test]
+fn small_copies_are_made_together() {
+    let mut random = StdRng::seed_from_u64(testing::seed("small_copies_are_made_together"));
+    let device = testing::device();
+    let stream = device.stream().unwrap();
+    let mut pinned = device.pinned::<u8>(3 << 20).unwrap();
+    pinned.iter_mut().for_each(|byte| *byte = random.random());
+    let other: Vec<u8> = (0..1 << 16).map(|_| random.random()).collect();
+    for _ in 0..4 {
+        let (mut pieces, mut copies) = (Pieces::default(), vec![]);
+        for _ in 0..40 {
+            let source: &[u8] = if random.random_bool(0.8) { &pinned } else { &other };
+            let step = [1, 16][random.random_range(0..2)];
+            let start = random.random_range(0..source.len() / step) * step;
+            let most = [1, 20, 40_000, 2 << 20][random.random_range(0..4)];
+            let len = random.random_range(0..=most.min(source.len() - start));
+            let slice = &source[start..start + len];
+            let waiting = pieces.waiting();
+            // SAFETY: both memories and all buffers that are not forgotten are kept until the stream has been waited for.
+            let buffer = unsafe { pieces.upload_later(&stream, slice) }.unwrap();
+            match random.random_bool(0.1) {
+                true => pieces.forget(waiting),
+                false => copies.push((slice, buffer)),
+            }
+            if random.random_bool(0.1) {
+                pieces.send(&stream).unwrap();
+            }
+        }
+        pieces.send(&stream).unwrap();
+        assert_eq!(pieces.waiting(), 0);
+        for (slice, buffer) in &copies {
+            assert!(
+                stream.download(buffer.view()).unwrap() == *slice,
+                "{} bytes",
+                slice.len()
+            );
+        }
+    }
 }
 
 #[test]
