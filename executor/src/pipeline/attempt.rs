@@ -16,6 +16,7 @@ use super::cost::Work;
 use super::fragment::Source;
 use super::prepare::in_background;
 use super::run::Running;
+use super::streamed::Streamed;
 use super::tail::applied;
 use super::top::Top;
 use crate::counts::COUNTS;
@@ -156,6 +157,9 @@ async fn try_run(
         error.to_string()
     };
     let pays = |with_copies| work.after(queued_s).pays(&machine, cores, with_copies);
+    if !wished && fragment.filtered_outside {
+        return Ok(Err(Some("joins above leave out rows that it would read".into())));
+    }
     if !wished && !pays(false) {
         return Ok(Err(Some(work.told(&machine, cores))));
     }
@@ -223,7 +227,20 @@ async fn try_run(
         let mut running = {
             let _timer = launching.timer();
             let ready = compiled.ready(device).map_err(failed)?;
-            Running::start(&compiled.fragment, ready, device, &streamed, cancelled).map_err(failed)?
+            let start = |streamed: &Streamed| {
+                Running::start(&compiled.fragment, Arc::clone(&ready), device, streamed, cancelled)
+            };
+            let started = match start(&streamed) {
+                // Others hold more than was thought: what they leave may do for chunks.
+                Err(error) if error.is_out_of_memory() && streamed.is_empty() => {
+                    match compiled.streamed(device.pool().available() / 4 * 3) {
+                        Ok(chunked) if !chunked.is_empty() => start(&chunked),
+                        _ => Err(error),
+                    }
+                }
+                other => other,
+            };
+            started.map_err(failed)?
         };
         {
             let _timer = waiting.timer();

@@ -208,7 +208,9 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
     // What joins above have found out on the device.
     let mut tests: Vec<(Arc<Test>, Vec<Option<usize>>)> = vec![];
     for (column, filter) in scan.runtime() {
-        let Some((test, key)) = fragment.tests.get(&Arc::as_ptr(filter).addr()).cloned() else {
+        let address = Arc::as_ptr(filter).addr();
+        let Some((test, key)) = fragment.tests.get(&address).cloned() else {
+            fragment.filtered_outside |= !fragment.filters.contains(&address);
             continue;
         };
         let known = tests.iter().position(|(known, _)| Arc::ptr_eq(known, &test));

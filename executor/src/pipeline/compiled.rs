@@ -1,7 +1,8 @@
 //! A plan as a fragment with what its result is, what it needs to run, and how its rows are read.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -47,8 +48,11 @@ pub struct Compiled {
     pub refused: OnceLock<String>,
     /// Bytes of the columns of each scan.
     bytes: Vec<Vec<u64>>,
-    /// Values that the host reads, as far as that is known.
+    /// Values of rows and of groups that the host reads, as far as that is known.
     given_values: u64,
+    grouped_values: u64,
+    /// The shortest time that the CPU has taken for the same, in nanoseconds; 0: none was seen.
+    host_ns: AtomicU64,
 }
 
 enum Ends {
@@ -151,7 +155,13 @@ impl Compiled {
             Ends::Sorted(sorted, _) => sorted.rows_max().min(expected(plan)),
             _ => 0,
         };
+        let groups = match &ends {
+            Ends::Groups(grouping, _) => grouping.groups_max().min(expected(plan)),
+            _ => 0,
+        };
         Ok(Self {
+            grouped_values: groups.saturating_mul(plan.schema().fields().len() as u64),
+            host_ns: AtomicU64::new(0),
             given_values: given_rows.saturating_mul(plan.schema().fields().len() as u64),
             bytes: sizes(&fragment),
             fragment,
@@ -171,6 +181,11 @@ impl Compiled {
             set_bytes: self.fragment.set_bytes(),
             ordered_words: self.fragment.ordered_words,
             given_values: self.given_values,
+            grouped_values: self.grouped_values,
+            seen_cpu_s: match self.host_ns.load(Ordering::Relaxed) {
+                0 => None,
+                ns => Some(ns as f64 / 1e9),
+            },
             ..Work::default()
         };
         for (scan, bytes) in self.fragment.scans.iter().zip(&self.bytes) {
@@ -182,6 +197,14 @@ impl Compiled {
             }
         }
         work
+    }
+
+    /// The CPU has done the same in this time.
+    pub fn note_host(&self, took: Duration) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let least = |seen: u64| Some(if seen == 0 { took } else { seen.min(took) });
+        // The closure always gives a value.
+        let _ = self.host_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, least);
     }
 
     /// How it keeps within so many bytes of device memory.

@@ -22,6 +22,8 @@ const ORDERED_WORDS_PER_S: f64 = 2.5e9;
 const CPU_ORDERED_ROW_S: f64 = 200.0e-9;
 /// A value that the host reads from the device, one core alone.
 const GIVEN_VALUE_S: f64 = 4.0e-9;
+/// The same of a group's value, which that core makes of what was added up.
+const GROUPED_VALUE_S: f64 = 100.0e-9;
 /// A byte that a core looks at.
 const CPU_BYTE_S: f64 = 0.25e-9;
 /// On the CPU: starting a query's threads, and what each pipeline's threads wait for each other, of so many rows or more.
@@ -51,13 +53,21 @@ pub struct Work {
     pub ordered_words: u64,
     /// Values of the rows that the host reads.
     pub given_values: u64,
+    /// Values of the groups that the host reads.
+    pub grouped_values: u64,
     /// Work of others on the device that it waits for.
     pub queued_s: f64,
+    /// What the CPU took when it did the same before.
+    pub seen_cpu_s: Option<f64>,
 }
 
 impl Work {
     /// On so many cores.
     pub fn cpu_s(&self, machine: &CostParameters, cores: usize) -> f64 {
+        self.seen_cpu_s.unwrap_or_else(|| self.expected_cpu_s(machine, cores))
+    }
+
+    fn expected_cpu_s(&self, machine: &CostParameters, cores: usize) -> f64 {
         let (work, pipelines) = match self.pipelines {
             0 => (WORK_AT_MOST, PIPELINES_AT_MOST),
             1 => (WORK_OF_ONE, 1),
@@ -89,7 +99,8 @@ impl Work {
         let running_s = self.pipelines as f64 * (gpu.launch_s + PIPELINE_S)
             + reading_s
             + ordered_s
-            + self.given_values as f64 * GIVEN_VALUE_S;
+            + self.given_values as f64 * GIVEN_VALUE_S
+            + self.grouped_values as f64 * GROUPED_VALUE_S;
         self.queued_s.min(TURN_S + TURNS * running_s) + RUN_S + running_s
     }
 
@@ -107,10 +118,11 @@ impl Work {
     pub fn told(&self, machine: &CostParameters, cores: usize) -> String {
         let ms = |seconds: f64| seconds * 1e3;
         format!(
-            "{:.1} ms expected on gpu, {:.1} of copies before, {:.1} on cpu",
+            "{:.1} ms expected on gpu, {:.1} of copies before, {:.1} {}on cpu",
             ms(self.gpu_s(machine)),
             ms(self.copying_s(machine)),
-            ms(self.cpu_s(machine, cores))
+            ms(self.cpu_s(machine, cores)),
+            if self.seen_cpu_s.is_some() { "seen " } else { "" }
         )
     }
 }
@@ -164,6 +176,31 @@ mod tests {
             "one core orders more slowly"
         );
         assert!(!sorted(100_000_000).pays(&machine, 64, true), "many cores, many values");
+    }
+
+    /// Groups that are many are not worth what one core makes of them.
+    #[test]
+    fn groups_that_are_given_back_cost() {
+        let machine = CostParameters::default();
+        let grouped = |grouped_values| Work {
+            grouped_values,
+            ..scan(60_000_000, true)
+        };
+        assert!(grouped(100).pays(&machine, 16, true), "few groups");
+        assert!(!grouped(30_000_000).pays(&machine, 16, true), "many groups");
+    }
+
+    /// What the CPU was seen to take counts, whatever was expected of it.
+    #[test]
+    fn what_was_seen_counts() {
+        let machine = CostParameters::default();
+        let seen = |ms: f64| Work {
+            seen_cpu_s: Some(ms / 1e3),
+            ..scan(60_000_000, false)
+        };
+        assert!(seen(500.0).pays(&machine, 16, true));
+        assert!(!seen(5.0).pays(&machine, 16, true));
+        assert!(seen(5.0).told(&machine, 16).contains("5.0 seen on cpu"));
     }
 
     /// More rows never make the other place the better one again.

@@ -3,21 +3,24 @@
 //! Stands above groupings and topmost joins.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties, SendableRecordBatchStream,
-    StatisticsArgs,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr, PlanProperties,
+    SendableRecordBatchStream, StatisticsArgs,
 };
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::attempt::{Ran, Report, rows};
@@ -35,6 +38,7 @@ pub struct OffloadExec {
     top: Option<Top>,
     compiled: Compilation,
     found: PerExecution<MadeOnce<Option<Found>>>,
+    host: PerExecution<HostRun>,
     ran: Arc<Mutex<Option<Ran>>>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -46,6 +50,38 @@ struct Compilation(Kept);
 impl fmt::Debug for Compilation {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("Compilation")
+    }
+}
+
+/// How long the CPU takes for what might have run on the device.
+#[derive(Default)]
+struct HostRun {
+    begun: OnceLock<Instant>,
+    ended: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl HostRun {
+    /// The rows of one of so many partitions. Once all have ended the time is noted: what is given up tells nothing.
+    fn timed(
+        self: Arc<Self>,
+        rows: SendableRecordBatchStream,
+        partitions: usize,
+        kept: Kept,
+    ) -> SendableRecordBatchStream {
+        let begun = *self.begun.get_or_init(Instant::now);
+        let (schema, own) = (rows.schema(), Arc::clone(&self));
+        let rows = rows.inspect_err(move |_| own.failed.store(true, Ordering::Relaxed));
+        let end = futures::stream::poll_fn(move |_| {
+            let last = self.ended.fetch_add(1, Ordering::Relaxed) + 1 == partitions;
+            if last && !self.failed.load(Ordering::Relaxed) {
+                if let Some(Ok(compiled)) = &*kept.lock() {
+                    compiled.note_host(begun.elapsed());
+                }
+            }
+            Poll::Ready(None)
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows.chain(end)))
     }
 }
 
@@ -63,6 +99,7 @@ impl OffloadExec {
             top: None,
             compiled: Compilation::default(),
             found: PerExecution::default(),
+            host: PerExecution::default(),
             ran: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -144,6 +181,7 @@ impl ExecutionPlan for OffloadExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let shared = self.found.get_or_make(&context, MadeOnce::default);
+        let host = self.host.get_or_make(&context, HostRun::default);
         let (input, top, kept) = (Arc::clone(&self.input), self.top.clone(), Arc::clone(&self.compiled.0));
         let report = Report {
             ran: Arc::clone(&self.ran),
@@ -161,7 +199,9 @@ impl ExecutionPlan for OffloadExec {
                 })
                 .await?;
             let Some(found) = found else {
-                return input.execute(partition, context);
+                let rows = input.execute(partition, context)?;
+                let partitions = input.output_partitioning().partition_count();
+                return Ok::<_, DataFusionError>(host.timed(rows, partitions, kept));
             };
             // The first partition has all rows: what stands above them is mostly a sort of few.
             let batch = match partition {

@@ -1,6 +1,6 @@
 //! What a part of a query is on the device: pipelines, one after the other, over tables' columns and what earlier ones made.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
@@ -27,6 +27,10 @@ pub struct Fragment {
     /// What tables of joins tell scans below their other sides, by the address of the
     /// runtime filter: of which of its keys that is.
     pub tests: HashMap<usize, (Arc<Test>, usize)>,
+    /// The addresses of the runtime filters of its joins.
+    pub filters: HashSet<usize>,
+    /// Whether joins outside leave rows out of its scans where the CPU reads them, which no pipeline knows of.
+    pub filtered_outside: bool,
 }
 
 /// A table that is read.
@@ -143,6 +147,8 @@ impl Fragment {
             ordered_words: 0,
             working_bytes: 0,
             tests: HashMap::new(),
+            filters: HashSet::new(),
+            filtered_outside: false,
         }
     }
 

@@ -129,24 +129,34 @@ pub struct Chunk {
     /// Which of the table's tiles it has.
     pub tiles: Range<u64>,
     _held: Vec<Held>,
-    _made: Made,
+    _copied: Copied,
+}
+
+/// What of the host a chunk is copied of, beside segments.
+#[derive(Default)]
+struct Copied {
+    made: Made,
+    descriptors: Vec<Vec<SegmentColumn>>,
 }
 
 impl Chunk {
+    /// All of it is there until the stream was waited for.
     fn load(stream: &Stream, scan: &Scan, segments: &Range<usize>) -> Result<Self> {
-        let mut made = Made::default();
-        let loaded = Self::load_with(stream, scan, segments, &mut made);
-        match loaded {
-            Ok(chunk) => Ok(Self { _made: made, ..chunk }),
+        let mut copied = Copied::default();
+        match Self::load_of(stream, scan, segments, &mut copied) {
+            Ok(chunk) => Ok(Self {
+                _copied: copied,
+                ..chunk
+            }),
             Err(error) => {
-                // What was made is being copied.
+                // It is being copied.
                 let _ = stream.synchronize();
                 Err(error)
             }
         }
     }
 
-    fn load_with(stream: &Stream, scan: &Scan, segments: &Range<usize>, made: &mut Made) -> Result<Self> {
+    fn load_of(stream: &Stream, scan: &Scan, segments: &Range<usize>, copied: &mut Copied) -> Result<Self> {
         let all = scan.table.segments();
         let mut held = vec![];
         let mut descriptors = vec![];
@@ -155,19 +165,24 @@ impl Chunk {
             let mut own = vec![SegmentColumn::default(); all.len()];
             for at in segments.clone() {
                 let segment: &Segment = &all[at];
-                let loaded = with_room(stream, || Held::load((stream, &mut *made), segment, column, codes))?;
+                let loaded = with_room(stream, || {
+                    Held::load((stream, &mut copied.made), segment, column, codes)
+                })?;
                 own[at] = loaded.descriptor();
                 held.push(loaded);
             }
-            descriptors.push((column, with_room(stream, || stream.upload(&own))?));
+            // SAFETY: who holds the chunk has them until the stream was waited for.
+            let buffer = with_room(stream, || unsafe { stream.upload_later(&own) })?;
+            copied.descriptors.push(own);
+            descriptors.push((column, buffer));
         }
-        made.send(stream)?;
+        copied.made.send(stream)?;
         let before = |end: usize| tiles(all[..end].iter().map(|segment| segment.rows())).len() as u64;
         Ok(Self {
             descriptors,
             tiles: before(segments.start)..before(segments.end),
             _held: held,
-            _made: Made::default(),
+            _copied: Copied::default(),
         })
     }
 }

@@ -108,6 +108,17 @@ pub enum Groups {
     },
 }
 
+impl Grouping {
+    /// How many groups there may be.
+    pub fn groups_max(&self) -> u64 {
+        match self.groups {
+            Groups::One => 1,
+            Groups::Numbered { slots, .. } => slots,
+            Groups::Listed { capacity, .. } => capacity,
+        }
+    }
+}
+
 /// Ends a flow in groups.
 pub fn group(
     fragment: &mut Fragment,

@@ -84,6 +84,10 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     ) {
         return Err(format!("a {} join", spec.join_type));
     }
+    let filters = join.filters().iter();
+    fragment
+        .filters
+        .extend(filters.map(|(_, filter)| Arc::as_ptr(filter).addr()));
     let mut table = Table::build(fragment, &sides)?;
     if let Some(test) = table.test.take() {
         let test = Arc::new(test);
