@@ -4,10 +4,12 @@
 Usage: bench/plot.py CSV ... [--out DIRECTORY]  (bench/results unless given). Needs bench/requirements.txt.
 Of bench_joins, one plot a sweep, a line an operator: rows named sweep.WHAT.OPERATOR.X; others are left alone.
 Of bench_triton, the files of --figures: one plot a figure of Lutz 2022, a line a series.
+Of `bench budgets`, the file of --csv: a line a query, and their geometric mean beside that of the CPU.
 """
 
 import argparse
 import csv
+import math
 from collections import defaultdict
 from pathlib import Path
 
@@ -127,9 +129,52 @@ def draw_figure(name, label, unit, series, directory):
     print(path)
 
 
-def has_points(path):
+def draw_budgets(path, directory):
+    """A line a query over shares of what it touches, on a logarithmic axis; the CPU alone at the right."""
+    times = defaultdict(dict)
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            times[row["query"]][row["share"]] = (float(row["ms"]), row["where"])
+    shares = [share for share in next(iter(times.values())) if share != "cpu"]
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    xs = range(len(shares) + 1)
+    marks = {"": "o", "*": "^", "c": "s", "*c": "D"}
+    for query, of_query in times.items():
+        line = [of_query[share] for share in [*shares, "cpu"]]
+        (drawn,) = axes.plot(xs, [ms for ms, _ in line], alpha=0.35, linewidth=0.8)
+        for x, (ms, where) in zip(xs, line):
+            axes.plot(x, ms, marks[where], color=drawn.get_color(), markersize=4)
+        axes.annotate(query, (xs[-1], line[-1][0]), xytext=(6, -3), textcoords="offset points", fontsize="xx-small")
+    means = []
+    for share in [*shares, "cpu"]:
+        logs = [math.log(of_query[share][0]) for of_query in times.values()]
+        means.append(math.exp(sum(logs) / len(logs)))
+    axes.plot(xs, means, color="black", linewidth=2, label="geometric mean")
+    for where, label in [("", "device"), ("*", "device, columns in chunks"), ("c", "CPU"), ("*c", "both")]:
+        axes.plot([], [], marks[where], color="gray", label=label)
+    axes.set_yscale("log")
+    axes.set_xticks(xs, [*("all" if share == "1" else f"1/{share}" for share in shares), "CPU alone"])
+    axes.set_xlabel("device memory, as a share of what the query touches")
+    axes.set_ylabel("ms")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="x-small")
+    path = directory / "tpch-budgets.svg"
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    print(path)
+
+
+def header(path):
     with open(path) as file:
-        return file.readline().strip() == "figure,series,x,y,unit"
+        return file.readline().strip()
+
+
+def has_points(path):
+    return header(path) == "figure,series,x,y,unit"
+
+
+def has_budgets(path):
+    return header(path) == "query,share,touched_bytes,ms,where"
 
 
 def main():
@@ -138,9 +183,12 @@ def main():
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for sweep, operators in sweeps(path for path in arguments.csv if not has_points(path)).items():
+    for path in filter(has_budgets, arguments.csv):
+        draw_budgets(path, arguments.out)
+    others = [path for path in arguments.csv if not has_budgets(path)]
+    for sweep, operators in sweeps(path for path in others if not has_points(path)).items():
         draw(sweep, operators, arguments.out)
-    figures, units = points(path for path in arguments.csv if has_points(path))
+    figures, units = points(path for path in others if has_points(path))
     for figure, series in figures.items():
         name, label = FIGURES.get(figure, (figure, ""))
         draw_figure(name, label, units[figure], series, arguments.out)

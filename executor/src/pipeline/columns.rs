@@ -522,7 +522,7 @@ impl Held {
         }
     }
 
-    fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         let others = [&self.bytes, &self.valid].into_iter().flatten();
         self.values.bytes() + others.map(DeviceBuffer::bytes).sum::<u64>()
     }

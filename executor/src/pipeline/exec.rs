@@ -3,6 +3,7 @@
 //! Stands above groupings and topmost joins.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -17,7 +18,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr, PlanProperties,
     SendableRecordBatchStream, StatisticsArgs,
 };
 use futures::{StreamExt, TryStreamExt};
@@ -50,6 +51,15 @@ struct Compilation(Kept);
 impl fmt::Debug for Compilation {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("Compilation")
+    }
+}
+
+/// Which of so many rows a partition gives: the first has all of few, whose nodes above are mostly a sort of them.
+fn share(rows: usize, batch_rows: usize, partition: usize, partitions: usize) -> Range<usize> {
+    let sharing = partitions.min(rows.div_ceil(batch_rows)).max(1);
+    match partition {
+        partition if partition >= sharing => rows..rows,
+        partition => rows * partition / sharing..rows * (partition + 1) / sharing,
     }
 }
 
@@ -191,6 +201,11 @@ impl ExecutionPlan for OffloadExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         // Larger than other batches: a sort of one batch merges nothing.
         let batch_rows = context.session_config().batch_size().max(1) * BATCHES_AT_ONCE;
+        // Rows of equal keys stay together where they are promised to.
+        let partitions = match self.properties().output_partitioning() {
+            Partitioning::Hash(..) => 1,
+            other => other.partition_count(),
+        };
         let output = async move {
             let found = shared
                 .get_or_make(async {
@@ -203,11 +218,8 @@ impl ExecutionPlan for OffloadExec {
                 let partitions = input.output_partitioning().partition_count();
                 return Ok::<_, DataFusionError>(host.timed(rows, partitions, kept));
             };
-            // The first partition has all rows: what stands above them is mostly a sort of few.
-            let batch = match partition {
-                0 => found.batch.clone(),
-                _ => found.batch.slice(0, 0),
-            };
+            let own = share(found.batch.num_rows(), batch_rows, partition, partitions);
+            let batch = found.batch.slice(own.start, own.len());
             metrics.record_output(batch.num_rows());
             metrics.done();
             let starts = (0..batch.num_rows()).step_by(batch_rows);
@@ -234,5 +246,21 @@ impl ExecutionPlan for OffloadExec {
             [input] => Ok(Arc::clone(input)),
             _ => internal_err!("OffloadExec has one input"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn each_row_is_given_once() {
+        for (rows, batch_rows, partitions) in [(0, 8, 4), (5, 8, 4), (9, 8, 4), (100, 8, 4), (100, 8, 1), (7, 1, 16)] {
+            let shares = (0..partitions).map(|partition| share(rows, batch_rows, partition, partitions));
+            let given: Vec<usize> = shares.flatten().collect();
+            assert_eq!(given, (0..rows).collect::<Vec<_>>(), "{rows} rows of {partitions}");
+        }
+        assert_eq!(share(5, 8, 0, 4), 0..5, "few rows stay together");
+        assert_eq!(share(32, 8, 3, 4), 24..32);
     }
 }

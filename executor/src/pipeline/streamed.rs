@@ -1,7 +1,7 @@
 //! A fragment whose columns do not fit device memory: its largest scan goes there a few segments at a time, under the pipeline
 //! that reads it, while the groups and tables that this makes stay; the next largest, too, until all fits.
 //!
-//! Copies are in a stream of their own. While one chunk is read, the next is copied; a third waits until the first was read.
+//! Copies are in a stream of their own: while one chunk is read, the next is copied.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,16 +15,19 @@ use tenon_storage::Segment;
 use super::columns::{Held, Made, with_room};
 use super::fragment::{Fragment, Input, Scan, Source, Step};
 use super::stored::{Stored, bytes};
+use crate::counts::COUNTS;
 
-/// A chunk is not larger: the first is not waited for long.
-const CHUNK_BYTES_MAX: u64 = 256 << 20;
-/// Chunks that are on the device at once.
-const CHUNKS_AT_ONCE: u64 = 2;
+/// A chunk is not larger: the first is not waited for long, and what is done with the last once all are copied is little.
+const CHUNK_BYTES_MAX: u64 = 64 << 20;
+/// Chunks that are on the device at once, where there is room: one is read, one is copied, and others may wait.
+const CHUNKS_AT_ONCE: [u64; 3] = [4, 3, 2];
 
 /// A scan that goes to the device in chunks, and the segments of each.
 pub struct StreamedScan {
     pub scan: usize,
     pub chunks: Vec<Range<usize>>,
+    /// How many are on the device at once.
+    at_once: usize,
 }
 
 /// The scans that do, and the bytes of all of them together.
@@ -53,8 +56,11 @@ impl Streamed {
             let room = limit.saturating_sub(rest);
             let chunked = largest[..taken].iter().map(|&scan| {
                 let segments = fragment.scans[scan].table.segments();
-                let chunks = chunks(segments.iter().map(|segment| segment.rows() as u64), sizes[scan], room)?;
-                Some(StreamedScan { scan, chunks })
+                let rows: Vec<u64> = segments.iter().map(|segment| segment.rows() as u64).collect();
+                let fits = |&at_once: &u64| Some((at_once, chunks(&rows, sizes[scan], room / at_once)?));
+                let (at_once, chunks) = CHUNKS_AT_ONCE.iter().find_map(fits)?;
+                let at_once = at_once as usize;
+                Some(StreamedScan { scan, chunks, at_once })
             });
             if let Some(scans) = chunked.collect() {
                 let bytes = largest[..taken].iter().map(|&scan| sizes[scan]).sum();
@@ -80,15 +86,14 @@ impl Streamed {
 }
 
 /// Segments of so many rows, which have so many bytes together, in chunks that fit the room; None: one alone does not.
-fn chunks(rows: impl Iterator<Item = u64>, bytes: u64, room: u64) -> Option<Vec<Range<usize>>> {
-    let rows: Vec<u64> = rows.collect();
+fn chunks(rows: &[u64], bytes: u64, room: u64) -> Option<Vec<Range<usize>>> {
     let all = rows.iter().sum::<u64>().max(1);
-    let chunk = (room / CHUNKS_AT_ONCE).min(CHUNK_BYTES_MAX);
+    let chunk = room.min(CHUNK_BYTES_MAX);
     let mut chunks: Vec<Range<usize>> = vec![];
     let mut taken = 0;
-    for (at, rows) in rows.into_iter().enumerate() {
-        let own = (u128::from(bytes) * u128::from(rows) / u128::from(all)) as u64;
-        if own.saturating_mul(CHUNKS_AT_ONCE) > room {
+    for (at, rows) in rows.iter().enumerate() {
+        let own = (u128::from(bytes) * u128::from(*rows) / u128::from(all)) as u64;
+        if own > room {
             return None;
         }
         match chunks.last_mut().filter(|_| taken + own <= chunk) {
@@ -177,6 +182,7 @@ impl Chunk {
             descriptors.push((column, buffer));
         }
         copied.made.send(stream)?;
+        COUNTS.bytes_to_device.add(held.iter().map(Held::bytes).sum());
         let before = |end: usize| tiles(all[..end].iter().map(|segment| segment.rows())).len() as u64;
         Ok(Self {
             descriptors,
@@ -201,7 +207,7 @@ pub fn stream(
             if cancelled.load(Ordering::Relaxed) {
                 return Err(GpuError::Cancelled);
             }
-            if under_way.len() as u64 == CHUNKS_AT_ONCE
+            if under_way.len() == streamed.at_once
                 && let Some((_, read)) = under_way.front()
             {
                 read.synchronize()?;
@@ -233,21 +239,16 @@ mod tests {
 
     #[test]
     fn chunks_have_all_segments_once_and_fit() {
-        for (segments, room) in [(1, 10), (5, 10), (64, 100), (64, 20)] {
-            let found = chunks(std::iter::repeat_n(1000, segments), 5 * segments as u64, room);
-            let found = found.expect("each segment has 5 bytes");
+        for (segments, room) in [(1, 5), (5, 5), (64, 50), (64, 10)] {
+            let found = chunks(&vec![1000; segments], 5 * segments as u64, room).expect("each segment has 5 bytes");
             let all: Vec<usize> = found.iter().cloned().flatten().collect();
             assert_eq!(all, (0..segments).collect::<Vec<_>>());
             assert!(
-                found.iter().all(|chunk| chunk.len() as u64 * 5 * 2 <= room),
+                found.iter().all(|chunk| chunk.len() as u64 * 5 <= room),
                 "{found:?} of {room}"
             );
         }
-        assert_eq!(
-            chunks(std::iter::repeat_n(1000, 3), 15, 9),
-            None,
-            "two segments do not fit"
-        );
-        assert_eq!(chunks(std::iter::empty(), 0, 0), Some(vec![]));
+        assert_eq!(chunks(&[1000; 3], 15, 4), None, "no segment fits");
+        assert_eq!(chunks(&[], 0, 0), Some(vec![]));
     }
 }

@@ -2,6 +2,7 @@
 //! there, and where its columns or its state must go elsewhere.
 
 use anyhow::{Context, Result, ensure};
+use tenon_executor::counts::{COUNTS, Count};
 use tokio_postgres::Client;
 
 use crate::Options;
@@ -12,31 +13,43 @@ use crate::tpch::{measure, set};
 /// Of what a query touches.
 const SHARES: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// How a query ran within a budget.
-struct Run {
-    ms: f64,
-    /// Fragments on the device, scans in chunks, and fragments that were to run there and did not.
-    device: usize,
-    chunked: usize,
-    host: usize,
+/// Where a query runs that comes again and again within a budget.
+struct Place {
+    /// Parts of it on the device, bytes that go there each time, and parts that have a form for it and run on the CPU.
+    device: u64,
+    copied: u64,
+    host: u64,
 }
 
-impl Run {
-    /// In a column of the table: `*` marks scans that went there in chunks, `c` what the CPU did.
-    fn told(&self) -> String {
-        let chunked = if self.chunked > 0 { "*" } else { "" };
-        let host = if self.host > 0 || self.device == 0 { "c" } else { "" };
-        format!("{:.2}{:2}", self.ms, format!("{chunked}{host}"))
+impl Place {
+    /// `*` marks columns that go to the device in chunks, `c` what the CPU does.
+    fn told(&self) -> &'static str {
+        match (self.copied > 0, self.host > 0 || self.device == 0) {
+            (false, false) => "",
+            (true, false) => "*",
+            (false, true) => "c",
+            (true, true) => "*c",
+        }
     }
+}
+
+fn counts() -> [u64; 3] {
+    [
+        &COUNTS.fragments_on_device,
+        &COUNTS.bytes_to_device,
+        &COUNTS.fragments_on_cpu,
+    ]
+    .map(Count::get)
 }
 
 pub fn run(options: &Options) -> Result<()> {
     let served = Served::new(options, &[])?;
+    let mut csv = String::from("query,share,touched_bytes,ms,where\n");
     served.run_with_raw(async |client, raw| {
         set(options, client, raw).await?;
-        println!("ms within a share of the device memory that a query touches (*: columns in chunks, c: not all of it on the GPU), and on the CPU");
+        println!("ms within a share of the device memory that a query touches (*: columns in chunks, c: CPU), and on the CPU alone");
         let titles = SHARES.iter().map(|share| format!("{:>12}", format!("1/{share}")));
-        println!("query   touched MiB{}         cpu", titles.collect::<String>());
+        println!("query  touched MiB{}         cpu", titles.collect::<String>());
         let mut sums = vec![0.0; SHARES.len() + 1];
         for &number in &options.queries {
             let sql = options.sql(number)?;
@@ -50,32 +63,51 @@ pub fn run(options: &Options) -> Result<()> {
                     "q{number} within {} bytes has other rows",
                     touched / share
                 );
-                let (run, bytes) = explained(client, &sql, measured.ms).await?;
+                let before = counts();
+                tokio::task::block_in_place(|| raw.query(&sql))?;
+                let now = counts();
+                let place = Place {
+                    device: now[0] - before[0],
+                    copied: now[1] - before[1],
+                    host: now[2] - before[2],
+                };
                 if at == 0 {
-                    touched = bytes;
-                    line += &format!("{:12}", bytes >> 20);
+                    touched = touched_bytes(client, &sql).await?;
+                    line += &format!("{:11}", touched >> 20);
                 }
-                sums[at] += run.ms;
-                line += &format!("{:>12}", run.told());
+                sums[at] += measured.ms;
+                line += &format!("{:>10.2}{:2}", measured.ms, place.told());
+                csv += &format!("q{number},{share},{touched},{:.3},{}\n", measured.ms, place.told());
             }
             limited(client, raw, 0).await?;
-            for session in ["SET tenon.device = 'cpu'", "RESET tenon.device"] {
-                client.batch_execute(session).await?;
-                raw.query(session)?;
-                if session.starts_with("SET") {
-                    let measured = measure(client, raw, &sql, options.runs).await?;
-                    sums[SHARES.len()] += measured.ms;
-                    line += &format!("{:12.2}", measured.ms);
-                }
-            }
+            on_cpu(client, raw, true).await?;
+            let measured = measure(client, raw, &sql, options.runs).await?;
+            on_cpu(client, raw, false).await?;
+            sums[SHARES.len()] += measured.ms;
+            csv += &format!("q{number},cpu,{touched},{:.3},c\n", measured.ms);
+            println!("{line}{:12.2}", measured.ms);
             // `--set` may have said where.
             set(options, client, raw).await?;
-            println!("{line}");
         }
         let all = sums.iter().map(|sum| format!("{sum:>10.2}  "));
-        println!("sum                {}", all.collect::<String>());
+        println!("sum               {}", all.collect::<String>());
         Ok(())
-    })
+    })?;
+    match &options.csv {
+        Some(path) => std::fs::write(path, csv).with_context(|| path.display().to_string()),
+        None => Ok(()),
+    }
+}
+
+async fn on_cpu(client: &Client, raw: &mut Raw, on_cpu: bool) -> Result<()> {
+    let setting = if on_cpu {
+        "SET tenon.device = 'cpu'"
+    } else {
+        "RESET tenon.device"
+    };
+    client.batch_execute(setting).await?;
+    raw.query(setting)?;
+    Ok(())
 }
 
 /// Limits what both sessions may have of the device; 0: not.
@@ -89,25 +121,15 @@ async fn limited(client: &Client, raw: &mut Raw, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Where a query ran, and the bytes that it touched on the device.
-async fn explained(client: &Client, sql: &str, ms: f64) -> Result<(Run, u64)> {
+/// The bytes that a query touches on the device.
+async fn touched_bytes(client: &Client, sql: &str) -> Result<u64> {
     let plan = query(client, &format!("EXPLAIN ANALYZE {sql}")).await?;
-    let lines: Vec<&str> = plan.iter().flatten().flatten().map(String::as_str).collect();
-    let count = |what: &str| lines.iter().map(|line| line.matches(what).count()).sum();
     let mut bytes = 0;
-    for label in ["Bytes Read: ", "State Bytes: "] {
-        for line in &lines {
-            for part in line.split(label).skip(1) {
-                let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
-                bytes += digits.parse::<u64>().with_context(|| (*line).to_owned())?;
-            }
+    for line in plan.iter().flatten().flatten() {
+        let told = ["Bytes Read: ", "State Bytes: "];
+        if let Some(digits) = told.iter().find_map(|label| line.trim_start().strip_prefix(label)) {
+            bytes += digits.trim().parse::<u64>().with_context(|| line.clone())?;
         }
     }
-    let run = Run {
-        ms,
-        device: count("Device: gpu"),
-        chunked: count(" chunks "),
-        host: count("Fragment: none"),
-    };
-    Ok((run, bytes))
+    Ok(bytes)
 }
