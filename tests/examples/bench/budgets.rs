@@ -72,7 +72,10 @@ pub fn run(options: &Options) -> Result<()> {
                     host: now[2] - before[2],
                 };
                 if at == 0 {
+                    client.batch_execute("SET tenon.device = 'gpu'").await?;
                     touched = touched_bytes(client, &sql).await?;
+                    client.batch_execute("RESET tenon.device").await?;
+                    set(options, client, raw).await?;
                     line += &format!("{:11}", touched >> 20);
                 }
                 sums[at] += measured.ms;
