@@ -84,10 +84,11 @@ impl HostRun {
         let rows = rows.inspect_err(move |_| own.failed.store(true, Ordering::Relaxed));
         let end = futures::stream::poll_fn(move |_| {
             let last = self.ended.fetch_add(1, Ordering::Relaxed) + 1 == partitions;
-            if last && !self.failed.load(Ordering::Relaxed) {
-                if let Some(Ok(compiled)) = &*kept.lock() {
-                    compiled.note_host(begun.elapsed());
-                }
+            if last
+                && !self.failed.load(Ordering::Relaxed)
+                && let Some(Ok(compiled)) = &*kept.lock()
+            {
+                compiled.note_host(begun.elapsed());
             }
             Poll::Ready(None)
         });
