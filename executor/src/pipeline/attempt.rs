@@ -254,7 +254,6 @@ async fn try_run(
     Ok(found.map(|rows| (rows, above)).map_err(Some))
 }
 
-/// Rows of the tables that a plan reads.
 /// The device has read all rows of the plan's tables.
 fn count_scans(plan: &Arc<dyn ExecutionPlan>) {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
@@ -266,6 +265,7 @@ fn count_scans(plan: &Arc<dyn ExecutionPlan>) {
     plan.children().into_iter().for_each(count_scans);
 }
 
+/// Rows of the tables that a plan reads.
 fn scanned_rows(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     let own = plan.downcast_ref::<ScanExec>().map_or(0, |scan| scan.table().rows());
     own + plan.children().into_iter().map(scanned_rows).sum::<u64>()
